@@ -1,0 +1,1 @@
+"""The whole join in one process: for files, and for Python users."""

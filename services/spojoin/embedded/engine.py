@@ -1,0 +1,149 @@
+"""All services' state machines wired to each other in one process, without a broker.
+
+Records pass by reference. Matches go to the sink as they are made, so that a frame's pairs never stand in memory at
+once; all others wait their turn in one queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from spojoin.errors import BadData
+from spojoin.logical_and.machine import LogicalAndMachine
+from spojoin.mutable.machine import MutableMachine
+from spojoin.permutation.machine import PermutationMachine
+from spojoin.pojoin.machine import PoJoinMachine
+from spojoin.protocol.machine import START, Action, Emit, Machine
+from spojoin.protocol.topology import Topic
+from spojoin.query.extract import extract
+from spojoin.query.model import Query
+from spojoin.router.config import RouterConfig
+from spojoin.router.machine import RouterMachine
+from spojoin.sink.machine import SinkMachine
+from spojoin.wire.records import DeadLetter, Frame, Part, Result, Rows
+
+#: Credits bound what is under way between processes; here nothing is.
+UNLIMITED = 2**62
+
+
+class Engine:
+    """One query's join. Feed record batches, get record batches of results.
+
+    One stream is taken in the order in which it is fed; two are ordered by event time.
+    """
+
+    def __init__(self, query: Query, config: RouterConfig | None = None) -> None:
+        self.query = query
+        self.tuples = 0
+        self.rejected: dict[str, int] = {}
+        self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
+        self._router = RouterMachine(query, START, self._sizes)
+        self._sink = SinkMachine(query, START)
+        self._pojoin = [PoJoinMachine(query, worker, START) for worker in range(self._sizes.workers)]
+        self._readers = self._wire()
+        self._rejects: list[DeadLetter] = []
+        self._fed = [0] * len(query.streams)
+        self._pending: deque[Emit] = deque()
+        self._router.on_inputs([(stream, 0) for stream in range(len(query.streams))])
+        list(self._run(self._router.on_caught_up()))
+
+    def _wire(self) -> dict[Topic, list[Machine]]:
+        joiners = [MutableMachine(self.query, p, START) for p in range(len(self.query.predicates))]
+        permutation, logical_and = PermutationMachine(self.query, START), LogicalAndMachine(self.query, START)
+        return {
+            Topic.FRAMES: [self._router, self._sink, *joiners, logical_and, *self._pojoin],
+            Topic.RUNS: [permutation],
+            Topic.BATCHES: [*self._pojoin],
+            Topic.PARTIALS: [logical_and],
+        }
+
+    @property
+    def matches(self) -> int:
+        """Matches found so far, those that a limit cut included."""
+        return self._sink.matches
+
+    @property
+    def cut_probes(self) -> int:
+        """Probes of which the limit cut some partners."""
+        return self._sink.cut_probes
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the PO-Join workers' indexes."""
+        return sum(worker.state_bytes() for worker in self._pojoin)
+
+    def feed(self, stream: int | str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more."""
+        number = self._number(stream)
+        rows = self._rows(number, batch)
+        yield from self._run(self._router.on_rows(number, 0, rows))
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield the results of all that was fed; what is fed later counts as later."""
+        yield from self._run(self._router.flush())
+
+    def take_rejects(self) -> list[DeadLetter]:
+        """Rows refused since the last call; `row` is the position in the stream's input."""
+        taken, self._rejects = self._rejects, []
+        return taken
+
+    def _number(self, stream: int | str) -> int:
+        names = [s.name for s in self.query.streams]
+        if isinstance(stream, str):
+            if stream not in names:
+                raise BadData(f"stream {stream!r} is not in the query; it has {', '.join(names)}")
+            return names.index(stream)
+        return stream
+
+    def _rows(self, stream: int, batch: pa.RecordBatch) -> Rows:
+        found = extract(self.query.streams[stream], batch, self.query.needs_time)
+        first = self._fed[stream]
+        self._fed[stream] += batch.num_rows
+        positions = found.kept + first
+        dead = [DeadLetter(stream, 0, first + r.row, 0, r.reason, r.detail, b"") for r in found.refused]
+        return Rows(
+            offsets=positions,
+            rows=np.zeros(len(positions), np.int64),
+            next_offset=self._fed[stream],
+            codes=found.codes,
+            times_us=found.times_us,
+            keys=pa.array(positions) if found.keys is None else found.keys,
+            produced_ms=np.zeros(len(positions), np.int64),
+            dead=dead,
+        )
+
+    def _run(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
+        yield from self._step(actions)
+        while self._pending:
+            topic, partition, record = self._pending.popleft()
+            for machine in self._readers.get(topic, ()):
+                yield from self._step(machine.on_record(topic, partition, 0, record))
+
+    def _step(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
+        for action in actions:
+            # Rewind needs no answer: the layout never changes here.
+            if not isinstance(action, Emit):
+                continue
+            record = action.record
+            if isinstance(record, Part):
+                yield from self._step(self._sink.on_record(action.topic, action.partition, 0, record))
+            elif isinstance(record, Result):
+                if record.rows.num_rows:
+                    yield record.rows
+            elif isinstance(record, DeadLetter):
+                self._reject(record)
+            else:
+                self.tuples += record.count if isinstance(record, Frame) else 0
+                self._pending.append(action)
+
+    def _reject(self, letter: DeadLetter) -> None:
+        self._rejects.append(letter)
+        self.rejected[letter.reason] = self.rejected.get(letter.reason, 0) + 1
+
+    def state_tuples(self) -> int:
+        """Tuples held by all machines."""
+        return sum(m.state_tuples() for m in (self._router, self._sink, *self._pojoin))

@@ -1,0 +1,1 @@
+"""The permutation service: makes one immutable batch of the predicates' sorted runs."""

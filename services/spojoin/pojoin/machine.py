@@ -1,0 +1,156 @@
+"""A PO-Join worker's state machine (the SPO-Join paper, sections 4.2 and 4.4, Algorithm 4).
+
+Worker w of N owns batch k iff k mod N = w (the paper's division of a sub-interval). A frame is evaluated once every
+batch that it hands over, and that its windows reach, is here: the paper's queue. A batch that is here early waits
+until the log hands it over, so that each pair is evaluated in exactly one place (P7).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from spojoin.index.stream_index import StreamIndex
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action, Emit, Rewind, Trim, Watermark
+from spojoin.protocol.parts import Chunks, first_position, first_reached, lower_bounds, probe_range
+from spojoin.protocol.topology import Topic
+from spojoin.query.model import Query, Role
+from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
+
+#: Frames that may wait for a late batch.
+WAITING_MAX = 64
+
+
+class PoJoinMachine:
+    """Evaluates frames against the immutable batches that this worker owns."""
+
+    def __init__(self, query: Query, worker: int, watermark: Watermark) -> None:
+        self._query = query
+        self._worker = worker
+        self._watermark = watermark
+        self._reader = LogReader()
+        self._frames: deque[Frame] = deque()
+        self._workers = 0
+        self._shares = self._empty_shares()
+
+    def _empty_shares(self) -> list[Share]:
+        return [Share(self._query, stream) for stream in range(len(self._query.streams))]
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """Frames are taken while few wait; batches once a frame has told the layout."""
+        return len(self._frames) < WAITING_MAX if topic is Topic.FRAMES else self._workers > 0
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Take a frame or a batch, and evaluate what can be."""
+        if isinstance(record, Batch):
+            if record.batch_id % self._workers == self._worker:
+                self._shares[record.stream].arrive(record)
+        elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
+            if self._workers == 0:
+                self._workers = record.workers
+            self._frames.append(record)
+        yield from self._evaluate_ready()
+
+    def _evaluate_ready(self) -> Iterator[Action]:
+        while self._frames:
+            frame = self._frames[0]
+            if frame.workers != self._workers:
+                yield from self._change_layout(frame.workers)
+            if not self._is_due(frame):
+                self._frames.popleft()
+                continue
+            if not all(self._has_all(share, piece) for share, piece in zip(self._shares, frame.slices, strict=True)):
+                return
+            self._frames.popleft()
+            yield from self._evaluate(frame)
+
+    def _change_layout(self, workers: int) -> Iterator[Action]:
+        self._workers = workers
+        self._shares = self._empty_shares()
+        yield Rewind(Topic.BATCHES)
+
+    def _is_due(self, frame: Frame) -> bool:
+        return frame.count > 0 and frame.frame_id >= self._watermark.frame_id and self._worker < frame.workers
+
+    def _has_all(self, share: Share, piece: StreamSlice) -> bool:
+        # An expired batch may be gone from its topic, so only those that a window reaches are waited for.
+        step = self._workers
+        first = piece.live_batch + (self._worker - piece.live_batch) % step
+        return all(share.has(batch) for batch in range(first, piece.handover_batch, step))
+
+    def _evaluate(self, frame: Frame) -> Iterator[Action]:
+        for stream, share in enumerate(self._shares):
+            share.hand_over(frame.slices[stream], first_reached(frame, stream))
+        chunks = Chunks(frame.count, first_position(frame, self._watermark), self._query.output)
+        for begin, end in chunks:
+            roles = tuple(self._matches(frame, role, begin, end) for role in self._query.roles)
+            chunks.note(roles)
+            part = Part(frame.epoch, frame.frame_id, 1 + self._worker, begin, end, roles)
+            yield Emit(Topic.MATCHES, 1 + self._worker, part)
+
+    def _matches(self, frame: Frame, role: Role, begin: int, end: int) -> Matches:
+        probes = frame.slices[role.probe]
+        first, last = probe_range(probes.positions, begin, end)
+        codes = tuple(column[first:last] for column in probes.codes)
+        index = self._shares[role.target].index
+        return index.evaluate(role, codes, lower_bounds(probes, first, last), frame.match_rate)
+
+    def on_caught_up(self) -> Iterator[Action]:
+        """Nothing to do."""
+        yield from ()
+
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Nothing to do."""
+        yield from ()
+
+    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+        """Nothing to trim here: batches and frames have other readers."""
+        return []
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        return sum(share.tuples for share in self._shares)
+
+    def state_bytes(self) -> int:
+        """Bytes of all indexes held."""
+        return sum(share.index.nbytes for share in self._shares)
+
+
+class Share:
+    """This worker's batches of one stream: those handed over in an index, those that wait for it beside."""
+
+    def __init__(self, query: Query, stream: int) -> None:
+        roles = [role for role in query.roles if role.target == stream]
+        self.index = StreamIndex(stream, roles, query.output, query.limit, query.is_self)
+        self._waiting: dict[int, Batch] = {}
+        self._handed_over: set[int] = set()
+        self._live = 0
+
+    @property
+    def tuples(self) -> int:
+        """Tuples held."""
+        return self.index.tuples + sum(batch.end - batch.first for batch in self._waiting.values())
+
+    def arrive(self, batch: Batch) -> None:
+        """Take a batch from its topic; one that is known or expired changes nothing."""
+        if batch.batch_id >= self._live and batch.batch_id not in self._handed_over:
+            self._waiting.setdefault(batch.batch_id, batch)
+
+    def has(self, batch_id: int) -> bool:
+        """Whether a batch is here."""
+        return batch_id in self._handed_over or batch_id in self._waiting
+
+    def hand_over(self, piece: StreamSlice, lower: int) -> None:
+        """Drop what no window reaches any more, and index what this frame's probes must search.
+
+        piece: the frame's slice of this stream; lower: the first index that a window of the frame reaches
+        """
+        self._live = max(self._live, piece.live_batch)
+        self._waiting = {number: batch for number, batch in self._waiting.items() if number >= self._live}
+        self._handed_over = {number for number in self._handed_over if number >= self._live}
+        for number in sorted(n for n in self._waiting if n < piece.handover_batch):
+            batch = self._waiting.pop(number)
+            self._handed_over.add(number)
+            self.index.add(batch)
+        self.index.expire(lower)

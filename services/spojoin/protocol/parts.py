@@ -1,0 +1,111 @@
+"""How a frame's evaluation is divided: parts by worker, chunks by frame position (rules P6 and P10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spojoin.kernels.tail import Tail
+from spojoin.protocol.machine import Watermark
+from spojoin.query.model import Output, Query, Role
+from spojoin.wire.records import I64, U16, Frame, Matches, StreamSlice
+
+#: The part of the tuples that are not handed over; part 1 + w is PO-Join worker w's.
+MUTABLE_PART = 0
+#: Partners that a chunk should hold: 8 MB of seqs. A single probe's may be more, at most a window's for each role.
+CHUNK_PARTNERS = 1 << 20
+#: Probes of a frame's first chunk, before anything is known of its matches.
+CHUNK_PROBES_FIRST = 64
+
+
+def expected_parts(frame: Frame) -> list[int]:
+    """The parts that must report on a frame."""
+    return [MUTABLE_PART, *(1 + worker for worker in range(frame.workers))] if frame.count else []
+
+
+def first_position(frame: Frame, watermark: Watermark) -> int:
+    """Where the evaluation of a frame begins: results may be out for its first positions."""
+    return watermark.position if frame.frame_id == watermark.frame_id else 0
+
+
+def probe_range(positions: U16, begin: int, end: int) -> tuple[int, int]:
+    """Which of a stream's tuples, by number within the frame, lie at frame positions [begin, end)."""
+    first, last = np.searchsorted(positions, (begin, end))
+    return int(first), int(last)
+
+
+def lower_bounds(piece: StreamSlice, first: int, last: int) -> I64:
+    """Window bounds of probes [first, last) of a slice: int64 (1,) where all agree, else (last - first,)."""
+    return piece.lower if len(piece.lower) == 1 else piece.lower[first:last]
+
+
+def first_reached(frame: Frame, target: int) -> int:
+    """The smallest index of a stream that a window of this frame reaches."""
+    probes = frame.slices[target if len(frame.slices) == 1 else 1 - target]
+    return int(probes.lower[0])
+
+
+def mutable_bounds(frame: Frame, role: Role, first: int, last: int) -> tuple[I64, I64]:
+    """Indexes [lower, upper) of the target's mutable tuples that each of probes [first, last) may match.
+
+    Both int64 (last - first,). Within the frame itself a probe sees what precedes it.
+    """
+    probes, target = frame.slices[role.probe], frame.slices[role.target]
+    if role.probe == role.target:
+        upper = target.first_index + np.arange(first, last, dtype=np.int64)
+    else:
+        upper = target.first_index + np.searchsorted(target.positions, probes.positions[first:last]).astype(np.int64)
+    lower = np.maximum(lower_bounds(probes, first, last), target.handover_index)
+    return np.minimum(lower, upper), upper
+
+
+class Chunks:
+    """Splits frame positions [first, count) so that a chunk's matches fit into memory; counts need no splitting."""
+
+    def __init__(self, count: int, first: int, output: Output) -> None:
+        self._count = count
+        self._next = first
+        self._probes = count if output is Output.COUNT else CHUNK_PROBES_FIRST
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        while self._next < self._count:
+            begin, self._next = self._next, min(self._next + self._probes, self._count)
+            yield begin, self._next
+
+    def note(self, roles: tuple[Matches, ...]) -> None:
+        """Learn from a chunk how many probes the next one may hold."""
+        if any(matches.partners is None for matches in roles):
+            return
+        partners = sum(len(matches.partners) for matches in roles if matches.partners is not None)
+        self._probes = max(1, min(2 * self._probes, self._probes * CHUNK_PARTNERS // max(partners, 1)))
+
+
+class SeqTrail:
+    """From a stream's recent indexes to seqs; in a self join they are the same number."""
+
+    def __init__(self, query: Query) -> None:
+        self._is_self = query.is_self
+        self._seqs: Tail | None = None
+
+    def append(self, frame: Frame, piece: StreamSlice) -> None:
+        """Take a frame's tuples."""
+        if self._is_self:
+            return
+        if self._seqs is None:
+            self._seqs = Tail(piece.first_index)
+        self._seqs.append(frame.first_seq + piece.positions.astype(np.int64))
+
+    def seqs(self, indexes: I64) -> I64:
+        """Seqs of tuples by index, int64, any shape."""
+        if self._is_self or self._seqs is None:
+            return indexes
+        return self._seqs.view(self._seqs.first, self._seqs.end)[indexes - self._seqs.first]
+
+    def drop_below(self, index: int) -> None:
+        """Forget tuples of smaller indexes."""
+        if self._seqs is not None:
+            self._seqs.drop_below(index)
+
+    def __len__(self) -> int:
+        return 0 if self._seqs is None else len(self._seqs)

@@ -1,0 +1,86 @@
+"""One table of which role reads and writes which topic; topics, code, docs and tests derive from it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Role(enum.StrEnum):
+    """The services; each is a process of its own."""
+
+    ROUTER = "router"
+    PREDICTOR = "predictor"
+    MUTABLE = "mutable"
+    PERMUTATION = "permutation"
+    POJOIN = "pojoin"
+    LOGICAL_AND = "logical-and"
+    SINK = "sink"
+
+
+class Topic(enum.StrEnum):
+    """Internal topics of a query; inputs and their dead letters are named by the user's streams."""
+
+    INPUT = "input"
+    FRAMES = "frames"
+    RUNS = "runs"
+    BATCHES = "batches"
+    PARTIALS = "partials"
+    MATCHES = "matches"
+    RESULTS = "results"
+    PLAN = "plan"
+    DEAD = "dlq"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Role, the topics it reads, the topics it writes, and the topics it alone trims behind the recovery point."""
+
+    role: Role
+    reads: tuple[Topic, ...]
+    writes: tuple[Topic, ...]
+    trims: tuple[Topic, ...] = ()
+
+
+TOPOLOGY = (
+    Edge(
+        Role.ROUTER,
+        (Topic.INPUT, Topic.FRAMES, Topic.BATCHES, Topic.PLAN, Topic.RESULTS),
+        (Topic.FRAMES, Topic.DEAD),
+    ),
+    Edge(Role.PREDICTOR, (Topic.FRAMES, Topic.RESULTS), (Topic.PLAN,)),
+    Edge(Role.MUTABLE, (Topic.FRAMES, Topic.RESULTS), (Topic.PARTIALS, Topic.RUNS)),
+    Edge(Role.PERMUTATION, (Topic.RUNS, Topic.RESULTS), (Topic.BATCHES,), (Topic.RUNS,)),
+    Edge(Role.POJOIN, (Topic.FRAMES, Topic.BATCHES, Topic.RESULTS), (Topic.MATCHES,)),
+    Edge(Role.LOGICAL_AND, (Topic.FRAMES, Topic.PARTIALS, Topic.RESULTS), (Topic.MATCHES,), (Topic.PARTIALS,)),
+    Edge(
+        Role.SINK,
+        (Topic.FRAMES, Topic.BATCHES, Topic.MATCHES, Topic.RESULTS),
+        (Topic.RESULTS,),
+        (Topic.MATCHES, Topic.FRAMES, Topic.BATCHES),
+    ),
+)
+
+
+def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int) -> int:
+    """How many partitions an internal topic has.
+
+    One a predicate for partials; one a stream for batches, so that a slow stream's old batches don't hold a fast
+    stream's; one a part for matches (0 the mutable part, 1 + w worker w). The rest has one: they are logs.
+    """
+    return {Topic.PARTIALS: predicates, Topic.BATCHES: streams, Topic.MATCHES: 1 + workers_max}.get(topic, 1)
+
+
+def topic_name(query: str, topic: Topic) -> str:
+    """Kafka's name of an internal topic of a query."""
+    return f"{query}.{topic.value}"
+
+
+def input_topic(stream: str) -> str:
+    """Kafka's default name of a stream's input topic."""
+    return f"in.{stream}"
+
+
+def dead_letter_topic(topic: str) -> str:
+    """Where poisoned messages of an input topic go."""
+    return f"{topic}.dlq"

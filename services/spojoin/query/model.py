@@ -1,0 +1,220 @@
+"""A validated query as frozen data: what every other room reads, and nothing that parses.
+
+Join attributes become *codes*: one int64 a tuple and key column whose signed order is the order of the column's
+type, so that indexes, kernels and the wire know a single type.
+
+- Domain.INTEGER: the code is the value itself, times 10**scale for decimals; dates are days, timestamps microseconds.
+- Domain.FLOAT: the code holds the bits of the IEEE double, folded so that signed integers order as the doubles do;
+  -0.0 is stored as 0.0 and NaN never gets a code.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+class Op(enum.IntEnum):
+    """How a stored or left value relates to the other side; the integers are stable, kernels switch on them."""
+
+    LT = 0
+    LE = 1
+    GT = 2
+    GE = 3
+    EQ = 4
+    NE = 5
+    BAND_LT = 6
+    BAND_LE = 7
+
+    @property
+    def flipped(self) -> Op:
+        """The operator for swapped operands: a < b is b > a."""
+        return _FLIPPED.get(self, self)
+
+
+_FLIPPED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
+
+
+class Domain(enum.IntEnum):
+    """How codes are made from values."""
+
+    INTEGER = 0
+    FLOAT = 1
+
+
+class Order(enum.StrEnum):
+    """How tuples of all inputs get their one total order."""
+
+    ARRIVAL = "arrival"
+    EVENT_TIME = "event_time"
+
+
+class Output(enum.StrEnum):
+    """What a probe yields."""
+
+    COUNT = "count"
+    PAIRS = "pairs"
+    BITMAP = "bitmap"
+
+
+class TypeName(enum.StrEnum):
+    """Column types of a schema."""
+
+    INT = "int"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A declared type; precision and scale are 0 but for decimal(p,s)."""
+
+    name: TypeName
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})" if self.name is TypeName.DECIMAL else self.name.value
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column reference inside an expression."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal number, kept exact."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`left operator right` with operator one of + - * /; doubles evaluate it as written, integers exactly."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+Expression = Column | Constant | Arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """One expression of one stream that predicates compare, and how its codes are made."""
+
+    expression: Expression
+    domain: Domain
+    scale: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """`left op right`; slots index the streams' key columns.
+
+    `width` is the band's half width as a code-domain number: scaled integer (INTEGER) or double (FLOAT); else 0.
+    """
+
+    op: Op
+    left_slot: int
+    right_slot: int
+    domain: Domain
+    width: int | float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Length and slide in tuples (`is_time` False) or microseconds (True); slide divides length."""
+
+    is_time: bool
+    length: int
+    slide: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One logical input; `keys` are the key columns that predicates use, in slot order."""
+
+    name: str
+    schema: dict[str, ColumnType]
+    time: str | None
+    key: str | None
+    keys: tuple[KeyColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RolePredicate:
+    """A predicate seen from a probe: a stored code matches iff `stored op probe`.
+
+    `op` is already oriented to the stored side. `probe_slot` is a slot of the probe's stream, `target_slot` of the
+    stored stream.
+    """
+
+    op: Op
+    probe_slot: int
+    target_slot: int
+    domain: Domain
+    width: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One direction of evaluation: tuples of stream `probe` search the window of stream `target`."""
+
+    probe: int
+    target: int
+    as_left: bool
+    predicates: tuple[RolePredicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A validated query. `streams` holds one stream (self join) or two (left, right)."""
+
+    name: str
+    streams: tuple[Stream, ...]
+    predicates: tuple[Predicate, ...]
+    window: Window
+    order: Order
+    output: Output
+    limit: int | None
+    lateness_us: int
+    text: str
+
+    @property
+    def is_self(self) -> bool:
+        """Whether one stream joins itself."""
+        return len(self.streams) == 1
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether tuples carry an event time: a time window or event-time order."""
+        return self.window.is_time or self.order is Order.EVENT_TIME
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The two directions of evaluation, left probes first."""
+        right = len(self.streams) - 1
+        return (
+            Role(0, right, True, tuple(_as_seen_from_left(p) for p in self.predicates)),
+            Role(right, 0, False, tuple(_as_seen_from_right(p) for p in self.predicates)),
+        )
+
+
+def _as_seen_from_left(p: Predicate) -> RolePredicate:
+    return RolePredicate(p.op.flipped, p.left_slot, p.right_slot, p.domain, p.width)
+
+
+def _as_seen_from_right(p: Predicate) -> RolePredicate:
+    return RolePredicate(p.op, p.right_slot, p.left_slot, p.domain, p.width)

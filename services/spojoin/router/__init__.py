@@ -1,0 +1,1 @@
+"""The router: puts all inputs into one order and writes the log."""

@@ -1,0 +1,46 @@
+"""How a router cuts the stream into frames and batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spojoin.errors import ConfigurationError
+
+#: Mutable tuples are ranked in 16 bits, one value of which stands for "none".
+MUTABLE_TUPLES_MAX = 65_534
+
+
+@dataclass(frozen=True, slots=True)
+class RouterConfig:
+    """Sizes in tuples or frames, times in milliseconds.
+
+    router_id: unlike any other router instance's
+    workers: PO-Join workers from the next frame on
+    frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple
+    batch_tuples: delta, a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
+    handover_frames: from so many frames after its seal a batch is immutable
+    credits_frames: frames that may be under way before their results are out
+    idle_timeout_ms: an input that is at its end for so long no longer holds the event-time merge
+    """
+
+    router_id: str
+    workers: int = 1
+    frame_tuples: int = 4_096
+    batch_tuples: int = 8_192
+    batch_frames: int = 256
+    handover_frames: int = 2
+    linger_ms: int = 5
+    idle_timeout_ms: int = 1_000
+    credits_frames: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "frame_tuples", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        # Waiting for handover: the open batch, what was sealed within the handover frames, and the frame itself.
+        mutable = self.batch_tuples + (self.handover_frames + 2) * self.frame_tuples
+        if mutable > MUTABLE_TUPLES_MAX:
+            raise ConfigurationError(
+                f"batch_tuples + (handover_frames + 2) * frame_tuples is {mutable}; the mutable part holds at most "
+                f"{MUTABLE_TUPLES_MAX} tuples: lower frame_tuples or batch_tuples"
+            )

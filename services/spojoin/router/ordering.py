@@ -1,0 +1,333 @@
+"""How rows of many inputs come into one order: as they arrive, or by event time (ScaleJoin's ready tuples, section 3).
+
+Both push rows onto an OrderedQueue; both recover from the last frame's source positions and checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import orjson
+
+from spojoin.router.ledger import NEVER, InputLedger, Place
+from spojoin.router.queue import OrderedQueue, Places, StreamColumns, concat, concat_places
+from spojoin.wire.records import I64, DeadLetter, Rows, SourcePosition
+
+#: (time, stream, partition, offset, row): the total order by event time
+Key = tuple[int, int, int, int, int]
+FIRST_KEY: Key = (NEVER, 0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class Input:
+    """One physical input (a Kafka partition of a stream's topic)."""
+
+    stream: int
+    partition: int
+    ledger: InputLedger
+    index: int
+    heartbeat_us: int = NEVER
+    ended_ms: int | None = None
+    pieces: list[StreamColumns] = field(default_factory=list)
+    places: list[Places] = field(default_factory=list)
+    read_before: Place = (-1, 0)
+    late_before: frozenset[Place] = frozenset()
+
+    def pending(self) -> int:
+        """Rows held for the merge."""
+        return sum(len(p) for p in self.places)
+
+
+class Ordering(Protocol):
+    """Turns rows of single inputs into rows in the total order."""
+
+    def take(self, source: Input, rows: Rows) -> None:
+        """Enter rows of one input."""
+        ...
+
+    def advance(self, now_ms: int) -> None:
+        """Push on what has become ready."""
+        ...
+
+    def wants(self, source: Input) -> bool:
+        """Whether more rows of the input should be read."""
+        ...
+
+    def goes_out(self, source: Input, row_id: int, time_us: int | None) -> None:
+        """The input's row with this ledger number is the last of the frame in the making."""
+        ...
+
+    def checkpoint(self) -> bytes:
+        """What a successor needs besides the inputs' positions."""
+        ...
+
+
+class ArrivalOrder:
+    """Rows count as they come."""
+
+    def __init__(self, queue: OrderedQueue, streams: int) -> None:
+        self._queue = queue
+        self._streams = streams
+
+    def take(self, source: Input, rows: Rows) -> None:
+        """Enter rows of one input."""
+        places, columns = _columns(source, rows)
+        source.ledger.enter(rows, rows.dead)
+        by_stream: list[StreamColumns | None] = [None] * self._streams
+        by_stream[source.stream] = columns
+        self._queue.push(places, by_stream)
+
+    def advance(self, now_ms: int) -> None:
+        """Nothing waits."""
+
+    def wants(self, source: Input) -> bool:
+        """Always: the queue's length is the router's concern."""
+        return True
+
+    def goes_out(self, source: Input, row_id: int, time_us: int | None) -> None:
+        """Rows go out in their input's order, so positions say all."""
+
+    def checkpoint(self) -> bytes:
+        """Nothing."""
+        return b""
+
+
+class EventTimeOrder:
+    """Rows count in the order of (time, stream, partition, offset, row), once no active input can bring an earlier one.
+
+    An input's own times may run back by `lateness_us`; what comes later than that is refused as "late", and so is a
+    row of an input that was taken for idle when the merge had passed the row's place.
+    """
+
+    def __init__(
+        self,
+        queue: OrderedQueue,
+        inputs: list[Input],
+        streams: int,
+        lateness_us: int,
+        idle_timeout_ms: int,
+        pending_max: int,
+        checkpoint: bytes,
+    ) -> None:
+        self._queue = queue
+        self._inputs = inputs
+        self._streams = streams
+        self._lateness_us = lateness_us
+        self._idle_timeout_ms = idle_timeout_ms
+        self._pending_max = pending_max
+        self._restored = self._frontier = self._merged = FIRST_KEY
+        self._reads: dict[tuple[int, int], Place] = {}
+        self._late: set[tuple[int, int, int, int]] = set()
+        if checkpoint:
+            self._restore(orjson.loads(checkpoint))
+
+    def _restore(self, saved: dict[str, list[list[int]]]) -> None:
+        time_us, stream, partition, offset, row = saved["frontier"][0]
+        self._restored = self._frontier = self._merged = (time_us, stream, partition, offset, row)
+        self._reads = {(s, p): (o, r) for s, p, o, r in saved["read"]}
+        self._late = {(s, p, o, r) for s, p, o, r in saved["late"]}
+        for source in self._inputs:
+            self.adopt(source)
+
+    def adopt(self, source: Input) -> None:
+        """Give an input what the checkpoint knows of it."""
+        source.read_before = self._reads.get((source.stream, source.partition), (-1, 0))
+        source.late_before = frozenset(
+            (o, r) for s, p, o, r in self._late if (s, p) == (source.stream, source.partition)
+        )
+
+    def take(self, source: Input, rows: Rows) -> None:
+        """Enter rows of one input; refuse late ones."""
+        source.ended_ms = None
+        if rows.heartbeat_us is not None:
+            source.heartbeat_us = max(source.heartbeat_us, rows.heartbeat_us)
+        times = _times(rows)
+        late = self._late_in_partition(source, times)
+        done, passed = self._passed(source, rows, times, ~late)
+        dead = self._refuse(source, rows, times, late, passed)
+        kept = ~(late | passed)
+        first_id = source.ledger.next_id
+        entered = rows if kept.all() else _only(rows, kept)
+        source.ledger.enter(entered, dead)
+        ids = np.arange(first_id, first_id + len(entered), dtype=np.int64)
+        done = done[kept]
+        if done.any():
+            source.ledger.mark(ids[done])
+        if not done.all():
+            places, columns = _columns(source, entered, ids)
+            source.pieces.append(columns if not done.any() else columns.take(~done))
+            source.places.append(places if not done.any() else _pick(places, np.flatnonzero(~done)))
+
+    def _late_in_partition(self, source: Input, times: I64) -> np.ndarray:
+        seen = np.maximum.accumulate(np.concatenate((np.array([source.ledger.high_time_us]), times)))[:-1]
+        # NEVER minus the lateness would wrap around
+        return (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - self._lateness_us)
+
+    def _passed(self, source: Input, rows: Rows, times: I64, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that are out already (before a restart), and rows that the merge has passed without them."""
+        done = np.zeros(len(rows), np.bool_)
+        passed = np.zeros(len(rows), np.bool_)
+        for i in np.flatnonzero(candidates & (times <= self._merged[0])):
+            place = (int(rows.offsets[i]), int(rows.rows[i]))
+            key = (int(times[i]), source.stream, source.partition, *place)
+            if place in source.late_before:
+                passed[i] = True
+            elif place < source.read_before and key <= self._restored:
+                done[i] = True
+            elif key <= self._merged:
+                passed[i] = True
+        return done, passed
+
+    def _refuse(
+        self, source: Input, rows: Rows, times: I64, late: np.ndarray, passed: np.ndarray
+    ) -> list[DeadLetter]:
+        refused = [
+            DeadLetter(
+                source.stream,
+                source.partition,
+                int(rows.offsets[i]),
+                int(rows.rows[i]),
+                "late",
+                f"event time {times[i]} us came after {max(source.ledger.high_time_us, self._merged[0])} us; "
+                f"the stated lateness is {self._lateness_us} us",
+                b"",
+            )
+            for i in np.flatnonzero(late | passed)
+        ]
+        for i in np.flatnonzero(passed):
+            source.ledger.note_late((int(rows.offsets[i]), int(rows.rows[i])))
+        return sorted(rows.dead + refused, key=lambda letter: (letter.offset, letter.row))
+
+    def wants(self, source: Input) -> bool:
+        """Whether more rows of the input should be read: it holds the merge back, or has room."""
+        return source.pending() < self._pending_max or source is self._slowest(None)
+
+    def advance(self, now_ms: int) -> None:
+        """Merge what is ready and push it on."""
+        slowest = self._slowest(now_ms)
+        if slowest is None:
+            bound = (2**63 - 1, self._streams, 0)
+        else:
+            bound = (self._watermark(slowest), slowest.stream, slowest.partition)
+        taken = [part for source in self._inputs if (part := _take_ready(source, bound)) is not None]
+        if taken:
+            self._merge(taken)
+
+    def _slowest(self, now_ms: int | None) -> Input | None:
+        active = [source for source in self._inputs if not self._idle(source, now_ms)]
+        return min(active, key=lambda s: (self._watermark(s), s.stream, s.partition), default=None)
+
+    def _idle(self, source: Input, now_ms: int | None) -> bool:
+        ended = source.ended_ms
+        return now_ms is not None and ended is not None and now_ms - ended >= self._idle_timeout_ms
+
+    def _watermark(self, source: Input) -> int:
+        high = source.ledger.high_time_us
+        return max(NEVER if high == NEVER else high - self._lateness_us, source.heartbeat_us)
+
+    def _merge(self, taken: list[tuple[Input, Places, StreamColumns]]) -> None:
+        times = np.concatenate([_given(columns) for _, _, columns in taken])
+        order = _order(taken, times)
+        places = _pick(concat_places([p for _, p, _ in taken]), order)
+        columns = [self._stream_columns(taken, stream, times) for stream in range(self._streams)]
+        self._queue.push(places, columns)
+        last = self._inputs[int(places.inputs[-1])]
+        place = last.ledger.place(int(places.ids[-1]))
+        self._merged = (int(times[order[-1]]), last.stream, last.partition, *place)
+
+    def _stream_columns(
+        self, taken: list[tuple[Input, Places, StreamColumns]], stream: int, times: I64
+    ) -> StreamColumns | None:
+        own = [part for part in taken if part[0].stream == stream]
+        if not own:
+            return None
+        columns = concat([c for _, _, c in own])
+        order = _order(own, _given(columns))
+        return columns if (order[:-1] < order[1:]).all() else columns.take(order)
+
+    def goes_out(self, source: Input, row_id: int, time_us: int | None) -> None:
+        """Move the frontier to this row."""
+        if time_us is None:
+            raise ValueError("event-time order needs event times")
+        self._frontier = (time_us, source.stream, source.partition, *source.ledger.place(row_id))
+
+    def checkpoint(self) -> bytes:
+        """The frontier, how far each input was read, and late rows that positions have not passed."""
+        return orjson.dumps(
+            {
+                "frontier": [self._frontier],
+                "read": [[s.stream, s.partition, *s.ledger.read_end()] for s in self._inputs],
+                "late": [[s.stream, s.partition, *place] for s in self._inputs for place in s.ledger.late()],
+            }
+        )
+
+
+def _order(taken: list[tuple[Input, Places, StreamColumns]], times: I64) -> I64:
+    ids = np.concatenate([p.ids for _, p, _ in taken])
+    streams = np.concatenate([np.full(len(p), s.stream) for s, p, _ in taken])
+    partitions = np.concatenate([np.full(len(p), s.partition) for s, p, _ in taken])
+    return np.lexsort((ids, partitions, streams, times)).astype(np.int64)
+
+
+def _take_ready(source: Input, bound: tuple[int, int, int]) -> tuple[Input, Places, StreamColumns] | None:
+    if not source.pieces:
+        return None
+    columns, places = concat(source.pieces), concat_places(source.places)
+    source.pieces, source.places = [columns], [places]
+    ties = (source.stream, source.partition) <= bound[1:]
+    ready = _given(columns) <= bound[0] if ties else _given(columns) < bound[0]
+    if not ready.any():
+        return None
+    if ready.all():
+        source.pieces, source.places = [], []
+        return source, places, columns
+    source.pieces, source.places = [columns.take(~ready)], [_pick(places, np.flatnonzero(~ready))]
+    return source, _pick(places, np.flatnonzero(ready)), columns.take(ready)
+
+
+def _columns(source: Input, rows: Rows, ids: I64 | None = None) -> tuple[Places, StreamColumns]:
+    count = len(rows)
+    if ids is None:
+        ids = np.arange(source.ledger.next_id, source.ledger.next_id + count, dtype=np.int64)
+    places = Places(
+        np.full(count, source.index, np.int64), ids, np.full(count, source.stream, np.uint8), rows.produced_ms
+    )
+    return places, StreamColumns(rows.codes, rows.times_us, rows.keys)
+
+
+def _only(rows: Rows, kept: np.ndarray) -> Rows:
+    columns = StreamColumns(rows.codes, rows.times_us, rows.keys).take(kept)
+    return Rows(
+        rows.offsets[kept],
+        rows.rows[kept],
+        rows.next_offset,
+        columns.codes,
+        columns.times_us,
+        columns.keys,
+        rows.produced_ms[kept],
+        rows.dead,
+        rows.heartbeat_us,
+    )
+
+
+def _pick(places: Places, rows: I64) -> Places:
+    return Places(places.inputs[rows], places.ids[rows], places.streams[rows], places.produced_ms[rows])
+
+
+def _given(columns: StreamColumns) -> I64:
+    if columns.times_us is None:
+        raise ValueError("event-time order needs event times")
+    return columns.times_us
+
+
+def _times(rows: Rows) -> I64:
+    if rows.times_us is None:
+        raise ValueError("event-time order needs event times")
+    return rows.times_us
+
+
+def start_of(positions: dict[tuple[int, int], SourcePosition], stream: int, partition: int) -> SourcePosition:
+    """Where an input is read on; one that no frame has seen starts at its beginning."""
+    return positions.get((stream, partition), SourcePosition(0, 0, NEVER))

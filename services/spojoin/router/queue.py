@@ -1,0 +1,145 @@
+"""Ordered rows that wait for their frame, column by column."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spojoin.wire.records import I64, U8
+
+
+@dataclass(slots=True)
+class StreamColumns:
+    """Columns of one stream's rows, all of one length; keys is an Arrow array."""
+
+    codes: tuple[I64, ...]
+    times_us: I64 | None
+    keys: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def slice(self, first: int, end: int) -> StreamColumns:
+        """Rows [first, end) as views."""
+        times = None if self.times_us is None else self.times_us[first:end]
+        return StreamColumns(tuple(c[first:end] for c in self.codes), times, self.keys.slice(first, end - first))
+
+    def take(self, rows: Any) -> StreamColumns:
+        """Rows picked by an index array or a mask, copied."""
+        times = None if self.times_us is None else self.times_us[rows]
+        keys = self.keys.filter(pa.array(rows)) if rows.dtype == np.bool_ else self.keys.take(pa.array(rows))
+        return StreamColumns(tuple(c[rows] for c in self.codes), times, keys)
+
+
+def concat(pieces: list[StreamColumns]) -> StreamColumns:
+    """Rows of all pieces, in order; a single piece is given back as it is."""
+    if len(pieces) == 1:
+        return pieces[0]
+    times = None if pieces[0].times_us is None else np.concatenate([p.times_us for p in pieces if p.times_us is not None])
+    codes = tuple(np.concatenate(column) for column in zip(*(p.codes for p in pieces), strict=True))
+    return StreamColumns(codes, times, pa.concat_arrays([p.keys for p in pieces]))
+
+
+class StreamQueue:
+    """A queue of one stream's rows that gives views wherever a piece holds all that is asked."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[StreamColumns] = deque()
+        self._skip = 0
+
+    def push(self, piece: StreamColumns) -> None:
+        """Add rows at the end."""
+        if len(piece):
+            self._pieces.append(piece)
+
+    def times(self, count: int) -> I64:
+        """Event times of the first `count` rows."""
+        found = [p.times_us for p in self._peek(count) if p.times_us is not None]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def take(self, count: int) -> list[StreamColumns]:
+        """Remove and return the first `count` rows as pieces."""
+        pieces = self._peek(count)
+        self._skip += count
+        while self._pieces and self._skip >= len(self._pieces[0]):
+            self._skip -= len(self._pieces.popleft())
+        return pieces
+
+    def _peek(self, count: int) -> list[StreamColumns]:
+        pieces, skip = [], self._skip
+        for piece in self._pieces:
+            if count == 0:
+                break
+            part = piece.slice(skip, min(len(piece), skip + count))
+            pieces.append(part)
+            count -= len(part)
+            skip = 0
+        return pieces
+
+
+@dataclass(slots=True)
+class Places:
+    """Where rows came from, in frame order: index of the input, ledger number, stream and time of production."""
+
+    inputs: I64
+    ids: I64
+    streams: U8
+    produced_ms: I64
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def slice(self, first: int, end: int) -> Places:
+        """Rows [first, end) as views."""
+        return Places(self.inputs[first:end], self.ids[first:end], self.streams[first:end], self.produced_ms[first:end])
+
+
+def concat_places(pieces: list[Places]) -> Places:
+    """Places of all pieces, in order."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Places(
+        np.concatenate([p.inputs for p in pieces]),
+        np.concatenate([p.ids for p in pieces]),
+        np.concatenate([p.streams for p in pieces]),
+        np.concatenate([p.produced_ms for p in pieces]),
+    )
+
+
+class OrderedQueue:
+    """Rows of all streams in their total order, waiting for a frame."""
+
+    def __init__(self, streams: int) -> None:
+        self._places: Places | None = None
+        self._pending: list[Places] = []
+        self.streams = [StreamQueue() for _ in range(streams)]
+
+    def __len__(self) -> int:
+        return (0 if self._places is None else len(self._places)) + sum(len(p) for p in self._pending)
+
+    def push(self, places: Places, columns: list[StreamColumns | None]) -> None:
+        """Add rows that follow all others in the order; `columns` by stream, in the same order."""
+        if not len(places):
+            return
+        self._pending.append(places)
+        for queue, piece in zip(self.streams, columns, strict=True):
+            if piece is not None:
+                queue.push(piece)
+
+    def head(self, count: int) -> Places:
+        """The first `count` places."""
+        if self._pending:
+            self._places = concat_places(([] if self._places is None else [self._places]) + self._pending)
+            self._pending = []
+        if self._places is None:
+            raise IndexError("the queue is empty")
+        return self._places.slice(0, count)
+
+    def drop(self, count: int) -> None:
+        """Forget the first `count` places; the streams' columns are taken apart from them."""
+        if self._places is not None:
+            self._places = self._places.slice(count, len(self._places))

@@ -1,0 +1,268 @@
+"""What travels between services, as plain data over NumPy and Arrow arrays.
+
+Arrays of a received record are views of the message: never write to them. Indexes count tuples of one stream from 0;
+seq counts tuples of all streams from 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
+U16 = NDArray[np.uint16]
+U32 = NDArray[np.uint32]
+U8 = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePosition:
+    """The next row to read of an input partition, and its largest event time before that row (-2**63: none yet)."""
+
+    offset: int
+    row: int
+    high_time_us: int
+
+
+#: (stream, partition) -> where to read on
+SourceState = dict[tuple[int, int], SourcePosition]
+
+
+@dataclass(slots=True)
+class StreamSlice:
+    """One stream's tuples in one frame, n of them, and its bounds, constant over the frame.
+
+    first_index: that stream's tuples before this frame
+    positions: uint16 (n,), place of each tuple in the frame, ascending
+    codes: one int64 (n,) per key column of the stream
+    lower: int64 (1,) or (n,), first index of the *opposite* stream (self join: the same) in each probe's window
+    times_us: int64 (n,) or None where the query needs no time
+    keys: Arrow int64 or string array (n,), the users' keys
+    batch_id, batch_first: the batch that this frame's tuples belong to, and its first index
+    seals: whether that batch ends with this frame
+    group: batches of one group leave every window together; -1 where the window moves within a batch
+    handover_batch, handover_index: batches below are immutable for this frame's probes, tuples below that index
+    live_batch: the oldest batch that a window of this frame can reach
+    """
+
+    first_index: int
+    positions: U16
+    codes: tuple[I64, ...]
+    lower: I64
+    times_us: I64 | None
+    keys: pa.Array
+    batch_id: int
+    batch_first: int
+    seals: bool
+    group: int
+    handover_batch: int
+    handover_index: int
+    live_batch: int
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(slots=True)
+class Frame:
+    """A run of consecutive tuples with everything a reader needs to evaluate it (the log's main record).
+
+    previous_link and link chain the source offsets: a reader accepts a frame only on the link it has (rule P3).
+    produced_ms, produced_runs: run-length coded time at which the inputs were produced, in frame order
+    rejected: cumulative count of rows refused, by reason
+    checkpoint: what only a router needs to go on from here (event-time merge), opaque to all others
+    hot: uint8 (count,) flags of the predictor's hot keys, or empty
+    match_rate: the plan's estimate of matches per window tuple, NaN where unknown
+    """
+
+    epoch: int
+    frame_id: int
+    first_seq: int
+    count: int
+    slices: tuple[StreamSlice, ...]
+    workers: int
+    previous_link: int
+    link: int
+    source: SourceState
+    checkpoint: bytes
+    rejected: dict[str, int]
+    produced_ms: I64
+    produced_runs: U32
+    hot: U8
+    plan_version: int
+    match_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A router's claim to the log: frames of older epochs that follow it are void."""
+
+    epoch: int
+    router_id: str
+
+
+@dataclass(slots=True)
+class RoleRanks:
+    """Rank intervals of a frame's m probes of one role among the target's n mutable tuples, for one predicate.
+
+    positions: uint16 (n,), rank of each stored tuple in sort order, listed by arrival from the handover index on
+    start, length: uint16 (m,); the predicate holds iff (position - start) mod 2**16 < length
+    """
+
+    positions: U16
+    start: U16
+    length: U16
+
+
+@dataclass(slots=True)
+class Partial:
+    """One mutable joiner's evaluation of one frame by its predicate, per role."""
+
+    epoch: int
+    frame_id: int
+    predicate: int
+    roles: tuple[RoleRanks, ...]
+
+
+@dataclass(slots=True)
+class SortedColumn:
+    """A batch's codes of one key column: int64 (n,) ascending, and each one's arrival offset in the batch, uint16 (n,)."""
+
+    slot: int
+    codes: I64
+    order: U16
+
+
+@dataclass(slots=True)
+class Run:
+    """One mutable joiner's sorted columns of a sealed batch.
+
+    The joiner of predicate 0 is the carrier: it adds seqs int64 (n,), times_us and keys; None elsewhere.
+    """
+
+    stream: int
+    batch_id: int
+    first: int
+    end: int
+    group: int
+    predicate: int
+    columns: tuple[SortedColumn, ...]
+    seqs: I64 | None
+    times_us: I64 | None
+    keys: pa.Array | None
+
+
+@dataclass(slots=True)
+class Batch:
+    """An immutable batch of one stream: tuples first..end-1, all its key columns sorted, and permutations.
+
+    columns: by slot, each once
+    permutations: per (slot_a, slot_b), uint16 (n,): rank in slot_b of the tuple with rank i in slot_a
+    """
+
+    stream: int
+    batch_id: int
+    first: int
+    end: int
+    group: int
+    columns: tuple[SortedColumn, ...]
+    permutations: dict[tuple[int, int], U16]
+    seqs: I64
+    times_us: I64 | None
+    keys: pa.Array | None
+
+
+@dataclass(slots=True)
+class Matches:
+    """One role's matches of the m probes in a part: counts int64 (m,); and, but for count output, the partners.
+
+    offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit
+    (then counts still hold the whole number); None for count output.
+    """
+
+    counts: I64
+    offsets: I64 | None = None
+    partners: I64 | None = None
+
+
+@dataclass(slots=True)
+class Part:
+    """What one part (0: mutable, 1 + w: PO-Join worker w) found for frame positions [begin, end) of a frame.
+
+    roles: in query role order; each holds that role's probes among these positions, in frame order
+    """
+
+    epoch: int
+    frame_id: int
+    part: int
+    begin: int
+    end: int
+    roles: tuple[Matches, ...]
+
+
+@dataclass(slots=True)
+class Result:
+    """Final rows for frame positions [begin, end) of a frame, in output order, as an Arrow record batch.
+
+    `is_last` tells that `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
+    """
+
+    frame_id: int
+    begin: int
+    end: int
+    is_last: bool
+    rows: pa.RecordBatch
+    produced_ms: I64
+    produced_runs: U32
+
+
+@dataclass(slots=True)
+class Plan:
+    """The predictor's advice: hot codes by (stream, slot) with estimated counts, and the match rate (NaN: unknown)."""
+
+    version: int
+    frame_id: int
+    hot: dict[tuple[int, int], tuple[I64, I64]]
+    match_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A row that could not take part: where it stood, why, and its bytes where it was a whole message."""
+
+    stream: int
+    partition: int
+    offset: int
+    row: int
+    reason: str
+    detail: str
+    value: bytes
+
+
+@dataclass(slots=True)
+class Rows:
+    """Parsed, valid rows of one input partition in its order, n of them, and the dead letters between them.
+
+    offsets int64 (n,) and rows int64 (n,) are their places; `next_offset` follows the last message looked at.
+    codes: one int64 (n,) per key column; times_us int64 (n,) or None; keys Arrow array (n,); produced_ms int64 (n,)
+    heartbeat_us: event time up to which the partition promises to be silent, or None
+    """
+
+    offsets: I64
+    rows: I64
+    next_offset: int
+    codes: tuple[I64, ...]
+    times_us: I64 | None
+    keys: pa.Array
+    produced_ms: I64
+    dead: list[DeadLetter] = field(default_factory=list)
+    heartbeat_us: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+Record = Frame | Barrier | Partial | Run | Batch | Part | Result | Plan | DeadLetter
