@@ -146,4 +146,4 @@ class Engine:
 
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
-        return sum(m.state_tuples() for m in (self._router, self._sink, *self._pojoin))
+        return self._router.state_tuples() + self._sink.state_tuples() + sum(w.state_tuples() for w in self._pojoin)

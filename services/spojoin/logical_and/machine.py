@@ -88,9 +88,7 @@ class LogicalAndMachine:
             part = Part(frame.epoch, frame.frame_id, MUTABLE_PART, begin, end, roles)
             yield Emit(Topic.MATCHES, MUTABLE_PART, part)
 
-    def _matches(
-        self, frame: Frame, number: int, role: Role, partials: list[Partial], begin: int, end: int
-    ) -> Matches:
+    def _matches(self, frame: Frame, number: int, role: Role, partials: list[Partial], begin: int, end: int) -> Matches:
         probes, target = frame.slices[role.probe], frame.slices[role.target]
         first, last = probe_range(probes.positions, begin, end)
         lower, upper = mutable_bounds(frame, role, first, last)
@@ -117,9 +115,7 @@ class LogicalAndMachine:
 
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
         """Partials of frames whose results are out are needed no more."""
-        return [
-            trim for p in self._trims.partitions() for trim in self._trims.release(p, watermark.frame_id)
-        ]
+        return [trim for p in self._trims.partitions() for trim in self._trims.release(p, watermark.frame_id)]
 
     def state_tuples(self) -> int:
         """Tuples held in memory, by the seqs of the mutable part."""

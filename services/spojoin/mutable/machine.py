@@ -19,6 +19,7 @@ from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Op, Output, Query, Role, RolePredicate
+from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import (
     I64,
     Barrier,
@@ -58,7 +59,7 @@ class MutableMachine:
         if record.frame_id >= self._watermark.frame_id and record.count:
             yield Emit(Topic.PARTIALS, self._predicate, self._evaluate(record))
         for stream, piece in enumerate(record.slices):
-            if piece.seals:
+            if piece.seals and self._stores[stream].began_before(piece.batch_first):
                 yield Emit(Topic.RUNS, 0, self._stores[stream].run(piece))
 
     def _evaluate(self, frame: Frame) -> Partial:
@@ -104,11 +105,16 @@ class StreamStore:
         self._times = Tail()
         self._keys: list[tuple[int, pa.Array]] = []
         self._started = False
+        self._began = 0
 
     @property
     def tuples(self) -> int:
         """Tuples held."""
         return len(next(iter(self._codes.values())))
+
+    def began_before(self, index: int) -> bool:
+        """Whether all tuples from `index` on came; else the log was trimmed, and their batch was made long ago."""
+        return self._began <= index
 
     def append(self, frame: Frame, piece: StreamSlice) -> None:
         """Store a frame's tuples and drop those handed over."""
@@ -122,6 +128,7 @@ class StreamStore:
 
     def _start(self, first_index: int) -> None:
         self._started = True
+        self._began = first_index
         self._codes = {slot: Tail(first_index) for slot in self._codes}
         self._seqs, self._times = Tail(first_index), Tail(first_index)
 
@@ -162,7 +169,7 @@ class StreamStore:
     def _keys_of(self, first: int, end: int) -> pa.Array:
         parts = [keys.slice(max(first - at, 0), min(end - at, len(keys)) - max(first - at, 0))
                  for at, keys in self._keys if at < end and at + len(keys) > first]  # fmt: skip
-        return pa.concat_arrays(parts)
+        return concat_keys(parts)
 
 
 def _slots(query: Query, stream: int, predicate: int) -> list[int]:

@@ -12,7 +12,7 @@ from spojoin.router.columns import columns_needed
 from spojoin.router.line_reader import Readout
 
 
-class BadMessage(Exception):  # noqa: N818 - a signal within this room
+class BadMessage(Exception):  # a signal within this room
     """A message none of whose rows can be used; the reason is the dead letter's."""
 
     def __init__(self, reason: str, detail: str) -> None:

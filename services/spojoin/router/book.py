@@ -80,6 +80,10 @@ class StreamBook:
         while self._sealed and self._sealed[0][0] < piece.handover_batch:
             self._sealed.popleft()
 
+    def note_lower(self, lower: int) -> None:
+        """A window over this stream began at `lower`; no later one begins before it."""
+        self._lower = max(self._lower, lower)
+
     def _seal(self, frame_id: int) -> None:
         self._sealed.append((self.batch_id, self.count, frame_id))
         self._ends[self.batch_id] = self.count
@@ -158,16 +162,28 @@ class StreamBook:
         own_times: this stream's times within the frame, not yet applied. Returns int64 (1,) where all agree, else (m,).
         """
         if not len(before):
-            return np.array([self._lower], np.int64)
-        slide, length = self._window.slide, self._window.length
-        if self._times is None:
-            bounds = np.maximum(-(-before // slide) * slide - length, 0)
-        else:
-            bounds = self._time_bounds(-(-_given(times_us) // slide) * slide - length, own_times)
-        self._lower = max(self._lower, int(bounds[0]))
+            return np.array([self._next_lower()], np.int64)
+        bounds = self._count_bounds(before) if self._times is None else self._time_bounds(_given(times_us), own_times)
         return bounds[:1].copy() if bounds[0] == bounds[-1] else bounds
 
-    def _time_bounds(self, bounds_us: I64, own_times: I64 | None) -> I64:
+    def _next_lower(self) -> int:
+        """Where a window would begin now: no later one begins before it, so a silent opposite stream keeps nothing."""
+        if self._times is None:
+            bounds = self._count_bounds(np.array([self.count], np.int64))
+        elif len(self._times):
+            bounds = self._time_bounds(self._times.view(self._times.end - 1, self._times.end), None)
+        else:
+            return self._lower
+        return max(self._lower, int(bounds[0]))
+
+    def _count_bounds(self, before: I64) -> I64:
+        return np.maximum(self._round_up(before) - self._window.length, 0)
+
+    def _round_up(self, values: I64) -> I64:
+        return -(-values // self._window.slide) * self._window.slide
+
+    def _time_bounds(self, times_us: I64, own_times: I64 | None) -> I64:
+        bounds_us = self._round_up(times_us) - self._window.length
         times = _given_tail(self._times)
         stored = times.view(times.first, times.end)
         result = times.first + np.searchsorted(stored, bounds_us, "left")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,8 @@ import pyarrow.csv as pa_csv
 from spojoin.query.extract import Extracted
 from spojoin.query.model import Stream
 from spojoin.router.columns import columns_needed, columns_of_a_line
-from spojoin.router.line_reader import Fault, Ids, LineReader, Readout
+from spojoin.router.line_reader import Fault, Ids, LineReader, Parsed, Readout, whole
+from spojoin.wire.columns import Keys
 
 #: How a missing value is spelled besides by nothing at all; NaN isn't among them, it has a reason of its own.
 NULLS = pa.array(["NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
@@ -27,7 +28,7 @@ class CsvLines(LineReader):
         super().__init__(stream, needs_time)
         self._names = columns_of_a_line(stream)
         self._needed = columns_needed(stream, needs_time)
-        self._read_options = pa_csv.ReadOptions(use_threads=False, column_names=self._names, block_size=1 << 30)
+        self._last = b",".join([b"x"] * len(self._names))
         self._convert = pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in self._names},
             include_columns=self._needed,
@@ -40,39 +41,55 @@ class CsvLines(LineReader):
         """Its lines; a line end within quotes ends the line all the same."""
         return [line for line in value.splitlines() if line.strip()]
 
-    def parse(self, lines: Sequence[bytes]) -> pa.RecordBatch | None:
-        """Arrow's reading, if it found one row a line.
+    def parse(self, lines: Sequence[bytes]) -> Parsed | None:
+        """Arrow's reading, if its good and bad rows are as many as the lines.
 
-        A line without line ends gives one row at most, so as many rows as lines mean one each.
+        A line without line ends gives one row at most, so that as many rows as lines mean one each.
         """
+        bad: list[pa_csv.InvalidRow] = []
         try:
-            table = self._table(lines)
+            batch = self._batch(lines, bad)
         except pa.ArrowInvalid:
             return None
-        return table.combine_chunks().to_batches()[0] if table.num_rows == len(lines) else None
+        if batch.num_rows + len(bad) != len(lines) + 1:
+            return None
+        return Parsed(batch[:-1], [self._fault(row.number - 1, f"it has {row.actual_columns} cells") for row in bad])
 
     def read_one_by_one(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
-        """The one line that Arrow refused: say why."""
-        for id_, line in zip(ids.tolist(), lines, strict=True):
-            readout.faults.append(Fault(id_, "malformed", f"no CSV line of {', '.join(self._names)}: {self._why(line)}"))
+        """Lines that Arrow refuses: say why."""
+        readout.faults += [self._fault(id_, self._why(line)) for id_, line in zip(ids.tolist(), lines, strict=True)]
 
-    def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:  # noqa: ARG002
+    def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
         """What the extraction says stands."""
         readout.faults += [Fault(int(ids[r.row]), r.reason, r.detail) for r in extracted.refused]
 
-    def _table(self, lines: Sequence[bytes]) -> pa.Table:
-        text = io.BytesIO(b"\n".join(lines) + b"\n")
-        table = pa_csv.read_csv(text, self._read_options, convert_options=self._convert)
-        return pa.table({name: self._without_null_spellings(name, table.column(name)) for name in self._needed})
+    def _batch(self, lines: Sequence[bytes], bad: list[pa_csv.InvalidRow]) -> pa.RecordBatch:
+        """The rows of as many columns as expected, as text, and a last one; the others are appended to `bad`.
 
-    def _without_null_spellings(self, name: str, cells: pa.ChunkedArray) -> pa.ChunkedArray:
+        The last row is a line put after all others: one that leaves a quote open swallows the next, and so is found.
+        """
+        text = b"\n".join((*lines, self._last))
+        table = pa_csv.read_csv(
+            io.BytesIO(text),
+            pa_csv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(text)),
+            pa_csv.ParseOptions(invalid_row_handler=lambda row: bad.append(row) or "skip"),
+            self._convert,
+        )
+        columns = [self._without_null_spellings(name, whole(table.column(name))) for name in self._needed]
+        return pa.RecordBatch.from_arrays(columns, names=self._needed)
+
+    def _without_null_spellings(self, name: str, cells: Keys) -> Keys:
         if name == self.stream.key:
             return cells
-        return pc.if_else(pc.is_in(cells, value_set=NULLS), pa.scalar(None, pa.string()), cells)
+        choose: Callable[..., Keys] = pc.if_else
+        return choose(pc.is_in(cells, value_set=NULLS), pa.scalar(None, pa.string()), cells)
+
+    def _fault(self, id_: int, why: str) -> Fault:
+        return Fault(id_, "malformed", f"expected a CSV line of {', '.join(self._names)}: {why}")
 
     def _why(self, line: bytes) -> str:
         try:
-            found = self._table([line]).num_rows
+            self._batch([line], [])
         except pa.ArrowInvalid as error:
             return str(error)
-        return f"it gives {found} rows"
+        return "it leaves a quote open"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import orjson
@@ -20,7 +20,7 @@ import pyarrow.json as pa_json
 from spojoin.query.extract import Extracted
 from spojoin.query.model import Stream, TypeName
 from spojoin.router.columns import columns_needed
-from spojoin.router.line_reader import Fault, Ids, LineReader, Readout
+from spojoin.router.line_reader import Fault, Ids, LineReader, Parsed, Readout
 
 _WHOLE = {TypeName.INT, TypeName.LONG}
 _REAL = {TypeName.FLOAT, TypeName.DOUBLE}
@@ -45,7 +45,7 @@ class JsonLines(LineReader):
         lines = [line for raw in stripped.split(b"\n") if (line := raw.strip())]
         return lines if _are_objects(lines) else [stripped]
 
-    def parse(self, lines: Sequence[bytes]) -> pa.RecordBatch | None:
+    def parse(self, lines: Sequence[bytes]) -> Parsed | None:
         """Arrow's reading, if it surely found one row a line.
 
         A line from brace to brace can't be continued by the next one, as no JSON value holds `}` and then `{`, so
@@ -62,7 +62,7 @@ class JsonLines(LineReader):
             return None
         if table.num_rows != len(lines) or _has_infinity(table):
             return None
-        return table.combine_chunks().to_batches()[0]
+        return Parsed(table.combine_chunks().to_batches()[0])
 
     def read_one_by_one(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
         """From the literals, as text."""
@@ -137,12 +137,12 @@ class JsonLines(LineReader):
 
     def _batch(self, rows: list[dict[str, str | None]], whole_keys: bool) -> pa.RecordBatch:
         columns = {name: pa.array([row[name] for row in rows], pa.string()) for name in self._needed}
-        if self.stream.key is not None and whole_keys and self.stream.key not in self.stream.schema:
+        if self.stream.key is not None and whole_keys and self._key_keeps_its_text():
             columns[self.stream.key] = columns[self.stream.key].cast(pa.int64())
         return pa.RecordBatch.from_pydict(columns)
 
 
-class _BadLine(Exception):  # noqa: N818 - a signal within this module
+class _BadLine(Exception):  # a signal within this module
     """A line that is no row; the reason is the dead letter's."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -204,7 +204,7 @@ def _names(line: bytes) -> str:
     return ", ".join(name for name, _ in _pairs(line)) or "none"
 
 
-def _text(value: Any) -> str | None:
+def _text(value: str | bool | None) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return "true" if value else "false"

@@ -22,7 +22,8 @@ class InputLedger:
 
     def __init__(self, start: SourcePosition) -> None:
         self.high_time_us = start.high_time_us
-        self._low = (start.offset, start.row)
+        self.start: Place = (start.offset, start.row)
+        self._low = self.start
         self._low_high_us = start.high_time_us
         self._offsets = self._rows = self._times = _NOTHING
         self._out = np.empty(0, np.bool_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,19 @@ class Readout:
         self.faults += [Fault(int(ids[r.row]), r.reason, r.detail) for r in extracted.refused]
 
 
+class Parsed(NamedTuple):
+    """The rows of lines in order, without those at fault, whose ids count the lines."""
+
+    batch: pa.RecordBatch
+    faults: Sequence[Fault] = ()
+
+
+def whole(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    """A column in one piece."""
+    combined: pa.Array[Any] | pa.ChunkedArray[Any] = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
 class LineReader(ABC):
     """Reads lines of one format, each of which is a row; which rows are good never depends on their neighbours."""
 
@@ -64,8 +77,8 @@ class LineReader(ABC):
         """A message's lines, without blank ones."""
 
     @abstractmethod
-    def parse(self, lines: Sequence[bytes]) -> pa.RecordBatch | None:
-        """All lines as a batch of as many rows, or None if not every line surely is a row of it."""
+    def parse(self, lines: Sequence[bytes]) -> Parsed | None:
+        """All lines at once, or None if it isn't sure which row is which line's."""
 
     @property
     @abstractmethod
@@ -74,7 +87,7 @@ class LineReader(ABC):
 
     @abstractmethod
     def read_one_by_one(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
-        """Read lines that `parse` refused."""
+        """Read lines of which `parse` wasn't sure."""
 
     @abstractmethod
     def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
@@ -87,14 +100,21 @@ class LineReader(ABC):
     def _read(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
         if not len(lines):
             return
-        batch = self.parse(lines)
-        if batch is not None:
-            extracted = self.extract(batch)
-            readout.take(ids, extracted)
-            self.look_again(ids, lines, extracted, readout)
+        parsed = self.parse(lines)
+        if parsed is not None:
+            self._take(ids, lines, parsed, readout)
         elif len(lines) <= self.few:
             self.read_one_by_one(ids, lines, readout)
         else:
             half = len(lines) // 2
             self._read(ids[:half], lines[:half], readout)
             self._read(ids[half:], lines[half:], readout)
+
+    def _take(self, ids: Ids, lines: Sequence[bytes], parsed: Parsed, readout: Readout) -> None:
+        if parsed.faults:
+            readout.faults += [fault._replace(id=int(ids[fault.id])) for fault in parsed.faults]
+            good = np.delete(np.arange(len(lines)), [fault.id for fault in parsed.faults])
+            ids, lines = ids[good], [lines[at] for at in good.tolist()]
+        extracted = self.extract(parsed.batch)
+        readout.take(ids, extracted)
+        self.look_again(ids, lines, extracted, readout)

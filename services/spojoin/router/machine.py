@@ -7,7 +7,7 @@ its barrier: never from what it remembers or from consumer-group commits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from spojoin.query.model import Order, Query
 from spojoin.router.book import StreamBook
 from spojoin.router.config import RouterConfig
 from spojoin.router.ledger import InputLedger
-from spojoin.router.ordering import ArrivalOrder, EventTimeOrder, Input, Ordering, start_of
+from spojoin.router.ordering import ArrivalOrder, EventTimeOrder, Input, Ordering, only, start_of
 from spojoin.router.queue import OrderedQueue, Places, StreamColumns, concat
 from spojoin.wire.records import (
     I64,
@@ -109,10 +109,11 @@ class RouterMachine:
             raise Fenced("another router claimed the log while this one was starting; this one ends")
 
     def _apply(self, frame: Frame) -> None:
-        for book, piece in zip(self._books, frame.slices, strict=True):
+        for stream, (book, piece) in enumerate(zip(self._books, frame.slices, strict=True)):
             if self._last is None:
                 book.adopt(piece)
             book.apply(frame.frame_id, piece)
+            self._books[self._opposite(stream)].note_lower(int(piece.lower[0]))
         self._last = frame
         self._rejected = dict(frame.rejected)
 
@@ -181,14 +182,19 @@ class RouterMachine:
         """Take rows of one input, in its order."""
         source = self._input(stream, partition)
         source.ended_ms = None
-        self._ordering.take(source, rows)
+        self._ordering.take(source, _from(rows, source.ledger.start))
         self._ordering.advance(self._now_ms)
         yield from self._drain(force=False)
 
-    def on_input_end(self, stream: int, partition: int) -> None:
-        """Everything that the input holds has been read: it is idle from now on, until it brings rows."""
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """Everything that the input holds has been read: it is idle from now on, until it brings rows.
+
+        ended: False where something waits to be read, but is not wanted yet: such an input is not idle.
+        """
         source = self._input(stream, partition)
-        if source.ended_ms is None:
+        if not ended:
+            source.ended_ms = None
+        elif source.ended_ms is None:
             source.ended_ms = self._now_ms
 
     # -- frames
@@ -373,6 +379,20 @@ class RouterMachine:
 _NO_PLACES = Places(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int64))
 
 
+def _from(rows: Rows, start: tuple[int, int]) -> Rows:
+    """Rows and dead letters from a place on: a restart reads the message at its place again from its first row (P4)."""
+    offset, row = start
+    if row == 0 or not (len(rows) or rows.dead) or _first_offset(rows) > offset:
+        return rows
+    kept = (rows.offsets > offset) | ((rows.offsets == offset) & (rows.rows >= row))
+    dead = [letter for letter in rows.dead if (letter.offset, letter.row) >= start]
+    return replace(only(rows, kept), dead=dead)
+
+
+def _first_offset(rows: Rows) -> int:
+    return min([letter.offset for letter in rows.dead[:1]] + [int(offset) for offset in rows.offsets[:1]])
+
+
 def _first_of(streams: U8, stream: int, fits: int) -> int:
     """How long a head of the frame holds at most `fits` tuples of the stream."""
     own = np.flatnonzero(streams == stream)
@@ -387,7 +407,9 @@ def _before(probes: U16, stored: U16, *, same: bool) -> I64:
 
 def _no_columns(slots: int, needs_time: bool) -> StreamColumns:
     nothing = np.empty(0, np.int64)
-    return StreamColumns(tuple(nothing for _ in range(slots)), nothing if needs_time else None, pa.array([], pa.int64()))
+    return StreamColumns(
+        tuple(nothing for _ in range(slots)), nothing if needs_time else None, pa.array([], pa.int64())
+    )
 
 
 def _run_lengths(values: I64) -> tuple[I64, np.ndarray]:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from spojoin.router.ledger import NEVER, InputLedger, Place
 from spojoin.router.queue import OrderedQueue, Places, StreamColumns, concat, concat_places
@@ -17,6 +18,7 @@ from spojoin.wire.records import I64, DeadLetter, Rows, SourcePosition
 
 #: (time, stream, partition, offset, row): the total order by event time
 Key = tuple[int, int, int, int, int]
+Flags = NDArray[np.bool_]
 FIRST_KEY: Key = (NEVER, 0, 0, 0, 0)
 
 
@@ -118,6 +120,7 @@ class EventTimeOrder:
         self._idle_timeout_ms = idle_timeout_ms
         self._pending_max = pending_max
         self._restored = self._frontier = self._merged = FIRST_KEY
+        self._now_ms = 0
         self._reads: dict[tuple[int, int], Place] = {}
         self._late: set[tuple[int, int, int, int]] = set()
         if checkpoint:
@@ -149,7 +152,7 @@ class EventTimeOrder:
         dead = self._refuse(source, rows, times, late, passed)
         kept = ~(late | passed)
         first_id = source.ledger.next_id
-        entered = rows if kept.all() else _only(rows, kept)
+        entered = rows if kept.all() else only(rows, kept)
         source.ledger.enter(entered, dead)
         ids = np.arange(first_id, first_id + len(entered), dtype=np.int64)
         done = done[kept]
@@ -160,12 +163,13 @@ class EventTimeOrder:
             source.pieces.append(columns if not done.any() else columns.take(~done))
             source.places.append(places if not done.any() else _pick(places, np.flatnonzero(~done)))
 
-    def _late_in_partition(self, source: Input, times: I64) -> np.ndarray:
+    def _late_in_partition(self, source: Input, times: I64) -> Flags:
         seen = np.maximum.accumulate(np.concatenate((np.array([source.ledger.high_time_us]), times)))[:-1]
         # NEVER minus the lateness would wrap around
-        return (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - self._lateness_us)
+        late: Flags = (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - self._lateness_us)
+        return late
 
-    def _passed(self, source: Input, rows: Rows, times: I64, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _passed(self, source: Input, rows: Rows, times: I64, candidates: Flags) -> tuple[Flags, Flags]:
         """Rows that are out already (before a restart), and rows that the merge has passed without them."""
         done = np.zeros(len(rows), np.bool_)
         passed = np.zeros(len(rows), np.bool_)
@@ -180,9 +184,7 @@ class EventTimeOrder:
                 passed[i] = True
         return done, passed
 
-    def _refuse(
-        self, source: Input, rows: Rows, times: I64, late: np.ndarray, passed: np.ndarray
-    ) -> list[DeadLetter]:
+    def _refuse(self, source: Input, rows: Rows, times: I64, late: Flags, passed: Flags) -> list[DeadLetter]:
         refused = [
             DeadLetter(
                 source.stream,
@@ -202,10 +204,11 @@ class EventTimeOrder:
 
     def wants(self, source: Input) -> bool:
         """Whether more rows of the input should be read: it holds the merge back, or has room."""
-        return source.pending() < self._pending_max or source is self._slowest(None)
+        return source.pending() < self._pending_max or source is self._slowest(self._now_ms)
 
     def advance(self, now_ms: int) -> None:
         """Merge what is ready and push it on."""
+        self._now_ms = now_ms
         slowest = self._slowest(now_ms)
         if slowest is None:
             bound = (2**63 - 1, self._streams, 0)
@@ -215,13 +218,13 @@ class EventTimeOrder:
         if taken:
             self._merge(taken)
 
-    def _slowest(self, now_ms: int | None) -> Input | None:
+    def _slowest(self, now_ms: int) -> Input | None:
         active = [source for source in self._inputs if not self._idle(source, now_ms)]
         return min(active, key=lambda s: (self._watermark(s), s.stream, s.partition), default=None)
 
-    def _idle(self, source: Input, now_ms: int | None) -> bool:
+    def _idle(self, source: Input, now_ms: int) -> bool:
         ended = source.ended_ms
-        return now_ms is not None and ended is not None and now_ms - ended >= self._idle_timeout_ms
+        return ended is not None and now_ms - ended >= self._idle_timeout_ms
 
     def _watermark(self, source: Input) -> int:
         high = source.ledger.high_time_us
@@ -297,7 +300,8 @@ def _columns(source: Input, rows: Rows, ids: I64 | None = None) -> tuple[Places,
     return places, StreamColumns(rows.codes, rows.times_us, rows.keys)
 
 
-def _only(rows: Rows, kept: np.ndarray) -> Rows:
+def only(rows: Rows, kept: Flags) -> Rows:
+    """The rows that a mask keeps; dead letters stay."""
     columns = StreamColumns(rows.codes, rows.times_us, rows.keys).take(kept)
     return Rows(
         rows.offsets[kept],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import I64, U8
 
 
@@ -28,7 +29,7 @@ class StreamColumns:
         times = None if self.times_us is None else self.times_us[first:end]
         return StreamColumns(tuple(c[first:end] for c in self.codes), times, self.keys.slice(first, end - first))
 
-    def take(self, rows: Any) -> StreamColumns:
+    def take(self, rows: I64 | NDArray[np.bool_]) -> StreamColumns:
         """Rows picked by an index array or a mask, copied."""
         times = None if self.times_us is None else self.times_us[rows]
         keys = self.keys.filter(pa.array(rows)) if rows.dtype == np.bool_ else self.keys.take(pa.array(rows))
@@ -39,9 +40,11 @@ def concat(pieces: list[StreamColumns]) -> StreamColumns:
     """Rows of all pieces, in order; a single piece is given back as it is."""
     if len(pieces) == 1:
         return pieces[0]
-    times = None if pieces[0].times_us is None else np.concatenate([p.times_us for p in pieces if p.times_us is not None])
+    times = (
+        None if pieces[0].times_us is None else np.concatenate([p.times_us for p in pieces if p.times_us is not None])
+    )
     codes = tuple(np.concatenate(column) for column in zip(*(p.codes for p in pieces), strict=True))
-    return StreamColumns(codes, times, pa.concat_arrays([p.keys for p in pieces]))
+    return StreamColumns(codes, times, concat_keys([p.keys for p in pieces]))
 
 
 class StreamQueue:

@@ -31,10 +31,15 @@ class KeyStore:
         if not len(seqs):
             return
         self._seqs.append(seqs)
-        if pa.types.is_integer(keys.type):
+        if pa.types.is_integer(keys.type) and not self._strings:
             self._integers.append(keys.to_numpy())
-        else:
-            self._strings.append(keys)
+            return
+        if len(self._integers):  # the input began with integers: from its first text on all are text
+            self._strings_first = self._integers.first
+            held = self._integers.view(self._integers.first, self._integers.end)
+            self._strings = [pa.array(held.copy()).cast(pa.string())]
+            self._integers = Tail(self._integers.end)
+        self._strings.append(keys if pa.types.is_string(keys.type) else keys.cast(pa.string()))
 
     def extend(self, other: KeyStore) -> None:
         """Add all that another store holds, which begins where this one ends or before."""
@@ -122,4 +127,3 @@ class KeyHistory:
 
     def __len__(self) -> int:
         return 0 if self._store is None else len(self._store)
-

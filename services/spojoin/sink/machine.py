@@ -208,10 +208,12 @@ class SinkMachine:
 
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
         """Behind what is in the results topic: matches, batches no window reaches, and the log up to the handover."""
-        frames, done = self._trim_frames(watermark)
-        matches = [t for p in self._matches_trims.partitions() for t in self._matches_trims.release(p, watermark.frame_id)]
-        batches = [] if done is None else [t for s, i in enumerate(done.reached) for t in self._batch_trims.release(s, i)]
-        return [*frames, *matches, *batches]
+        trims, done = self._trim_frames(watermark)
+        for part in self._matches_trims.partitions():
+            trims += self._matches_trims.release(part, watermark.frame_id)
+        for stream, reached in enumerate(done.reached if done else ()):
+            trims += self._batch_trims.release(stream, reached)
+        return trims
 
     def _trim_frames(self, watermark: Watermark) -> tuple[list[Trim], FrameMark | None]:
         """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9)."""
@@ -220,7 +222,7 @@ class SinkMachine:
         if not 0 <= place < len(marks):
             return [], None
         done = marks[place]
-        while marks[0].frame_id < done.frame_id and all(e <= h for e, h in zip(marks[0].ends, done.handovers, strict=True)):
+        while marks[0].frame_id < done.frame_id and _lies_before(marks[0].ends, done.handovers):
             marks.popleft()
         if marks[0].offset <= self._frames_trimmed:
             return [], done
@@ -230,6 +232,10 @@ class SinkMachine:
     def state_tuples(self) -> int:
         """Tuples held in memory."""
         return sum(frame.count for frame in self._frames) + sum(len(history) for history in self._histories)
+
+
+def _lies_before(ends: tuple[int, ...], indexes: tuple[int, ...]) -> bool:
+    return all(end <= index for end, index in zip(ends, indexes, strict=True))
 
 
 def _no_matches(query: Query) -> Matches:

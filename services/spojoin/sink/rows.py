@@ -11,8 +11,6 @@ from spojoin.query.model import Query
 from spojoin.sink.keys import KeyHistory
 from spojoin.wire.records import I64, Frame, Matches
 
-_NOTHING = np.empty(0, np.int64)
-
 
 def count_rows(query: Query, frame: Frame, begin: int, end: int, roles: list[Matches]) -> pa.RecordBatch:
     """One row a probe: seq, stream, key, matches and, for a self join, as_left and as_right."""
@@ -80,7 +78,9 @@ def _bitmaps(matches: Matches) -> list[bytes]:
 
 
 def _segments(matches: Matches) -> tuple[I64, I64]:
-    return (_NOTHING, _NOTHING) if matches.offsets is None or matches.partners is None else (matches.offsets, matches.partners)
+    if matches.offsets is None or matches.partners is None:
+        raise ValueError("matches without partners where the query asks for them")
+    return matches.offsets, matches.partners
 
 
 def _spread(query: Query, frame: Frame, begin: int, end: int, number: int, matches: Matches) -> Matches:
@@ -122,8 +122,8 @@ def _stream_names(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
 
 def _keys(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
     filled = [piece for piece in frame.slices if len(piece)]
-    if len(filled) == 1:
-        return filled[0].keys.slice(begin, end - begin)
+    if len(filled) < 2:
+        return (filled or frame.slices)[0].keys.slice(begin, end - begin)
     keys = pa.chunked_array(_one_type([piece.keys for piece in filled]))
     order = np.argsort(np.concatenate([piece.positions for piece in filled]), kind="stable")
     return keys.take(pa.array(order[begin:end])).combine_chunks()

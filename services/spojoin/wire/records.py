@@ -129,7 +129,7 @@ class Partial:
 
 @dataclass(slots=True)
 class SortedColumn:
-    """A batch's codes of one key column: int64 (n,) ascending, and each one's arrival offset in the batch, uint16 (n,)."""
+    """A batch's codes of one key column, int64 (n,) ascending; order: uint16 (n,), their arrival offsets."""
 
     slot: int
     codes: I64

@@ -1,0 +1,47 @@
+# Everything a newcomer needs, from nothing: Python 3.11, Java 17 and a network. `make help` lists the targets.
+
+PYTHON ?= python3.11
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+CONSTRAINTS := $(wildcard constraints.txt)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test bench lint format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make the environment; the command is then .venv/bin/spojoin
+
+run: $(READY) ## real flights from PySpark through Kafka and all services, checked against the oracle (report/)
+	@$(BIN)/spojoin demo
+
+test: $(READY) ## every test
+	$(BIN)/python -m pytest tests/unit -n 2
+	$(BIN)/python -m pytest tests --ignore tests/unit
+
+bench: $(READY) ## every speed that is promised, measured (bench-results/)
+	$(BIN)/python -m loadgen.bench
+
+lint: $(READY) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## bring the code into form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment and everything that was made
+	rm -rf $(VENV) report bench-results .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Made again when what is installed changes. Sources are installed in place and need no new set-up.
+$(READY): pyproject.toml $(CONSTRAINTS)
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing: install it, or say where it is: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { echo "Java is missing: install Java 17 (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[local,spark,dev]'
+	$(BIN)/spojoin fetch
+	@touch $@

@@ -1,0 +1,1 @@
+"""Workloads, the PySpark feed into the input topics, and the PySpark completeness checker."""

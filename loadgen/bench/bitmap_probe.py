@@ -1,0 +1,69 @@
+"""Full match bitmaps of a window, one bit a tuple in arrival order, node by node as a PO-Join worker makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadgen.bench.batches import batches
+from loadgen.bench.data import Columns, by_slot
+from loadgen.bench.scans import SCANS, SIMD_TILED, count_both
+from spojoin.index.conditions import Interval, conditions, located
+from spojoin.index.node import Node, from_batch
+from spojoin.kernels import bitmaps
+from spojoin.query.model import Query, Role
+
+#: Bitmaps of so many probes at a time stay in the second-level cache.
+_TOGETHER = 64
+
+
+@dataclass(frozen=True, slots=True)
+class BitmapNodes:
+    """A window as nodes of the largest size that has prefix bitmaps."""
+
+    query: Query
+    stored: Columns
+    nodes: list[Node]
+
+    @classmethod
+    def of(cls, query: Query, stored: Columns) -> BitmapNodes:
+        """All of `stored`."""
+        size = bitmaps.CHUNK_MAX
+        made = batches(by_slot(query, stored), size, size)
+        nodes = [from_batch(batch, (0, 1), with_seqs=False, with_permutations=False) for batch in made]
+        return cls(query, stored, nodes)
+
+    def match(self, role: Role, probes: Columns) -> Iterator[NDArray[np.uint64]]:
+        """The bitmaps of all nodes, for some probes at a time: uint64 (k, words); rank lookups included."""
+        wanted = conditions(role, by_slot(self.query, probes))
+        for node in self.nodes:
+            intervals = [located(condition, node) for condition in wanted]
+            for begin in range(0, len(probes), _TOGETHER):
+                yield _words(node, intervals, slice(begin, begin + _TOGETHER))
+
+    def match_all(self, probes: Columns) -> None:
+        """The bitmaps of both roles, each dropped when the next one comes."""
+        for role in self.query.roles:
+            for _ in self.match(role, probes):
+                pass
+
+    def check(self, probes: Columns) -> None:
+        """Compare the bits' number with a scan. Raises AssertionError."""
+        scanned = count_both(SCANS[SIMD_TILED], self.stored, probes)
+        for role, expected in zip(self.query.roles, scanned, strict=True):
+            found = sum(int(bitmaps.counts_of(words).sum()) for words in self.match(role, probes))
+            if found != expected.sum():
+                raise AssertionError(f"bitmaps hold {found} matches, a scan finds {expected.sum()}")
+
+
+def _words(node: Node, intervals: Sequence[Interval], probes: slice) -> NDArray[np.uint64]:
+    return bitmaps.match_bitmaps(
+        [node.prefixes(x.slot) for x in intervals],
+        [node.columns[x.slot].order for x in intervals],
+        [x.a[probes] for x in intervals],
+        [x.b[probes] for x in intervals],
+        [x.complement for x in intervals],
+    )

@@ -1,0 +1,80 @@
+"""Reads a query's results as a consumer would, and notes how many tuples they answer and how late they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from loadgen.bench.data import F64, I64
+from spojoin.cli.chain import Chain
+from spojoin.runtime.ports import Input, LogReader, LogRecord
+from spojoin.wire.results import progress, result_from_message
+
+RECORDS_MAX = 1_000
+POLL_S = 0.1
+#: Without a result for so long the services have come to a stop.
+STALL_S = 120.0
+#: One result in so many is kept, to be compared with a scan.
+SAMPLE_EVERY = 64
+
+
+class ResultsTap:
+    """The results of `source` from its beginning on, each once.
+
+    tuples: answered so far
+    latencies_ms: float64, from each tuple's production to the moment its result was read, for results since `listen`
+    samples: rows of some results
+    """
+
+    def __init__(self, reader: LogReader[bytes], source: Input) -> None:
+        self.tuples = 0
+        self.latencies_ms: list[F64] = []
+        self.produced_ms: list[I64] = []
+        self.samples: list[pa.RecordBatch] = []
+        self._reader = reader
+        self._chain = Chain()
+        self._records = 0
+        self._is_listening = False
+        reader.open(source, 0)
+
+    def listen(self) -> None:
+        """Note latencies from here on."""
+        self._is_listening = True
+
+    def until(self, tuples: int, tend: Callable[[], None]) -> float:
+        """Read until so many tuples are answered; when the last of them was read, in seconds of a monotonic clock.
+
+        `tend` is called again and again and may raise. Raises RuntimeError where no result comes any more.
+        """
+        heard_s = time.monotonic()
+        while self.tuples < tuples:
+            tend()
+            if self._read():
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s > STALL_S:
+                raise RuntimeError(f"no result for {STALL_S:.0f} s; {self.tuples:,} of {tuples:,} tuples are answered")
+        return heard_s
+
+    def _read(self) -> bool:
+        records = self._reader.poll(RECORDS_MAX, POLL_S)
+        now_ms = time.time() * 1000
+        for record in records:
+            self._take(record, now_ms)
+        return bool(records)
+
+    def _take(self, record: LogRecord[bytes], now_ms: float) -> None:
+        headers = dict(record.headers)
+        result = result_from_message(headers, record.value)
+        if not self._chain.takes(result.begin, progress(headers)):
+            return
+        if self._records % SAMPLE_EVERY == 0 and result.rows.num_rows:
+            self.samples.append(result.rows)
+        self._records += 1
+        self.tuples += result.end - result.begin
+        if self._is_listening:
+            produced_ms = np.repeat(result.produced_ms, result.produced_runs)[result.begin : result.end]
+            self.produced_ms.append(produced_ms)
+            self.latencies_ms.append(now_ms - produced_ms)

@@ -1,0 +1,87 @@
+"""How much is measured: the promised sizes, and small ones that only show that everything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes in tuples unless their name says otherwise.
+
+    window, window_small: window lengths; a slide is a tenth of them
+    batch: tuples of a sealed batch, as the router seals them
+    frame, frames: probes evaluated together, and how many such frames a timing covers
+    scan_probes, partner_probes: probes of a timed scan, and of a timing that lists all partners
+    repeats: how often a short timing is repeated, the best counting
+    embedded_after: tuples of `spojoin run` behind the full window
+    slide_after: tuples that each of the two slides is timed over
+    pairs, pairs_parquet: pairs made with the window full, as batches and into a file
+    services_after, json_after: tuples through all services with the window full, in Arrow batches and as JSON messages
+    latency_s, settle_s: seconds at half rate that latency is measured over, and those before it that don't count
+    is_judged: whether bars apply
+    """
+
+    window: int
+    window_small: int
+    batch: int
+    frame: int
+    frames: int
+    scan_probes: int
+    partner_probes: int
+    repeats: int
+    embedded_after: int
+    slide_after: int
+    pairs: int
+    pairs_parquet: int
+    services_after: int
+    json_after: int
+    latency_s: float
+    settle_s: float
+    is_judged: bool
+
+    @property
+    def slide(self) -> int:
+        """The large slide: a tenth of the window."""
+        return self.window // 10
+
+
+FULL = Sizes(
+    window=1_000_000,
+    window_small=100_000,
+    batch=8_192,
+    frame=4_096,
+    frames=8,
+    scan_probes=32,
+    partner_probes=128,
+    repeats=9,
+    embedded_after=2_000_000,
+    slide_after=500_000,
+    pairs=100_000_000,
+    pairs_parquet=50_000_000,
+    services_after=2_000_000,
+    json_after=500_000,
+    latency_s=20.0,
+    settle_s=5.0,
+    is_judged=True,
+)
+
+QUICK = Sizes(
+    window=40_000,
+    window_small=10_000,
+    batch=2_048,
+    frame=512,
+    frames=2,
+    scan_probes=8,
+    partner_probes=16,
+    repeats=2,
+    embedded_after=140_000,
+    slide_after=20_000,
+    pairs=100_000,
+    pairs_parquet=100_000,
+    services_after=80_000,
+    json_after=40_000,
+    latency_s=3.0,
+    settle_s=1.0,
+    is_judged=False,
+)

@@ -1,0 +1,29 @@
+"""Results in order, each once: a restart may have written some records again."""
+
+from __future__ import annotations
+
+from spojoin.wire.results import Progress
+
+
+class Chain:
+    """Takes a record iff it begins where the output so far ends, or is the first one seen."""
+
+    def __init__(self) -> None:
+        self._next: tuple[int, int] | None = None
+        self._seq = -1
+
+    def takes(self, begin: int, progress: Progress) -> bool:
+        """Whether a record is new; `begin` is the position in its frame where it starts.
+
+        In the JSON form the messages of one result share their begin and are told apart by their probe.
+        """
+        if self._next is not None and (progress.frame_id, begin) != self._next:
+            return False
+        if progress.seq is not None:
+            if progress.seq <= self._seq:
+                return False
+            self._seq = progress.seq
+        self._next = (progress.frame_id, progress.position)
+        if progress.is_last:
+            self._next = (progress.frame_id + 1, 0)
+        return True

@@ -1,0 +1,99 @@
+"""The three queries of the main job, and the flights that go to each of their streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.query.load import load_query
+from spojoin.query.model import Order, Query
+from spojoin.query.refusals import Refusals
+from spojoin.query.times import read_times_us
+
+#: Rows by stream.
+Tables = Mapping[str, pa.Table]
+
+#: The part of each stream that goes in at full speed; the rest comes paced, so that latencies are not queues.
+FULL_SPEED_SHARE = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A query file of loadgen/queries; `origins` names the airport whose flights a stream gets, "" for all.
+
+    message: how rows travel, json or arrow; partitions: of each input topic
+    """
+
+    file: str
+    origins: dict[str, str]
+    message: str
+    partitions: int
+
+    @property
+    def path(self) -> Path:
+        """Where the query is."""
+        return Path(str(files("loadgen") / "queries" / self.file))
+
+    def query(self) -> Query:
+        """The query, parsed."""
+        return load_query(self.path)
+
+    def tables(self, flights: Callable[..., pa.Table]) -> Tables:
+        """Each stream's rows with the columns that the query names; `flights` is loadgen.workloads.flights."""
+        query = self.query()
+        tables = {}
+        for stream in query.streams:
+            rows = flights(by_time=query.order is Order.EVENT_TIME, origin=self.origins[stream.name] or None)
+            names = [*stream.schema, stream.time, stream.key]
+            tables[stream.name] = rows.select([name for name in names if name is not None])
+        return tables
+
+
+JOBS = (
+    Job("farther-in-less-time.yaml", {"flights": ""}, message="json", partitions=2),
+    Job("kennedy-beats-la-guardia.yaml", {"kennedy": "JFK", "la_guardia": "LGA"}, message="json", partitions=1),
+    Job("alike-within-a-week.yaml", {"departures": ""}, message="arrow", partitions=2),
+)
+
+
+def split(tables: Tables, query: Query) -> tuple[Tables, Tables]:
+    """Every stream's first part and its rest; in event-time order all are cut at one time."""
+    if query.order is Order.ARRIVAL:
+        cuts = {name: int(table.num_rows * FULL_SPEED_SHARE) for name, table in tables.items()}
+    else:
+        times = _times_us(tables, query)
+        longest = max(times.values(), key=len)
+        moment = longest[int(len(longest) * FULL_SPEED_SHARE)]
+        cuts = {name: int(np.searchsorted(column, moment)) for name, column in times.items()}
+    return (
+        {name: table.slice(0, cuts[name]) for name, table in tables.items()},
+        {name: table.slice(cuts[name]) for name, table in tables.items()},
+    )
+
+
+def rows_until_full(tables: Tables, query: Query) -> int:
+    """Rows of all streams until the windows of all are full."""
+    window = query.window
+    if query.order is Order.ARRIVAL:
+        return window.length * len(tables)
+    times = _times_us(tables, query)
+    if window.is_time:
+        full = max(int(column[0]) for column in times.values()) + window.length
+    else:
+        full = max(int(column[min(window.length, len(column) - 1)]) for column in times.values())
+    return sum(int(np.searchsorted(column, full)) for column in times.values())
+
+
+def _times_us(tables: Tables, query: Query) -> dict[str, NDArray[np.int64]]:
+    """Event times, int64 microseconds (n,), ascending, by stream."""
+    return {
+        stream.name: read_times_us(stream.time, tables[stream.name][stream.time].combine_chunks(), Refusals(0))
+        for stream in query.streams
+        if stream.time is not None
+    }

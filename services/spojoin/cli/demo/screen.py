@@ -1,0 +1,95 @@
+"""Live progress of the main job: a table on a terminal, a line every other second elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+LINE_S = 2.0
+RATE_S = 2.0
+
+
+class State(NamedTuple):
+    """One query's progress. rows: sent so far; watermark: frames of which the results are out."""
+
+    query: str
+    phase: str
+    rows: int = 0
+    refused: int = 0
+    tuples: int = 0
+    matches: int = 0
+    watermark: int = 0
+
+
+class Screen:
+    """Shows states by query; `note` tells what else happens."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._states: dict[str, State] = {}
+        self._history: list[tuple[float, str, int]] = []
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._line_at = 0.0
+        self._started = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Say something in passing."""
+        self._console.print(f"[dim]{self._clock()}[/] {text}", highlight=False, soft_wrap=True)
+
+    def show(self, state: State) -> None:
+        """Show a query's progress."""
+        before = self._states.get(state.query)
+        self._states[state.query] = state
+        self._history.append((time.monotonic(), state.query, state.tuples))
+        if self._live:
+            self._live.update(self._table(), refresh=True)
+        elif before is None or before.phase != state.phase or time.monotonic() >= self._line_at:
+            self._line_at = time.monotonic() + LINE_S
+            self._console.print(f"{self._clock()} {self._line(state)}", highlight=False, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def _clock(self) -> str:
+        return f"{time.monotonic() - self._started:5.1f} s"
+
+    def _rate(self, query: str, tuples: int) -> float:
+        """Tuples a second over the last moments."""
+        now = time.monotonic()
+        self._history = [(at, name, count) for at, name, count in self._history if now - at <= RATE_S]
+        first = next((point for point in self._history if point[1] == query), (now, query, tuples))
+        return (tuples - first[2]) / (now - first[0]) if now > first[0] else 0.0
+
+    def _line(self, state: State) -> str:
+        lag = state.rows - state.tuples - state.refused
+        return (
+            f"{state.query}: {state.phase}; rows in {state.rows:,}, watermark frame {state.watermark:,}, "
+            f"tuples out {state.tuples:,} ({self._rate(state.query, state.tuples):,.0f}/s), lag {max(0, lag):,}, "
+            f"matches {state.matches:,}, refused {state.refused:,}"
+        )
+
+    def _table(self) -> Table:
+        table = Table(title=f"spojoin demo, {self._clock()}", title_justify="left")
+        table.add_column("query")
+        table.add_column("")
+        for name in ("rows in", "watermark", "tuples out", "t/s", "lag", "matches", "refused"):
+            table.add_column(name, justify="right")
+        for state in self._states.values():
+            lag = max(0, state.rows - state.tuples - state.refused)
+            speed = self._rate(state.query, state.tuples)
+            figures = (state.rows, state.watermark, state.tuples, round(speed), lag, state.matches, state.refused)
+            table.add_row(state.query, state.phase, *(f"{figure:,}" for figure in figures))
+        return table

@@ -1,0 +1,347 @@
+"""The command `spojoin`. Imports stand inside the commands, so that help comes at once."""
+
+# A command's arguments are its options, and its docstring is what --help shows, blank lines and all.
+# ruff: noqa: PLC0415, D412, D413
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spojoin.cli.errors import one_sentence
+
+app = typer.Typer(
+    name="spojoin",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Exact stream inequality joins: `<`, `<=`, `>`, `>=`, `=`, `!=` and bands on sliding windows.
+
+A query is one YAML file. Run it over files in this process with `spojoin run`, or as services over Kafka with
+`spojoin up`. See it work on real flights with `spojoin demo`.""",
+)
+
+QueryFile = Annotated[Path, typer.Argument(help="The query's YAML file.", show_default=False)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback where something fails.")]
+
+
+@app.command()
+def run(
+    query: QueryFile,
+    inputs: Annotated[
+        list[str],
+        typer.Option("--input", "-i", metavar="STREAM=FILE", help="CSV, JSON lines or Parquet; one for each stream."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON lines or Parquet, by extension.")],
+    rejects: Annotated[
+        Path | None, typer.Option(help="Where refused rows go, with the reason; JSON lines or Parquet.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Where the figures of the run go, as JSON.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="In how many parts the window is searched.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Join files in this process: no broker, constant memory.
+
+    One file is a stream in its order; two files are merged by event time.
+
+    Examples:
+
+        spojoin run query.yaml -i trips=trips.csv -o matches.jsonl
+
+        spojoin run query.yaml -i trips=trips.parquet -o matches.parquet --rejects refused.jsonl --report report.json
+
+        spojoin run cross.yaml -i orders=orders.csv -i quotes=quotes.parquet -o pairs.parquet
+    """
+    with one_sentence(is_debug=debug):
+        from spojoin.cli.progress import run_progress
+        from spojoin.cli.summary import show_run
+        from spojoin.embedded.run import run as run_files
+        from spojoin.query.load import load_query
+
+        parsed = load_query(query)
+        paths = _stream_files(inputs)
+        with run_progress(parsed.name, is_quiet=quiet) as progress:
+            told = run_files(parsed, paths, output, rejects=rejects, report=report, workers=workers, progress=progress)
+        if not quiet:
+            show_run(told, output)
+
+
+@app.command()
+def validate(query: QueryFile, debug: Debug = False) -> None:
+    """Check a query; say nothing but its name if it is right, and the line, the name and what was expected if not.
+
+    Example:
+
+        spojoin validate query.yaml
+    """
+    with one_sentence(is_debug=debug):
+        from spojoin.query.load import load_query
+
+        typer.echo(f"{load_query(query).name}: the query is valid")
+
+
+@app.command()
+def explain(
+    query: QueryFile,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sample", "-s", metavar="[STREAM=]FILE", help="Measure selectivities on the first rows of a file."
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Rows to sample of each file.")] = 10_000,
+    workers: Annotated[int, typer.Option(min=1, help="PO-Join workers to plan for.")] = 2,
+    debug: Debug = False,
+) -> None:
+    """Show how a query will run: predicates, indexes, batches, window bounds, topics and state in bytes.
+
+    Examples:
+
+        spojoin explain query.yaml
+
+        spojoin explain query.yaml --sample trips.csv
+
+        spojoin explain cross.yaml -s orders=orders.csv -s quotes=quotes.parquet
+    """
+    with one_sentence(is_debug=debug):
+        from rich.console import Console
+
+        from spojoin.cli.samples import read_samples
+        from spojoin.query.explain import explain as plan
+        from spojoin.query.explain import render
+        from spojoin.query.footprint import Sizes
+        from spojoin.query.load import load_query
+
+        parsed = load_query(query)
+        samples = read_samples(parsed, sample, rows) if sample else None
+        render(plan(parsed, samples, Sizes(workers=workers)), Console())
+
+
+@app.command()
+def demo(
+    report: Annotated[Path, typer.Option(help="The folder for report.json, report.html and logs.")] = Path("report"),
+    only: Annotated[list[str] | None, typer.Option(help="Only this query of loadgen/queries; may be repeated.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Watch real flights stream from PySpark through Kafka and all services, and see the result proved complete.
+
+    Needs Java 17 and the extras: pip install 'spojoin[local,spark]'. The first time it fetches Kafka's jars.
+
+    Example:
+
+        spojoin demo --report report
+    """
+    with one_sentence(is_debug=debug):
+        from rich.console import Console
+
+        from spojoin.cli.demo.main import demo as play
+
+        raise typer.Exit(play(report, Console(), only or ()))
+
+
+@app.command()
+def up(
+    query: QueryFile,
+    workers: Annotated[int, typer.Option(min=1, help="PO-Join workers.")] = 2,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of input topics that are made.")] = 1,
+    bootstrap: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="A Kafka that runs already.")] = None,
+    redis: Annotated[str | None, typer.Option(metavar="URL", help="A Redis that runs already.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the Kafka that is started.")] = None,
+    results: Annotated[str, typer.Option(metavar="frames|json", help="Form of the results topic.")] = "frames",
+    logs: Annotated[Path | None, typer.Option(help="Keep the services' logs in this folder.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Serve a query on this machine until Ctrl-C: Kafka, Redis and every service, each a process of its own.
+
+    Then push rows as JSON, CSV lines or Arrow batches to the topics that it names, from any program or with
+    `spojoin send`, and read on with `spojoin results`.
+
+    Examples:
+
+        spojoin up query.yaml
+
+        spojoin up query.yaml --workers 4 --bootstrap kafka:9092 --redis redis://redis:6379/0
+    """
+    with one_sentence(is_debug=debug):
+        from rich.console import Console
+
+        from spojoin.cli.up import UpOptions, serve
+
+        options = UpOptions(workers, partitions, bootstrap, redis, port, results, logs)
+        serve(query, options, Console())
+
+
+@app.command()
+def send(
+    query: QueryFile,
+    inputs: Annotated[
+        list[str], typer.Option("--input", "-i", metavar="STREAM=FILE", help="CSV, JSON lines or Parquet.")
+    ],
+    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT", help="Kafka.")] = "127.0.0.1:9092",
+    debug: Debug = False,
+) -> None:
+    """Push the rows of files to a query's input topics, as Arrow batches.
+
+    Example:
+
+        spojoin send query.yaml -i trips=trips.csv --bootstrap 127.0.0.1:9092
+    """
+    with one_sentence(is_debug=debug):
+        from spojoin.cli.topics import send_files
+        from spojoin.query.load import load_query
+
+        sent = send_files(load_query(query), _stream_files(inputs), bootstrap)
+        typer.echo(", ".join(f"{rows:,} rows to {topic}" for topic, rows in sent.items()))
+
+
+@app.command()
+def results(
+    query: QueryFile,
+    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT", help="Kafka.")] = "127.0.0.1:9092",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end, until Ctrl-C.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Print a query's results from its topic, as JSON lines.
+
+    Example:
+
+        spojoin results query.yaml --follow
+    """
+    with one_sentence(is_debug=debug):
+        import sys
+
+        from spojoin.cli.topics import print_results
+        from spojoin.query.load import load_query
+
+        print_results(load_query(query), bootstrap, sys.stdout.buffer, is_following=follow)
+
+
+@app.command()
+def kafka(
+    port: Annotated[int | None, typer.Option(help="Kafka's port; default any free one.")] = None,
+    redis_port: Annotated[int | None, typer.Option(help="Redis' port; default any free one.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Keep Kafka's data in this folder.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Run a Kafka broker of one node and a Redis on this machine until Ctrl-C.
+
+    Example:
+
+        spojoin kafka --port 9092 --redis-port 6379
+    """
+    with one_sentence(is_debug=debug):
+        from rich.console import Console
+
+        from spojoin.cli.up import run_cluster
+
+        run_cluster(port, redis_port, folder, Console())
+
+
+@app.command()
+def service(
+    role: Annotated[str, typer.Argument(help="router, predictor, mutable, permutation, pojoin, logical-and or sink.")],
+    settings: Annotated[Path | None, typer.Option(help="A .yaml, .toml or .env file of settings.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Run one service until SIGTERM; it is told what to do by SPOJOIN_ variables or a settings file.
+
+    Examples:
+
+        SPOJOIN_QUERY_FILE=query.yaml SPOJOIN_BOOTSTRAP_SERVERS=kafka:9092 spojoin service router
+
+        SPOJOIN_WORKER=1 spojoin service pojoin --settings settings.yaml
+    """
+    with one_sentence(is_debug=debug):
+        from spojoin.errors import ConfigurationError
+        from spojoin.protocol.topology import Role
+        from spojoin.runtime.service import run as serve
+        from spojoin.runtime.settings import load_settings
+
+        if role not in [each.value for each in Role]:
+            raise ConfigurationError(f"there is no service {role!r}; expected one of {', '.join(Role)}")
+        raise typer.Exit(serve(Role(role), load_settings(settings)))
+
+
+@app.command()
+def status(
+    redis: Annotated[str, typer.Option(envvar="REDIS_URL", metavar="URL")] = "redis://127.0.0.1:6379/0",
+    once: Annotated[bool, typer.Option("--once", help="Print the table once.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show all services of all queries: state, lag, tuples, matches and latency, live until Ctrl-C.
+
+    Example:
+
+        spojoin status --redis redis://127.0.0.1:6379/0
+    """
+    with one_sentence(is_debug=debug):
+        from rich.console import Console
+
+        from spojoin.cli.live import show_status
+
+        show_status(redis, Console(), is_once=once)
+
+
+@app.command()
+def simulate(
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 2_000,
+    start: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Replay this seed only.")] = None,
+    mutant: Annotated[str | None, typer.Option(help="Plant a known bug; it must be found.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Run the real services' logic through seeded faults, and compare every output with the oracle's.
+
+    Examples:
+
+        spojoin simulate --seeds 2000
+
+        spojoin simulate --seed 1234
+
+        spojoin simulate --mutant no-epoch-barrier
+    """
+    with one_sentence(is_debug=debug):
+        from spojoin.simulate.runner import simulate as run_seeds
+
+        raise typer.Exit(run_seeds(seeds, start, jobs=jobs, mutant=mutant, seed=seed))
+
+
+@app.command()
+def fetch(debug: Debug = False) -> None:
+    """Fetch Kafka's jars and Spark's Kafka connector from Maven Central, once.
+
+    Example:
+
+        spojoin fetch
+    """
+    with one_sentence(is_debug=debug):
+        from loadgen.spark import start
+        from spojoin.runtime.local.jars import kafka_jars
+
+        typer.echo(f"Kafka: {kafka_jars(progress=typer.echo)}")
+        start(progress=typer.echo).stop()
+        typer.echo("Spark: the Kafka connector is there")
+
+
+def _stream_files(inputs: list[str]) -> dict[str, Path]:
+    from spojoin.errors import ConfigurationError
+
+    paths: dict[str, Path] = {}
+    for text in inputs:
+        stream, equals, path = text.partition("=")
+        if not (stream and equals and path):
+            raise ConfigurationError(f"--input {text}: expected STREAM=FILE, such as trips=trips.csv")
+        if stream in paths:
+            raise ConfigurationError(f"--input {text}: the stream {stream!r} has a file already, {paths[stream]}")
+        paths[stream] = Path(path)
+    return paths
+
+
+if __name__ == "__main__":
+    app()

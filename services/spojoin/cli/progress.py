@@ -1,0 +1,32 @@
+"""A line of progress for runs over files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from spojoin.embedded.run import Progress as RunProgress
+
+
+@contextmanager
+def run_progress(name: str, *, is_quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
+    """Yields what shows how far a run has come: share of the input, tuples, tuples a second, matches, rejects."""
+    console = Console(stderr=True, quiet=is_quiet)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(name, total=1.0, told="compiling")
+        started = time.perf_counter()
+
+        def show(run: RunProgress) -> None:
+            rate = run.tuples / max(1e-9, time.perf_counter() - started)
+            told = f"{run.tuples:,} tuples  {rate:,.0f} t/s  {run.matches:,} matches"
+            told += f"  {run.rejected:,} rejected" if run.rejected else ""
+            bar.update(task, completed=run.fraction, told=told)
+
+        yield show

@@ -1,0 +1,64 @@
+"""The processes that serve one query: which there are, and what each is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spojoin.cli.supervise import Service
+from spojoin.protocol.topology import Role
+from spojoin.query.model import Query
+from spojoin.runtime.local.net import LOOPBACK, free_port
+from spojoin.runtime.settings import ENV_PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A query on a cluster. `extra` holds further settings by name, for all services."""
+
+    query: Query
+    query_file: Path
+    bootstrap: str
+    redis_url: str
+    workers: int = 2
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+def services_of(deployment: Deployment) -> list[Service]:
+    """One process for each role; for mutable joiners one a predicate, for PO-Join one a worker."""
+    return [
+        Service(name, [sys.executable, "-m", f"spojoin.{role.value.replace('-', '_')}"], port, environment)
+        for role, number in _instances(deployment)
+        for port in (free_port(),)
+        for name, environment in (_told(deployment, role, number, port),)
+    ]
+
+
+def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
+    counts = {Role.MUTABLE: len(deployment.query.predicates), Role.POJOIN: deployment.workers}
+    for role in Role:
+        if role in counts:
+            yield from ((role, number) for number in range(counts[role]))
+        else:
+            yield role, None
+
+
+def _told(deployment: Deployment, role: Role, number: int | None, port: int) -> tuple[str, dict[str, str]]:
+    """A service's name and its environment."""
+    settings = {
+        "query_file": str(deployment.query_file.resolve()),
+        "bootstrap_servers": deployment.bootstrap,
+        "redis_url": deployment.redis_url,
+        "workers": str(deployment.workers),
+        "metrics_host": LOOPBACK,
+        "metrics_port": str(port),
+        **deployment.extra,
+    }
+    if number is not None:
+        settings["predicate" if role is Role.MUTABLE else "worker"] = str(number)
+    # Every service is one busy thread; pools of threads in each would only take turns on the same cores.
+    environment = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    environment |= {f"{ENV_PREFIX}{name.upper()}": value for name, value in settings.items()}
+    return role.value if number is None else f"{role.value}-{number}", environment

@@ -1,0 +1,30 @@
+"""What people read when a run over files has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+def show_run(told: Mapping[str, object], output: Path) -> None:
+    """A small table of a run's report, on stderr."""
+    table = Table(title=str(told["query"]), show_header=False, title_justify="left")
+    for name in ("tuples", "matches", "rows_written", "rejected"):
+        table.add_row(name.replace("_", " "), f"{told[name]:,}")
+    reasons = told["rejected_by_reason"]
+    if isinstance(reasons, Mapping):
+        for reason, count in reasons.items():
+            table.add_row(f"  {reason}", f"{count:,}")
+    table.add_row("seconds", f"{told['seconds']:,.2f}")
+    table.add_row("tuples/s", _figure(told["tuples_per_second"]))
+    table.add_row("tuples/s, window full", _figure(told["tuples_per_second_window_full"]))
+    table.add_row("peak memory", _figure(told["peak_rss_bytes"], 1 / (1 << 20), " MiB"))
+    table.add_row("output", str(output))
+    Console(stderr=True).print(table)
+
+
+def _figure(value: object, factor: float = 1.0, unit: str = "") -> str:
+    return f"{value * factor:,.0f}{unit}" if isinstance(value, int | float) else "-"

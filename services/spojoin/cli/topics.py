@@ -1,0 +1,99 @@
+"""Files into input topics, and results out of theirs, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from spojoin.cli.chain import Chain
+from spojoin.embedded.inputs import balanced, open_inputs
+from spojoin.embedded.writers import TEXT_ROWS, json_lines
+from spojoin.errors import ConfigurationError
+from spojoin.protocol.topology import Topic, input_topic, topic_name
+from spojoin.query.model import Query
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
+from spojoin.runtime.ports import Input, LogReader, LogRecord
+from spojoin.wire.results import ARROW_STREAM, BEGIN, CONTENT_TYPE, JSON, progress, result_from_message
+
+MESSAGE_ROWS = 4_096
+FLUSH_TIMEOUT_S = 60.0
+POLL_S = 0.5
+RECORDS_MAX = 1_000
+
+
+def send_files(query: Query, paths: Mapping[str, Path], bootstrap: str) -> dict[str, int]:
+    """Append the files' rows to the input topics, partitions in turn; rows sent by topic."""
+    log = KafkaLog(KafkaConfig(bootstrap))
+    partitions = {stream.name: _partitions(log, input_topic(stream.name)) for stream in query.streams}
+    sent = dict.fromkeys((input_topic(stream.name) for stream in query.streams), 0)
+    writer = log.writer()
+    try:
+        for file, batch in balanced(open_inputs(query, paths)):
+            topic = input_topic(file.stream.name)
+            for message in _messages(batch):
+                partition = sent[topic] // MESSAGE_ROWS % partitions[file.stream.name]
+                writer.append(Input(topic, partition), message, ((CONTENT_TYPE, ARROW_STREAM),))
+            sent[topic] += batch.num_rows
+        writer.flush(FLUSH_TIMEOUT_S)
+    finally:
+        writer.close()
+        log.close()
+    return sent
+
+
+def print_results(query: Query, bootstrap: str, out: BinaryIO, *, is_following: bool) -> None:
+    """Write all results as JSON lines, in order, each once; go on as more come if `is_following`."""
+    log = KafkaLog(KafkaConfig(bootstrap))
+    source = Input(topic_name(query.name, Topic.RESULTS), 0)
+    _partitions(log, source.topic)
+    reader = log.reader()
+    try:
+        end = None if is_following else log.bounds(source).end
+        reader.open(source, log.bounds(source).earliest)
+        records = _records(reader, lambda: end is not None and reader.position(source) >= end)
+        for text in _texts(records):
+            out.write(text)
+            out.flush()
+    finally:
+        reader.close()
+        log.close()
+
+
+def _partitions(log: KafkaLog, topic: str) -> int:
+    count = log.partitions(topic)
+    if not count:
+        raise ConfigurationError(f"Kafka has no topic {topic!r}: start the services first (spojoin up), or make it")
+    return count
+
+
+def _messages(batch: pa.RecordBatch) -> Iterator[bytes]:
+    for start in range(0, batch.num_rows, MESSAGE_ROWS):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch.slice(start, MESSAGE_ROWS))
+        yield sink.getvalue().to_pybytes()
+
+
+def _records(reader: LogReader[bytes], is_at_end: Callable[[], bool]) -> Iterator[LogRecord[bytes]]:
+    while True:
+        found = reader.poll(RECORDS_MAX, POLL_S)
+        yield from found
+        if not found and is_at_end():
+            return
+
+
+def _texts(records: Iterable[LogRecord[bytes]]) -> Iterator[bytes]:
+    """New results as JSON lines, from either form of the topic."""
+    chain = Chain()
+    for record in records:
+        headers = dict(record.headers)
+        if not chain.takes(int(headers[BEGIN]), progress(headers)):
+            continue
+        if headers.get(CONTENT_TYPE) == JSON:
+            yield record.value + b"\n" if record.value else b""
+        else:
+            rows = result_from_message(headers, record.value).rows
+            yield from (bytes(json_lines(rows.slice(at, TEXT_ROWS))) for at in range(0, rows.num_rows, TEXT_ROWS))

@@ -1,0 +1,141 @@
+"""`spojoin up` and `spojoin kafka`: servers and services on this machine until Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from spojoin.cli.services import Deployment, services_of
+from spojoin.cli.supervise import Notice, Supervisor, ending_on_signals
+from spojoin.errors import ConfigurationError, Retryable
+from spojoin.query.load import load_query
+from spojoin.query.model import Query
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
+from spojoin.runtime.local.broker import LocalBroker
+from spojoin.runtime.local.children import Children
+from spojoin.runtime.local.redis import LocalRedis
+from spojoin.runtime.redis_store import RedisStore
+from spojoin.runtime.service import create_topics
+from spojoin.runtime.status import status_table
+from spojoin.runtime.topics import Topics
+
+TEND_S = 1.0
+#: A service that ends by itself so often will not get better.
+RESTARTS_MAX = 5
+RESULT_FORMS = ("frames", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """How to serve. bootstrap, redis: servers that run already; None starts one."""
+
+    workers: int = 2
+    partitions: int = 1
+    bootstrap: str | None = None
+    redis: str | None = None
+    port: int | None = None
+    results: str = "frames"
+    logs: Path | None = None
+
+
+def serve(query_file: Path, options: UpOptions, console: Console) -> None:
+    """Serve a query until Ctrl-C or SIGTERM; what ends by itself is started anew."""
+    query = load_query(query_file)
+    if options.results not in RESULT_FORMS:
+        raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
+    with _until_interrupted(console), ExitStack() as stack:
+        children = stack.enter_context(Children())
+        redis = options.redis or stack.enter_context(LocalRedis(children)).url
+        bootstrap = options.bootstrap or stack.enter_context(_broker(children, options.port, None, console)).bootstrap
+        topics = _make_topics(query, bootstrap, options)
+        logs = options.logs or children.scratch_folder("logs")
+        notice = _quiet if console.is_terminal else _teller(console)
+        supervisor = stack.enter_context(Supervisor(children, logs, RESTARTS_MAX, notice))
+        extra = {"results_format": options.results}
+        supervisor.start(services_of(Deployment(query, query_file, bootstrap, redis, options.workers, extra)))
+        with console.status("starting services"):
+            supervisor.wait_ready()
+        console.print(_directions(query_file, bootstrap, redis, topics, logs), highlight=False)
+        _watch(supervisor, redis, console)
+
+
+def run_cluster(port: int | None, redis_port: int | None, folder: Path | None, console: Console) -> None:
+    """Run Kafka and Redis until Ctrl-C or SIGTERM."""
+    with (
+        _until_interrupted(console),
+        Children() as children,
+        LocalRedis(children, redis_port) as redis,
+        _broker(children, port, folder, console) as broker,
+    ):
+        console.print(f"Kafka: {broker.bootstrap}\nRedis: {redis.url}\nCtrl-C ends both", highlight=False)
+        while True:
+            time.sleep(TEND_S)
+
+
+@contextmanager
+def _until_interrupted(console: Console) -> Iterator[None]:
+    """Ctrl-C is how this is meant to end."""
+    try:
+        with ending_on_signals():
+            yield
+    except KeyboardInterrupt:
+        console.print("ended")
+
+
+def _broker(children: Children, port: int | None, folder: Path | None, console: Console) -> LocalBroker:
+    return LocalBroker(children, folder, port, progress=console.print)
+
+
+def _make_topics(query: Query, bootstrap: str, options: UpOptions) -> Topics:
+    topics = Topics.of(query, options.workers, {})
+    log = KafkaLog(KafkaConfig(bootstrap))
+    try:
+        create_topics(log, topics)
+        log.create_topics(dict.fromkeys(topics.inputs, options.partitions))
+    except Retryable as error:
+        raise ConfigurationError(f"{error}; start it, or let it be started by leaving out --bootstrap") from error
+    finally:
+        log.close()
+    return topics
+
+
+def _directions(query_file: Path, bootstrap: str, redis: str, topics: Topics, logs: Path) -> str:
+    return (
+        f"[bold]{topics.query} is served.[/] Kafka {bootstrap}, Redis {redis}, logs {logs}\n"
+        f"  push rows to {', '.join(topics.inputs)}, from any program or with\n"
+        f"    spojoin send {query_file} -i STREAM=FILE --bootstrap {bootstrap}\n"
+        f"  read results with\n"
+        f"    spojoin results {query_file} --follow --bootstrap {bootstrap}\n"
+        f"  Ctrl-C ends all"
+    )
+
+
+def _watch(supervisor: Supervisor, redis: str, console: Console) -> None:
+    """Tend the services and show their table until interrupted."""
+    store = RedisStore(redis)
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            supervisor.tend()
+            if console.is_terminal:
+                try:
+                    live.update(status_table(store), refresh=True)
+                except Retryable as error:
+                    live.update(f"no status: {error}", refresh=True)
+            time.sleep(TEND_S)
+
+
+def _quiet(_name: str, _change: str) -> None:
+    """The table tells."""
+
+
+def _teller(console: Console) -> Notice:
+    def tell(name: str, change: str) -> None:
+        console.print(f"{name}: {change}", highlight=False)
+
+    return tell

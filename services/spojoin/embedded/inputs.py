@@ -1,0 +1,135 @@
+"""The files of a run, one a stream, read at a balanced pace."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from spojoin.embedded.readers import Reader, open_reader
+from spojoin.embedded.writers import common_key_type
+from spojoin.errors import BadData, ConfigurationError
+from spojoin.query.model import Output, Query, Stream
+from spojoin.query.refusals import Refusals
+from spojoin.query.schema import arrow_schema
+from spojoin.query.times import read_times_us
+
+#: Rows kept for showing those that are refused. The engine tells of a refused row when a frame closes behind it, which
+#: is some thousand rows later; where the other stream has to catch up first it may be more.
+KEPT_ROWS = 1 << 17
+
+_BEGINNING = -(2**63)
+
+
+@dataclass(slots=True)
+class Input:
+    """One stream's file while it is read; rows and times count what `read` has given."""
+
+    index: int
+    stream: Stream
+    reader: Reader
+    batches: Iterator[pa.RecordBatch]
+    key_type: pa.DataType
+    needs_time: bool
+    rows: int = 0
+    first_time_us: int | None = None
+    last_time_us: int | None = None
+    kept: deque[pa.RecordBatch] = field(default_factory=deque)
+    is_done: bool = False
+
+    def read(self) -> pa.RecordBatch | None:
+        """The next rows, or None at the end of the file."""
+        batch = next((batch for batch in self.batches if batch.num_rows), None)
+        if batch is None:
+            self.is_done = True
+            return None
+        if self.stream.key:
+            batch = with_key_type(batch, self.stream.key, self.key_type, str(self.reader.path))
+        if self.needs_time and self.stream.time:
+            self._note_times(batch, self.stream.time)
+        self.rows += batch.num_rows
+        self._keep(batch)
+        return batch
+
+    def row(self, position: int) -> Mapping[str, object] | str | None:
+        """What stood at a position: a row's values, or the text of a line that is no row; None if that is long ago."""
+        if position in self.reader.malformed:
+            return self.reader.malformed.pop(position)
+        begin = self.rows
+        for batch in reversed(self.kept):
+            begin -= batch.num_rows
+            if begin <= position < begin + batch.num_rows:
+                values: Mapping[str, object] = batch.slice(position - begin, 1).to_pylist()[0]
+                return values
+        return None
+
+    def _keep(self, batch: pa.RecordBatch) -> None:
+        self.kept.append(batch)
+        while sum(each.num_rows for each in self.kept) - self.kept[0].num_rows >= KEPT_ROWS:
+            self.kept.popleft()
+
+    def _note_times(self, batch: pa.RecordBatch, time: str) -> None:
+        last = _time_of(batch.slice(batch.num_rows - 1), time)
+        self.last_time_us = self.last_time_us if last is None else last
+        if self.first_time_us is None:
+            self.first_time_us = _time_of(batch.slice(0, 1), time)
+
+
+def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[Input]:
+    """Open each stream's file; raises ConfigurationError where files and streams don't fit."""
+    _check_names([stream.name for stream in query.streams], paths)
+    readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.streams]
+    types = [reader.key_type for reader in readers]
+    if query.output is Output.COUNT:  # one column holds the keys of all streams
+        types = [common_key_type(types)] * len(types)
+    return [
+        Input(i, stream, readers[i], iter(readers[i]), types[i], query.needs_time)
+        for i, stream in enumerate(query.streams)
+    ]
+
+
+def balanced(inputs: Sequence[Input]) -> Iterator[tuple[Input, pa.RecordBatch]]:
+    """All inputs' batches: always from the one that is furthest behind, by event time, so that little has to wait."""
+    while left := [each for each in inputs if not each.is_done]:
+        behind = min(left, key=lambda each: (_reached(each), each.reader.fraction))
+        batch = behind.read()
+        if batch is not None:
+            yield behind, batch
+
+
+def with_key_type(batch: pa.RecordBatch, key: str, wanted: pa.DataType, source: str) -> pa.RecordBatch:
+    """The batch with its key column as int64 or text; raises BadData with the first key that can't be."""
+    at = batch.schema.get_field_index(key)
+    column = batch.column(at)
+    if column.type == wanted:
+        return batch
+    try:
+        return batch.set_column(at, key, column.cast(wanted))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise BadData(
+            f"{source}: the key column {key!r} holds {column.type} where {wanted} was expected ({error}); "
+            "let all keys be whole numbers, or all be text"
+        ) from error
+
+
+def _reached(each: Input) -> int:
+    return _BEGINNING if each.last_time_us is None else each.last_time_us
+
+
+def _time_of(row: pa.RecordBatch, time: str) -> int | None:
+    refusals = Refusals(1)
+    times_us = read_times_us(time, row.column(row.schema.get_field_index(time)), refusals)
+    return int(times_us[0]) if len(refusals.kept()) else None
+
+
+def _check_names(streams: Sequence[str], paths: Mapping[str, Path]) -> None:
+    for name in paths:
+        if name not in streams:
+            known = ", ".join(streams)
+            raise ConfigurationError(f"--input {name}={paths[name]}: the query has no stream {name!r}, it has {known}")
+    for name in streams:
+        if name not in paths:
+            raise ConfigurationError(f"no file for the stream {name!r}: add --input {name}=FILE")

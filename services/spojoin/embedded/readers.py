@@ -1,0 +1,377 @@
+"""Input files in chunks: CSV, JSON lines and Parquet, in constant memory.
+
+No value passes through a type that it was not declared as. CSV columns come as text, and so do those of a JSON block
+in which some cell isn't as declared: the extraction that follows converts text exactly and refuses bad rows one by one.
+A line that isn't a row at all keeps its place as a row of nulls and is remembered in `malformed`.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from spojoin.errors import BadData, ConfigurationError
+
+#: Bytes of text parsed at once. A line must fit; a column's text stays far below Arrow's 2 GiB.
+BLOCK_BYTES = 4 << 20
+#: Rows of a chunk from Parquet.
+CHUNK_ROWS = 1 << 16
+
+#: What stands for a missing value in CSV, as in pandas and Arrow; NaN isn't among them, it has a reason of its own.
+CSV_NULLS = pa.array(["", "NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
+
+#: A whole number that reads back as the same text, so that keys like 007 stay what they are.
+_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+
+_COMPRESSED: dict[str, Literal["gzip", "bz2", "zstd"]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_JSON_SUFFIXES = {".jsonl", ".ndjson", ".json"}
+_PARQUET_SUFFIXES = {".parquet", ".pq"}
+
+
+OnBadLine = Callable[[pa_csv.InvalidRow], Literal["skip", "error"]]
+
+# The stubs of pyarrow don't know that these take its own files.
+_open_csv: Any = pa_csv.open_csv
+_read_json: Any = pa_json.read_json
+
+
+class Reader(ABC):
+    """The rows of one file, in order, as record batches with the columns of `schema` that were asked for.
+
+    schema: the columns to read with their declared types; a null type where none is declared
+    key: the column with the user's key, if any; it is int64 or string throughout the file, see `key_type`
+    malformed: text of the lines that weren't rows, by position; whoever uses an entry removes it
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
+        self.path = path
+        self.schema = schema
+        self.key = key
+        self.malformed: dict[int, str] = {}
+
+    @property
+    @abstractmethod
+    def key_type(self) -> pa.DataType:
+        """The type of the key column, or int64 where positions are the keys."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Read on; a reader is read once."""
+
+    @property
+    @abstractmethod
+    def fraction(self) -> float:
+        """About how much of the file has been read, 0 to 1."""
+
+    def _check_columns(self, found: Iterable[str]) -> None:
+        names = list(found)
+        missing = [name for name in self.schema.names if name not in names]
+        if missing:
+            raise ConfigurationError(
+                f"{self.path} has no column {', '.join(map(repr, missing))}; its columns are {', '.join(names)}. "
+                "Rename the column in the file or in the query's schema"
+            )
+        repeated = [name for name in self.schema.names if names.count(name) > 1]
+        if repeated:
+            raise ConfigurationError(f"{self.path} has the column {repeated[0]!r} more than once; rename all but one")
+
+
+def open_reader(path: Path, schema: pa.Schema, key: str | None) -> Reader:
+    """A reader for `path` by its extension: .csv, .tsv, .jsonl, .ndjson, .json (also .gz, .bz2, .zst), .parquet.
+
+    Raises ConfigurationError where the extension is unknown, the file is missing or a column is not in it.
+    """
+    if not path.is_file():
+        raise ConfigurationError(f"{path}: no such file")
+    suffix = path.with_suffix("").suffix.lower() if path.suffix.lower() in _COMPRESSED else path.suffix.lower()
+    if suffix in _CSV_DELIMITERS:
+        return CsvReader(path, schema, key, _CSV_DELIMITERS[suffix])
+    if suffix in _JSON_SUFFIXES:
+        return JsonLinesReader(path, schema, key)
+    if suffix in _PARQUET_SUFFIXES:
+        return ParquetReader(path, schema, key)
+    known = ", ".join([*_CSV_DELIMITERS, *sorted(_JSON_SUFFIXES), *sorted(_PARQUET_SUFFIXES)])
+    raise ConfigurationError(
+        f"{path}: can't tell its format from {suffix or 'a name without extension'!r}; use {known}"
+    )
+
+
+def _without_null_spellings(text: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
+    trimmed = pc.utf8_trim_whitespace(text)
+    present: pa.StringArray = pc.if_else(pc.is_in(trimmed, value_set=CSV_NULLS), pa.scalar(None, pa.string()), trimmed)
+    return present
+
+
+class _TextReader(Reader):
+    """A file of lines, compressed or not."""
+
+    def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
+        super().__init__(path, schema, key)
+        self._raw = pa.OSFile(str(path), "rb")
+        self._size = self._raw.size()
+
+    @property
+    def fraction(self) -> float:
+        """By bytes of the file, compressed or not."""
+        return 1.0 if self._raw.closed or not self._size else self._raw.tell() / self._size
+
+    def _open(self) -> pa.NativeFile:
+        codec = _COMPRESSED.get(self.path.suffix.lower())
+        return pa.CompressedInputStream(self._raw, codec) if codec else self._raw
+
+
+class CsvReader(_TextReader):
+    """CSV with a header line, read as text."""
+
+    def __init__(self, path: Path, schema: pa.Schema, key: str | None, delimiter: str) -> None:
+        super().__init__(path, schema, key)
+        self._delimiter = delimiter
+        self._check_columns(_csv_header(path, delimiter))
+        self._key_type = self._find_key_type()
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """Integer keys stay integers only where all of the file's keys are."""
+        return self._key_type
+
+    def _find_key_type(self) -> pa.DataType:
+        """Looks through the key column of the whole file: the type must not change on the way."""
+        if self.key is None:
+            return pa.int64()
+        with pa.input_stream(str(self.path)) as file:
+            for batch in _csv_batches(file, [self.key], self._delimiter, _skip):
+                if not pc.all(pc.match_substring_regex(batch.column(0), _CANONICAL_INTEGER)).as_py():
+                    return pa.string()
+        return pa.int64()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Batches of about BLOCK_BYTES of text."""
+        position = 0
+        bad: dict[int, str] = {}
+        for batch in _csv_batches(self._open(), self.schema.names, self._delimiter, _remember_in(bad)):
+            whole = _with_gaps(batch, position, sorted(bad))
+            self.malformed |= {at: bad.pop(at) for at in sorted(bad) if at < position + whole.num_rows}
+            position += whole.num_rows
+            yield self._cleaned(whole)
+        if bad:
+            self.malformed |= bad
+            yield self._cleaned(_nulls(self.schema.names, len(bad)))
+
+    def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Keys in their type, all else as text with the spellings of a missing value made null."""
+        columns = [
+            batch.column(name).cast(self._key_type) if name == self.key else _without_null_spellings(batch.column(name))
+            for name in self.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=self.schema.names)
+
+
+def _csv_header(path: Path, delimiter: str) -> list[str]:
+    try:
+        with pa.input_stream(str(path)) as file:
+            names: list[str] = _csv_stream(file, [], delimiter, _skip).schema.names
+            return names
+    except pa.ArrowInvalid as error:
+        raise ConfigurationError(f"{path}: no CSV with a header line: {error}") from error
+
+
+def _csv_batches(file: pa.NativeFile, names: list[str], delimiter: str, on_bad: OnBadLine) -> Iterator[pa.RecordBatch]:
+    stream = _csv_stream(file, names, delimiter, on_bad)
+    while batch := _next(stream):
+        yield batch
+
+
+def _next(stream: pa_csv.CSVStreamingReader) -> pa.RecordBatch | None:
+    try:
+        return stream.read_next_batch()
+    except StopIteration:
+        return None
+    except pa.ArrowInvalid as error:
+        raise BadData(f"the CSV can't be read on: {error}") from error
+
+
+def _csv_stream(file: pa.NativeFile, names: list[str], delimiter: str, on_bad: OnBadLine) -> pa_csv.CSVStreamingReader:
+    """One thread only: Arrow numbers bad lines only then."""
+    stream: pa_csv.CSVStreamingReader = _open_csv(
+        file,
+        read_options=pa_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+        parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_bad),
+        convert_options=pa_csv.ConvertOptions(
+            include_columns=names, column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+    return stream
+
+
+def _skip(_row: pa_csv.InvalidRow) -> Literal["skip"]:
+    return "skip"
+
+
+def _remember_in(bad: dict[int, str]) -> OnBadLine:
+    def handler(row: pa_csv.InvalidRow) -> Literal["skip"]:
+        assert row.number is not None  # one thread reads
+        bad[row.number - 2] = row.text  # numbered from 1, the header being line 1
+        return "skip"
+
+    return handler
+
+
+def _with_gaps(batch: pa.RecordBatch, first: int, bad: list[int]) -> pa.RecordBatch:
+    """`batch` with rows of nulls at the positions in `bad` that fall between its rows, the first of which is `first`.
+
+    A bad line before row i of the batch moves it back by one: the i-th good row stands at the i-th place that is free.
+    """
+    end = first + batch.num_rows
+    inside = []
+    for at in bad:
+        if at < end:
+            inside.append(at - first)
+            end += 1
+    if not inside:
+        return batch
+    is_bad = np.zeros(end - first, bool)
+    is_bad[inside] = True
+    rows = np.zeros(end - first, np.int64)
+    rows[~is_bad] = np.arange(batch.num_rows)
+    places: pa.Int64Array = pa.array(rows, pa.int64(), mask=is_bad)
+    return batch.take(places)
+
+
+def _nulls(names: list[str], rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(rows, pa.string()) for _ in names], names=names)
+
+
+class JsonLinesReader(_TextReader):
+    """One JSON object a line. A block with any bad cell or line is read again line by line, as text."""
+
+    def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
+        super().__init__(path, schema, key)
+        first = self._first_object()
+        types = [f.type if _is_json_number(f.type) else _json_type(first.get(f.name)) for f in schema]
+        self._resolved = pa.schema(list(zip(schema.names, types, strict=True)))
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """That of the first line's key: JSON tells numbers from text."""
+        wanted: pa.DataType = pa.int64() if self.key is None else self._resolved.field(self.key).type
+        return wanted
+
+    def _first_object(self) -> dict[str, object]:
+        with pa.input_stream(str(self.path)) as file:
+            objects = map(_object, next(_blocks(file), b"").splitlines())
+            return next((row for row in objects if row is not None), {})
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Batches of about BLOCK_BYTES of text."""
+        position = 0
+        for block in _blocks(self._open()):
+            batch = self._parsed(block)
+            if batch is None:
+                batch = self._by_line(block, position)
+            position += batch.num_rows
+            yield batch
+
+    def _parsed(self, block: bytes) -> pa.RecordBatch | None:
+        """The block, or None if any of its lines or cells isn't as declared."""
+        try:
+            table: pa.Table = _read_json(
+                pa.BufferReader(block),
+                read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+                parse_options=pa_json.ParseOptions(explicit_schema=self._resolved, unexpected_field_behavior="ignore"),
+            )
+        except pa.ArrowInvalid:
+            return None
+        return table.combine_chunks().to_batches()[0] if table.num_rows else None
+
+    def _by_line(self, block: bytes, first: int) -> pa.RecordBatch:
+        lines = [line for line in block.splitlines() if line.strip()]
+        rows = [_object(line) for line in lines]
+        self.malformed |= {first + at: lines[at].decode(errors="replace") for at, row in enumerate(rows) if row is None}
+        columns = [pa.array([_text((row or {}).get(name)) for row in rows], pa.string()) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, names=self.schema.names)
+
+
+class _Number(str):
+    """A JSON number as it was written: it must not pass a double."""
+
+    __slots__ = ()
+
+
+def _object(line: bytes) -> dict[str, object] | None:
+    """The line's object with its numbers as text, or None where there is none."""
+    try:
+        row = json.loads(line, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+def _is_json_number(declared: pa.DataType) -> bool:
+    """Whether Arrow's JSON reader knows values of that type as numbers; dates and timestamps it doesn't read whole."""
+    return any((pa.types.is_integer(declared), pa.types.is_floating(declared), pa.types.is_decimal(declared)))
+
+
+def _json_type(value: object) -> pa.DataType:
+    """What a column of no declared type holds, by its first value: whole numbers or text."""
+    return pa.int64() if isinstance(value, _Number) else pa.string()
+
+
+def _blocks(file: pa.NativeFile) -> Iterator[bytes]:
+    """Pieces of whole lines, each about BLOCK_BYTES long; the last line needs no line break."""
+    rest = b""
+    while piece := file.read(BLOCK_BYTES):
+        cut = piece.rfind(b"\n") + 1
+        if cut and (block := rest + piece[:cut]).strip():
+            yield block
+        rest = piece[cut:] if cut else rest + piece
+    if rest.strip():
+        yield rest
+
+
+class ParquetReader(Reader):
+    """Parquet; columns keep the file's own types."""
+
+    def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
+        super().__init__(path, schema, key)
+        try:
+            self._file = pq.ParquetFile(path)
+        except pa.ArrowInvalid as error:
+            raise ConfigurationError(f"{path}: not a whole Parquet file: {error}") from error
+        self._check_columns(self._file.schema_arrow.names)
+        self._rows_read = 0
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """int64 for any integer key, else text."""
+        if self.key is None or pa.types.is_integer(self._file.schema_arrow.field(self.key).type):
+            return pa.int64()
+        return pa.string()
+
+    @property
+    def fraction(self) -> float:
+        """By rows."""
+        rows: int = self._file.metadata.num_rows
+        return self._rows_read / rows if rows else 1.0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Batches of at most CHUNK_ROWS rows."""
+        for batch in self._file.iter_batches(CHUNK_ROWS, columns=self.schema.names):
+            self._rows_read += batch.num_rows
+            yield batch.select(self.schema.names)

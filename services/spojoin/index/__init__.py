@@ -1,0 +1,1 @@
+"""Window indexes built of kernels."""

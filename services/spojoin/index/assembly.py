@@ -1,0 +1,50 @@
+"""Matches of one evaluation, gathered node by node."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.index.evaluation import Collected
+from spojoin.index.node import Node
+from spojoin.kernels.segments import append_segments
+from spojoin.wire.records import Matches
+
+I64 = NDArray[np.int64]
+
+
+class Assembly:
+    """Sums the counts of m probes and, where partners are wanted, lines up each probe's segments of all nodes.
+
+    Nodes come in index order, so a probe's partners ascend and the first `limit` are the earliest.
+    """
+
+    def __init__(self, m: int, with_partners: bool, limit: int | None) -> None:
+        self._counts, self._taken = np.zeros((2, m), np.int64)
+        self._with_partners = with_partners
+        #: how many partners each probe may still take, int64 (m,)
+        self.room = np.full(m, np.iinfo(np.int64).max if limit is None else limit)
+        self._segments: list[tuple[I64, I64, I64]] = []
+
+    def count(self, counts: I64) -> None:
+        """Add one node's counts, int64 (m,)."""
+        self._counts += counts
+
+    def collect(self, collected: Collected, node: Node) -> None:
+        """Add one node's counts and partners."""
+        counts, begins, lengths, found = collected
+        self._counts += counts
+        self.room -= lengths
+        self._taken += lengths
+        if len(found):
+            self._segments.append((begins, lengths, node.partners(found)))
+
+    def matches(self) -> Matches:
+        """All that was added."""
+        if not self._with_partners:
+            return Matches(self._counts)
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(self._taken)))
+        partners, places = np.empty(offsets[-1], np.int64), offsets[:-1].copy()
+        for begins, lengths, segment in self._segments:
+            append_segments(begins, lengths, segment, places, partners)
+        return Matches(self._counts, offsets, partners)

@@ -1,0 +1,76 @@
+"""Which nodes are merged: geometrically while a group grows, and whole once a later group has begun.
+
+Nodes are kept in index order and never overlap. Every function changes the list in place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from spojoin.index.node import LEAVING, Node, merged
+
+#: Neighbours of one level that become one node: a tuple is merged log4 times, and a group has few nodes while it grows.
+FAN_IN = 4
+
+
+def insert(nodes: list[Node], node: Node) -> int:
+    """Put a node in its place, parting a node that it falls within; returns its place."""
+    at = bisect_left(nodes, node.first, key=lambda n: n.first)
+    if at > 0 and nodes[at - 1].end > node.first:
+        around = nodes[at - 1]
+        cut = int(around.offsets_below(node.piece_firsts[:1])[0])
+        nodes[at - 1 : at] = around.split(cut, around.level)
+    nodes.insert(at, node)
+    return at
+
+
+def grow(nodes: list[Node], at: int, size_max: int) -> None:
+    """Merge while FAN_IN neighbours of one group and level, the node at `at` among them, fit into one node."""
+    while True:
+        begin, end = _alike(nodes, at)
+        end = min(end, begin + FAN_IN)
+        if end - begin < FAN_IN or nodes[at].level == LEAVING or _size(nodes[begin:end]) > size_max:
+            return
+        nodes[begin:end] = [merged(nodes[begin:end], nodes[begin].level + 1)]
+        at = begin
+
+
+def close(nodes: list[Node], group: int, size_max: int) -> None:
+    """Merge all neighbours of a group into as few nodes as fit."""
+    begin = 0
+    while begin < len(nodes):
+        end = begin + 1
+        while end < len(nodes) and _joins(nodes, begin, end, group, size_max):
+            end += 1
+        if end - begin > 1:
+            nodes[begin:end] = [merged(nodes[begin:end], max(n.level for n in nodes[begin:end]) + 1)]
+        begin += 1
+
+
+def part(nodes: list[Node], low: int, high: int, size_max: int) -> None:
+    """Split every node that a bound in [low, high] may cut until it has at most `size_max` tuples."""
+    at = 0
+    while at < len(nodes):
+        node = nodes[at]
+        if node.size > size_max and node.end > low and node.first < high:
+            nodes[at : at + 1] = node.split(node.size // 2, LEAVING)
+        else:
+            at += 1
+
+
+def _alike(nodes: list[Node], at: int) -> tuple[int, int]:
+    begin, end, kind = at, at + 1, (nodes[at].group, nodes[at].level)
+    while begin > 0 and (nodes[begin - 1].group, nodes[begin - 1].level) == kind:
+        begin -= 1
+    while end < len(nodes) and (nodes[end].group, nodes[end].level) == kind:
+        end += 1
+    return begin, end
+
+
+def _joins(nodes: list[Node], begin: int, end: int, group: int, size_max: int) -> bool:
+    same = all(n.group == group and n.level != LEAVING for n in (nodes[begin], nodes[end]))
+    return same and _size(nodes[begin : end + 1]) <= size_max
+
+
+def _size(nodes: list[Node]) -> int:
+    return sum(n.size for n in nodes)

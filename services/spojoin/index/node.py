@@ -1,0 +1,195 @@
+"""A node: some consecutive batches of a worker as one immutable index, with the structures its roles need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.kernels import bitmaps, permutation, wavelet
+from spojoin.kernels.ranks import SortedKeys, sorted_keys
+from spojoin.wire.records import Batch
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Unsigned = NDArray[Any]
+
+#: Level of a node that was split because windows leave it bit by bit: it is never merged again.
+LEAVING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A key column of n tuples: its codes, made for searching, and each one's arrival offset, unsigned (n,)."""
+
+    keys: SortedKeys
+    order: Unsigned
+
+    @property
+    def pair(self) -> tuple[I64, Unsigned]:
+        """Codes ascending, and their order."""
+        return self.keys.codes, self.order
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """n >= 1 tuples in arrival order; an *offset* counts them from 0, an *index* counts the stream's tuples.
+
+    Pieces map the two: piece k holds the offsets from `piece_offsets[k]` on and the indexes from `piece_firsts[k]` on.
+    columns: by slot
+    seqs: int64 (n,) by offset, or None where a partner is named by its index or not at all
+    level: how often it was merged, or LEAVING
+    """
+
+    piece_firsts: I64
+    piece_offsets: I64
+    columns: dict[int, Column]
+    seqs: I64 | None
+    group: int
+    level: int
+    _permutations: dict[tuple[int, int], Unsigned] = field(default_factory=dict)
+    _ranks: dict[int, Unsigned] = field(default_factory=dict, init=False)
+    _wavelets: dict[tuple[int, int], U64] = field(default_factory=dict, init=False)
+    _prefixes: dict[int, U64] = field(default_factory=dict, init=False)
+
+    @property
+    def size(self) -> int:
+        """How many tuples it holds."""
+        return int(self.piece_offsets[-1])
+
+    @property
+    def end(self) -> int:
+        """One more than the largest index."""
+        return int(self.piece_firsts[-1] + self.piece_offsets[-1] - self.piece_offsets[-2])
+
+    @property
+    def first(self) -> int:
+        """The smallest index."""
+        return int(self.piece_firsts[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays: list[Unsigned | SortedKeys] = [self.piece_firsts, self.piece_offsets]
+        arrays.extend(part for column in self.columns.values() for part in (column.keys, column.order))
+        arrays.extend(self._permutations.values())
+        arrays.extend(self._ranks.values())
+        arrays.extend(self._wavelets.values())
+        arrays.extend(self._prefixes.values())
+        return sum(a.nbytes for a in arrays) + (0 if self.seqs is None else self.seqs.nbytes)
+
+    def offsets_below(self, indexes: I64) -> I64:
+        """How many tuples have a smaller index, for each of `indexes` int64 (m,)."""
+        piece = np.maximum(np.searchsorted(self.piece_firsts, indexes, "right") - 1, 0)
+        begin = self.piece_offsets[piece]
+        inside = np.clip(indexes - self.piece_firsts[piece], 0, self.piece_offsets[piece + 1] - begin)
+        return np.asarray(begin + inside, np.int64)
+
+    def partners(self, offsets: I64) -> I64:
+        """The seqs of the tuples at `offsets` int64 (k,), or their indexes where no seqs are kept."""
+        if self.seqs is not None:
+            return self.seqs[offsets]
+        if len(self.piece_firsts) == 1:
+            return offsets + self.first
+        piece = np.searchsorted(self.piece_offsets, offsets, "right") - 1
+        return np.asarray(offsets - self.piece_offsets[piece] + self.piece_firsts[piece], np.int64)
+
+    def ranks(self, slot: int) -> Unsigned:
+        """Each tuple's rank in a column, by offset."""
+        if slot not in self._ranks:
+            self._ranks[slot] = permutation.positions(self.columns[slot].order)
+        return self._ranks[slot]
+
+    def wavelet(self, slot_a: int, slot_b: int) -> U64:
+        """The wavelet matrix of the permutation from one column's ranks to another's."""
+        key = slot_a, slot_b
+        if key not in self._wavelets:
+            self._wavelets[key] = wavelet.build(self._permutation(slot_a, slot_b))
+        return self._wavelets[key]
+
+    def prefixes(self, slot: int) -> U64:
+        """The prefix bitmaps of a column."""
+        if slot not in self._prefixes:
+            self._prefixes[slot] = bitmaps.build(self.columns[slot].order)
+        return self._prefixes[slot]
+
+    def split(self, at: int, level: int) -> tuple[Node, Node]:
+        """The tuples below offset `at`, 0 < at < n, and the others, as two nodes of `level`."""
+        columns = {slot: _split_column(column, at) for slot, column in self.columns.items()}
+        (firsts_a, offsets_a), (firsts_b, offsets_b) = _cut_pieces(self.piece_firsts, self.piece_offsets, at)
+        seqs_a, seqs_b = (None, None) if self.seqs is None else (self.seqs[:at].copy(), self.seqs[at:].copy())
+        return (
+            Node(firsts_a, offsets_a, {s: halves[0] for s, halves in columns.items()}, seqs_a, self.group, level),
+            Node(firsts_b, offsets_b, {s: halves[1] for s, halves in columns.items()}, seqs_b, self.group, level),
+        )
+
+    def _permutation(self, slot_a: int, slot_b: int) -> Unsigned:
+        shipped = self._permutations.pop((slot_a, slot_b), None)
+        return (
+            permutation.permutation(self.columns[slot_a].order, self.columns[slot_b].order)
+            if shipped is None
+            else shipped
+        )
+
+
+def from_batch(batch: Batch, slots: Sequence[int], *, with_seqs: bool, with_permutations: bool) -> Node:
+    """A node of one batch with the columns of `slots`; copies, so that the message can be freed."""
+    size = batch.end - batch.first
+    dtype = permutation.rank_type(size)
+    return Node(
+        piece_firsts=np.array([batch.first]),
+        piece_offsets=np.array([0, size]),
+        columns={
+            c.slot: Column(sorted_keys(c.codes), np.array(c.order, dtype)) for c in batch.columns if c.slot in slots
+        },
+        seqs=np.array(batch.seqs) if with_seqs else None,
+        group=batch.group,
+        level=0,
+        _permutations={k: np.array(v) for k, v in batch.permutations.items() if with_permutations and k[0] < k[1]},
+    )
+
+
+def merged(nodes: Sequence[Node], level: int) -> Node:
+    """One node of neighbours that are given in index order."""
+    if len(nodes) == 1:
+        nodes[0].level = level
+        return nodes[0]
+    half = len(nodes) // 2
+    return _merged_pair(merged(nodes[:half], level), merged(nodes[half:], level), level)
+
+
+def _merged_pair(a: Node, b: Node, level: int) -> Node:
+    columns = {slot: _merge_columns(column, b.columns[slot]) for slot, column in a.columns.items()}
+    firsts, offsets = _join_pieces(a, b)
+    seqs = None if a.seqs is None or b.seqs is None else np.concatenate((a.seqs, b.seqs))
+    return Node(firsts, offsets, columns, seqs, a.group, level)
+
+
+def _merge_columns(a: Column, b: Column) -> Column:
+    codes, order = permutation.merge_sorted(a.pair, b.pair)
+    return Column(sorted_keys(codes), order)
+
+
+def _split_column(column: Column, at: int) -> tuple[Column, Column]:
+    (codes_a, order_a), (codes_b, order_b) = permutation.split_sorted(column.pair, at)
+    return Column(sorted_keys(codes_a), order_a), Column(sorted_keys(codes_b), order_b)
+
+
+def _join_pieces(a: Node, b: Node) -> tuple[I64, I64]:
+    follows_on = int(a.end == b.first)
+    firsts = np.concatenate((a.piece_firsts, b.piece_firsts[follows_on:]))
+    offsets = np.concatenate((a.piece_offsets[: len(a.piece_offsets) - follows_on], b.piece_offsets[1:] + a.size))
+    return firsts, offsets
+
+
+def _cut_pieces(firsts: I64, offsets: I64, at: int) -> tuple[tuple[I64, I64], tuple[I64, I64]]:
+    piece = int(np.searchsorted(offsets, at, "left")) - 1
+    below = firsts[: piece + 1].copy(), np.append(offsets[: piece + 1], at)
+    cut = int(offsets[piece + 1] != at)
+    begins = firsts[piece + 1 - cut :].copy()
+    if cut:
+        begins[0] += at - offsets[piece]
+    return below, (begins, np.append(0, offsets[piece + 1 if cut else piece + 2 :] - at))

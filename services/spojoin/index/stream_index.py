@@ -1,0 +1,129 @@
+"""The window index of a PO-Join worker over one stream: batches in, matches of probes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.index import evaluation, merging
+from spojoin.index.assembly import Assembly
+from spojoin.index.conditions import Condition, condition_count, conditions, located
+from spojoin.index.node import Node, from_batch
+from spojoin.kernels.bitmaps import CHUNK_MAX
+from spojoin.query.model import Output, Role
+from spojoin.wire.records import Batch, Matches
+
+I64 = NDArray[np.int64]
+
+#: Largest node of a count by one or two conditions: beyond it the wavelet matrix falls out of the cache.
+COUNT_MAX = 1 << 20
+#: No group has come yet.
+_NO_GROUP = -1
+
+
+class StreamIndex:
+    """Immutable tuples of one stream, evaluated for the roles that search it.
+
+    Batches may come in any order and repeatedly. A window is given with every evaluation by its first index, which is
+    never below what was expired; its end is that of what was added.
+
+    target: the stream; roles: the query's roles that search it
+    output, limit: what a probe yields, and how many partners at most (the counts stay whole)
+    is_self: a partner's seq is its index, so that no seqs are kept
+    """
+
+    def __init__(self, target: int, roles: Sequence[Role], output: Output, limit: int | None, is_self: bool) -> None:
+        self.target = target
+        self.roles = tuple(roles)
+        self.output = output
+        self.limit = limit
+        self.is_self = is_self
+        self._counts_only = output is Output.COUNT
+        self._with_seqs = not (is_self or self._counts_only)
+        self._slots = sorted({p.target_slot for role in roles for p in role.predicates})
+        self._by_wavelet = self._counts_only and all(condition_count(role) <= 2 for role in roles)
+        self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
+        self._nodes: list[Node] = []
+        self._batch_ends: dict[int, int] = {}
+        self._expired = 0
+        self._group = _NO_GROUP
+
+    @property
+    def tuples(self) -> int:
+        """Tuples held, those behind the window that share a node with others included."""
+        return sum(node.size for node in self._nodes)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes held."""
+        return len(self._nodes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays held."""
+        return sum(node.nbytes for node in self._nodes)
+
+    def add(self, batch: Batch) -> None:
+        """Take a batch; one that is known, expired or empty changes nothing."""
+        if batch.batch_id in self._batch_ends or batch.end <= max(self._expired, batch.first):
+            return
+        self._batch_ends[batch.batch_id] = batch.end
+        at = merging.insert(self._nodes, self._node_of(batch))
+        merging.grow(self._nodes, at, self._size_max(batch.group))
+        self._close_groups(batch.group)
+
+    def expire(self, lower_index: int) -> None:
+        """Forget nodes of which every tuple's index is smaller than `lower_index`."""
+        self._expired = max(self._expired, lower_index)
+        self._nodes = [node for node in self._nodes if node.end > self._expired]
+        self._batch_ends = {batch: end for batch, end in self._batch_ends.items() if end > self._expired}
+
+    def evaluate(self, role: Role, codes: tuple[I64, ...], lower: I64, match_rate: float = float("nan")) -> Matches:
+        """The matches of m probes in `role` among all tuples held with index >= lower.
+
+        codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,)
+        match_rate: an estimate of matches per window tuple, NaN where unknown; never changes the result
+        """
+        m = len(codes[role.predicates[0].probe_slot])
+        assembly = Assembly(m, not self._counts_only, self.limit)
+        if m == 0:
+            return assembly.matches()
+        low, high = int(lower.min()), int(lower.max())
+        merging.part(self._nodes, low, high, evaluation.MASKED_MAX)
+        wanted = conditions(role, codes)
+        for node in self._nodes:
+            if node.end > low:
+                self._evaluate_node(node, wanted, lower if node.first < high else None, assembly)
+        return assembly.matches()
+
+    def _evaluate_node(self, node: Node, wanted: list[Condition], lower: I64 | None, assembly: Assembly) -> None:
+        intervals = [located(condition, node) for condition in wanted]
+        if lower is None and self._counts_only:
+            assembly.count(evaluation.count(node, intervals))
+        elif lower is None:
+            assembly.collect(evaluation.collect(node, intervals, assembly.room), node)
+        else:
+            m = len(intervals[0].a)
+            begin, end = np.resize(node.offsets_below(lower), m), np.full(m, node.size)
+            if self._counts_only:
+                assembly.count(evaluation.count_masked(node, intervals, begin, end))
+            else:
+                assembly.collect(evaluation.collect_masked(node, intervals, begin, end, assembly.room), node)
+
+    def _node_of(self, batch: Batch) -> Node:
+        return from_batch(batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._by_wavelet)
+
+    def _size_max(self, group: int) -> int:
+        """A node that is left bit by bit is split again, so it holds at most a quarter of the window."""
+        if group >= 0:
+            return self._node_max
+        return min(self._node_max, max(self.tuples >> 2, 4 * evaluation.MASKED_MAX))
+
+    def _close_groups(self, group: int) -> None:
+        if group > self._group >= 0:
+            merging.close(self._nodes, self._group, self._node_max)
+        elif 0 <= group < self._group:
+            merging.close(self._nodes, group, self._node_max)
+        self._group = max(self._group, group)

@@ -1,0 +1,1 @@
+"""Free functions on arrays: numba and numpy only."""

@@ -1,0 +1,199 @@
+"""The mutable part's evaluation: 16-bit ranks of stored tuples against 16-bit rank intervals of probes.
+
+Every predicate holds iff (position - start) mod 2**16 < length, so complements are wrapped intervals and the AND of
+any predicates is a subtraction and a comparison a lane, which the compiler turns into vector instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.kernels.compile import inlined, kernel, trailing_zeros
+from spojoin.kernels.permutation import positions, sort_column
+from spojoin.kernels.ranks import rank_intervals, sorted_keys
+
+I64 = NDArray[np.int64]
+U16 = NDArray[np.uint16]
+
+#: A complement of nothing has length n + 1, which must still be a uint16.
+STORED_MAX = (1 << 16) - 2
+
+#: One match in so many tuples: from there on a wrong guess a match costs more than a step a tuple.
+_DENSE = 16
+
+
+def rank_columns(stored: I64, lo: I64, hi: I64, complement: bool) -> tuple[U16, U16, U16]:
+    """One predicate's stored positions, and each probe's interval of them.
+
+    stored: int64 (n,) codes in arrival order, n <= STORED_MAX; lo, hi: int64 (m,) inclusive code intervals.
+    Returns uint16 positions (n,), start (m,), length (m,). ValueError where n is larger.
+    """
+    if len(stored) > STORED_MAX:
+        raise ValueError(f"stored has {len(stored)} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
+    codes, order = sort_column(stored)
+    a, b = rank_intervals(sorted_keys(codes), lo, hi)
+    start, length = wrapped_intervals(a, b, len(stored), complement)
+    return positions(order), start, length
+
+
+def wrapped_intervals(a: I64, b: I64, n: int, complement: bool) -> tuple[U16, U16]:
+    """Rank intervals [a, b) among n tuples, or their complements, as uint16 start and length, each (m,)."""
+    if not complement:
+        return a.astype(np.uint16), (b - a).astype(np.uint16)
+    empty = a == b
+    start, length = np.where(empty, 0, b), np.where(empty, n + 1, (1 << 16) - (b - a))
+    return start.astype(np.uint16), length.astype(np.uint16)
+
+
+def and_counts(
+    ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64
+) -> I64:
+    """How many stored tuples of [slice_lo, slice_hi) satisfy all predicates, for each probe.
+
+    ranks: per predicate uint16 (n,), the stored positions by arrival; starts, lengths: per predicate uint16 (m,);
+    slice_lo, slice_hi: int64 (m,) arrival offsets within [0, n]. Returns int64 (m,).
+    """
+    counts = np.empty(len(slice_lo), np.int64)
+    match len(ranks):
+        case 1:
+            _count_1(ranks[0], starts[0], lengths[0], slice_lo, slice_hi, counts)
+        case 2:
+            _count_2(ranks[0], ranks[1], starts[0], starts[1], lengths[0], lengths[1], slice_lo, slice_hi, counts)
+        case 3:
+            _count_3(
+                ranks[0], ranks[1], ranks[2],
+                starts[0], starts[1], starts[2],
+                lengths[0], lengths[1], lengths[2],
+                slice_lo, slice_hi, counts,
+            )  # fmt: skip
+        case _:
+            _count_any(np.stack(ranks), np.stack(starts), np.stack(lengths), slice_lo, slice_hi, counts)
+    return counts
+
+
+def and_collect(
+    ranks: Sequence[U16],
+    starts: Sequence[U16],
+    lengths: Sequence[U16],
+    slice_lo: I64,
+    slice_hi: I64,
+    limit: int | I64 | None,
+) -> tuple[I64, I64, I64]:
+    """`and_counts`, and the stored offsets themselves, ascending, the first `limit` (int64 (m,): its own) of each.
+
+    Returns counts int64 (m,), whole whatever the limit, offsets int64 (m + 1,) and partners int64 (offsets[-1],).
+    """
+    counts = and_counts(ranks, starts, lengths, slice_lo, slice_hi)
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts if limit is None else np.minimum(counts, limit), out=offsets[1:])
+    partners = np.empty(offsets[-1], np.int64)
+    _collect(np.stack(ranks), np.stack(starts), np.stack(lengths), slice_lo, slice_hi, offsets, partners)
+    return counts, offsets, partners
+
+
+@kernel
+def _count_1(r0: U16, s0: U16, l0: U16, slice_lo: I64, slice_hi: I64, out: I64) -> None:
+    for q in range(len(out)):
+        stored = r0[slice_lo[q] : slice_hi[q]]
+        start0, length0 = s0[q], l0[q]
+        count = np.uint16(0)
+        for j in range(len(stored)):
+            count = np.uint16(count + np.uint16(np.uint16(stored[j] - start0) < length0))
+        out[q] = count
+
+
+@kernel
+def _count_2(r0: U16, r1: U16, s0: U16, s1: U16, l0: U16, l1: U16, slice_lo: I64, slice_hi: I64, out: I64) -> None:
+    for q in range(len(out)):
+        stored0, stored1 = r0[slice_lo[q] : slice_hi[q]], r1[slice_lo[q] : slice_hi[q]]
+        start0, start1, length0, length1 = s0[q], s1[q], l0[q], l1[q]
+        count = np.uint16(0)
+        for j in range(len(stored0)):
+            both = (np.uint16(stored0[j] - start0) < length0) & (np.uint16(stored1[j] - start1) < length1)
+            count = np.uint16(count + np.uint16(both))
+        out[q] = count
+
+
+@kernel
+def _count_3(
+    r0: U16, r1: U16, r2: U16, s0: U16, s1: U16, s2: U16, l0: U16, l1: U16, l2: U16,
+    slice_lo: I64, slice_hi: I64, out: I64,
+) -> None:  # fmt: skip
+    for q in range(len(out)):
+        lo, hi = slice_lo[q], slice_hi[q]
+        stored0, stored1, stored2 = r0[lo:hi], r1[lo:hi], r2[lo:hi]
+        start0, start1, start2, length0, length1, length2 = s0[q], s1[q], s2[q], l0[q], l1[q], l2[q]
+        count = np.uint16(0)
+        for j in range(len(stored0)):
+            both = (np.uint16(stored0[j] - start0) < length0) & (np.uint16(stored1[j] - start1) < length1)
+            count = np.uint16(count + np.uint16(both & (np.uint16(stored2[j] - start2) < length2)))
+        out[q] = count
+
+
+@kernel
+def _count_any(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64, out: I64) -> None:
+    holds = np.empty(ranks.shape[1], np.uint16)
+    for q in range(len(out)):
+        lo, hi = slice_lo[q], slice_hi[q]
+        n = max(hi - lo, 0)
+        kept = holds[:n]
+        kept[:] = 1
+        for p in range(len(ranks)):
+            stored = ranks[p, lo : lo + n]
+            start, length = starts[p, q], lengths[p, q]
+            for j in range(n):
+                kept[j] = np.uint16(kept[j] & np.uint16(np.uint16(stored[j] - start) < length))
+        count = np.uint16(0)
+        for j in range(n):
+            count = np.uint16(count + kept[j])
+        out[q] = count
+
+
+@kernel
+def _collect(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64, offsets: I64, partners: I64) -> None:
+    """Set a byte for each match, which the compiler vectorises, then look for set bytes eight at a time."""
+    flags = np.zeros((ranks.shape[1] + 7) & ~7, np.uint8)
+    words = flags.view(np.uint64)
+    for q in range(len(slice_lo)):
+        place, end = offsets[q], offsets[q + 1]
+        if place == end:
+            continue
+        lo, n = slice_lo[q], slice_hi[q] - slice_lo[q]
+        kept = flags[:n]
+        for p in range(len(ranks)):
+            _flag(ranks[p, lo : lo + n], starts[p, q], lengths[p, q], p == 0, kept)
+        flags[n:] = 0
+        if (end - place) * _DENSE > n:
+            _extract_dense(kept, lo, partners[place:end])
+            continue
+        w = 0
+        while place < end:
+            word = words[w]
+            while word != 0 and place < end:
+                partners[place] = lo + (w << 3) + np.int64(trailing_zeros(word) >> np.uint64(3))
+                word &= word - np.uint64(1)
+                place += 1
+            w += 1
+
+
+@inlined
+def _extract_dense(kept: NDArray[np.uint8], lo: int, places: I64) -> None:
+    """Write every offset and step on only after a match: no branch for the machine to guess."""
+    i, j = 0, 0
+    while i < len(places):
+        places[i] = lo + j
+        i += kept[j]
+        j += 1
+
+
+@inlined
+def _flag(stored: U16, start: np.uint16, length: np.uint16, is_first: bool, kept: NDArray[np.uint8]) -> None:
+    if is_first:
+        for j in range(len(kept)):
+            kept[j] = np.uint8(np.uint16(stored[j] - start) < length)
+    else:
+        for j in range(len(kept)):
+            kept[j] = np.uint8(kept[j] & np.uint8(np.uint16(stored[j] - start) < length))

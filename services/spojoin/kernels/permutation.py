@@ -1,0 +1,103 @@
+"""Sorted columns of a batch and the permutations between them (the SPO-Join paper, section 4, Algorithm 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.kernels.compile import kernel
+
+I64 = NDArray[np.int64]
+Unsigned = NDArray[Any]
+
+
+def rank_type(n: int) -> type[np.uint16] | type[np.uint32]:
+    """The smallest type that holds every rank and arrival offset of n tuples."""
+    return np.uint16 if n <= 1 << 16 else np.uint32
+
+
+def sort_column(codes: I64) -> tuple[I64, Unsigned]:
+    """Sort one column by code, ties by arrival.
+
+    codes: int64 (n,) in arrival order. Returns the codes ascending and each one's arrival offset, of `rank_type(n)`.
+    """
+    order = np.argsort(codes, kind="stable")
+    return codes[order], order.astype(rank_type(len(codes)))
+
+
+def positions(order: Unsigned) -> Unsigned:
+    """The inverse of an order: for each tuple by arrival its rank. Same type and shape as `order`."""
+    ranks = np.empty_like(order)
+    _invert(order, ranks)
+    return ranks
+
+
+def permutation(order_a: Unsigned, order_b: Unsigned) -> Unsigned:
+    """For each rank in order a the same tuple's rank in order b (Algorithm 2). Same type and shape as `order_a`."""
+    ranks = np.empty_like(order_a)
+    _compose(positions(order_b), order_a, ranks)
+    return ranks
+
+
+def merge_sorted(first: tuple[I64, Unsigned], second: tuple[I64, Unsigned]) -> tuple[I64, Unsigned]:
+    """Merge two sorted columns, the second arrived after the first; its offsets follow on."""
+    n = len(first[0]) + len(second[0])
+    codes, order = np.empty(n, np.int64), np.empty(n, rank_type(n))
+    _merge(first[0], first[1], second[0], second[1], codes, order)
+    return codes, order
+
+
+def split_sorted(column: tuple[I64, Unsigned], at: int) -> tuple[tuple[I64, Unsigned], tuple[I64, Unsigned]]:
+    """Undo a merge: tuples that arrived before offset `at`, and the others, each sorted."""
+    codes, order = column
+    n = len(codes)
+    first = np.empty(at, np.int64), np.empty(at, rank_type(at))
+    second = np.empty(n - at, np.int64), np.empty(n - at, rank_type(n - at))
+    _split(codes, order, at, first[0], first[1], second[0], second[1])
+    return first, second
+
+
+@kernel
+def _invert(order: Unsigned, out: Unsigned) -> None:
+    for rank in range(len(order)):
+        out[order[rank]] = rank
+
+
+@kernel
+def _compose(inner: Unsigned, outer: Unsigned, out: Unsigned) -> None:
+    for rank in range(len(outer)):
+        out[rank] = inner[outer[rank]]
+
+
+@kernel
+def _merge(codes_a: I64, order_a: Unsigned, codes_b: I64, order_b: Unsigned, codes: I64, order: Unsigned) -> None:
+    n, m = len(codes_a), len(codes_b)
+    i, j = 0, 0
+    for k in range(n + m):
+        if j == m or (i < n and codes_a[i] <= codes_b[j]):
+            codes[k] = codes_a[i]
+            order[k] = order_a[i]
+            i += 1
+        else:
+            codes[k] = codes_b[j]
+            order[k] = order_b[j] + n
+            j += 1
+
+
+@kernel
+def _split(
+    codes: I64, order: Unsigned, at: int, codes_a: I64, order_a: Unsigned, codes_b: I64, order_b: Unsigned
+) -> None:
+    i, j = 0, 0
+    for k in range(len(codes)):
+        offset = np.int64(order[k])
+        if offset < at:
+            codes_a[i] = codes[k]
+            order_a[i] = offset
+            i += 1
+        else:
+            codes_b[j] = codes[k]
+            order_b[j] = offset - at
+            j += 1

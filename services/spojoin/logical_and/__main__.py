@@ -1,0 +1,21 @@
+"""The logical AND as a process."""
+
+from __future__ import annotations
+
+import sys
+
+from spojoin.logical_and.machine import LogicalAndMachine
+from spojoin.protocol.topology import Role
+from spojoin.query.model import Query
+from spojoin.runtime.service import main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring
+
+
+def wire(query: Query, settings: Settings) -> Wiring:
+    """How the runtime makes it."""
+    return Wiring("logical-and", lambda watermark: LogicalAndMachine(query, watermark))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Role.LOGICAL_AND))

@@ -1,0 +1,22 @@
+"""One mutable joiner as a process."""
+
+from __future__ import annotations
+
+import sys
+
+from spojoin.mutable.machine import MutableMachine
+from spojoin.protocol.topology import Role
+from spojoin.query.model import Query
+from spojoin.runtime.service import main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring, numbered
+
+
+def wire(query: Query, settings: Settings) -> Wiring:
+    """How the runtime makes the joiner of the predicate that the settings name."""
+    predicate = numbered(settings, "predicate", len(query.predicates))
+    return Wiring(f"mutable-{predicate}", lambda watermark: MutableMachine(query, predicate, watermark))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Role.MUTABLE))

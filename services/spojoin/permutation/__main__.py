@@ -1,0 +1,21 @@
+"""The permutation service as a process."""
+
+from __future__ import annotations
+
+import sys
+
+from spojoin.permutation.machine import PermutationMachine
+from spojoin.protocol.topology import Role
+from spojoin.query.model import Query
+from spojoin.runtime.service import main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring
+
+
+def wire(query: Query, settings: Settings) -> Wiring:
+    """How the runtime makes it."""
+    return Wiring("permutation", lambda watermark: PermutationMachine(query, watermark))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Role.PERMUTATION))

@@ -1,0 +1,22 @@
+"""One PO-Join worker as a process."""
+
+from __future__ import annotations
+
+import sys
+
+from spojoin.pojoin.machine import PoJoinMachine
+from spojoin.protocol.topology import Role
+from spojoin.query.model import Query
+from spojoin.runtime.service import main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring, numbered
+
+
+def wire(query: Query, settings: Settings) -> Wiring:
+    """How the runtime makes the worker that the settings name."""
+    worker = numbered(settings, "worker", settings.workers)
+    return Wiring(f"pojoin-{worker}", lambda watermark: PoJoinMachine(query, worker, watermark))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Role.POJOIN))

@@ -1,0 +1,78 @@
+"""The predictor as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import ExitStack
+
+import structlog
+
+from spojoin.errors import BadData, ConfigurationError, Stop
+from spojoin.predictor.app import PredictorService, Surroundings, quiet_faust
+from spojoin.predictor.faust_kafka import credentials
+from spojoin.protocol.topology import Role
+from spojoin.query.load import load_query
+from spojoin.query.model import Query
+from spojoin.runtime import log_lines
+from spojoin.runtime.clock import SystemClock
+from spojoin.runtime.health import Health, HealthServer
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
+from spojoin.runtime.metrics import Metrics
+from spojoin.runtime.redis_store import RedisStore
+from spojoin.runtime.reporter import Identity, Reporter
+from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE, EXIT_STOPPED, main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.shared_state import SharedState
+
+SERVICE = "predictor"
+
+_log = structlog.get_logger(__name__)
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
+    try:
+        query = load_query(settings.query_file)
+        credentials(settings.kafka)
+        log_lines.configure(settings.log_level, SERVICE)
+        quiet_faust()
+        with ExitStack() as stack:
+            service = PredictorService(query, settings, _surroundings(query, settings, stack))
+            asyncio.run(_until_signalled(service))
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return EXIT_CONFIGURATION
+    except (BadData, Stop) as error:
+        _log.error("stopped", reason=str(error))
+        return EXIT_STOPPED
+    _log.info("ended")
+    return EXIT_DONE
+
+
+def _surroundings(query: Query, settings: Settings, stack: ExitStack) -> Surroundings:
+    clock, metrics = SystemClock(), Metrics()
+    health = Health(clock, settings.stall_ms_max)
+    server = stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, health, metrics.registry))
+    store = RedisStore(settings.redis_url) if settings.redis_url else None
+    if store is not None:
+        stack.callback(store.close)
+    log = KafkaLog(KafkaConfig(settings.bootstrap_servers, dict(settings.kafka), settings.compression))
+    stack.callback(log.close)
+    shared = SharedState(store, query.name, clock, metrics.store_failures)
+    reporter = Reporter(Identity(Role.PREDICTOR, SERVICE, query.name, server.port), shared, clock, metrics, health)
+    _log.info("started", metrics=f"http://{settings.metrics_host}:{server.port}/metrics", query=query.name)
+    return Surroundings(log, metrics, health, reporter)
+
+
+async def _until_signalled(service: PredictorService) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await service.run(stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Role.PREDICTOR))

@@ -1,0 +1,205 @@
+"""The predictor as a Faust service: frames in, plans out. Nothing waits for it.
+
+Each life reads the log from its earliest retained record (nothing is ever committed), so that it sees what every
+other reader sees; counts from before that are gone, which advice can bear.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from typing import Any, NamedTuple
+
+import faust
+import structlog
+from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
+from faust.exceptions import FaustError
+
+from spojoin.errors import Retryable, SpoJoinError
+from spojoin.predictor.faust_kafka import make_app
+from spojoin.predictor.machine import PredictorMachine
+from spojoin.protocol.machine import START, Emit
+from spojoin.protocol.topology import Topic
+from spojoin.query.model import Query
+from spojoin.runtime.health import Health
+from spojoin.runtime.kafka import MESSAGE_BYTES_MAX, KafkaLog
+from spojoin.runtime.log_lines import CLIENT_LOGGER
+from spojoin.runtime.metrics import Metrics
+from spojoin.runtime.ports import Input
+from spojoin.runtime.reporter import Reporter
+from spojoin.runtime.service import BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.topics import Topics
+from spojoin.wire.codec import decode, encode
+from spojoin.wire.records import Frame
+
+#: between looks at how things stand
+TICK_S = 0.25
+#: Faust warns of streams that commit nothing for long; this one never does
+NEVER_S = 1e9
+#: how long Faust may take to join its group, and to let go of the broker
+START_TIMEOUT_S, STOP_TIMEOUT_S = 60.0, 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+class LifeEnded(Retryable):
+    """Faust gave up; a new life may do better."""
+
+
+class Surroundings(NamedTuple):
+    """What the service talks to besides Faust."""
+
+    log: KafkaLog
+    metrics: Metrics
+    health: Health
+    reporter: Reporter
+
+
+class PredictorService:
+    """Runs one life of the machine after another until asked to stop."""
+
+    def __init__(self, query: Query, settings: Settings, around: Surroundings) -> None:
+        self._query = query
+        self._settings = settings
+        self._around = around
+        self._topics = Topics.of(query, settings.workers, settings.input_topics)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Return once `stop` is set. Raises BadData where a record of the log can't be read."""
+        backoff_s = BACKOFF_S_MIN
+        health = self._around.health
+        while not stop.is_set():
+            try:
+                await asyncio.to_thread(create_topics, self._around.log, self._topics, self._settings.results_bytes_max)
+                await self._live(stop)
+            except (Retryable, KafkaError, FaustError) as error:
+                backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
+                health.is_ready, health.waits_for = False, str(error)
+                self._around.metrics.retries.labels(type(error).__name__).inc()
+                _log.warning("starting over", reason=str(error), wait_s=backoff_s)
+                await _wait(stop, backoff_s)
+                health.tick()
+
+    async def _live(self, stop: asyncio.Event) -> None:
+        # Faust makes a folder of its own even where it has nothing to store.
+        with tempfile.TemporaryDirectory(prefix="spojoin-predictor-") as folder:
+            life = Life(self._query, self._settings, self._topics, self._around, folder)
+            try:
+                await life.start()
+                while not stop.is_set():
+                    await life.look()
+                    await _wait(stop, TICK_S)
+            finally:
+                await life.stop()
+
+
+class Life:
+    """One Faust app and one machine."""
+
+    def __init__(self, query: Query, settings: Settings, topics: Topics, around: Surroundings, folder: str) -> None:
+        self._around = around
+        self._machine = PredictorMachine(query, START)
+        self._source = Input(topics.name(Topic.FRAMES), 0)
+        self._next_offset = 0
+        self._caught_up_at = around.log.bounds(self._source).end
+        self._seen: tuple[int | None, int] | None = None
+        self._is_busy = False
+        self._failure: SpoJoinError | None = None
+        self._app = make_app(
+            f"spojoin.{query.name}.predictor",
+            settings.bootstrap_servers,
+            settings.kafka,
+            MESSAGE_BYTES_MAX,
+            datadir=folder,
+            broker_commit_livelock_soft_timeout=NEVER_S,
+        )
+        self._plans = self._topic(topics.name(Topic.PLAN))
+        self._app.agent(self._topic(self._source.topic), name="frames")(self._follow)
+
+    def _topic(self, name: str) -> faust.TopicT:
+        return self._app.topic(name, value_type=bytes, value_serializer="raw", partitions=1)
+
+    async def start(self) -> None:
+        """Join and begin to read."""
+        self._around.health.waits_for = "the broker"
+        await asyncio.wait_for(self._app.start(), START_TIMEOUT_S)
+
+    async def stop(self) -> None:
+        """Let go of the broker."""
+        try:
+            await asyncio.wait_for(self._app.stop(), STOP_TIMEOUT_S)
+        except TimeoutError:
+            _log.warning("Faust did not end in time", timeout_s=STOP_TIMEOUT_S)
+
+    async def look(self) -> None:
+        """Report how things stand. Raises what ended this life, if anything did."""
+        if self._failure is not None:
+            raise self._failure
+        if self._app.crashed or self._app.should_stop:
+            raise LifeEnded(f"Faust ended: {self._app.crash_reason!r}")
+        position = await self._position()
+        health, metrics = self._around.health, self._around.metrics
+        health.tick()
+        health.is_ready = position >= self._caught_up_at
+        health.waits_for = f"frames: at offset {position} of {self._caught_up_at}"
+        metrics.caught_up.set(health.is_ready)
+        if self._around.reporter.is_due():
+            end = (await asyncio.to_thread(self._around.log.bounds, self._source)).end
+            metrics.lag.labels(Topic.FRAMES.value, "0").set(max(0, end - position))
+            await asyncio.to_thread(self._around.reporter.publish, {f"{Topic.FRAMES.value}/0": position}, START)
+
+    async def _position(self) -> int:
+        """The next offset: behind the last record taken, or behind markers of transactions that follow it."""
+        place = faust.types.TP(*self._source)
+        if place not in self._app.consumer.assignment():
+            return self._next_offset
+        fetched = await self._app.consumer.position(place)
+        # Records that were fetched may wait in Faust's queues; where nothing moves from look to look, none does.
+        seen, self._seen = self._seen, (fetched, self._next_offset)
+        if fetched is not None and not self._is_busy and seen == self._seen:
+            return max(fetched, self._next_offset)
+        return self._next_offset
+
+    async def _follow(self, stream: Any) -> None:  # noqa: ANN401  (Faust's stream types lack noack)
+        async for event in stream.noack().events():
+            self._is_busy = True
+            try:
+                await self._take(event.message.offset, event.message.value)
+            except SpoJoinError as error:
+                self._failure = error
+                return
+            self._is_busy = False
+
+    async def _take(self, offset: int, value: bytes) -> None:
+        self._around.metrics.read.count(Topic.FRAMES.value, len(value))
+        record = decode(value)
+        for action in self._machine.on_record(Topic.FRAMES, 0, offset, record):
+            if isinstance(action, Emit):
+                await self._emit(action)
+        if isinstance(record, Frame):
+            self._around.metrics.head_frame.set(record.frame_id + 1)
+        self._next_offset = offset + 1
+
+    async def _emit(self, action: Emit) -> None:
+        value = encode(action.record)
+        # The second wait is for the broker's acknowledgement: no more than one plan is ever under way.
+        await (await self._plans.send(value=value))
+        self._around.metrics.written.count(Topic.PLAN.value, len(value))
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return
+
+
+def quiet_faust() -> None:
+    """Faust's and its client's own lines go where librdkafka's go, warnings and worse only."""
+    for name in ("faust", "mode", "aiokafka"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+        logger.handlers = list(CLIENT_LOGGER.handlers)

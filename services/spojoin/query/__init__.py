@@ -1,0 +1,1 @@
+"""The query language: one YAML file is a query; parsing, validation, key columns and EXPLAIN."""

@@ -1,0 +1,108 @@
+"""YAML with the line of every name: what a message about a query file needs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import yaml
+
+from spojoin.errors import QueryError
+from spojoin.query.suggest import unknown
+
+_DECIMAL_HEAD = re.compile(r"decimal\s*\(\s*\d+\s*", re.IGNORECASE)
+_DECIMAL_TAIL = re.compile(r"\s*\d+\s*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A named value of a YAML mapping and the 1-based line of its name."""
+
+    name: str
+    line: int
+    node: yaml.Node
+
+
+def compose(text: str) -> yaml.Node:
+    """The document's root node; broken YAML is a QueryError with its line."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise QueryError(f"not valid YAML: {error.problem}", mark.line + 1 if mark else None) from error
+    except yaml.YAMLError as error:
+        raise QueryError(f"not valid YAML: {error}", 1) from error
+    if root is None:
+        raise QueryError("the query is empty: expected name, streams and sql", 1)
+    return root
+
+
+def items(node: yaml.Node, what: str, expected: str, known: Iterable[str] = ()) -> dict[str, Item]:
+    """The mapping's items by name, in order; `known` limits the names where it is given."""
+    if not isinstance(node, yaml.MappingNode):
+        raise QueryError(f"{what}: expected {expected}", line_of(node))
+    found: dict[str, Item] = {}
+    for key, value in _rejoined(node.value):
+        if not isinstance(key, yaml.ScalarNode):
+            raise QueryError(f"{what}: a name must be plain text", line_of(key))
+        if key.value in found:
+            raise QueryError(
+                f"{what}: '{key.value}' is given twice, first in line {found[key.value].line}", line_of(key)
+            )
+        found[key.value] = Item(key.value, line_of(key), value)
+    names = tuple(known)
+    for item in found.values():
+        if names and item.name not in names:
+            raise QueryError(unknown(f"option of {what}", item.name, names), item.line)
+    return found
+
+
+def text_of(item: Item, expected: str) -> str:
+    """The item's scalar text; a mapping, a list or nothing at all is an error that says what was expected."""
+    node = item.node
+    if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":null") or not node.value.strip():
+        raise QueryError(f"{item.name}: expected {expected}", item.line)
+    return str(node.value)
+
+
+def line_of(node: yaml.Node) -> int:
+    """The 1-based line at which a node starts."""
+    return int(node.start_mark.line) + 1
+
+
+def lines_within(node: yaml.ScalarNode, text: str) -> list[int]:
+    """For each character of a scalar's value its line in the file."""
+    if node.style == "|":
+        return list(itertools.accumulate((c == "\n" for c in node.value), initial=line_of(node) + 1))
+    # Folding and quoting change nothing but white space: the k-th other character is the k-th of the source.
+    raw = _unwrapped(text[node.start_mark.index : node.end_mark.index], node.style)
+    lines = itertools.accumulate((c == "\n" for c in raw), initial=line_of(node))
+    solid = [line for line, c in zip(lines, raw, strict=False) if not c.isspace()]
+    places = itertools.accumulate((not c.isspace() for c in node.value), initial=0)
+    return [solid[min(place, len(solid) - 1)] for place in places]
+
+
+def _unwrapped(raw: str, style: str | None) -> str:
+    """A scalar's source without its quotes, or without its `>` line but for the line break."""
+    if style == ">":
+        return raw[raw.index("\n") :]
+    if style == "'":
+        return raw[1:-1].replace("''", "'")
+    return raw[1:-1] if style else raw
+
+
+def _rejoined(pairs: list[tuple[yaml.Node, yaml.Node]]) -> list[tuple[yaml.Node, yaml.Node]]:
+    """Pairs with `decimal(10,2)` whole again: inside {braces} YAML splits it at its comma."""
+    whole: list[tuple[yaml.Node, yaml.Node]] = []
+    for key, value in pairs:
+        if whole and _is(whole[-1][1], _DECIMAL_HEAD) and _is(key, _DECIMAL_TAIL) and value.value == "":
+            whole[-1][1].value += f",{key.value}"
+        else:
+            whole.append((key, value))
+    return whole
+
+
+def _is(node: yaml.Node, pattern: re.Pattern[str]) -> bool:
+    return isinstance(node, yaml.ScalarNode) and pattern.fullmatch(node.value) is not None

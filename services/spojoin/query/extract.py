@@ -1,0 +1,164 @@
+"""From Arrow columns to codes, times and keys, with every refused row named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.errors import BadData
+from spojoin.kernels.codes import fold_doubles
+from spojoin.query.convert import INT64_MAX, INT64_MIN, read_doubles, read_integers
+from spojoin.query.floating import evaluate
+from spojoin.query.linear import ScaledForm, linear_form, scaled
+from spojoin.query.model import Column, Domain, KeyColumn, Stream
+from spojoin.query.refusals import Refusals
+from spojoin.query.times import read_times_us
+
+_SAFE_MAGNITUDE = 2.0**62  # half of int64's: leaves room for the rounding of a sum of doubles
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that can't take part: its place in the batch, a short stable reason, and a sentence for people."""
+
+    row: int
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Extracted:
+    """The n kept rows of a record batch.
+
+    kept: int64 (n,), their places in the batch, ascending
+    codes: one int64 (n,) per key column; times_us: int64 (n,) or None
+    keys: Arrow int64 or string array (n,), or None where the stream names no key column
+    """
+
+    kept: NDArray[np.int64]
+    codes: tuple[NDArray[np.int64], ...]
+    times_us: NDArray[np.int64] | None
+    keys: pa.Array | None
+    refused: list[Refused]
+
+
+def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool) -> Extracted:
+    """The batch's rows as codes, event times (where `needs_time`) and keys.
+
+    Reasons of refused rows: null, nan, type, overflow, time. BadData where the batch lacks a column that is used.
+    """
+    source = _Source(stream, batch, Refusals(batch.num_rows))
+    codes = [_codes(source, key) for key in stream.keys]
+    times = (
+        read_times_us(stream.time, source.array(stream.time), source.refusals) if needs_time and stream.time else None
+    )
+    keys = _keys(source, stream.key) if stream.key else None
+    return _kept(source.refusals, codes, times, keys)
+
+
+class _Source:
+    """A batch's columns as numbers, each converted once for each domain."""
+
+    def __init__(self, stream: Stream, batch: pa.RecordBatch, refusals: Refusals) -> None:
+        self.stream = stream
+        self.batch = batch
+        self.refusals = refusals
+        self._integers: dict[str, NDArray[np.int64]] = {}
+        self._doubles: dict[str, NDArray[np.float64]] = {}
+
+    def array(self, name: str) -> pa.Array:
+        index = self.batch.schema.get_field_index(name)
+        if index < 0:
+            found = ", ".join(self.batch.schema.names) or "none"
+            raise BadData(f"stream {self.stream.name}: expected one column '{name}', the input's columns are: {found}")
+        return self.batch.column(index)
+
+    def integers(self, name: str) -> NDArray[np.int64]:
+        if name not in self._integers:
+            self._integers[name] = read_integers(name, self.stream.schema[name], self.array(name), self.refusals)
+        return self._integers[name]
+
+    def doubles(self, name: str) -> NDArray[np.float64]:
+        if name not in self._doubles:
+            self._doubles[name] = read_doubles(name, self.stream.schema[name], self.array(name), self.refusals)
+        return self._doubles[name]
+
+
+def _codes(source: _Source, key: KeyColumn) -> NDArray[np.int64]:
+    return _float_codes(source, key) if key.domain is Domain.FLOAT else _integer_codes(source, key)
+
+
+def _float_codes(source: _Source, key: KeyColumn) -> NDArray[np.int64]:
+    with np.errstate(all="ignore"):
+        values = evaluate(key.expression, source.doubles, _as_double)
+    if not isinstance(key.expression, Column):
+        source.refusals.add_where(np.isnan(values), "nan", f"expression {key.text}: its value is not a number")
+    return fold_doubles(values)
+
+
+def _as_double(value: float) -> NDArray[np.float64]:
+    return np.asarray(value, dtype=np.float64)
+
+
+def _integer_codes(source: _Source, key: KeyColumn) -> NDArray[np.int64]:
+    form = scaled(linear_form(key.expression), source.stream.schema, key.scale)
+    columns = {name: source.integers(name) for name in form.terms}
+    if form.constant == 0 and list(form.terms.values()) == [1]:
+        return next(iter(columns.values()))
+    _refuse_overflow(source.refusals, key, form, columns)
+    total = np.full(source.batch.num_rows, form.constant, dtype=np.int64)
+    with np.errstate(over="ignore"):
+        for name, factor in form.terms.items():
+            total += columns[name] * np.int64(factor)  # wraps; a sum within int64 comes out right all the same
+    return total
+
+
+def _refuse_overflow(
+    refusals: Refusals, key: KeyColumn, form: ScaledForm, columns: dict[str, NDArray[np.int64]]
+) -> None:
+    """Refuse rows whose exact value leaves int64: doubles tell the safe rows, Python integers decide the others."""
+    magnitude = np.full(refusals.rows, abs(float(form.constant)))
+    for name, factor in form.terms.items():
+        magnitude += np.abs(columns[name].astype(np.float64)) * abs(float(factor))
+    for row in np.flatnonzero(magnitude >= _SAFE_MAGNITUDE).tolist():
+        value = form.constant + sum(factor * int(columns[name][row]) for name, factor in form.terms.items())
+        if not INT64_MIN <= value <= INT64_MAX:
+            refusals.add(row, "overflow", f"expression {key.text}: value {value} is beyond 64-bit integers")
+
+
+def _keys(source: _Source, name: str) -> pa.Array:
+    """The users' keys as int64 or text; a null is refused."""
+    array = source.array(name)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.null_count:
+        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        source.refusals.add_where(nulls, "null", f"field {name}: no value, expected a key")
+    if pa.types.is_uint64(array.type):
+        beyond = array.fill_null(0).to_numpy(zero_copy_only=False) > np.uint64(INT64_MAX)
+        source.refusals.add_where(beyond, "overflow", f"field {name}: the key is beyond 64-bit integers")
+        return array.cast(pa.int64(), safe=False)
+    target = pa.int64() if pa.types.is_integer(array.type) else pa.string()
+    try:
+        return array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise BadData(f"stream {source.stream.name}: key '{name}' of type {array.type} has no text form") from error
+
+
+def _kept(
+    refusals: Refusals, codes: list[NDArray[np.int64]], times: NDArray[np.int64] | None, keys: pa.Array | None
+) -> Extracted:
+    kept = refusals.kept()
+    refused = [Refused(row, *refusals.by_row[row]) for row in sorted(refusals.by_row)]
+    if not refused:
+        return Extracted(kept, tuple(codes), times, keys, refused)
+    return Extracted(
+        kept,
+        tuple(column[kept] for column in codes),
+        None if times is None else times[kept],
+        None if keys is None else keys.take(pa.array(kept)),
+        refused,
+    )

@@ -1,0 +1,222 @@
+"""A query from its YAML file: every mistake is a QueryError with its line, its name and what was expected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+from spojoin.errors import ConfigurationError, QueryError
+from spojoin.query.column_types import parse_type
+from spojoin.query.document import Item, compose, items, lines_within, text_of
+from spojoin.query.model import ColumnType, KeyColumn, Order, Output, Predicate, Query, Stream, TypeName, Window
+from spojoin.query.operands import Scope
+from spojoin.query.predicates import KeyTable, build_predicate
+from spojoin.query.statement import Statement, parse_statement
+from spojoin.query.suggest import listed, unknown
+from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
+from spojoin.query.window import LENGTH_US_MAX, split_window
+
+LIMIT_MAX = 2**31 - 1
+
+_OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness")
+_STREAM_OPTIONS = ("schema", "time", "key")
+_TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249, its topics' endings need some
+_STREAM_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # no dot: 'in.<stream>.dlq' must stay unambiguous
+_EXPECTED = "name, streams and sql"
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def load_query(path: Path) -> Query:
+    """The query in a YAML file. ConfigurationError where it can't be read, QueryError where it is wrong."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"query file {path} can't be read ({error}): give the path of a YAML file") from error
+    return parse_query(text, str(path))
+
+
+def parse_query(text: str, source: str = "query") -> Query:
+    """The query that YAML text describes; `source` names the text in what an error says. Raises QueryError."""
+    try:
+        return _query(text)
+    except QueryError as error:
+        error.args = (f"{source}, {error}",)
+        raise
+    except RecursionError as error:
+        raise QueryError(f"{source}: nested too deeply: expected a simpler query") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamOptions:
+    """A stream as written; `item` gives its name and line."""
+
+    item: Item
+    schema: dict[str, ColumnType]
+    time: str | None
+    key: str | None
+
+
+def _query(text: str) -> Query:
+    options = items(compose(text), "the query", _EXPECTED, _OPTIONS)
+    name = _name(_required(options, "name", "a name for the query"))
+    streams = _streams(_required(options, "streams", "the streams and their schemas"))
+    sql = _required(options, "sql", "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
+    statement, window = _read_sql(sql, text)
+    sides = _sides(statement, streams)
+    predicates, keys = _predicates(statement, sides)
+    order = _choice(options, "order", Order, Order.ARRIVAL)
+    output = _choice(options, "output", Output, Output.COUNT)
+    used = sides[: len(keys)]
+    _check_time(window, order, options.get("order", sql), used)
+    return Query(
+        name=name,
+        streams=tuple(
+            Stream(side.item.name, side.schema, side.time, side.key, tuple(columns))
+            for side, columns in zip(used, keys, strict=True)
+        ),
+        predicates=predicates,
+        window=window,
+        order=order,
+        output=output,
+        limit=_limit(options, output),
+        lateness_us=_lateness(options, order),
+        text=text,
+    )
+
+
+def _required(options: dict[str, Item], name: str, what: str) -> Item:
+    if name not in options:
+        raise QueryError(f"missing option '{name}': expected {what}", 1)
+    return options[name]
+
+
+def _name(item: Item) -> str:
+    name = text_of(item, "a name")
+    if not _NAME.fullmatch(name) or name in (".", "..") or name.split(".")[0] == "in":
+        raise QueryError(
+            f"name '{name}' can't begin Kafka topics: expected 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with 'in.'",
+            item.line,
+        )
+    return name
+
+
+def _streams(option: Item) -> dict[str, _StreamOptions]:
+    found = items(option.node, "streams", "stream names, each with its schema")
+    return {name: _stream(item) for name, item in found.items()}
+
+
+def _stream(item: Item) -> _StreamOptions:
+    what = f"stream {item.name}"
+    if not _STREAM_NAME.fullmatch(item.name):
+        raise QueryError(f"stream name '{item.name}': expected 1 to 200 of a-z A-Z 0-9 _ -", item.line)
+    options = items(item.node, what, "schema and, where needed, time and key", _STREAM_OPTIONS)
+    if "schema" not in options:
+        raise QueryError(f"{what}: missing option 'schema': expected columns and their types", item.line)
+    columns = items(options["schema"].node, f"schema of {what}", "columns and their types, such as {a: int, b: double}")
+    schema = {name: parse_type(text_of(column, "a type"), name, column.line) for name, column in columns.items()}
+    if not schema:
+        raise QueryError(f"{what}: its schema is empty: expected columns and their types", options["schema"].line)
+    return _StreamOptions(item, schema, _time(options.get("time"), schema), _column_name(options.get("key")))
+
+
+def _column_name(item: Item | None) -> str | None:
+    return None if item is None else text_of(item, "the name of a column")
+
+
+def _time(item: Item | None, schema: dict[str, ColumnType]) -> str | None:
+    name = _column_name(item)
+    if item is not None and name in schema and schema[name].name not in _TIME_TYPES:
+        raise QueryError(
+            f"time column '{name}' is declared as {schema[name]}: expected timestamp, date, or int or long for "
+            "milliseconds; or leave it out of the schema",
+            item.line,
+        )
+    return name
+
+
+def _read_sql(item: Item, text: str) -> tuple[Statement, Window]:
+    sql = text_of(item, "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
+    assert isinstance(item.node, yaml.ScalarNode)
+    lines = lines_within(item.node, text)
+
+    def line_at(place: int) -> int:
+        return lines[min(place, len(lines) - 1)]
+
+    plain, window = split_window(sql, line_at)
+    return parse_statement(plain, line_at), window
+
+
+def _sides(statement: Statement, streams: dict[str, _StreamOptions]) -> tuple[_StreamOptions, _StreamOptions]:
+    for table in (statement.left, statement.right):
+        if table.stream not in streams:
+            raise QueryError(unknown("stream", table.stream, streams), table.line)
+    for name, stream in streams.items():
+        if name not in (statement.left.stream, statement.right.stream):
+            raise QueryError(f"stream '{name}' isn't used by the sql: expected FROM or JOIN of it", stream.item.line)
+    return streams[statement.left.stream], streams[statement.right.stream]
+
+
+def _predicates(
+    statement: Statement, sides: tuple[_StreamOptions, _StreamOptions]
+) -> tuple[tuple[Predicate, ...], tuple[list[KeyColumn], ...]]:
+    """The predicates, and the key columns of one stream (self join) or two."""
+    left, right = statement.left, statement.right
+    scope = Scope(
+        (left.alias, right.alias), (sides[0].schema, sides[1].schema), (left.stream, right.stream), statement.line_of
+    )
+    keys = KeyTable(([],) if left.stream == right.stream else ([], []))
+    return tuple(build_predicate(node, scope, keys) for node in statement.conjuncts), keys.columns
+
+
+def _check_time(window: Window, order: Order, order_item: Item, used: Sequence[_StreamOptions]) -> None:
+    if window.is_time and order is Order.ARRIVAL:
+        raise QueryError("a time window needs event-time order: add 'order: event_time'", order_item.line)
+    for stream in used:
+        if order is Order.EVENT_TIME and stream.time is None:
+            raise QueryError(
+                f"stream {stream.item.name}: missing time column: order event_time needs 'time: <column>'",
+                stream.item.line,
+            )
+
+
+def _choice(options: dict[str, Item], name: str, choices: type[_Choice], default: _Choice) -> _Choice:
+    if name not in options:
+        return default
+    known = [choice.value for choice in choices]
+    text = text_of(options[name], listed(known))
+    if text not in known:
+        raise QueryError(unknown(name, text, known), options[name].line)
+    return choices(text)
+
+
+def _limit(options: dict[str, Item], output: Output) -> int | None:
+    if "limit" not in options:
+        return None
+    item, expected = options["limit"], f"an integer from 1 to {LIMIT_MAX}"
+    text = text_of(item, expected)
+    if not re.fullmatch(r"\d{1,10}", text, re.ASCII) or not 1 <= int(text) <= LIMIT_MAX:
+        raise QueryError(f"limit '{text}': expected {expected}", item.line)
+    if output is Output.BITMAP:
+        raise QueryError("limit needs 'output: pairs', a bitmap is never cut: remove limit or change output", item.line)
+    return int(text)
+
+
+def _lateness(options: dict[str, Item], order: Order) -> int:
+    if "lateness" not in options:
+        return 0
+    item = options["lateness"]
+    text = text_of(item, DURATION_EXPECTED)
+    lateness = 0 if text.strip() == "0" else parse_duration_us(text)
+    if lateness is None or lateness > LENGTH_US_MAX:
+        raise QueryError(f"lateness '{text}': expected {DURATION_EXPECTED}, at most 10 years", item.line)
+    if lateness and order is Order.ARRIVAL:
+        raise QueryError("lateness needs event-time order: add 'order: event_time' or remove it", item.line)
+    return lateness

@@ -1,0 +1,193 @@
+"""One side of a predicate: from parsed SQL to an expression, the columns it names and what kind of value it is."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from sqlglot import exp
+
+from spojoin.errors import QueryError
+from spojoin.query.model import Arithmetic, Column, ColumnType, Constant, Expression, TypeName
+from spojoin.query.statement import bare
+from spojoin.query.suggest import listed, unknown
+from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
+
+DAY_US = 86_400_000_000
+
+_OPERATORS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_EXPONENT_MAX = 400  # beyond every double and every int64
+
+
+class Kind(enum.StrEnum):
+    """What can be compared with what."""
+
+    NUMBER = "number"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    INTERVAL = "interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A column that an operand names."""
+
+    side: int
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An expression with its columns, kind, line, its own text and its text without aliases."""
+
+    expression: Expression
+    kind: Kind
+    uses: tuple[Use, ...]
+    line: int
+    text: str
+    plain_text: str
+
+    @property
+    def sides(self) -> frozenset[int]:
+        """Which sides (0 left, 1 right) it names."""
+        return frozenset(use.side for use in self.uses)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names that a predicate may use: aliases and schemas by side, left first."""
+
+    aliases: tuple[str, str]
+    schemas: tuple[dict[str, ColumnType], dict[str, ColumnType]]
+    streams: tuple[str, str]
+    line_of: Callable[[exp.Expression], int]
+
+
+def bind(node: exp.Expression, scope: Scope) -> Operand:
+    """The operand that `node` describes; QueryError for names and operations that don't exist."""
+    expression, kind, uses = _bound(bare(node), scope)
+    return Operand(expression, kind, uses, scope.line_of(node), text_of(node), _without_aliases(node))
+
+
+def text_of(node: exp.Expression) -> str:
+    """The node as normalised SQL."""
+    return bare(node).sql(comments=False)
+
+
+_Bound = tuple[Expression, Kind, tuple[Use, ...]]
+
+
+def _bound(node: exp.Expression, scope: Scope) -> _Bound:
+    if isinstance(node, exp.Column):
+        return _column(node, scope)
+    if isinstance(node, exp.Literal):
+        return Constant(_number(node, scope)), Kind.NUMBER, ()
+    if isinstance(node, exp.Interval):
+        return Constant(Fraction(_interval_us(node, scope))), Kind.INTERVAL, ()
+    if isinstance(node, exp.Neg):
+        return _negated(node, scope)
+    if type(node) in _OPERATORS:
+        return _arithmetic(node, scope)
+    raise QueryError(
+        f"'{text_of(node)}' isn't supported: expected columns, numbers and intervals with + - * /", scope.line_of(node)
+    )
+
+
+def _column(node: exp.Column, scope: Scope) -> _Bound:
+    line = scope.line_of(node)
+    if not node.table or node.args.get("db"):
+        choices = listed(f"{alias}.{node.name}" for alias in scope.aliases)
+        raise QueryError(f"column '{text_of(node)}' doesn't name its side: expected {choices}", line)
+    if node.table not in scope.aliases:
+        raise QueryError(f"'{text_of(node)}': {unknown('alias', node.table, scope.aliases)}", line)
+    side = scope.aliases.index(node.table)
+    schema = scope.schemas[side]
+    if node.name not in schema:
+        raise QueryError(unknown(f"column of stream {scope.streams[side]}", node.name, schema), line)
+    column = schema[node.name]
+    kinds = {TypeName.DATE: Kind.DATE, TypeName.TIMESTAMP: Kind.TIMESTAMP}
+    return Column(node.name), kinds.get(column.name, Kind.NUMBER), (Use(side, node.name, column),)
+
+
+def _number(node: exp.Literal, scope: Scope) -> Fraction:
+    if node.is_string:
+        raise QueryError(
+            f"text {node.sql()} can't be compared: expected numbers, or INTERVAL '...' with dates and timestamps",
+            scope.line_of(node),
+        )
+    number = Decimal(node.name)
+    if not number.is_finite() or abs(number.adjusted()) > _EXPONENT_MAX:
+        raise QueryError(f"{node.name} is no finite number of any column type", scope.line_of(node))
+    return Fraction(number)
+
+
+def _interval_us(node: exp.Interval, scope: Scope) -> int:
+    text = " ".join(str(part.name) for part in (node.this, node.args.get("unit")) if part is not None)
+    duration = parse_duration_us(text)
+    if duration is None:
+        raise QueryError(f"interval '{text}' isn't understood: expected {DURATION_EXPECTED}", scope.line_of(node))
+    return duration
+
+
+def _negated(node: exp.Neg, scope: Scope) -> _Bound:
+    expression, kind, uses = _bound(bare(node.this), scope)
+    if kind not in (Kind.NUMBER, Kind.INTERVAL):
+        raise QueryError(f"'{text_of(node)}': a {kind} has no negative", scope.line_of(node))
+    if isinstance(expression, Constant):
+        return Constant(-expression.value), kind, uses
+    return Arithmetic("-", Constant(Fraction(0)), expression), kind, uses
+
+
+def _arithmetic(node: exp.Expression, scope: Scope) -> _Bound:
+    operator = _OPERATORS[type(node)]
+    left, right = _bound(bare(node.this), scope), _bound(bare(node.expression), scope)
+    if {left[1], right[1]} != {Kind.NUMBER}:
+        return _moved(node, operator, left, right, scope)
+    _check_linear(node, operator, left, right, scope)
+    return Arithmetic(operator, left[0], right[0]), Kind.NUMBER, left[2] + right[2]
+
+
+def _check_linear(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> None:
+    if operator == "*" and left[2] and right[2]:
+        raise QueryError(
+            f"'{text_of(node)}' multiplies columns: expected a number on one side of *", scope.line_of(node)
+        )
+    if operator == "/" and right[2]:
+        raise QueryError(f"'{text_of(node)}' divides by a column: expected a number after /", scope.line_of(node))
+
+
+def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> _Bound:
+    """A date or timestamp plus or minus an interval: the only arithmetic there is for them."""
+    if operator == "+" and left[1] is Kind.INTERVAL:
+        left, right = right, left
+    kind = left[1]
+    if operator not in ("+", "-") or kind not in (Kind.DATE, Kind.TIMESTAMP) or right[1] is not Kind.INTERVAL:
+        raise QueryError(
+            f"'{text_of(node)}' is {left[1]} {operator} {right[1]}: "
+            "expected a date or timestamp + or - an interval, such as l.at + INTERVAL '5 min'",
+            scope.line_of(node),
+        )
+    amount = in_units_of(kind, right[0], scope.line_of(node))
+    return Arithmetic(operator, left[0], Constant(amount)), kind, left[2]
+
+
+def in_units_of(kind: Kind, interval: Expression, line: int) -> Fraction:
+    """An interval as days for a date, as microseconds for a timestamp."""
+    assert isinstance(interval, Constant)
+    if kind is Kind.TIMESTAMP:
+        return interval.value
+    days = interval.value / DAY_US
+    if days.denominator != 1:
+        raise QueryError("an interval with a date must be whole days, such as INTERVAL '1 day'", line)
+    return days
+
+
+def _without_aliases(node: exp.Expression) -> str:
+    plain = bare(node).copy()
+    for column in plain.find_all(exp.Column):
+        column.set("table", None)
+    return plain.sql(comments=False)

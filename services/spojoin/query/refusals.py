@@ -1,0 +1,40 @@
+"""Which rows of a batch can't take part, the first reason for each."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class BadValue(Exception):
+    """A value that its column's type doesn't hold; `reason` is the short stable word."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Refusals:
+    """Rows refused of a batch of `rows`; only the first reason of a row is kept."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.by_row: dict[int, tuple[str, str]] = {}
+
+    def add(self, row: int, reason: str, detail: str) -> None:
+        """Refuse one row."""
+        self.by_row.setdefault(row, (reason, detail))
+
+    def add_where(self, bad: NDArray[np.bool_], reason: str, detail: str) -> None:
+        """Refuse every row of a mask (n,) for one reason."""
+        if bad.any():
+            for row in np.flatnonzero(bad).tolist():
+                self.add(row, reason, detail)
+
+    def kept(self) -> NDArray[np.int64]:
+        """The rows not refused, ascending."""
+        if not self.by_row:
+            return np.arange(self.rows, dtype=np.int64)
+        keep = np.ones(self.rows, dtype=np.bool_)
+        keep[list(self.by_row)] = False
+        return np.flatnonzero(keep)

@@ -1,0 +1,47 @@
+"""Declared types as Arrow's: what a reader of CSV, JSON lines or Parquet should ask a file for."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from spojoin.query.model import Arithmetic, Column, ColumnType, Expression, Stream, TypeName
+
+_ARROW = {
+    TypeName.INT: pa.int32(),
+    TypeName.LONG: pa.int64(),
+    TypeName.FLOAT: pa.float32(),
+    TypeName.DOUBLE: pa.float64(),
+    TypeName.DATE: pa.date32(),
+    TypeName.TIMESTAMP: pa.timestamp("us", "UTC"),
+}
+
+
+def arrow_type(kind: ColumnType) -> pa.DataType:
+    """The Arrow type that holds a declared type's values exactly."""
+    return pa.decimal128(kind.precision, kind.scale) if kind.name is TypeName.DECIMAL else _ARROW[kind.name]
+
+
+def arrow_schema(stream: Stream, needs_time: bool = True) -> pa.Schema:
+    """The columns that a query reads of a stream: those that predicates compare, the event time, the key.
+
+    A time or key column without a declared type has Arrow's null type, which stands for "as it is found": `extract`
+    takes ISO text, timestamps or integer milliseconds for times, and anything with a text form for keys. Text is
+    always good enough: whatever a column's type, `extract` reads it from strings too, and refuses bad rows alone.
+    needs_time: whether the event time is read at all (`Query.needs_time`)
+    """
+    names = dict.fromkeys(name for key in stream.keys for name in columns_of(key.expression))
+    extra = [name for name in (stream.time if needs_time else None, stream.key) if name is not None]
+    return pa.schema([(name, _found_as(stream, name)) for name in dict.fromkeys([*names, *extra])])
+
+
+def columns_of(expression: Expression) -> list[str]:
+    """The columns that an expression names, in the order of reading."""
+    if isinstance(expression, Column):
+        return [expression.name]
+    if isinstance(expression, Arithmetic):
+        return columns_of(expression.left) + columns_of(expression.right)
+    return []
+
+
+def _found_as(stream: Stream, name: str) -> pa.DataType:
+    return arrow_type(stream.schema[name]) if name in stream.schema else pa.null()

@@ -1,0 +1,126 @@
+"""SELECT * FROM a AS l JOIN b AS r ON ...: the two sides and the conjuncts, by sqlglot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from spojoin.errors import QueryError
+
+EXPECTED = "SELECT * FROM a AS l JOIN b AS r ON ..."
+
+_ALLOWED = {"expressions", "from_", "from", "joins"}
+_CLAUSE_NAMES = {"with_": "WITH", "with": "WITH", "group": "GROUP BY", "order": "ORDER BY", "kind": "SELECT AS"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One side of the join as written, with its line in the file."""
+
+    stream: str
+    alias: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The sides, left first, the predicates that AND joins, and how to find a node's line in the file."""
+
+    left: Table
+    right: Table
+    conjuncts: tuple[exp.Expression, ...]
+    line_of: Callable[[exp.Expression], int]
+
+
+def parse_statement(sql: str, line_at: Callable[[int], int]) -> Statement:
+    """Parse the SQL without its window clause; `line_at` gives the file's line of a character of `sql`."""
+    select = _select(sql, line_at)
+    line_of = _line_finder(line_at, select)
+    _check_clauses(select, line_of)
+    source = select.args.get("from_") or select.args.get("from")
+    joins = select.args.get("joins") or []
+    if source is None or len(joins) != 1:
+        raise QueryError(f"sql joins {1 + len(joins)} streams: expected two, {EXPECTED}", line_of(select))
+    left, right = _table(source.this, line_of), _table(joins[0].this, line_of)
+    if left.alias == right.alias:
+        raise QueryError(f"both sides are called '{left.alias}': expected two aliases, {EXPECTED}", right.line)
+    return Statement(left, right, tuple(_conjuncts(_condition(joins[0], right.line, line_of))), line_of)
+
+
+def bare(node: exp.Expression) -> exp.Expression:
+    """The node without the parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _select(sql: str, line_at: Callable[[int], int]) -> exp.Select:
+    try:
+        parsed = [node for node in sqlglot.parse(sql) if node is not None]
+    except ParseError as error:
+        first = error.errors[0]
+        near = f" near '{first['highlight']}'" if first.get("highlight") else ""
+        raise QueryError(f"sql can't be read{near}: expected {EXPECTED}", line_at(_place(sql, first))) from error
+    if len(parsed) != 1 or not isinstance(parsed[0], exp.Select):
+        raise QueryError(f"sql must be one SELECT: expected {EXPECTED}", line_at(0))
+    return parsed[0]
+
+
+def _place(sql: str, error: dict[str, Any]) -> int:
+    """The character that sqlglot's line and column, counted from 1, name."""
+    before = sql.splitlines(keepends=True)[: (error.get("line") or 1) - 1]
+    return sum(map(len, before)) + max(int(error.get("col") or 1) - 1, 0)
+
+
+def _line_finder(line_at: Callable[[int], int], root: exp.Expression) -> Callable[[exp.Expression], int]:
+    def line_of(node: exp.Expression) -> int:
+        places = [found.meta["start"] for found in node.find_all(exp.Identifier, exp.Literal) if "start" in found.meta]
+        if places:
+            return line_at(min(places))
+        return line_of(node.parent) if isinstance(node.parent, exp.Expression) and node is not root else line_at(0)
+
+    return line_of
+
+
+def _check_clauses(select: exp.Select, line_of: Callable[[exp.Expression], int]) -> None:
+    for name, value in select.args.items():
+        if value and name not in _ALLOWED:
+            at = value[0] if isinstance(value, list) else value
+            line = line_of(at) if isinstance(at, exp.Expression) else line_of(select)
+            clause = _CLAUSE_NAMES.get(name, name.rstrip("s_").upper())
+            raise QueryError(f"{clause} isn't supported: expected only {EXPECTED}", line)
+    if [type(item) for item in select.expressions] != [exp.Star]:
+        raise QueryError(f"the query option output says what is given: expected {EXPECTED}", line_of(select))
+
+
+def _table(node: exp.Expression, line_of: Callable[[exp.Expression], int]) -> Table:
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
+        raise QueryError(f"'{node.sql()}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
+    return Table(node.name, node.alias or node.name, line_of(node))
+
+
+def _condition(join: exp.Join, line: int, line_of: Callable[[exp.Expression], int]) -> exp.Expression:
+    kinds = [str(join.args[name]) for name in ("method", "side", "kind") if join.args.get(name)]
+    if kinds and kinds not in (["INNER"], ["CROSS"]):
+        raise QueryError(f"{' '.join(kinds)} JOIN isn't supported: expected JOIN ... ON ...", line)
+    condition = join.args.get("on")
+    if condition is None or kinds == ["CROSS"]:
+        raise QueryError("missing ON: expected predicates after it, such as ON l.a < r.a AND l.b > r.b", line)
+    assert isinstance(condition, exp.Expression)
+    return condition
+
+
+def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    waiting, found = [node], []
+    while waiting:
+        top = bare(waiting.pop())
+        if isinstance(top, exp.And):
+            waiting += [top.expression, top.this]
+        else:
+            found.append(top)
+    return found

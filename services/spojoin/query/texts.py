@@ -1,0 +1,126 @@
+"""Values written as text: patterns of the common spelling, read by Arrow at speed, and exact readers of the rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spojoin.query.model import ColumnType, TypeName
+from spojoin.query.refusals import BadValue
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = date(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+
+INTEGER_COMMON = r"^-?[0-9]{1,18}$"
+DOUBLE_COMMON = r"^-?[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?$"
+DATE_COMMON = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+NAIVE_COMMON = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
+ZONED_COMMON = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})$"
+
+_INTEGER = re.compile(r"[+-]?\d{1,1000}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_NOT_FINITE = {"nan", "inf", "infinity"}
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d{1,6}0*)?)?(Z|z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
+
+
+def decimal_common(kind: ColumnType) -> str:
+    """The pattern of decimals that surely fit decimal(p,s)."""
+    whole, fraction = kind.precision - kind.scale, kind.scale
+    tail = rf"(\.[0-9]{{1,{fraction}}})?" if fraction else ""
+    return rf"^-?[0-9]{{1,{whole}}}{tail}$" if whole else rf"^-?0{tail}$"
+
+
+def read_integer(text: str) -> int:
+    """A whole number of any size."""
+    if not _INTEGER.fullmatch(text):
+        raise BadValue("type")
+    return int(text)
+
+
+def read_double(text: str) -> float:
+    """A double, infinities included; NaN is its own reason, a finite number beyond doubles an overflow."""
+    if _NUMBER.fullmatch(text):
+        return _finite(float(text))
+    word = text.lower().lstrip("+-")
+    if word not in _NOT_FINITE or len(text) - len(word) > 1:
+        raise BadValue("type")
+    return float(text)
+
+
+def read_decimal(text: str, scale: int) -> int:
+    """A decimal times 10**scale; more digits than that are no value of the type."""
+    if not _NUMBER.fullmatch(text):
+        raise BadValue("nan" if text.lower() == "nan" else "type")
+    number = Decimal(text)
+    if number and number.adjusted() > 40:
+        raise BadValue("overflow")
+    if number and number.adjusted() < -40:
+        raise BadValue("type")
+    shifted = Fraction(number) * 10**scale
+    if shifted.denominator != 1:
+        raise BadValue("type")
+    return int(shifted)
+
+
+def read_date(text: str) -> int:
+    """Days since 1970 of an ISO date."""
+    match = _DATE.fullmatch(text)
+    try:
+        if match is None:
+            raise BadValue("type")
+        return (date(int(match[1]), int(match[2]), int(match[3])) - _EPOCH_DAY).days
+    except ValueError as error:
+        raise BadValue("type") from error
+
+
+def read_timestamp_us(text: str) -> int:
+    """Microseconds since 1970 of an ISO timestamp; one without a zone is UTC, a plain integer milliseconds."""
+    if _INTEGER.fullmatch(text):
+        return int(text) * 1000
+    if not _TIMESTAMP.fullmatch(text):
+        raise BadValue("type")
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadValue("type") from error
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def read_column(texts: pa.Array, pattern: str, target: pa.DataType) -> tuple[pa.Array, pa.Array]:
+    """The texts that fit `pattern`, cast to `target` with null elsewhere, and the mask of those that fit.
+
+    Where a text fits the pattern and yet is no value (February 30), none is read this way.
+    """
+    fits = pc.fill_null(pc.match_substring_regex(texts, pattern), False)
+    common = texts if pc.all(fits, min_count=0).as_py() else pc.if_else(fits, texts, pa.scalar(None, texts.type))
+    try:
+        return common.cast(target), fits
+    except pa.ArrowInvalid:
+        return pa.nulls(len(texts), target), pa.repeat(False, len(texts))
+
+
+def _finite(value: float) -> float:
+    if value in (float("inf"), float("-inf")):
+        raise BadValue("overflow")
+    return value
+
+
+def reader(kind: ColumnType) -> Callable[[str], int]:
+    """The exact reader of an integer-coded type."""
+    match kind.name:
+        case TypeName.DECIMAL:
+            return lambda text: read_decimal(text, kind.scale)
+        case TypeName.DATE:
+            return read_date
+        case TypeName.TIMESTAMP:
+            return read_timestamp_us
+        case _:
+            return read_integer

@@ -1,0 +1,55 @@
+"""The router as a process."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Sequence
+
+from spojoin.protocol.machine import Watermark
+from spojoin.protocol.topology import Role
+from spojoin.query.model import Query
+from spojoin.router.config import RouterConfig
+from spojoin.router.machine import RouterMachine
+from spojoin.router.parse import Message, parse
+from spojoin.runtime.ports import LogRecord
+from spojoin.runtime.service import main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring
+from spojoin.wire.records import Rows
+
+#: half the shortest linger that makes sense
+TICK_MS = 2.0
+
+
+def wire(query: Query, settings: Settings) -> Wiring:
+    """How the runtime makes it; each life of the machine is a router of its own to the protocol."""
+
+    def machine(watermark: Watermark) -> RouterMachine:
+        return RouterMachine(query, watermark, router_config(settings))
+
+    def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
+        messages = [Message(record.offset, record.timestamp_ms, record.value, record.headers) for record in records]
+        return parse(query.streams[stream], query.needs_time, stream, partition, messages)
+
+    router_config(settings)  # a contradiction is to end the start, not the first life
+    return Wiring("router", machine, is_transactional=True, tick_ms=TICK_MS, parse=rows)
+
+
+def router_config(settings: Settings) -> RouterConfig:
+    """The router's part of the settings. Raises ConfigurationError."""
+    return RouterConfig(
+        router_id=uuid.uuid4().hex,
+        workers=settings.workers,
+        frame_tuples=settings.frame_tuples,
+        batch_tuples=settings.batch_tuples,
+        batch_frames=settings.batch_frames,
+        handover_frames=settings.handover_frames,
+        linger_ms=settings.linger_ms,
+        idle_timeout_ms=settings.idle_timeout_ms,
+        credits_frames=settings.credits_frames,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(Role.ROUTER))

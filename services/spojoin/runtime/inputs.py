@@ -1,0 +1,150 @@
+"""The users' input topics, on their way into the router's machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import structlog
+
+from spojoin.protocol.machine import Action, Machine
+from spojoin.protocol.topology import Topic
+from spojoin.runtime.intake import Intake, Waiting
+from spojoin.runtime.metrics import Traffic
+from spojoin.runtime.ports import Clock, Input, Log, LogRecord
+from spojoin.wire.records import Rows, SourceState
+
+#: new partitions are looked for so often
+DISCOVERY_MS = 2_000
+#: what is parsed at once
+CHUNK_RECORDS_MAX = 4_096
+CHUNK_BYTES_MAX = 1 << 20
+
+#: (stream, partition, messages) -> the rows in them
+Parse = Callable[[int, int, Sequence[LogRecord[bytes]]], Rows]
+
+_log = structlog.get_logger(__name__)
+
+
+class InputMachine(Machine, Protocol):
+    """A machine that takes rows of the users' inputs besides records."""
+
+    active: bool
+
+    def sources(self) -> SourceState:
+        """Where to read each input on that a frame has consumed from; valid once active."""
+        ...
+
+    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
+        """Declare the physical inputs, (stream, partition)."""
+        ...
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Whether rows of that input can be taken now."""
+        ...
+
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        """Take rows of one input, in its order."""
+        ...
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """All that the input holds has been given, or (`ended` False) something waits to be read after all."""
+        ...
+
+
+class InputFeed:
+    """Finds the partitions of the input topics, reads them on from where the log says, and feeds the machine."""
+
+    def __init__(
+        self,
+        log: Log[bytes],
+        machine: InputMachine,
+        topics: Sequence[str],
+        parse: Parse,
+        clock: Clock,
+        traffic: Traffic,
+    ) -> None:
+        self._traffic = traffic
+        self.intake = Intake(log.reader(), clock)
+        self._log = log
+        self._machine = machine
+        self._topics = topics
+        self._parse = parse
+        self._clock = clock
+        self._known: list[tuple[int, int]] = []
+        self._opened: dict[tuple[int, int], Input] = {}
+        self._discover_at_ms = 0.0
+
+    @property
+    def missing(self) -> list[str]:
+        """Input topics that are not there."""
+        found = {stream for stream, _ in self._known}
+        return [topic for stream, topic in enumerate(self._topics) if stream not in found]
+
+    def refresh(self) -> None:
+        """Declare new partitions, and open what is declared once the machine is active."""
+        if self._clock.monotonic_ms() >= self._discover_at_ms:
+            self._discover_at_ms = self._clock.monotonic_ms() + DISCOVERY_MS
+            self._discover()
+        if self._machine.active and len(self._opened) < len(self._known):
+            self._open()
+
+    def feed(self) -> Iterator[Action]:
+        """One chunk of each input that has and is wanted; nothing comes where there is nothing to do."""
+        for (stream, partition), source in self._opened.items():
+            queue = self.intake.waiting[source]
+            if queue.records and self._machine.wants_rows(stream, partition):
+                chunk = _chunk(queue)
+                self._traffic.count(Topic.INPUT.value, sum(len(record.value) for record in chunk), len(chunk))
+                rows = self._parse(stream, partition, chunk)
+                yield from self._machine.on_rows(stream, partition, rows)
+            else:
+                self._machine.on_input_end(stream, partition, ended=self.intake.is_drained(source))
+
+    def has_work(self) -> bool:
+        """Whether `feed` would give rows to the machine."""
+        return any(
+            self.intake.waiting[source].records and self._machine.wants_rows(*place)
+            for place, source in self._opened.items()
+        )
+
+    def close(self) -> None:
+        """Stop reading."""
+        self.intake.reader.close()
+
+    def _discover(self) -> None:
+        found = [
+            (stream, partition)
+            for stream, topic in enumerate(self._topics)
+            for partition in range(self._log.partitions(topic))
+        ]
+        if found != self._known:
+            self._known = found
+            self._machine.on_inputs(found)
+            _log.info("inputs found", partitions=len(found), missing=self.missing)
+
+    def _open(self) -> None:
+        positions = self._machine.sources()
+        for stream, partition in self._known:
+            if (stream, partition) not in self._opened:
+                source = Input(self._topics[stream], partition)
+                at = positions.get((stream, partition))
+                self.intake.open(source, self._start(source, None if at is None else at.offset))
+                self._opened[stream, partition] = source
+
+    def _start(self, source: Input, wanted: int | None) -> int:
+        earliest = self._log.bounds(source).earliest
+        if wanted is not None and wanted < earliest:
+            _log.error("input records are lost", topic=source.topic, wanted=wanted, earliest=earliest)
+        return earliest if wanted is None else max(wanted, earliest)
+
+
+def _chunk(queue: Waiting) -> list[LogRecord[bytes]]:
+    """At least one record, and no more than are parsed at once."""
+    taken: list[LogRecord[bytes]] = []
+    size = 0
+    while queue.records and len(taken) < CHUNK_RECORDS_MAX and size < CHUNK_BYTES_MAX:
+        record = queue.take()
+        taken.append(record)
+        size += len(record.value)
+    return taken

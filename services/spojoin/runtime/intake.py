@@ -1,0 +1,96 @@
+"""Records that were read but not yet taken: one bounded queue an input."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from spojoin.runtime.ports import Clock, Input, LogReader, LogRecord
+
+#: an input with so much waiting is not read on until half of it is taken
+WAITING_BYTES_MAX = 16 << 20
+WAITING_RECORDS_MAX = 20_000
+POLL_RECORDS_MAX = 4_096
+
+
+class Waiting:
+    """What waits of one input."""
+
+    __slots__ = ("bytes", "is_paused", "records")
+
+    def __init__(self) -> None:
+        self.records: deque[LogRecord[bytes]] = deque()
+        self.bytes = 0
+        self.is_paused = False
+
+    def put(self, record: LogRecord[bytes]) -> None:
+        """Add a record."""
+        self.records.append(record)
+        self.bytes += len(record.value)
+
+    def take(self) -> LogRecord[bytes]:
+        """Remove the oldest record."""
+        record = self.records.popleft()
+        self.bytes -= len(record.value)
+        return record
+
+    def clear(self) -> None:
+        """Remove all."""
+        self.records.clear()
+        self.bytes = 0
+
+    @property
+    def fill(self) -> float:
+        """How full the queue is; 1 and more is full."""
+        return max(self.bytes / WAITING_BYTES_MAX, len(self.records) / WAITING_RECORDS_MAX)
+
+
+class Intake:
+    """Queues in front of a machine, filled from one reader.
+
+    A pause makes the client throw away what it fetched ahead. So a full queue is paused only while others are open;
+    when all are full, nobody reads.
+    """
+
+    def __init__(self, reader: LogReader[bytes], clock: Clock) -> None:
+        self.reader = reader
+        self.waiting: dict[Input, Waiting] = {}
+        self._clock = clock
+
+    def open(self, source: Input, offset: int) -> None:
+        """Read an input from `offset` on; what waited of it is forgotten."""
+        self.reader.open(source, offset)
+        self.waiting[source] = Waiting()
+
+    def fill(self, timeout_s: float) -> list[LogRecord[bytes]]:
+        """Read on, waiting up to `timeout_s` for the first record; returns records of inputs not opened here."""
+        self._balance()
+        if self.waiting and all(queue.fill >= 1 for queue in self.waiting.values()):
+            if timeout_s > 0:
+                self._clock.sleep(timeout_s)
+            return []
+        others: list[LogRecord[bytes]] = []
+        for record in self.reader.poll(POLL_RECORDS_MAX, timeout_s):
+            queue = self.waiting.get(record.input)
+            if queue is None:
+                others.append(record)
+            else:
+                queue.put(record)
+        return others
+
+    def is_drained(self, source: Input) -> bool:
+        """Whether everything that `source` held when last looked at has been taken."""
+        return not self.waiting[source].records and self.reader.at_end(source)
+
+    def has_passed(self, source: Input, offset: int) -> bool:
+        """Whether everything before `offset` has been taken."""
+        return not self.waiting[source].records and self.reader.position(source) >= offset
+
+    def _balance(self) -> None:
+        is_all_full = all(queue.fill >= 1 for queue in self.waiting.values())
+        for source, queue in self.waiting.items():
+            if not queue.is_paused and queue.fill >= 1 and not is_all_full:
+                self.reader.pause(source)
+                queue.is_paused = True
+            elif queue.is_paused and queue.fill <= 0.5:
+                self.reader.resume(source)
+                queue.is_paused = False

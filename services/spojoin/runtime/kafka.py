@@ -1,0 +1,197 @@
+"""The log port over Kafka, by confluent-kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import structlog
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from spojoin.runtime.kafka_reader import KafkaReader
+from spojoin.runtime.kafka_writer import KafkaWriter
+from spojoin.runtime.log_lines import CLIENT_LOGGER
+from spojoin.runtime.ports import Bounds, Input, LogUnavailable
+
+#: the largest record; brokers need the same (message.max.bytes), topics made here get it
+MESSAGE_BYTES_MAX = 64 << 20
+
+#: the client waits in vain for a leader that it doesn't know; see `_offset`
+LEADER_TIMEOUT_S = 2.0
+
+Properties = dict[str, str | int | float | bool]
+
+_EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConfig:
+    """How to reach a cluster and how to use it.
+
+    `extra` goes to every client as it is (security, mostly). `request_timeout_s` bounds each question to the cluster,
+    `delivery_timeout_s`, longer than a broker's restart, how long an append is tried before it counts as ambiguous.
+    """
+
+    bootstrap: str
+    extra: Properties = field(default_factory=dict)
+    compression: str = "none"
+    request_timeout_s: float = 10.0
+    delivery_timeout_s: float = 45.0
+
+    def common(self) -> Properties:
+        """Properties of every client."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "socket.nagle.disable": True,
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 1000,
+            # a broker that is away for a moment is no news; what matters comes back as an error
+            "log_level": 2,
+            **self.extra,
+        }
+
+
+class KafkaLog:
+    """A Kafka cluster."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+        self._admin_client: AdminClient | None = None
+
+    def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
+        """Make sure that each topic exists with at least so many partitions, replicated as the cluster's default says.
+
+        Raises LogUnavailable where the cluster does not answer.
+        """
+        existing = self._partition_counts()
+        topic_config = {
+            "cleanup.policy": "delete",
+            "max.message.bytes": str(MESSAGE_BYTES_MAX),
+            "retention.bytes": str(-1 if retention_bytes is None else retention_bytes),
+            "retention.ms": "-1",
+        }
+        missing = [
+            NewTopic(topic, count, -1, config=topic_config)
+            for topic, count in partitions.items()
+            if topic not in existing
+        ]
+        small = [
+            NewPartitions(topic, count) for topic, count in partitions.items() if 0 < existing.get(topic, 0) < count
+        ]
+        timeout_s = self._config.request_timeout_s
+        if missing:
+            self._await(self._admin.create_topics(missing, operation_timeout=timeout_s), allowed=_TOPIC_IS_THERE)
+        if small:
+            self._await(
+                self._admin.create_partitions(small, operation_timeout=timeout_s), allowed=_PARTITIONS_ARE_THERE
+            )
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 where there is no such topic."""
+        return self._partition_counts(topic).get(topic, 0)
+
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from an earlier one of its name."""
+        found = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._config.request_timeout_s)
+        try:
+            return str(found[topic].result().topic_id)
+        except KafkaException as error:
+            raise LogUnavailable(f"topic {topic!r} can't be described: {error.args[0]}") from error
+
+    def bounds(self, source: Input) -> Bounds:
+        """The retained offsets; `end` is the last stable offset."""
+        return Bounds(self._offset(source, _EARLIEST), self._offset(source, _LATEST))
+
+    def trim(self, source: Input, before: int) -> None:
+        """Ask for records before that offset to be deleted; what goes wrong is logged, the next trim repairs it."""
+        futures = self._admin.delete_records([TopicPartition(*source, before)])
+        for future in futures.values():
+            future.add_done_callback(lambda done: _report_trim(source, before, done))
+
+    def reader(self) -> KafkaReader:
+        """A reader with no inputs yet."""
+        return KafkaReader(self._config.common(), MESSAGE_BYTES_MAX)
+
+    def writer(self, transactional_id: str | None = None) -> KafkaWriter:
+        """A writer; with an id its flushes are transactions and all older writers of that id are fenced."""
+        properties = self._config.common() | {
+            "compression.type": self._config.compression,
+            "message.max.bytes": MESSAGE_BYTES_MAX,
+            "delivery.timeout.ms": int(self._config.delivery_timeout_s * 1000),
+        }
+        return KafkaWriter(properties, transactional_id, self._config.delivery_timeout_s)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._admin_client = None
+
+    @property
+    def _admin(self) -> AdminClient:
+        if self._admin_client is None:
+            self._admin_client = AdminClient(self._config.common(), logger=CLIENT_LOGGER)
+        return self._admin_client
+
+    def _partition_counts(self, topic: str | None = None) -> dict[str, int]:
+        try:
+            found = self._admin.list_topics(topic, timeout=self._config.request_timeout_s).topics
+        except KafkaException as error:
+            raise LogUnavailable(f"Kafka at {self._config.bootstrap} does not answer: {error.args[0]}") from error
+        return {name: len(entry.partitions) for name, entry in found.items() if entry.error is None}
+
+    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
+        """A new partition has no leader for some milliseconds."""
+        for partition in range(partitions):
+            self._offset(Input(topic, partition), _LATEST, patient=_NOT_YET)
+
+    def _offset(self, source: Input, spec: OffsetSpec, patient: frozenset[int] = frozenset()) -> int:
+        """Asks again for a while where the error is one of `patient` or that of a changing leader.
+
+        The client goes on believing that a partition has no leader until it is made to look at the topic again.
+        """
+        deadline = time.monotonic() + self._config.request_timeout_s
+        while True:
+            try:
+                return self._ask_offset(source, spec)
+            except KafkaException as error:
+                if error.args[0].code() not in patient | _LEADER_CHANGES or time.monotonic() > deadline:
+                    raise LogUnavailable(
+                        f"no offsets of {source.topic}[{source.partition}]: {error.args[0]}"
+                    ) from error
+                time.sleep(0.02)
+                self._partition_counts(source.topic)
+
+    def _ask_offset(self, source: Input, spec: OffsetSpec) -> int:
+        futures = self._admin.list_offsets(
+            {TopicPartition(*source): spec},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=min(LEADER_TIMEOUT_S, self._config.request_timeout_s),
+        )
+        (offset,) = [int(future.result().offset) for future in futures.values()]
+        return offset
+
+    def _await(self, futures: Mapping[str, Future[None]], allowed: frozenset[int]) -> None:
+        for topic, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() not in allowed:
+                    raise LogUnavailable(f"topic {topic!r} could not be made: {error.args[0]}") from error
+
+
+_LEADER_CHANGES = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT})
+_NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC})
+#: another process was faster
+_TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+_PARTITIONS_ARE_THERE = frozenset({KafkaError.INVALID_PARTITIONS})
+
+
+def _report_trim(source: Input, before: int, done: Future[object]) -> None:
+    error = done.exception()
+    if error is not None:
+        _log.warning("trim failed", topic=source.topic, partition=source.partition, before=before, error=str(error))

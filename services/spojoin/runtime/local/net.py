@@ -1,0 +1,76 @@
+"""Free ports and waiting for servers."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from spojoin.errors import ConfigurationError
+
+LOOPBACK = "127.0.0.1"
+
+#: what a server's own log says -> the sentence that it means
+_CAUSES = (
+    ("Address already in use", "{name}'s port {port} is in use: stop what holds it or choose another port"),
+    ("No space left on device", "the disk is full: {name} needs room in {folder}"),
+    ("OutOfMemoryError", "{name} ran out of memory: close other programs"),
+)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def require_free(name: str, port: int) -> None:
+    """Raise ConfigurationError where somebody listens on `port`."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            text = f"{name}'s port {port} is in use: stop what holds it or choose another port"
+            raise ConfigurationError(text) from error
+
+
+class Server(NamedTuple):
+    """A started process, the port that it is to listen on, and where its output goes."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+
+def wait_until_up(server: Server, is_up: Callable[[], bool], timeout_s: float) -> None:
+    """Wait for a server; raise ConfigurationError with its cause where it ends or takes longer than `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while not is_up():
+        if server.process.poll() is not None:
+            raise ConfigurationError(_cause(server))
+        if time.monotonic() > deadline:
+            raise ConfigurationError(f"{server.name} did not answer within {timeout_s:.0f} s: its log is {server.log}")
+        time.sleep(0.05)
+
+
+def listens(port: int) -> bool:
+    """Whether something accepts connections on `port` of this machine."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _cause(server: Server) -> str:
+    text = server.log.read_text(errors="replace")
+    for sign, sentence in _CAUSES:
+        if sign in text:
+            return sentence.format(name=server.name, port=server.port, folder=server.log.parent)
+    last = text.strip().splitlines()[-1:] or ["without a word"]
+    return f"{server.name} ended while it started: {last[0].strip()}"

@@ -1,0 +1,327 @@
+"""The loop that runs any machine over the ports; one step at a time, so that tests turn it by hand.
+
+L1  A transactional writer is registered first: it fences zombies and ends their transactions, so that what is read
+    from here on is final.
+L2  The watermark at the start is read from the tail of the results topic, never from the store.
+L3  Inputs are read from their earliest retained records; where they end now is what "caught up" means.
+L4  Results count towards the watermark when they are readable, not when they are appended.
+L5  What fails for now throws machine, readers and writer away; a new loop recovers as after a crash.
+L6  A record that can't be decoded ends the service: passing it over would lose results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from spojoin.errors import WireError
+from spojoin.protocol.machine import Action, Emit, Machine, Rewind, Trim, Watermark
+from spojoin.protocol.topology import Role, Topic
+from spojoin.runtime.health import Health
+from spojoin.runtime.inputs import InputFeed, InputMachine, Parse
+from spojoin.runtime.intake import Intake
+from spojoin.runtime.metrics import Metrics, value_of
+from spojoin.runtime.outbox import Outbox
+from spojoin.runtime.ports import Clock, Input, Log, LogRecord, LogWriter
+from spojoin.runtime.reporter import Reporter
+from spojoin.runtime.shared_state import SharedState
+from spojoin.runtime.topics import Topics, edge_of
+from spojoin.runtime.watermark import Tail, WatermarkFollower, watermark_of
+from spojoin.wire.codec import decode
+
+#: one step delivers for so long at most before time, watermark and writer have their turn
+STEP_MS_MAX = 10.0
+#: new partitions of internal topics are looked for so often: a layout with more workers has more
+DISCOVERY_MS = 5_000
+#: trims are gathered for so long; each is a request to the broker
+TRIM_MS = 1_000
+TAIL_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+
+MachineFactory = Callable[[Watermark], Machine]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSpec:
+    """What to run. `tick_ms` is the time between `on_time` calls while nothing else happens.
+
+    `parse` is given where the machine takes the users' inputs. `watermark_ms` is how often the store is asked.
+    `credits_frames` is how far a router may be ahead of the results.
+    """
+
+    role: Role
+    topics: Topics
+    machine_factory: MachineFactory
+    transactional_id: str | None = None
+    is_json: bool = False
+    tick_ms: float = 20.0
+    watermark_ms: float = 50.0
+    credits_frames: int = 0
+    parse: Parse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The ports that a loop runs over, and those who watch it."""
+
+    log: Log[bytes]
+    shared: SharedState
+    clock: Clock
+    metrics: Metrics
+    health: Health
+    reporter: Reporter
+
+
+class Loop:
+    """One life of a machine: from an empty state at a watermark until it is closed or something raises."""
+
+    def __init__(self, spec: LoopSpec, world: World) -> None:
+        self._spec = spec
+        self._world = world
+        self._clock = world.clock
+        self._writer: LogWriter[bytes] = world.log.writer(spec.transactional_id)  # L1
+        self._intake = Intake(world.log.reader(), world.clock)
+        self._topics: dict[str, Topic] = {}
+        self._targets: dict[Input, int] = {}
+        self._trims: dict[Input, int] = {}
+        self._is_caught_up = False
+        self._is_idle = True
+        self._fresh: Watermark | None = None
+        self._next_tick_ms = self._next_trim_ms = 0.0
+        self._next_discovery_ms = self._clock.monotonic_ms() + DISCOVERY_MS
+        self._feed: InputFeed | None = None
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def step(self, wait_s: float | None = None) -> None:
+        """Read, deliver, tell the time and the watermark, settle what was emitted.
+
+        `wait_s` bounds the wait for records; by default until the next tick, and not at all while records wait.
+        """
+        self._receive(self._wait_s() if wait_s is None else wait_s)
+        began_ms = self._clock.monotonic_ms()
+        self._is_idle = self._deliver(began_ms + STEP_MS_MAX)
+        self._tick()
+        if self._outbox.is_due(is_idle=self._is_idle):
+            self._settle()
+        self._outbox.serve()
+        self._follow_watermark()
+        self._check_caught_up()
+        self._maintain()
+        self._world.metrics.step.observe((self._clock.monotonic_ms() - began_ms) / 1000)
+        self._world.health.tick()
+
+    def finish(self) -> None:
+        """Settle all that was emitted: the end of an orderly stop."""
+        watermark = self._outbox.settle(STOP_TIMEOUT_S)
+        if watermark is not None:
+            self._world.shared.put_watermark(watermark)
+
+    def close(self) -> None:
+        """Let go of readers and writer; what is not settled may be lost, and comes again in the next life."""
+        self._writer.close()
+        self._intake.reader.close()
+        if self._feed is not None:
+            self._feed.close()
+
+    # -- start
+
+    def _start(self) -> None:
+        spec, world = self._spec, self._world
+        world.health.is_ready, world.health.waits_for = False, "reading what is in the log"
+        world.metrics.caught_up.set(0)
+        results = Input(spec.topics.name(Topic.RESULTS), 0)
+        self._tail = Tail(world.log, self._intake.reader, results)
+        self._tail.find(TAIL_TIMEOUT_S, world.clock)  # L2
+        world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
+        self._follower = WatermarkFollower(self._tail, world.shared, world.clock, spec.watermark_ms)
+        self._outbox = Outbox(
+            self._writer,
+            spec.topics,
+            world.metrics,
+            world.clock,
+            settles=spec.transactional_id is not None or spec.role is Role.SINK,
+            is_json=spec.is_json,
+            last_output=self._tail.furthest,
+        )
+        self._machine = spec.machine_factory(watermark_of(self._tail.furthest))
+        self._feed = self._make_feed()
+        self._open_inputs()
+        self._targets = {source: world.log.bounds(source).end for source in self._intake.waiting}
+
+    def _make_feed(self) -> InputFeed | None:
+        if self._spec.parse is None:
+            return None
+        machine = cast("InputMachine", self._machine)
+        return InputFeed(
+            self._world.log, machine, self._spec.topics.inputs, self._spec.parse, self._clock, self._world.metrics.read
+        )
+
+    def _open_inputs(self) -> None:
+        """L3; called again, opens what has been added."""
+        for topic in edge_of(self._spec.role).reads:
+            if topic in (Topic.INPUT, Topic.RESULTS):
+                continue
+            name = self._spec.topics.name(topic)
+            self._topics[name] = topic
+            for partition in range(self._world.log.partitions(name)):
+                if (source := Input(name, partition)) not in self._intake.waiting:
+                    self._intake.open(source, self._world.log.bounds(source).earliest)
+
+    # -- a step
+
+    def _wait_s(self) -> float:
+        if not self._is_idle:
+            return 0.0
+        return max(0.0, self._next_tick_ms - self._clock.monotonic_ms()) / 1000
+
+    def _receive(self, wait_s: float) -> None:
+        """Wait where the next record is likeliest to come: at the users' inputs once they are open."""
+        if self._feed is not None:
+            self._feed.refresh()
+            if self._feed.intake.waiting:
+                self._feed.intake.fill(wait_s)
+                wait_s = 0.0
+        self._tail.take(self._intake.fill(wait_s))
+
+    def _deliver(self, deadline_ms: float) -> bool:
+        """Give records in turn, one an input, until none is wanted (True) or time is up (False)."""
+        while self._deliver_round():
+            if self._clock.monotonic_ms() >= deadline_ms:
+                return False
+        return True
+
+    def _deliver_round(self) -> bool:
+        is_any = False
+        for source, queue in list(self._intake.waiting.items()):
+            topic = self._topics[source.topic]
+            if queue.records and self._machine.wants(topic, source.partition):
+                self._give(topic, queue.take())
+                is_any = True
+        if self._feed is not None:
+            is_any |= self._feed.has_work()
+            self._perform(self._feed.feed())
+        return is_any
+
+    def _give(self, topic: Topic, record: LogRecord[bytes]) -> None:
+        source, offset = record.input, record.offset
+        try:
+            decoded = decode(record.value)
+        except WireError as error:  # L6
+            raise WireError(f"{source.topic}[{source.partition}] offset {offset}: {error}") from error
+        self._world.metrics.read.count(topic.value, len(record.value))
+        self._world.reporter.saw(source.partition, offset, decoded)
+        self._perform(self._machine.on_record(topic, source.partition, offset, decoded))
+
+    def _perform(self, actions: Iterator[Action]) -> None:
+        """Do what a machine wants, one action at a time: a full log makes it wait."""
+        for action in actions:
+            if isinstance(action, Rewind):
+                self._rewind(action.topic)
+            else:
+                self._emit(action)
+
+    def _emit(self, action: Emit) -> None:
+        self._outbox.emit(action)
+        self._world.reporter.emitted(action)
+        if self._outbox.is_due(is_idle=False):
+            self._settle()
+
+    def _rewind(self, topic: Topic) -> None:
+        name = self._spec.topics.name(topic)
+        for source in list(self._intake.waiting):
+            if source.topic == name:
+                self._intake.open(source, self._world.log.bounds(source).earliest)
+
+    def _tick(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._next_tick_ms:
+            self._next_tick_ms = now_ms + self._spec.tick_ms
+            self._perform(self._machine.on_time(int(now_ms)))
+
+    def _settle(self) -> None:
+        """L4. A machine may be in the middle of emitting: it is told of its watermark after that."""
+        watermark = self._outbox.settle()
+        if watermark is not None and self._follower.move(watermark) is not None:
+            self._world.shared.put_watermark(watermark)
+            self._fresh = watermark
+
+    def _follow_watermark(self) -> None:
+        fresh, self._fresh = self._follower.poll() or self._fresh, None
+        if fresh is not None:
+            self._world.metrics.watermark_frame.set(fresh.frame_id)
+            for trim in self._machine.on_watermark(fresh):
+                self._note_trim(trim)
+
+    def _note_trim(self, trim: Trim) -> None:
+        self._trims[Input(self._spec.topics.name(trim.topic), trim.partition)] = trim.offset
+        self._world.reporter.trimmed(trim)
+
+    def _check_caught_up(self) -> None:
+        if not self._is_caught_up and all(self._intake.has_passed(s, end) for s, end in self._targets.items()):
+            self._is_caught_up = True
+            self._perform(self._machine.on_caught_up())
+        elif self._is_caught_up and not self._world.health.is_ready:
+            self._check_ready()
+
+    def _check_ready(self) -> None:
+        """A machine with inputs is ready when they are all there and the log is its own."""
+        health = self._world.health
+        if self._feed is not None and self._feed.missing:
+            health.waits_for = f"input topic {self._feed.missing[0]}"
+        elif self._feed is not None and not cast("InputMachine", self._machine).active:
+            health.waits_for = "its claim to the log"
+        else:
+            health.is_ready = True
+            self._world.metrics.caught_up.set(1)
+
+    # -- what has time
+
+    def _maintain(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._next_trim_ms:
+            self._next_trim_ms = now_ms + TRIM_MS
+            self._trim()
+        if now_ms >= self._next_discovery_ms:
+            self._next_discovery_ms = now_ms + DISCOVERY_MS
+            self._open_inputs()
+        if self._world.reporter.is_due():
+            self._measure()
+            self._world.reporter.publish(self._positions(), self._follower.latest)
+
+    def _trim(self) -> None:
+        trims, self._trims = self._trims, {}
+        for source, before in trims.items():
+            self._world.log.trim(source, before)
+
+    def _measure(self) -> None:
+        metrics = self._world.metrics
+        waiting = 0
+        for intake in self._intakes():
+            for source, queue in intake.waiting.items():
+                lag = intake.reader.lag(source) + len(queue.records) if self._is_read_on(source) else 0
+                metrics.lag.labels(source.topic, source.partition).set(lag)
+                waiting += len(queue.records)
+        metrics.waiting.set(waiting)
+        if self._spec.role is Role.ROUTER:
+            ahead = value_of(metrics.head_frame) - self._follower.latest.frame_id
+            metrics.credits.set(max(0, self._spec.credits_frames - ahead))
+
+    def _is_read_on(self, source: Input) -> bool:
+        """A machine may have no more use for an internal topic: that is no lag."""
+        topic = self._topics.get(source.topic, Topic.INPUT)
+        return topic is not Topic.BATCHES or self._machine.wants(topic, source.partition)
+
+    def _positions(self) -> dict[str, int]:
+        return {
+            f"{source.topic}/{source.partition}": intake.reader.position(source) - len(queue.records)
+            for intake in self._intakes()
+            for source, queue in intake.waiting.items()
+        }
+
+    def _intakes(self) -> list[Intake]:
+        return [self._intake] if self._feed is None else [self._intake, self._feed.intake]

@@ -1,0 +1,147 @@
+"""What a machine emits, on its way into the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spojoin.protocol.machine import Emit, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.runtime.metrics import Metrics
+from spojoin.runtime.ports import Clock, Headers, Input, LogWriter
+from spojoin.runtime.topics import Topics
+from spojoin.runtime.watermark import watermark_of
+from spojoin.wire.codec import encode
+from spojoin.wire.records import DeadLetter, Frame, Result
+from spojoin.wire.results import OutputMessage, Progress, progress, result_messages_json, result_to_message
+
+#: a batch of emits is settled after so long at the latest, so that readers need not wait for a busy writer
+SETTLE_MS_MAX = 20.0
+#: longer than the log takes to refuse
+SETTLE_TIMEOUT_S = 60.0
+
+
+class OutgoingMessage(NamedTuple):
+    """A record ready to append."""
+
+    target: Input
+    value: bytes
+    headers: Headers = ()
+
+
+class Outbox:
+    """Appends emits and tells when they are settled, that is readable by all.
+
+    `settles` is whether somebody waits for that: transactions are to be committed, or the watermark is to move.
+    `last_output` is the last progress found in the results topic: JSON messages up to it are out already.
+    """
+
+    def __init__(
+        self,
+        writer: LogWriter[bytes],
+        topics: Topics,
+        metrics: Metrics,
+        clock: Clock,
+        *,
+        settles: bool,
+        is_json: bool = False,
+        last_output: Progress | None = None,
+    ) -> None:
+        self._writer = writer
+        self._topics = topics
+        self._metrics = metrics
+        self._clock = clock
+        self._settles = settles
+        self._is_json = is_json
+        self._seq_out = -1 if last_output is None or last_output.seq is None else last_output.seq
+        self._unsettled_since_ms: float | None = None
+        self._results: list[Result] = []
+
+    def emit(self, action: Emit) -> None:
+        """Append a record; waits while the log's queue is full."""
+        topic = action.topic.value
+        for message in self._messages(action):
+            self._writer.append(message.target, message.value, message.headers)
+            self._metrics.written.count(topic, len(message.value))
+        self._count(action)
+        if self._unsettled_since_ms is None:
+            self._unsettled_since_ms = self._clock.monotonic_ms()
+
+    def is_due(self, *, is_idle: bool) -> bool:
+        """Whether emits wait to be settled and the time for it has come: nothing else to do, or long enough."""
+        if not self._settles or self._unsettled_since_ms is None:
+            return False
+        return is_idle or self._clock.monotonic_ms() - self._unsettled_since_ms >= SETTLE_MS_MAX
+
+    def serve(self) -> None:
+        """Learn of failed appends."""
+        self._writer.serve()
+
+    def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> Watermark | None:
+        """Wait until all emits are readable; the watermark that they brought, if any."""
+        self._writer.flush(timeout_s)
+        self._unsettled_since_ms = None
+        settled, self._results = self._results, []
+        if not settled:
+            return None
+        now_ms = self._clock.wall_ms()
+        for result in settled:
+            self._metrics.latency.observe(now_ms - result.produced_ms, result.produced_runs)
+        last = settled[-1]
+        return watermark_of(Progress(last.frame_id, last.end, last.is_last, None))
+
+    def _messages(self, action: Emit) -> Iterator[OutgoingMessage]:
+        record = action.record
+        if isinstance(record, DeadLetter):
+            yield self._dead_letter(record)
+        elif isinstance(record, Result):
+            yield from self._result(record)
+        else:
+            yield OutgoingMessage(Input(self._topics.name(action.topic), action.partition), encode(record))
+
+    def _dead_letter(self, letter: DeadLetter) -> OutgoingMessage:
+        """The message as it came; why and from where in its headers, numbers as decimal text."""
+        headers = {
+            "reason": letter.reason,
+            "detail": letter.detail,
+            "source-topic": self._topics.inputs[letter.stream],
+            "source-partition": letter.partition,
+            "source-offset": letter.offset,
+            "source-row": letter.row,
+        }
+        encoded = tuple((f"spojoin-{name}", str(value).encode()) for name, value in headers.items())
+        return OutgoingMessage(self._topics.dead_letters(letter.stream), letter.value, encoded)
+
+    def _result(self, result: Result) -> Iterator[OutgoingMessage]:
+        target = Input(self._topics.name(Topic.RESULTS), 0)
+        messages = result_messages_json(result) if self._is_json else [result_to_message(result)]
+        for message in messages:
+            if not self._is_out(message):
+                yield OutgoingMessage(target, message.value, tuple(message.headers.items()))
+
+    def _is_out(self, message: OutputMessage) -> bool:
+        """Without transactions, part of a result's messages may be in from before a crash."""
+        if self._seq_out < 0:
+            return False
+        seq = progress(message.headers).seq
+        return seq is not None and seq <= self._seq_out
+
+    def _count(self, action: Emit) -> None:
+        record = action.record
+        if isinstance(record, DeadLetter):
+            self._metrics.dead_letters.labels(record.reason).inc()
+        elif isinstance(record, Frame):
+            self._metrics.tuples.inc(record.count)
+            self._metrics.head_frame.set(record.frame_id + 1)
+        elif isinstance(record, Result):
+            self._results.append(record)
+            self._metrics.tuples.inc(record.end - record.begin)
+            self._metrics.matches.inc(_matches(record))
+
+
+def _matches(result: Result) -> int:
+    """The number of matches, where the rows say it without unpacking: the sum of `matches`, or one a pair."""
+    names = result.rows.schema.names
+    if "matches" in names:
+        return int(result.rows.column("matches").to_numpy().sum())
+    return result.rows.num_rows if "probe_seq" in names else 0

@@ -1,0 +1,201 @@
+"""What the runtime asks of the outside world: a log, a store and a clock.
+
+`runtime.memory` keeps these promises in plain Python, `runtime.kafka` and `runtime.redis_store` over the network; one
+contract suite holds both to them. `V` is what a record carries: bytes, or any object in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from spojoin.errors import Retryable
+
+V = TypeVar("V")
+V_contra = TypeVar("V_contra", contravariant=True)
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+class AmbiguousAppend(Retryable):
+    """Nobody knows whether the records appended since the last successful flush are in the log."""
+
+
+class LogUnavailable(Retryable):
+    """The log doesn't answer, or the topic isn't there yet."""
+
+
+class StoreUnavailable(Retryable):
+    """The store doesn't answer within its timeout."""
+
+
+class Input(NamedTuple):
+    """One partition of one topic, by its name in the log."""
+
+    topic: str
+    partition: int
+
+
+class LogRecord(NamedTuple, Generic[V]):
+    """A record as it was read; `timestamp_ms` is when it was produced."""
+
+    input: Input
+    offset: int
+    timestamp_ms: int
+    value: V
+    headers: Headers
+
+
+class Bounds(NamedTuple):
+    """Offsets [earliest, end) may hold records; some of them may be gaps (transaction markers, aborted records)."""
+
+    earliest: int
+    end: int
+
+
+class LogReader(Protocol[V]):
+    """Reads inputs from given offsets on, each in offset order; what no commit covers is never seen."""
+
+    def open(self, source: Input, offset: int) -> None:
+        """Read `source` from `offset` on (from the earliest retained one if that is later); again: move there."""
+        ...
+
+    def pause(self, source: Input) -> None:
+        """Give no more records of `source` until it is resumed; its position stays."""
+        ...
+
+    def resume(self, source: Input) -> None:
+        """Undo `pause`."""
+        ...
+
+    def poll(self, records_max: int, timeout_s: float) -> Sequence[LogRecord[V]]:
+        """At most `records_max` records; waits up to `timeout_s` for the first one. Raises LogUnavailable."""
+        ...
+
+    def position(self, source: Input) -> int:
+        """The offset behind the last record given or gap passed; reaches `Bounds.end` once `poll` comes back empty."""
+        ...
+
+    def at_end(self, source: Input) -> bool:
+        """Whether there was nothing more to read when `source` was last looked at."""
+        ...
+
+    def lag(self, source: Input) -> int:
+        """Offsets between the position and the end, by what is known without asking."""
+        ...
+
+    def drop(self, source: Input) -> None:
+        """Read `source` no more."""
+        ...
+
+    def close(self) -> None:
+        """Stop reading."""
+        ...
+
+
+class LogWriter(Protocol[V_contra]):
+    """Appends in order. A writer that has raised is spent: close it and open another."""
+
+    def append(self, target: Input, value: V_contra, headers: Headers = (), timestamp_ms: int | None = None) -> None:
+        """Queue a record, waiting while the queue is full; a transactional writer begins a transaction if none is open.
+
+        Raises AmbiguousAppend where an earlier append failed, Fenced where a newer writer has the same id.
+        """
+        ...
+
+    def serve(self) -> None:
+        """Learn what became of earlier appends, without waiting; raises as `append` does."""
+        ...
+
+    def flush(self, timeout_s: float) -> None:
+        """Return when all that was appended is readable (the open transaction committed); raises as `append` does."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is not flushed: an open transaction is aborted, queued records may or may not be in."""
+        ...
+
+
+class Log(Protocol[V]):
+    """A cluster of topics."""
+
+    def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
+        """Make sure that each topic exists with at least so many partitions.
+
+        A new topic keeps its records until they are trimmed, or the latest `retention_bytes` of each partition.
+        """
+        ...
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 where there is no such topic."""
+        ...
+
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from an earlier one of its name."""
+        ...
+
+    def bounds(self, source: Input) -> Bounds:
+        """The retained offsets; `end` covers committed records only. Raises LogUnavailable."""
+        ...
+
+    def trim(self, source: Input, before: int) -> None:
+        """Records before that offset may be deleted, now or later; never waits."""
+        ...
+
+    def reader(self) -> LogReader[V]:
+        """A reader with no inputs yet."""
+        ...
+
+    def writer(self, transactional_id: str | None = None) -> LogWriter[V]:
+        """A writer; with an id its flushes are transactions and all older writers of that id are fenced."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+Fields = Mapping[str, str | int | float]
+
+
+class Store(Protocol):
+    """Keys that hold fields of text. A cache: whatever is in it may vanish at any moment.
+
+    Every operation has a timeout and raises StoreUnavailable.
+    """
+
+    def put(self, entries: Mapping[str, Fields], ttl_s: float | None = None) -> None:
+        """Set fields of keys, leaving other fields alone, in one round trip; a key expires `ttl_s` after it."""
+        ...
+
+    def get(self, key: str) -> dict[str, str]:
+        """All fields of a key; empty where there is no such key."""
+        ...
+
+    def scan(self, prefix: str) -> dict[str, dict[str, str]]:
+        """All keys that start with `prefix`, in order, with their fields."""
+        ...
+
+    def remove(self, key: str, *fields: str) -> None:
+        """Remove fields of a key, or the key where none are named."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class Clock(Protocol):
+    """Time."""
+
+    def monotonic_ms(self) -> float:
+        """Milliseconds since some fixed moment, never running backwards."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...

@@ -1,0 +1,137 @@
+"""What a service publishes in the store for others and for people; written anew every second."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from spojoin.protocol.machine import Emit, Trim, Watermark
+from spojoin.protocol.topology import Role, Topic
+from spojoin.runtime.health import Health
+from spojoin.runtime.metrics import Metrics, value_of
+from spojoin.runtime.ports import Clock, Fields
+from spojoin.runtime.shared_state import STATUS_TTL_S, SharedState, key
+from spojoin.wire.records import Batch, Frame, Plan, Record
+
+PUBLISH_MS = 1_000
+
+
+class Identity(NamedTuple):
+    """Who reports: the service is the role and its number, the port is where its metrics are served."""
+
+    role: Role
+    service: str
+    query: str
+    metrics_port: int
+
+
+class Reporter:
+    """Gathers what the keys of `runtime.shared_state` hold, and publishes it."""
+
+    def __init__(self, who: Identity, shared: SharedState, clock: Clock, metrics: Metrics, health: Health) -> None:
+        self._who = who
+        self._shared = shared
+        self._clock = clock
+        self._metrics = metrics
+        self._health = health
+        self._publish_at_ms = 0.0
+        self._started_ms = clock.wall_ms()
+        self._head: Fields = {}
+        self._plan: Plan | None = None
+        self._batches: dict[tuple[int, int], tuple[int, str]] = {}
+        self._gone: list[tuple[int, int]] = []
+        self._replay: dict[str, int] = {}
+
+    def saw(self, partition: int, offset: int, record: Record) -> None:
+        """A record was read."""
+        if isinstance(record, Frame):
+            self._metrics.head_frame.set(record.frame_id + 1)
+        elif isinstance(record, Plan):
+            self._plan = record
+        elif isinstance(record, Batch) and self._who.role is Role.SINK:
+            self._batches[partition, record.batch_id] = (offset, f"{record.first},{record.end},{record.group}")
+
+    def emitted(self, action: Emit) -> None:
+        """A record was appended."""
+        frame = action.record
+        if isinstance(frame, Frame):
+            place = {"frame_id": frame.frame_id + 1, "next_seq": frame.first_seq + frame.count}
+            self._head = {**place, "epoch": frame.epoch, "wall_ms": self._clock.wall_ms()}
+
+    def trimmed(self, trim: Trim) -> None:
+        """Records before an offset are needed no more."""
+        self._replay[f"{trim.topic.value}/{trim.partition}"] = trim.offset
+        if trim.topic is Topic.BATCHES:
+            gone = [
+                (partition, batch_id)
+                for (partition, batch_id), (offset, _) in self._batches.items()
+                if partition == trim.partition and offset < trim.offset
+            ]
+            for place in gone:
+                del self._batches[place]
+            self._gone += gone
+
+    def is_due(self) -> bool:
+        """Whether it is time to publish."""
+        return self._clock.monotonic_ms() >= self._publish_at_ms
+
+    def publish(self, positions: Mapping[str, int], watermark: Watermark) -> None:
+        """Write everything; what the store misses is written the next time. `positions` by topic/partition."""
+        self._publish_at_ms = self._clock.monotonic_ms() + PUBLISH_MS
+        if self._who.role is Role.SINK:
+            self._shared.put_watermark(watermark)
+        entries = {
+            self._key("head"): self._head,
+            self._key("progress", self._who.service): dict(positions),
+            self._key("replay"): self._replay,
+            **self._directory(),
+            **self._hot(),
+        }
+        self._shared.put({name: fields for name, fields in entries.items() if fields})
+        self._shared.put({self._key("status", self._who.service): self._status(watermark)}, STATUS_TTL_S)
+        gone, self._gone = self._gone, []
+        for stream, batch_id in gone:
+            self._shared.remove(self._key("batches", str(stream)), str(batch_id))
+
+    def _key(self, *parts: str) -> str:
+        return key(self._who.query, *parts)
+
+    def _directory(self) -> dict[str, Fields]:
+        found: dict[str, dict[str, str | int | float]] = {}
+        for (stream, batch_id), (_, text) in self._batches.items():
+            found.setdefault(self._key("batches", str(stream)), {})[str(batch_id)] = text
+        return dict(found)
+
+    def _hot(self) -> dict[str, Fields]:
+        if self._plan is None:
+            return {}
+        return {
+            self._key("hot", str(stream), str(slot)): dict(zip(map(str, codes.tolist()), counts.tolist(), strict=True))
+            for (stream, slot), (codes, counts) in self._plan.hot.items()
+        }
+
+    def _status(self, watermark: Watermark) -> Fields:
+        is_ready, said = self._health.ready()
+        metrics = self._metrics
+        status: dict[str, str | int | float] = {
+            "role": self._who.role.value,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "metrics_port": self._who.metrics_port,
+            "state": "ready" if is_ready else said,
+            "started_ms": self._started_ms,
+            "wall_ms": self._clock.wall_ms(),
+            "head_frame": int(value_of(metrics.head_frame)),
+            "watermark_frame": watermark.frame_id,
+            "lag": int(value_of(metrics.lag)),
+            "tuples": int(value_of(metrics.tuples)),
+            "matches": int(value_of(metrics.matches)),
+            "dead_letters": int(value_of(metrics.dead_letters)),
+            "retries": int(value_of(metrics.retries)),
+        }
+        if self._who.role is Role.SINK:
+            status["latency_ms_p50"] = metrics.latency.quantile_ms(0.50)
+            status["latency_ms_p99"] = metrics.latency.quantile_ms(0.99)
+        return status

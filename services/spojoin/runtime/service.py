@@ -1,0 +1,166 @@
+"""A service from its settings to its end: wiring, signals, supervision, exit status."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import cast
+
+import structlog
+
+from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
+from spojoin.protocol.topology import Role, Topic
+from spojoin.query.load import load_query
+from spojoin.query.model import Query
+from spojoin.runtime import log_lines
+from spojoin.runtime.clock import SystemClock
+from spojoin.runtime.health import Health, HealthServer
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
+from spojoin.runtime.loop import Loop, LoopSpec, World
+from spojoin.runtime.metrics import Metrics
+from spojoin.runtime.ports import Log
+from spojoin.runtime.redis_store import RedisStore
+from spojoin.runtime.reporter import Identity, Reporter
+from spojoin.runtime.settings import Settings, load_settings
+from spojoin.runtime.shared_state import SharedState
+from spojoin.runtime.topics import Topics
+from spojoin.runtime.wiring import Wire, Wiring
+
+EXIT_DONE, EXIT_CONFIGURATION, EXIT_STOPPED, EXIT_FENCED = 0, 2, 3, 4
+
+#: between lives of a machine; doubled from the first to the last while nothing gets better
+BACKOFF_S_MIN, BACKOFF_S_MAX = 0.1, 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+def main(role: Role) -> int:
+    """Run a role by the environment's settings: what each room's main does."""
+    try:
+        return run(role, load_settings())
+    except ConfigurationError as error:
+        return _refused(error)
+
+
+def run(role: Role, settings: Settings) -> int:
+    """Run a role until SIGTERM or SIGINT; its exit status.
+
+    0: ended as asked; 2: settings or query are wrong; 3: a record or the log is unusable; 4: another instance of the
+    role has taken over. The reason is the last line on stderr.
+    """
+    room = importlib.import_module(f"spojoin.{role.value.replace('-', '_')}.__main__")
+    if role is Role.PREDICTOR:
+        return int(room.serve(settings))
+    try:
+        query = load_query(settings.query_file)
+        return _serve(role, query, settings, cast("Wire", room.wire)(query, settings))
+    except ConfigurationError as error:
+        return _refused(error)
+
+
+def _refused(error: ConfigurationError) -> int:
+    print(error, file=sys.stderr)
+    return EXIT_CONFIGURATION
+
+
+def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
+    log_lines.configure(settings.log_level, wiring.service)
+    topics = Topics.of(query, settings.workers, settings.input_topics)
+    is_transactional = settings.transactions and wiring.is_transactional
+    spec = LoopSpec(
+        role=role,
+        topics=topics,
+        machine_factory=wiring.machine_factory,
+        transactional_id=f"spojoin.{query.name}.{wiring.service}" if is_transactional else None,
+        is_json=settings.results_format == "json",
+        tick_ms=wiring.tick_ms,
+        credits_frames=settings.credits_frames,
+        parse=wiring.parse,
+    )
+    with ExitStack() as stack, _stop_on_signals() as stop:
+        world = _world(role, wiring.service, query.name, settings, stack)
+        try:
+            _supervise(spec, world, settings.results_bytes_max, stop)
+        except Fenced as error:
+            world.metrics.fenced.inc()
+            _log.error("fenced", reason=str(error))
+            return EXIT_FENCED
+        except (BadData, Stop) as error:
+            _log.error("stopped", reason=str(error))
+            return EXIT_STOPPED
+    _log.info("ended")
+    return EXIT_DONE
+
+
+def _world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> World:
+    clock, metrics = SystemClock(), Metrics()
+    health = Health(clock, settings.stall_ms_max)
+    server = stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, health, metrics.registry))
+    store = RedisStore(settings.redis_url) if settings.redis_url else None
+    if store is not None:
+        stack.callback(store.close)
+    log = KafkaLog(KafkaConfig(settings.bootstrap_servers, dict(settings.kafka), settings.compression))
+    stack.callback(log.close)
+    shared = SharedState(store, query, clock, metrics.store_failures)
+    reporter = Reporter(Identity(role, service, query, server.port), shared, clock, metrics, health)
+    _log.info("started", metrics=f"http://{settings.metrics_host}:{server.port}/metrics", query=query)
+    return World(log, shared, clock, metrics, health, reporter)
+
+
+def create_topics(log: Log[bytes], topics: Topics, results_bytes_max: int | None = None) -> None:
+    """Make sure that a query's own topics exist; the inputs are the users'."""
+    log.create_topics(topics.trimmed())
+    own = {topics.name(Topic.RESULTS): 1}
+    own |= {topics.dead_letters(stream).topic: 1 for stream in range(len(topics.inputs))}
+    log.create_topics(own, results_bytes_max)
+
+
+def _supervise(spec: LoopSpec, world: World, results_bytes_max: int | None, stop: threading.Event) -> None:
+    """One life after another (rule L5) until asked to stop; whatever isn't Retryable ends it."""
+    backoff_s = BACKOFF_S_MIN
+    while not stop.is_set():
+        try:
+            create_topics(world.log, spec.topics, results_bytes_max)
+            _live(spec, world, stop)
+        except Retryable as error:
+            backoff_s = BACKOFF_S_MIN if world.health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
+            world.health.is_ready, world.health.waits_for = False, str(error)
+            world.metrics.retries.labels(type(error).__name__).inc()
+            _log.warning("starting over", reason=str(error), wait_s=backoff_s)
+            stop.wait(backoff_s)
+            world.health.tick()
+
+
+def _live(spec: LoopSpec, world: World, stop: threading.Event) -> None:
+    loop = Loop(spec, world)
+    try:
+        while not stop.is_set():
+            loop.step()
+        loop.finish()
+    finally:
+        loop.close()
+
+
+@contextmanager
+def _stop_on_signals() -> Iterator[threading.Event]:
+    """SIGTERM and SIGINT ask for the end after the record in hand; a second one ends at once."""
+    stop = threading.Event()
+
+    def ask(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,134 @@
+"""Settings of a service: one frozen object, read once at start from the environment and a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+    YamlConfigSettingsSource,
+)
+
+from spojoin.errors import ConfigurationError
+
+ENV_PREFIX = "SPOJOIN_"
+
+#: how a settings file is read, by its ending
+_FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", ".env": "env_file"}
+
+
+class Settings(BaseSettings):
+    """Everything a service can be told; each is an environment variable of the same name behind SPOJOIN_.
+
+    query_file: the query, a YAML file
+    predicate: which predicate a mutable joiner evaluates, from 0
+    worker: which PO-Join worker this is, from 0
+    workers: PO-Join workers in the layout of new frames
+    bootstrap_servers: Kafka
+    kafka: further client properties as librdkafka names them (security, mostly)
+    redis_url: the store; without it services find the watermark in the results topic alone
+    input_topics: the topic of a stream, where it isn't `in.<stream>`
+    transactions: whether router and sink write in Kafka transactions
+    compression: of what services write
+    results_format: one Arrow message a frame, or one JSON message a probe
+    results_bytes_max: how much of the results topic is kept; default all
+    frame_tuples, linger_ms: a frame is closed at this size, or so long after its first tuple
+    batch_tuples, batch_frames: a batch is sealed at this size, or so many frames after its first
+    handover_frames: from so many frames after its seal a batch is immutable
+    credits_frames: frames that may be under way before their results are out
+    idle_timeout_ms: an input that is silent for so long no longer holds the event-time merge
+    stall_ms_max: a loop that has not come round for so long is not healthy
+    metrics_host, metrics_port: where /metrics, /healthz and /readyz are served; port 0 takes any free one
+    log_level: debug, info, warning or error
+    """
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=False)
+
+    query_file: Path
+    predicate: int | None = Field(None, ge=0)
+    worker: int | None = Field(None, ge=0)
+    workers: int = Field(2, ge=1, le=1024)
+    bootstrap_servers: str = Field("127.0.0.1:9092", min_length=1)
+    kafka: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    redis_url: str | None = None
+    input_topics: dict[str, str] = Field(default_factory=dict)
+    transactions: bool = True
+    compression: Literal["none", "lz4", "zstd"] = "none"
+    results_format: Literal["frames", "json"] = "frames"
+    results_bytes_max: int | None = Field(None, ge=1 << 20)
+    frame_tuples: int = Field(4_096, ge=1)
+    linger_ms: int = Field(5, ge=0)
+    batch_tuples: int = Field(8_192, ge=1)
+    batch_frames: int = Field(256, ge=1)
+    handover_frames: int = Field(2, ge=1)
+    credits_frames: int = Field(256, ge=1)
+    idle_timeout_ms: int = Field(1_000, ge=0)
+    stall_ms_max: int = Field(60_000, ge=1_000)
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = Field(0, ge=0, le=65_535)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        owned = {"bootstrap.servers", "transactional.id", "isolation.level", "enable.idempotence", "group.id"}
+        for name in sorted(owned & self.kafka.keys()):
+            raise ValueError(f"kafka: {name} is set by the service itself; remove it")
+        if self.redis_url is not None and not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError(f"redis_url is {self.redis_url!r}; expected redis://, rediss:// or unix://")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments win over the environment, the environment over a file."""
+        files = (YamlConfigSettingsSource(settings_cls), TomlConfigSettingsSource(settings_cls))
+        return (init_settings, env_settings, dotenv_settings, *files)
+
+
+def load_settings(file: Path | None = None, **overrides: object) -> Settings:
+    """The settings from `overrides`, the environment and a .yaml, .toml or .env file, in this order of precedence.
+
+    `file` defaults to SPOJOIN_SETTINGS. Raises ConfigurationError that names the first wrong or missing setting.
+    """
+    named = os.environ.get("SPOJOIN_SETTINGS")
+    path = file or (Path(named) if named else None)
+    kind: type[Settings] = type("Settings", (Settings,), {"model_config": _with_file(path)}) if path else Settings
+    given: dict[str, Any] = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        raise ConfigurationError(_sentence(error, path)) from error
+
+
+def _with_file(path: Path) -> SettingsConfigDict:
+    if not path.is_file():
+        raise ConfigurationError(f"settings file {path} is not there: give the path of a .yaml, .toml or .env file")
+    key = "env_file" if path.name == ".env" else _FILE_KINDS.get(path.suffix)
+    if key is None:
+        raise ConfigurationError(f"settings file {path} ends in {path.suffix!r}; expected .yaml, .toml or .env")
+    return cast("SettingsConfigDict", {key: path})
+
+
+def _sentence(error: ValidationError, path: Path | None) -> str:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    where = f"or in {path}" if path else "or in a file named by SPOJOIN_SETTINGS"
+    if first["type"] == "missing":
+        return f"setting {name} is missing: set {ENV_PREFIX}{name.upper()} {where}"
+    if first["type"] == "extra_forbidden":
+        return f"setting {name} is unknown: remove it or correct its name"
+    if not name:
+        return first["msg"].removeprefix("Value error, ")
+    return f"setting {name} is {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"

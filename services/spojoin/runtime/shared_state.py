@@ -1,0 +1,97 @@
+"""What services share through the store, under documented keys. A cache: losing it at any moment changes no result.
+
+All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and are hashes:
+
+    head                   frame_id, next_seq, epoch, wall_ms     router: behind its latest frame
+    watermark              log, frame_id, position                sink: results are out before; the router's credits
+    progress:<service>     <topic>/<partition> = next offset      each service: what it has read
+    batches:<stream>       <batch id> = first, end, group         sink: sealed batches that a window can reach
+    replay                 <topic>/<partition> = earliest offset  whoever trims: where a rebuilt service begins
+    hot:<stream>:<slot>    <code> = count                         router: the predictor's hot keys in force
+    status:<service>       see `runtime.status`                   each service, every second; gone some seconds after it
+
+Everything is written anew at intervals, so that a wiped store fills again. `log` is the id of the frames topic: a
+watermark that an earlier topic of that name left behind is no watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import structlog
+from prometheus_client import Counter
+
+from spojoin.protocol.machine import Watermark
+from spojoin.runtime.ports import Clock, Fields, Store, StoreUnavailable
+
+SCHEMA_VERSION = 1
+#: a store that failed is left alone for so long, so that a dead one costs a timeout a second and no more
+RETRY_MS = 1_000
+STATUS_TTL_S = 10.0
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+def key(query: str, *parts: str) -> str:
+    """A key of a query."""
+    return ":".join(("spojoin", f"v{SCHEMA_VERSION}", query, *parts))
+
+
+class SharedState:
+    """One service's view of the store. No operation raises: what fails is counted, logged once and left out.
+
+    `store` None plays a store that is never there. `log_id` is the id of the frames topic.
+    """
+
+    def __init__(self, store: Store | None, query: str, clock: Clock, failures: Counter) -> None:
+        self.log_id = ""
+        self._store = store
+        self._query = query
+        self._clock = clock
+        self._failures = failures
+        self._is_down = False
+        self._retry_at_ms = 0.0
+
+    def put_watermark(self, watermark: Watermark) -> None:
+        """Results are out before `watermark`."""
+        fields: Fields = {"log": self.log_id, "frame_id": watermark.frame_id, "position": watermark.position}
+        self.put({key(self._query, "watermark"): fields})
+
+    def watermark(self) -> Watermark | None:
+        """The watermark of this log, where the store knows it."""
+        nothing: dict[str, str] = {}
+        found = self._attempt(lambda store: store.get(key(self._query, "watermark")), nothing)
+        if found.get("log") != self.log_id or not {"frame_id", "position"} <= found.keys():
+            return None
+        return Watermark(int(found["frame_id"]), int(found["position"]))
+
+    def put(self, entries: Mapping[str, Fields], ttl_s: float | None = None) -> None:
+        """Set fields of keys made by `key`."""
+        self._attempt(lambda store: store.put(entries, ttl_s), None)
+
+    def remove(self, name: str, *fields: str) -> None:
+        """Remove fields of a key made by `key`, or the key."""
+        self._attempt(lambda store: store.remove(name, *fields), None)
+
+    def _attempt(self, action: Callable[[Store], T], otherwise: T) -> T:
+        if self._store is None or self._clock.monotonic_ms() < self._retry_at_ms:
+            return otherwise
+        try:
+            result = action(self._store)
+        except StoreUnavailable as error:
+            self._note_failure(error)
+            return otherwise
+        if self._is_down:
+            _log.info("the store answers again")
+        self._is_down = False
+        return result
+
+    def _note_failure(self, error: StoreUnavailable) -> None:
+        self._failures.inc()
+        self._retry_at_ms = self._clock.monotonic_ms() + RETRY_MS
+        if not self._is_down:
+            _log.warning("the store does not answer; going on without it", error=str(error))
+        self._is_down = True

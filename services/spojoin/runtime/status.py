@@ -1,0 +1,106 @@
+"""The live table of `spojoin status`: what all services of all queries said in the store within the last seconds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rich.table import Table
+
+from spojoin.protocol.topology import Role
+from spojoin.runtime.ports import Store
+from spojoin.runtime.shared_state import SCHEMA_VERSION
+
+_ORDER = {role.value: place for place, role in enumerate(Role)}
+
+
+class ServiceStatus(NamedTuple):
+    """One service's last word; `age_s` is how long ago. Latencies are NaN but for the sink."""
+
+    query: str
+    service: str
+    role: str
+    state: str
+    place: str
+    metrics: str
+    head_frame: int
+    watermark_frame: int
+    lag: int
+    tuples: int
+    matches: int
+    dead_letters: int
+    retries: int
+    latency_ms_p50: float
+    latency_ms_p99: float
+    uptime_s: float
+    age_s: float
+
+
+def read_status(store: Store, wall_ms: int) -> list[ServiceStatus]:
+    """All services, by query and in the order of the data's way. Raises StoreUnavailable."""
+    prefix = f"spojoin:v{SCHEMA_VERSION}:"
+    rows = []
+    for name, fields in store.scan(prefix).items():
+        query, kind, *service = name.removeprefix(prefix).split(":")
+        if kind == "status":
+            rows.append(_row(query, ":".join(service), fields, wall_ms))
+    return sorted(rows, key=lambda row: (row.query, _ORDER.get(row.role, len(_ORDER)), row.service))
+
+
+def status_table(store: Store) -> Table:
+    """The table as of now. Raises StoreUnavailable."""
+    table = Table(title="spojoin")
+    for title in ("query", "service", "state", "process", "metrics"):
+        table.add_column(title)
+    for title in (
+        "head",
+        "watermark",
+        "lag",
+        "tuples",
+        "matches",
+        "refused",
+        "retries",
+        "p50 ms",
+        "p99 ms",
+        "up",
+        "seen",
+    ):
+        table.add_column(title, justify="right")
+    for row in read_status(store, time.time_ns() // 1_000_000):
+        table.add_row(*_cells(row), style=None if row.state == "ready" else "yellow")
+    return table
+
+
+def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> ServiceStatus:
+    def number(name: str) -> int:
+        return int(fields.get(name, "0"))
+
+    host = fields.get("host", "?")
+    return ServiceStatus(
+        query=query,
+        service=service,
+        role=fields.get("role", "?"),
+        state=fields.get("state", "?"),
+        place=f"{host}/{fields.get('pid', '?')}",
+        metrics=fields.get("metrics_port", "?"),
+        head_frame=number("head_frame"),
+        watermark_frame=number("watermark_frame"),
+        lag=number("lag"),
+        tuples=number("tuples"),
+        matches=number("matches"),
+        dead_letters=number("dead_letters"),
+        retries=number("retries"),
+        latency_ms_p50=float(fields.get("latency_ms_p50", "nan")),
+        latency_ms_p99=float(fields.get("latency_ms_p99", "nan")),
+        uptime_s=(number("wall_ms") - number("started_ms")) / 1000,
+        age_s=(wall_ms - number("wall_ms")) / 1000,
+    )
+
+
+def _cells(row: ServiceStatus) -> list[str]:
+    counts = (row.head_frame, row.watermark_frame, row.lag, row.tuples, row.matches, row.dead_letters, row.retries)
+    latencies = ("" if math.isnan(value) else f"{value:.0f}" for value in (row.latency_ms_p50, row.latency_ms_p99))
+    texts = (row.query, row.service, row.state, row.place, row.metrics)
+    return [*texts, *(f"{count:,}" for count in counts), *latencies, f"{row.uptime_s:.0f} s", f"{row.age_s:.1f} s"]

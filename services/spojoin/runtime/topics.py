@@ -1,0 +1,58 @@
+"""The topics of one query by their names in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spojoin.protocol.topology import (
+    TOPOLOGY,
+    Edge,
+    Role,
+    Topic,
+    dead_letter_topic,
+    input_topic,
+    partitions,
+    topic_name,
+)
+from spojoin.query.model import Query
+from spojoin.runtime.ports import Input
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Names and sizes of a query's topics; `inputs` names the users' topic of each stream, in stream order."""
+
+    query: str
+    inputs: tuple[str, ...]
+    predicates: int
+    workers: int
+
+    @classmethod
+    def of(cls, query: Query, workers: int, input_topics: Mapping[str, str]) -> Topics:
+        """Those of `query`; `input_topics` overrides names by stream."""
+        inputs = tuple(input_topics.get(stream.name, input_topic(stream.name)) for stream in query.streams)
+        return cls(query.name, inputs, len(query.predicates), workers)
+
+    def name(self, topic: Topic) -> str:
+        """An internal topic's name."""
+        return topic_name(self.query, topic)
+
+    def inputs_of(self, topic: Topic) -> list[Input]:
+        """All partitions of an internal topic."""
+        count = partitions(topic, predicates=self.predicates, streams=len(self.inputs), workers_max=self.workers)
+        return [Input(self.name(topic), partition) for partition in range(count)]
+
+    def dead_letters(self, stream: int) -> Input:
+        """Where poisoned messages of a stream go."""
+        return Input(dead_letter_topic(self.inputs[stream]), 0)
+
+    def trimmed(self) -> dict[str, int]:
+        """Partition counts of all internal topics that the protocol trims, and of the plan."""
+        names = [topic for topic in Topic if topic not in (Topic.INPUT, Topic.RESULTS, Topic.DEAD)]
+        return {self.name(topic): len(self.inputs_of(topic)) for topic in names}
+
+
+def edge_of(role: Role) -> Edge:
+    """What a role reads and writes."""
+    return next(edge for edge in TOPOLOGY if edge.role is role)

@@ -1,0 +1,128 @@
+"""Where the output stands: read from the results topic, the truth, and between its readings from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spojoin.errors import Stop
+from spojoin.protocol.machine import START, Watermark
+from spojoin.runtime.ports import Clock, Input, Log, LogReader, LogRecord, LogUnavailable
+from spojoin.runtime.shared_state import SharedState
+from spojoin.wire.results import Progress, progress
+
+#: the latest records of a results topic that are looked at; some may be transaction markers
+TAIL_RECORDS = 16
+#: with a store that is silent for so long the tail of the results is read
+SILENCE_MS = 1_000
+
+
+class Tail:
+    """Finds the furthest progress among the last records of the results topic, without waiting for it.
+
+    A record may stand behind one that is further: a sink that was replaced can still write where transactions are
+    off. So the furthest counts, not the last.
+    """
+
+    def __init__(self, log: Log[bytes], reader: LogReader[bytes], results: Input) -> None:
+        self.furthest: Progress | None = None
+        self._log = log
+        self._reader = reader
+        self._results = results
+        self._seen_end = -1
+        self._depth = TAIL_RECORDS
+        self._is_reading = False
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether records of the results topic are awaited."""
+        return self._is_reading
+
+    def find(self, timeout_s: float, clock: Clock) -> None:
+        """Look at the tail and wait for it; nothing else may be open in the reader."""
+        deadline_ms = clock.monotonic_ms() + 1000 * timeout_s
+        self.begin()
+        while self._is_reading:
+            self.take(self._reader.poll(TAIL_RECORDS, 0.05))
+            if clock.monotonic_ms() > deadline_ms:
+                raise LogUnavailable(f"the end of {self._results.topic} was not reached within {timeout_s:.0f} s")
+
+    def begin(self) -> None:
+        """Look at the tail, if there is anything new."""
+        bounds = self._log.bounds(self._results)
+        if self._is_reading or bounds.end == self._seen_end:
+            return
+        if bounds.end > 0 and bounds.earliest == bounds.end:
+            raise Stop(
+                f"topic {self._results.topic} was emptied, so the place to go on from is lost: delete the query's "
+                "internal topics, or restore it"
+            )
+        if bounds.end > bounds.earliest:
+            self._reader.open(self._results, max(bounds.earliest, bounds.end - self._depth))
+            self._is_reading = True
+        self._seen_end = bounds.end
+
+    def take(self, records: Sequence[LogRecord[bytes]]) -> None:
+        """Take what was read of the results topic, and stop reading it at the end."""
+        for record in records:
+            self._note(progress(dict(record.headers)))
+        if self._is_reading and self._reader.at_end(self._results):
+            self._reader.drop(self._results)
+            self._is_reading = False
+            self._go_deeper()
+
+    def _note(self, found: Progress) -> None:
+        if self.furthest is None or _place(found) > _place(self.furthest):
+            self.furthest = found
+
+    def _go_deeper(self) -> None:
+        """Nothing but markers in the tail: look further back."""
+        if self.furthest is None and self._depth < self._seen_end:
+            self._depth *= 8
+            self._seen_end = -1
+            self.begin()
+
+
+def _place(at: Progress) -> tuple[Watermark, int]:
+    return watermark_of(at), -1 if at.seq is None else at.seq
+
+
+def watermark_of(at: Progress | None) -> Watermark:
+    """The watermark that a record's progress stands for."""
+    if at is None:
+        return START
+    return Watermark(at.frame_id + 1, 0) if at.is_last else Watermark(at.frame_id, at.position)
+
+
+class WatermarkFollower:
+    """Tells when the watermark has moved.
+
+    Asks the store every `interval_ms`; where that says nothing new for a second, the results topic.
+    """
+
+    def __init__(self, tail: Tail, shared: SharedState, clock: Clock, interval_ms: float) -> None:
+        self.latest = watermark_of(tail.furthest)
+        self._tail = tail
+        self._shared = shared
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self._asked_ms = self._moved_ms = clock.monotonic_ms()
+
+    def poll(self) -> Watermark | None:
+        """The watermark, if it has moved since the last call."""
+        now_ms = self._clock.monotonic_ms()
+        candidates = [watermark_of(self._tail.furthest)]
+        if now_ms - self._asked_ms >= self._interval_ms:
+            self._asked_ms = now_ms
+            candidates.append(self._shared.watermark() or START)
+        if now_ms - self._moved_ms >= SILENCE_MS:
+            self._moved_ms = now_ms
+            self._tail.begin()
+        return self.move(max(candidates))
+
+    def move(self, watermark: Watermark) -> Watermark | None:
+        """Note a watermark; itself if it is news."""
+        if watermark <= self.latest:
+            return None
+        self.latest = watermark
+        self._moved_ms = self._clock.monotonic_ms()
+        return watermark

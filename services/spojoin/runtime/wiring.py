@@ -1,0 +1,39 @@
+"""How a room's main tells the runtime what to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spojoin.errors import ConfigurationError
+from spojoin.runtime.inputs import Parse
+from spojoin.runtime.loop import MachineFactory
+from spojoin.runtime.settings import ENV_PREFIX, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """A service: its name among its query's services and how its machine is made.
+
+    `is_transactional` is whether it writes in transactions (where the settings allow them). `tick_ms` is the time
+    between `on_time` calls. `parse` makes rows of the users' messages, where the machine takes them.
+    """
+
+    service: str
+    machine_factory: MachineFactory
+    is_transactional: bool = False
+    tick_ms: float = 20.0
+    parse: Parse | None = None
+
+
+Wire = Callable[..., Wiring]
+
+
+def numbered(settings: Settings, name: str, count: int) -> int:
+    """The setting `predicate` or `worker`, of which there are `count`. Raises ConfigurationError."""
+    value = getattr(settings, name)
+    if value is None:
+        raise ConfigurationError(f"setting {name} is missing: set {ENV_PREFIX}{name.upper()} to 0..{count - 1}")
+    if not 0 <= value < count:
+        raise ConfigurationError(f"setting {name} is {value}; expected 0..{count - 1}")
+    return int(value)

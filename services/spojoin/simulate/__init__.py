@@ -1,0 +1,1 @@
+"""The deterministic simulator: real state machines over an in-memory log, seeded faults, and a naive oracle."""

@@ -1,0 +1,288 @@
+"""Draws a query: what the oracle is asked, and the same question as the product's model.
+
+Domains are tiny so that ties are dense; now and then they hold what a type makes hard: neighbours above 2**53,
+extremes of 64 bits, signed zeros, infinities, sums that doubles round.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from random import Random
+
+from spojoin.query.model import (
+    Arithmetic,
+    Column,
+    ColumnType,
+    Constant,
+    Domain,
+    Expression,
+    KeyColumn,
+    Op,
+    Order,
+    Output,
+    Predicate,
+    Query,
+    Stream,
+    TypeName,
+    Window,
+)
+from spojoin.simulate.oracle import Comparison, Join, Value
+
+#: Event times are drawn in steps of half a second, so that several share one.
+TICK_US = 500_000
+_STREAM_NAMES = ("west", "east")
+_COLUMN_NAMES = ("a", "b", "c")
+_OPERATORS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "!="}
+_OPERATORS |= {Op.BAND_LT: "<", Op.BAND_LE: "<="}
+_PLAIN_OPS = (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE)
+_WHOLE, _REAL, _EXTREME, _DATE, _TIMESTAMP = range(5)
+_BAND_OPS = (Op.BAND_LT, Op.BAND_LE)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A drawn column: its declared type, the values it takes, and whether arithmetic on it stays in its type.
+
+    Columns of one family may be compared with each other.
+    """
+
+    name: str
+    type: ColumnType
+    domain: tuple[Value, ...]
+    may_compute: bool
+    family: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question in three forms: the oracle's, the product's model, and YAML for people."""
+
+    join: Join
+    query: Query
+    attributes: tuple[tuple[Attribute, ...], ...]
+
+
+def draw_question(rng: Random) -> Question:
+    """Everything of the query comes from `rng`."""
+    is_self = rng.random() < 0.5
+    attributes = _draw_attributes(rng, 1 if is_self else 2)
+    comparisons = tuple(_draw_comparison(rng, attributes) for _ in range(rng.choices((1, 2, 3), (30, 45, 25))[0]))
+    order = Order.EVENT_TIME if rng.random() < 0.4 else Order.ARRIVAL
+    output = rng.choices(tuple(Output), (50, 30, 20))[0]
+    limit = rng.randint(1, 4) if output is Output.PAIRS and rng.random() < 0.4 else None
+    join = Join(is_self, comparisons, _draw_window(rng, order), output, limit)
+    lateness_us = rng.choice((0, 1, 2, 4)) * TICK_US if order is Order.EVENT_TIME else 0
+    return Question(join, as_model(join, attributes, order, lateness_us), attributes)
+
+
+# --- drawing ----------------------------------------------------------------------------------------------------------
+
+
+def _draw_window(rng: Random, order: Order) -> Window:
+    is_time = order is Order.EVENT_TIME and rng.random() < 0.5
+    unit = TICK_US if is_time else 1
+    slide = rng.choice((1, 1, 2, 3, 4, 5, 8, 12)) * unit
+    return Window(is_time, slide * rng.choice((1, 1, 2, 3, 4, 6, 20)), slide)
+
+
+def _draw_attributes(rng: Random, streams: int) -> tuple[tuple[Attribute, ...], ...]:
+    """Columns of one name belong to one family in both streams, so that they may be compared."""
+    families = [rng.choices(_FAMILIES, (42, 38, 8, 6, 6))[0] for _ in _COLUMN_NAMES]
+    return tuple(
+        tuple(family(rng, name) for family, name in zip(families, _COLUMN_NAMES, strict=True)) for _ in range(streams)
+    )
+
+
+def _whole(rng: Random, name: str) -> Attribute:
+    kind = rng.choice(("int", "int", "long", "decimal", "decimal"))
+    if kind == "int":
+        return Attribute(name, ColumnType(TypeName.INT), tuple(range(-3, rng.randint(0, 5))), True, _WHOLE)
+    if kind == "long":
+        return Attribute(name, ColumnType(TypeName.LONG), tuple(2**53 + i for i in range(-1, 5)), True, _WHOLE)
+    base = Decimal(rng.choice((0, 9007199254740993)))
+    steps = tuple(base + Decimal(i) / 4 for i in range(-2, 4))
+    return Attribute(name, ColumnType(TypeName.DECIMAL, 18, 2), steps, True, _WHOLE)
+
+
+def _real(rng: Random, name: str) -> Attribute:
+    if rng.random() < 0.3:
+        singles = tuple(_single(v) for v in (-0.0, 0.0, 0.1, 0.2, 0.3, 1.0, 1e30))
+        return Attribute(name, ColumnType(TypeName.FLOAT), singles, True, _REAL)
+    domain: tuple[Value, ...] = (-0.3, -0.1, -0.0, 0.0, 0.1, 0.2, 0.1 + 0.2, 0.3, 1.0)
+    if rng.random() < 0.3:
+        domain += (float("inf"), float("-inf"), 5e-324, -1.7976931348623157e308)
+    return Attribute(name, ColumnType(TypeName.DOUBLE), domain, True, _REAL)
+
+
+def _extreme(_: Random, name: str) -> Attribute:
+    ends = (-(2**63), -(2**63) + 1, -(2**63) + 2, -1, 0, 1, 2**63 - 3, 2**63 - 2, 2**63 - 1)
+    return Attribute(name, ColumnType(TypeName.LONG), ends, False, _EXTREME)
+
+
+def _date(rng: Random, name: str) -> Attribute:
+    first = rng.choice((-2, 19_000))
+    return Attribute(name, ColumnType(TypeName.DATE), tuple(range(first, first + 5)), False, _DATE)
+
+
+def _timestamp(rng: Random, name: str) -> Attribute:
+    first = rng.choice((-2, 1_700_000_000_000_000))
+    return Attribute(name, ColumnType(TypeName.TIMESTAMP), tuple(range(first, first + 5)), False, _TIMESTAMP)
+
+
+_Family = Callable[[Random, str], Attribute]
+_FAMILIES: tuple[_Family, ...] = (_whole, _real, _extreme, _date, _timestamp)
+
+
+def _single(value: float) -> float:
+    """The nearest IEEE single, as a Python float."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def _draw_comparison(rng: Random, attributes: tuple[tuple[Attribute, ...], ...]) -> Comparison:
+    left = rng.choice(attributes[0])
+    family = left.family
+    right = rng.choice([a for a in attributes[-1] if a.family == family])
+    ieee = family == _REAL
+    op = rng.choice(_PLAIN_OPS + (_BAND_OPS * 2 if family <= _EXTREME else ()))
+    return Comparison(
+        _draw_side(rng, left, attributes[0]),
+        op,
+        _draw_side(rng, right, attributes[-1]),
+        _draw_width(rng, op, family),
+        ieee,
+    )
+
+
+def _draw_width(rng: Random, op: Op, family: int) -> Fraction:
+    if op not in _BAND_OPS:
+        return Fraction(0)
+    if family == _EXTREME:
+        return Fraction(rng.choice((1, 2, 2**63 - 1)))
+    widths = ("0.1", "0.2", "0.25", "1", "2") if op is Op.BAND_LT else ("0", "0.1", "0.25", "1", "3")
+    return Fraction(rng.choice(widths))
+
+
+def _draw_side(rng: Random, attribute: Attribute, siblings: tuple[Attribute, ...]) -> Expression:
+    column = Column(attribute.name)
+    if not attribute.may_compute or rng.random() < 0.75:
+        return column
+    number = Constant(Fraction(rng.choice(("1", "2", "3", "0.5"))))
+    summands = [a for a in siblings if a.may_compute and a.family == attribute.family]
+    return rng.choice(
+        (
+            Arithmetic("+", column, number),
+            Arithmetic("-", column, number),
+            Arithmetic("*", number, column),
+            Arithmetic(rng.choice("+-"), column, Column(rng.choice(summands).name)),
+        )
+    )
+
+
+# --- the product's model ----------------------------------------------------------------------------------------------
+
+
+def as_model(join: Join, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> Query:
+    """The question as validated query data; equal expressions of a stream share one key column."""
+    keys: tuple[list[KeyColumn], ...] = tuple([] for _ in attributes)
+    predicates = tuple(_predicate(c, keys, attributes) for c in join.comparisons)
+    needs_time = join.window.is_time or order is Order.EVENT_TIME
+    streams = tuple(
+        Stream(name, {a.name: a.type for a in columns}, "ts" if needs_time else None, "id", tuple(stream_keys))
+        for name, columns, stream_keys in zip(_STREAM_NAMES, attributes, keys, strict=False)
+    )
+    text = as_yaml(join, attributes, order, lateness_us)
+    return Query("simulated", streams, predicates, join.window, order, join.output, join.limit, lateness_us, text)
+
+
+def _predicate(
+    c: Comparison, keys: tuple[list[KeyColumn], ...], attributes: tuple[tuple[Attribute, ...], ...]
+) -> Predicate:
+    scale = 0
+    if not c.ieee:
+        scale = max(_scale(c.left, attributes[0]), _scale(c.right, attributes[-1]), _digits(c.width))
+    domain = Domain.FLOAT if c.ieee else Domain.INTEGER
+    width = float(c.width) if c.ieee else int(c.width * 10**scale)
+    left_slot = _slot(keys[0], KeyColumn(c.left, domain, scale, as_sql(c.left, "l")))
+    right_slot = _slot(keys[-1], KeyColumn(c.right, domain, scale, as_sql(c.right, "r")))
+    return Predicate(c.op, left_slot, right_slot, domain, width, comparison_sql(c))
+
+
+def _slot(keys: list[KeyColumn], key: KeyColumn) -> int:
+    for slot, known in enumerate(keys):
+        if (known.expression, known.domain, known.scale) == (key.expression, key.domain, key.scale):
+            return slot
+    keys.append(key)
+    return len(keys) - 1
+
+
+def _scale(expression: Expression, columns: tuple[Attribute, ...]) -> int:
+    if isinstance(expression, Column):
+        return next(a.type.scale for a in columns if a.name == expression.name)
+    if isinstance(expression, Constant):
+        return _digits(expression.value)
+    scales = _scale(expression.left, columns), _scale(expression.right, columns)
+    return sum(scales) if expression.operator == "*" else max(scales)
+
+
+def _digits(value: Fraction) -> int:
+    """Decimal digits behind the point; drawn constants have few."""
+    return next(d for d in range(10) if (value * 10**d).denominator == 1)
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+
+def as_sql(expression: Expression, side: str) -> str:
+    """The expression as SQL, its columns qualified by `side`."""
+    if isinstance(expression, Column):
+        return f"{side}.{expression.name}"
+    if isinstance(expression, Constant):
+        return _decimal(expression.value)
+    return f"{as_sql(expression.left, side)} {expression.operator} {as_sql(expression.right, side)}"
+
+
+def comparison_sql(c: Comparison) -> str:
+    """The comparison as SQL; bands as `ABS(l - r) < w`."""
+    left, right = as_sql(c.left, "l"), as_sql(c.right, "r")
+    if c.op not in _BAND_OPS:
+        return f"{left} {_OPERATORS[c.op]} {right}"
+    return f"ABS(({left}) - ({right})) {_OPERATORS[c.op]} {_decimal(c.width)}"
+
+
+def as_yaml(join: Join, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> str:
+    """A query file that asks the same."""
+    time = "" if order is Order.ARRIVAL and not join.window.is_time else ", time: ts"
+    lines = ["name: simulated", "streams:"]
+    for name, columns in zip(_STREAM_NAMES, attributes, strict=False):
+        schema = ", ".join(
+            [f"{a.name}: '{a.type}'" for a in columns] + (["ts: timestamp"] if time else []) + ["id: long"]
+        )
+        lines.append(f"  {name}: {{schema: {{{schema}}}{time}, key: id}}")
+    condition = " AND ".join(comparison_sql(c) for c in join.comparisons)
+    lines += [
+        "sql: |",
+        f"  SELECT * FROM {_STREAM_NAMES[0]} AS l JOIN {_STREAM_NAMES[0 if join.is_self else 1]} AS r",
+        f"  ON {condition}",
+        f"  WINDOW AS (SLIDE INTERVAL {_interval(join.window)})",
+        f"order: {order}",
+        f"output: {join.output}",
+    ]
+    if lateness_us:
+        lines.append(f"lateness: '{lateness_us // 1000} ms'")
+    if join.limit is not None:
+        lines.append(f"limit: {join.limit}")
+    return "\n".join(lines) + "\n"
+
+
+def _interval(window: Window) -> str:
+    if window.is_time:
+        return f"'{window.slide // 1000} ms' ON '{window.length // 1000} ms'"
+    return f"'{window.slide}' ON '{window.length}'"
+
+
+def _decimal(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else str(float(value))

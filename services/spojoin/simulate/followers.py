@@ -1,0 +1,51 @@
+"""How the simulator itself reads the log and the results, by the protocol's rules in their shortest form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spojoin.protocol.machine import START, Watermark
+from spojoin.wire.records import Barrier, Frame, Record, Result
+
+
+class FramesFollower:
+    """Keeps the frames that count: of the current epoch, next in number, built on the offsets of the one before."""
+
+    def __init__(self) -> None:
+        self.accepted: list[Frame] = []
+        self.epochs: list[int] = []
+        self._epoch = -1
+
+    def hear(self, record: Record) -> None:
+        """Take the next record of the log."""
+        if isinstance(record, Barrier):
+            self._epoch = max(self._epoch, record.epoch)
+        elif isinstance(record, Frame) and self._counts(record):
+            self.accepted.append(record)
+
+    def _counts(self, frame: Frame) -> bool:
+        link, seq = 0, 0
+        if self.accepted:
+            last = self.accepted[-1]
+            link, seq = last.link, last.first_seq + last.count
+        expected = (self._epoch, len(self.accepted), seq, link)
+        return (frame.epoch, frame.frame_id, frame.first_seq, frame.previous_link) == expected
+
+
+class ResultsFollower:
+    """Keeps the results that continue where the ones before ended; where that is, is the watermark."""
+
+    def __init__(self) -> None:
+        self.watermark: Watermark = START
+        self.rows: list[dict[str, Any]] = []
+        self.repeated = 0
+
+    def hear(self, record: Record) -> None:
+        """Take the next record of the results."""
+        if not isinstance(record, Result):
+            raise AssertionError(f"results hold a {type(record).__name__}")
+        if (record.frame_id, record.begin) != self.watermark:
+            self.repeated += 1
+            return
+        self.rows += record.rows.to_pylist()
+        self.watermark = Watermark(record.frame_id + 1, 0) if record.is_last else Watermark(record.frame_id, record.end)

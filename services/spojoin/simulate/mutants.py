@@ -1,0 +1,245 @@
+"""Planted bugs: each is something that the protocol or an algorithm exists to prevent, and must be found.
+
+A mutant replaces attributes of the product for the length of one seed; it is planted afresh for every seed, so that
+none carries anything over.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from spojoin.index.stream_index import StreamIndex
+from spojoin.kernels.bounds import bounds
+from spojoin.logical_and.machine import LogicalAndMachine
+from spojoin.mutable.machine import MutableMachine
+from spojoin.permutation.machine import PermutationMachine
+from spojoin.pojoin.machine import PoJoinMachine, Share
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action, Emit, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.query.model import Op, Query, Role, RolePredicate
+from spojoin.router import ordering
+from spojoin.router.book import StreamBook
+from spojoin.router.machine import RouterMachine
+from spojoin.simulate.followers import ResultsFollower
+from spojoin.simulate.process import Process
+from spojoin.simulate.world import World
+from spojoin.sink.machine import SinkMachine
+from spojoin.wire.records import I64, Batch, Frame, Matches, Part, Partial, Rows, Run, SourceState, StreamSlice
+
+Plant = Callable[[], list[AbstractContextManager[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A planted bug: what it does, and the patches that plant it."""
+
+    what: str
+    plant: Plant
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
+    def register(plant: Plant) -> Plant:
+        MUTANTS[name] = Mutant(what, plant)
+        return plant
+
+    return register
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+@_mutant("no-epoch-barrier", "readers accept frames of a router that another one has replaced")
+def _no_epoch_barrier() -> list[AbstractContextManager[Any]]:
+    def continues(self: LogReader, frame: Frame) -> bool:
+        place = frame.frame_id, frame.first_seq, frame.previous_link
+        return place == (self.next_frame, self.next_seq, self.link)
+
+    return [patch.object(LogReader, "_continues", continues)]
+
+
+@_mutant("no-source-chain", "a router reads on where its group committed, not where the log's frames ended")
+def _no_source_chain() -> list[AbstractContextManager[Any]]:
+    committed: SourceState = {}
+    sources, on_rows = RouterMachine.sources, RouterMachine.on_rows
+
+    def commit(self: RouterMachine, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        yield from on_rows(self, stream, partition, rows)
+        at = sources(self).get((stream, partition))
+        if at is not None:
+            committed[stream, partition] = (
+                at._replace(offset=rows.next_offset, row=0)
+                if hasattr(at, "_replace")
+                else (replace(at, offset=rows.next_offset, row=0))
+            )
+
+    return [
+        patch.object(RouterMachine, "sources", lambda self: {**sources(self), **committed}),
+        patch.object(RouterMachine, "on_rows", commit),
+    ]
+
+
+@_mutant("no-frame-number", "readers accept any frame of the current epoch, in whatever place")
+def _no_frame_number() -> list[AbstractContextManager[Any]]:
+    return [patch.object(LogReader, "_continues", lambda self, frame: frame.epoch == self.epoch)]
+
+
+@_mutant("early-commit", "a restart goes on behind results that were sent, whether or not they are in the topic")
+def _early_commit() -> list[AbstractContextManager[Any]]:
+    sent: defaultdict[int, ResultsFollower] = defaultdict(ResultsFollower)
+    carry_out = Process._carry_out
+
+    def note(self: Process, action: Action) -> None:
+        if isinstance(action, Emit) and action.topic is Topic.RESULTS:
+            sent[0].hear(action.record)
+        carry_out(self, action)
+
+    def ahead(self: World) -> Watermark:
+        return max(sent[0].watermark, self.results.watermark)
+
+    return [patch.object(Process, "_carry_out", note), patch.object(World, "_restart_watermark", ahead)]
+
+
+# --- meeting ----------------------------------------------------------------------------------------------------------
+
+
+@_mutant("and-without-key", "the logical AND takes each predicate's oldest partial, whatever frame it is of")
+def _and_without_key() -> list[AbstractContextManager[Any]]:
+    def evaluate_whole(self: LogicalAndMachine) -> Iterator[Action]:
+        while self._frames and all(self._partials):
+            partials = [waiting.pop(next(iter(waiting))) for waiting in self._partials]
+            yield from self._evaluate(self._frames.popleft(), partials)
+
+    return [patch.object(LogicalAndMachine, "_evaluate_whole", evaluate_whole)]
+
+
+@_mutant("batch-without-id", "the permutation service joins runs of a stream as they come, of whatever batch")
+def _batch_without_id() -> list[AbstractContextManager[Any]]:
+    take = PermutationMachine._take
+
+    def mixed(self: PermutationMachine, key: tuple[int, int], run: Run) -> Iterator[Action]:
+        return take(self, (key[0], -1), run)
+
+    return [patch.object(PermutationMachine, "_take", mixed)]
+
+
+@_mutant("tie-order", "rows of equal event time are merged in the reverse order of their inputs")
+def _tie_order() -> list[AbstractContextManager[Any]]:
+    def order(taken: list[Any], times: I64) -> I64:
+        ids = np.concatenate([places.ids for _, places, _ in taken])
+        inputs = np.concatenate([np.full(len(places), source.index) for source, places, _ in taken])
+        return np.lexsort((ids, -inputs, times)).astype(np.int64)
+
+    return [patch.object(ordering, "_order", order)]
+
+
+# --- evaluation -------------------------------------------------------------------------------------------------------
+
+
+@_mutant("lt-for-le", "the mutable joiners evaluate <= as <")
+def _lt_for_le() -> list[AbstractContextManager[Any]]:
+    def strict(_: MutableMachine, predicate: RolePredicate, probes: I64) -> tuple[I64, I64]:
+        op = Op.LT if predicate.op is Op.LE else predicate.op
+        return bounds(op, predicate.domain, predicate.width, probes)
+
+    return [patch.object(MutableMachine, "_bounds", strict)]
+
+
+@_mutant("lost-self-join-role", "the logical AND evaluates a self join's probes as the left side only")
+def _lost_self_join_role() -> list[AbstractContextManager[Any]]:
+    matches = LogicalAndMachine._matches
+
+    def left_only(
+        self: LogicalAndMachine, frame: Frame, number: int, role: Role, partials: list[Partial], begin: int, end: int
+    ) -> Matches:
+        found = matches(self, frame, number, role, partials, begin, end)
+        if role.as_left or role.probe != role.target:
+            return found
+        return _nothing_like(found)
+
+    return [patch.object(LogicalAndMachine, "_matches", left_only)]
+
+
+def _nothing_like(matches: Matches) -> Matches:
+    counts = np.zeros_like(matches.counts)
+    if matches.offsets is None:
+        return Matches(counts)
+    return Matches(counts, np.zeros_like(matches.offsets), np.empty(0, np.int64))
+
+
+@_mutant("probing-during-handover", "a worker searches a batch as soon as it has it, while it is mutable still")
+def _probing_during_handover() -> list[AbstractContextManager[Any]]:
+    hand_over = Share.hand_over
+
+    def at_once(self: Share, piece: StreamSlice, lower: int) -> None:
+        hand_over(self, replace(piece, handover_batch=1 << 40), lower)
+
+    return [patch.object(Share, "hand_over", at_once)]
+
+
+@_mutant("worker-answers-early", "a worker evaluates a frame before the batches that it needs have come")
+def _worker_answers_early() -> list[AbstractContextManager[Any]]:
+    return [patch.object(PoJoinMachine, "_has_all", lambda *_: True)]
+
+
+@_mutant("layout-kept", "a worker keeps its share of the batches when the number of workers changes")
+def _layout_kept() -> list[AbstractContextManager[Any]]:
+    def change(self: PoJoinMachine, workers: int) -> Iterator[Action]:
+        self._workers = workers
+        yield from ()
+
+    return [patch.object(PoJoinMachine, "_change_layout", change)]
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+@_mutant("expiry-off-by-one", "windows begin one tuple too early")
+def _expiry_off_by_one() -> list[AbstractContextManager[Any]]:
+    lower = StreamBook.lower
+
+    def earlier(self: StreamBook, *args: Any) -> I64:
+        return np.maximum(lower(self, *args) - 1, 0)
+
+    return [patch.object(StreamBook, "lower", earlier)]
+
+
+@_mutant("expiry-never", "workers never forget a batch; results stay right, memory grows")
+def _expiry_never() -> list[AbstractContextManager[Any]]:
+    return [patch.object(StreamIndex, "expire", lambda self, lower: None)]
+
+
+@_mutant("late-window-update", "a worker searches each frame with the window of the one before")
+def _late_window_update() -> list[AbstractContextManager[Any]]:
+    evaluate = PoJoinMachine._evaluate
+    before: dict[int, list[I64]] = {}
+
+    def late(self: PoJoinMachine, frame: Frame) -> Iterator[Action]:
+        lowers = [piece.lower[:1] for piece in frame.slices]
+        stale = before.get(id(self), lowers)
+        before[id(self)] = lowers
+        slices = tuple(replace(piece, lower=lower) for piece, lower in zip(frame.slices, stale, strict=True))
+        return evaluate(self, replace(frame, slices=slices))
+
+    return [patch.object(PoJoinMachine, "_evaluate", late)]
+
+
+# --- the sink ---------------------------------------------------------------------------------------------------------
+
+
+@_mutant("sink-without-dedup", "the sink takes a part's repeated chunk for its next one")
+def _sink_without_dedup() -> list[AbstractContextManager[Any]]:
+    return []
+
+
+_ = (Query, Batch, Part, SinkMachine)

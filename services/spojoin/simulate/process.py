@@ -1,0 +1,160 @@
+"""One instance of a role: a machine, where it reads, and what it has emitted but the log has not taken yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from spojoin.protocol.machine import START, Action, Emit, Machine, Rewind, Watermark
+from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+from spojoin.simulate.memorylog import SimulatedLog, Target
+from spojoin.wire.records import Record
+
+_UNREAD = (Topic.INPUT, Topic.RESULTS)
+_READS = {edge.role: tuple(t for t in edge.reads if t not in _UNREAD) for edge in TOPOLOGY}
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A place in the layout: a role, and its number among those of that role (predicate, worker)."""
+
+    role: Role
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.role}-{self.number}"
+
+
+class Outbox:
+    """Appends under way, in order within each target, in no order among targets."""
+
+    def __init__(self) -> None:
+        self.queues: dict[Target, deque[Record]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.queues)
+
+    def put(self, target: Target, record: Record) -> None:
+        """Send a record on its way."""
+        self.queues.setdefault(target, deque()).append(record)
+
+    def land(self, rng: Random, log: SimulatedLog, twice: bool) -> None:
+        """One record reaches the log, perhaps twice."""
+        target = rng.choice(list(self.queues))
+        record = self.queues[target].popleft()
+        if not self.queues[target]:
+            del self.queues[target]
+        log.append(target, record)
+        if twice:
+            log.append(target, record)
+
+    def lose_tails(self, rng: Random) -> None:
+        """Its process is gone: of each queue only a prefix will still land."""
+        for target, queue in list(self.queues.items()):
+            kept = rng.randint(0, len(queue))
+            self.queues[target] = deque(list(queue)[:kept])
+            if not kept:
+                del self.queues[target]
+
+
+class Process:
+    """Reads what its role reads, each input from its earliest retained record; each step does one thing.
+
+    `goals` are the ends at the start: once all are reached the machine is caught up.
+    """
+
+    def __init__(self, post: Post, name: str, machine: Machine, log: SimulatedLog) -> None:
+        self.post = post
+        self.name = name
+        self.machine = machine
+        self.log = log
+        inputs = [target for target in log.partitions if target[0] in _READS[post.role]]
+        self.cursors = {target: log.partitions[target].earliest for target in inputs}
+        self.goals = {target: log.partitions[target].end for target in inputs}
+        self.is_caught_up = False
+        self.outbox = Outbox()
+        self.watermark: Watermark = START
+        self._trims_seen = log.trims
+        self.stalled: dict[Topic, int] = {}
+        self._pending: Iterator[Action] | None = None
+
+    # -- what it can do
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is in the middle of a record."""
+        return self._pending is not None
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether records were trimmed that it has not read: others did its work, and it must begin anew."""
+        if self._trims_seen == self.log.trims:
+            return False
+        self._trims_seen = self.log.trims
+        return any(
+            at < self.log.partitions[target].earliest for target, at in self.cursors.items() if self._reads(target)
+        )
+
+    def _reads(self, target: Target) -> bool:
+        return target[0] is not Topic.BATCHES or self.post.role is not Role.ROUTER or not self.is_caught_up
+
+    def readable(self, step: int) -> list[Target]:
+        """Inputs that hold a record which the machine wants now."""
+        return [
+            target
+            for target, at in self.cursors.items()
+            if at < self.log.partitions[target].end
+            and self.stalled.get(target[0], 0) <= step
+            and self.machine.wants(*target)
+        ]
+
+    # -- what it does
+
+    def read(self, target: Target) -> None:
+        """Begin with the next record of an input."""
+        partition = self.log.partitions[target]
+        offset = self.cursors[target]
+        self.cursors[target] = offset + 1
+        record = partition.records[offset - partition.earliest]
+        self.begin(self.machine.on_record(*target, offset, record))
+
+    def begin(self, actions: Iterator[Action]) -> None:
+        """Begin to carry out what the machine asks for."""
+        self._pending = actions
+
+    def go_on(self, actions_max: int) -> None:
+        """Carry out a few of the actions of what was begun."""
+        for _ in range(actions_max):
+            if self._pending is None:
+                return
+            action = next(self._pending, None)
+            if action is None:
+                self._pending = None
+            else:
+                self._carry_out(action)
+
+    def _carry_out(self, action: Action) -> None:
+        if isinstance(action, Rewind):
+            for target in self.cursors:
+                if target[0] is action.topic:
+                    self.cursors[target] = self.log.partitions[target].earliest
+        elif isinstance(action, Emit):
+            self.outbox.put((action.topic, action.partition), action.record)
+        else:
+            raise AssertionError(f"{self.name} yields {action!r}, which is no action")
+
+    def catch_up(self) -> bool:
+        """Tell the machine once that all there was at its start has been read; whether this was the moment."""
+        if self.is_caught_up or any(self.cursors[target] < goal for target, goal in self.goals.items()):
+            return False
+        self.is_caught_up = True
+        self.begin(self.machine.on_caught_up())
+        return True
+
+    def hear(self, watermark: Watermark) -> None:
+        """Tell the machine how far results are out, and trim what it no longer needs."""
+        for trim in self.machine.on_watermark(watermark):
+            self.log.trim((trim.topic, trim.partition), trim.offset)
+        self.watermark = max(self.watermark, watermark)

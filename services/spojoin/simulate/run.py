@@ -1,0 +1,75 @@
+"""Runs one seed, with or without a planted bug, and tells in words what went wrong."""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
+from unittest.mock import patch
+
+from spojoin.simulate.machines import WIRING
+from spojoin.simulate.mutants import MUTANTS
+from spojoin.simulate.scenario import Scenario, draw
+from spojoin.simulate.verdict import Wrong, judge
+from spojoin.simulate.world import Wiring, World
+
+#: The last faults are those that matter.
+FAULTS_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A seed that went wrong: one line, and everything that helps to understand it."""
+
+    seed: int
+    reason: str
+    account: str
+
+
+def run_seed(seed: int, mutant: str | None = None, wiring: Wiring = WIRING) -> Failure | None:
+    """Draw, run and judge a seed; None where the output equals the oracle's and nothing else is wrong."""
+    with ExitStack() as planted:
+        if mutant is not None:
+            for bug in MUTANTS[mutant].plant():
+                planted.enter_context(bug)
+        scenario = draw(seed)
+        for name, size in scenario.limits.items():
+            planted.enter_context(patch(name, size))
+        return _run(scenario, wiring)
+
+
+def _run(scenario: Scenario, wiring: Wiring) -> Failure | None:
+    world = World(scenario, wiring)
+    try:
+        judge(scenario, world.run())
+    except Wrong as wrong:
+        return Failure(scenario.seed, str(wrong).splitlines()[0], _account(scenario, world, str(wrong)))
+    except Exception as error:  # noqa: BLE001 - whatever a machine raises is a finding, told with its traceback
+        reason = f"{type(error).__name__}: {error}"
+        return Failure(scenario.seed, reason, _account(scenario, world, traceback.format_exc()))
+    return None
+
+
+def _account(scenario: Scenario, world: World, what: str) -> str:
+    rows = sum(1 for _ in scenario.rows())
+    faults = world.faults[-FAULTS_SHOWN:]
+    return "\n".join(
+        [
+            f"seed {scenario.seed}: {what.rstrip()}",
+            "",
+            scenario.query.text,
+            f"{rows} rows in {len(scenario.inputs)} inputs; {scenario.config}",
+            f"{scenario.faults}",
+            "",
+            f"{len(world.faults)} faults" + (f", the last {len(faults)}:" if len(faults) < len(world.faults) else ":"),
+            *(f"  {fault}" for fault in faults),
+        ]
+    )
+
+
+@lru_cache(maxsize=1)
+def warm_up() -> None:
+    """Compile or load every kernel before time is taken: a few seeds do."""
+    for seed in range(5):
+        run_seed(seed)

@@ -1,0 +1,209 @@
+"""Judges a run: the order of the log, every result row, the dead letters, liveness and memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from typing import Any
+
+from pyroaring import BitMap64
+
+from spojoin.protocol.machine import Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.query.model import Order, Output
+from spojoin.simulate.oracle import Probe, SourceRow, merge_by_time, nested_loop, split_late
+from spojoin.simulate.scenario import Scenario, codes_of
+from spojoin.simulate.world import Outcome
+from spojoin.wire.records import Frame
+
+Row = dict[str, Any]
+
+
+class Wrong(Exception):  # noqa: N818 - a verdict, not a fault of this program
+    """What is wrong with a run, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Who takes part (in event-time order where that is asked for), and who is refused."""
+
+    taking_part: list[SourceRow]
+    refused: list[SourceRow]
+
+
+def judge(scenario: Scenario, outcome: Outcome) -> None:
+    """Raises Wrong with the first thing that is wrong."""
+    if not outcome.came_to_rest:
+        raise Wrong(f"no rest after {outcome.steps} steps")
+    expected = _expected(scenario)
+    order = _total_order(scenario, outcome.frames.accepted)
+    _check_order(scenario, order, expected)
+    _check_rows(scenario, order, outcome)
+    _check_dead(outcome, expected)
+    _check_memory(scenario, order, outcome)
+
+
+def _expected(scenario: Scenario) -> Expected:
+    valid = scenario.valid_rows()
+    places = {row.place for row in valid}
+    refused = [row for row in scenario.rows() if row.place not in places]
+    if scenario.query.order is Order.ARRIVAL:
+        return Expected(valid, refused)
+    in_time, late = split_late(valid, scenario.query.lateness_us)
+    return Expected(merge_by_time(in_time), refused + late)
+
+
+# --- the order that the log gives -------------------------------------------------------------------------------------
+
+
+def _total_order(scenario: Scenario, frames: Iterable[Frame]) -> list[SourceRow]:
+    by_key = {(row.stream, row.key): row for row in scenario.rows()}
+    return [row for frame in frames for row in _rows_of(scenario, frame, by_key)]
+
+
+def _rows_of(scenario: Scenario, frame: Frame, by_key: dict[tuple[int, int | str], SourceRow]) -> Iterator[SourceRow]:
+    placed: dict[int, SourceRow] = {}
+    for stream, piece in enumerate(frame.slices):
+        for i, (position, key) in enumerate(zip(piece.positions.tolist(), piece.keys.to_pylist(), strict=True)):
+            row = placed[position] = by_key[stream, key]
+            if tuple(int(column[i]) for column in piece.codes) != codes_of(scenario.query, row):
+                raise Wrong(f"frame {frame.frame_id}: the codes of {row} were altered")
+    if sorted(placed) != list(range(frame.count)):
+        raise Wrong(f"frame {frame.frame_id} of {frame.count} tuples has positions {sorted(placed)}")
+    yield from (placed[position] for position in range(frame.count))
+
+
+def _check_order(scenario: Scenario, order: list[SourceRow], expected: Expected) -> None:
+    places = Counter(row.place for row in order)
+    wanted = {row.place for row in expected.taking_part}
+    twice = [place for place, count in places.items() if count > 1]
+    if twice or places.keys() != wanted:
+        missing, surplus = sorted(wanted - places.keys()), sorted(places.keys() - wanted)
+        raise Wrong(f"the log holds twice: {twice[:5]}, lacks {missing[:5]}, must not hold {surplus[:5]}")
+    if scenario.query.order is Order.EVENT_TIME:
+        _check_same_order(order, expected.taking_part)
+    else:
+        _check_partitions_in_order(order)
+
+
+def _check_same_order(order: list[SourceRow], expected: list[SourceRow]) -> None:
+    for seq, (found, wanted) in enumerate(zip(order, expected, strict=True)):
+        if found is not wanted:
+            raise Wrong(
+                f"seq {seq} is {found.place} at {found.time_us}; by time it is {wanted.place} at {wanted.time_us}"
+            )
+
+
+def _check_partitions_in_order(order: list[SourceRow]) -> None:
+    last: dict[tuple[int, int], SourceRow] = {}
+    for row in order:
+        before = last.get((row.stream, row.partition))
+        if before is not None and before.place >= row.place:
+            raise Wrong(f"{row.place} follows {before.place}: an input's order was lost")
+        last[row.stream, row.partition] = row
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def _check_rows(scenario: Scenario, order: list[SourceRow], outcome: Outcome) -> None:
+    expected = [row for probe in nested_loop(scenario.join, order) for row in expected_rows(scenario, probe, order)]
+    found = [_readable(scenario, row) for row in outcome.results.rows]
+    for i, (got, wanted) in enumerate(zip_longest(found, expected)):
+        if got != wanted:
+            raise Wrong(
+                f"result row {i} is {got}; the oracle says {wanted}\n{_partners(scenario, order, got or wanted)}"
+            )
+    if outcome.results.watermark != Watermark(len(outcome.frames.accepted), 0):
+        raise Wrong(f"results end at {outcome.results.watermark} of {len(outcome.frames.accepted)} frames")
+
+
+def expected_rows(scenario: Scenario, probe: Probe, order: Sequence[SourceRow]) -> list[Row]:
+    """The output rows of one probe."""
+    if scenario.query.output is Output.PAIRS:
+        return list(_pair_rows(scenario, probe, order))
+    if scenario.query.output is Output.BITMAP:
+        return [{"seq": probe.seq, "as_left": list(probe.as_left), "as_right": list(probe.as_right)}]
+    return [_count_row(scenario, probe)]
+
+
+def _count_row(scenario: Scenario, probe: Probe) -> Row:
+    left, right = len(probe.as_left), len(probe.as_right)
+    row = {
+        "seq": probe.seq,
+        "stream": scenario.query.streams[probe.row.stream].name,
+        "key": _common_key(scenario, probe.row.key),
+        "matches": left + right,
+    }
+    return row | ({"as_left": left, "as_right": right} if scenario.query.is_self else {})
+
+
+def _common_key(scenario: Scenario, key: int | str) -> int | str:
+    """Where one stream's keys are text, all keys of a count are."""
+    return str(key) if scenario.has_text_keys else key
+
+
+def _pair_rows(scenario: Scenario, probe: Probe, order: Sequence[SourceRow]) -> Iterator[Row]:
+    pairs = [(probe.seq, partner) for partner in probe.as_left] + [(partner, probe.seq) for partner in probe.as_right]
+    for left, right in sorted(_earliest(pairs, scenario.join.limit)):
+        yield {
+            "probe_seq": probe.seq,
+            "left_seq": left,
+            "right_seq": right,
+            "left_key": order[left].key,
+            "right_key": order[right].key,
+        } | ({} if scenario.join.limit is None else {"cut": len(pairs) > scenario.join.limit})
+
+
+def _earliest(pairs: list[tuple[int, int]], limit: int | None) -> list[tuple[int, int]]:
+    """The pairs of the earliest partners; of a partner on both sides the one that the output lists first."""
+    return sorted(pairs, key=lambda pair: (min(pair), pair))[:limit]
+
+
+def _readable(scenario: Scenario, row: Row) -> Row:
+    """Roaring bitmaps as lists of seqs, a count's key in the one type of all streams' keys."""
+    row = {name: list(BitMap64.deserialize(v)) if isinstance(v, bytes) else v for name, v in row.items()}
+    return row | ({"key": _common_key(scenario, row["key"])} if "key" in row else {})
+
+
+def _partners(scenario: Scenario, order: Sequence[SourceRow], row: Row | None) -> str:
+    seq = (row or {}).get("probe_seq", (row or {}).get("seq"))
+    if seq is None or seq >= len(order):
+        return ""
+    probe = next(p for p in nested_loop(scenario.join, order) if p.seq == seq)
+    return f"probe {seq}: {probe.row}\n  as left {list(probe.as_left)}\n  as right {list(probe.as_right)}"
+
+
+# --- dead letters and memory ------------------------------------------------------------------------------------------
+
+
+def _check_dead(outcome: Outcome, expected: Expected) -> None:
+    found = {(d.stream, d.partition, d.offset, d.row) for d in outcome.dead}
+    wanted = {row.place for row in expected.refused}
+    if found != wanted:
+        raise Wrong(f"dead letters lack {sorted(wanted - found)[:5]} and must not hold {sorted(found - wanted)[:5]}")
+    for a, b in pairwise(outcome.frames.accepted):
+        if any(b.rejected.get(reason, 0) < count for reason, count in a.rejected.items()):
+            raise Wrong(f"rejected counts fall from {a.rejected} to {b.rejected} in frame {b.frame_id}")
+    counted = sum(outcome.frames.accepted[-1].rejected.values()) if outcome.frames.accepted else 0
+    if counted != len(wanted):
+        raise Wrong(f"the last frame counts {counted} rejected rows; there are {len(wanted)}")
+
+
+def _check_memory(scenario: Scenario, order: list[SourceRow], outcome: Outcome) -> None:
+    bound = state_bound(scenario, order)
+    for name, tuples in outcome.state_tuples.items():
+        if tuples > bound:
+            raise Wrong(f"{name} holds {tuples} tuples at rest; window, slide, batches and frames need at most {bound}")
+
+
+def state_bound(scenario: Scenario, order: Sequence[SourceRow]) -> int:
+    """Tuples that a role may hold when all results are out."""
+    config, window = scenario.config, scenario.query.window
+    slack = 2 * config.batch_tuples + (config.handover_frames + 2) * config.frame_tuples
+    streams = len(scenario.query.streams)
+    if not window.is_time:
+        return streams * (window.length + window.slide + slack)
+    return len(order) + slack

@@ -1,0 +1,419 @@
+"""One seed's world: processes over the in-memory log, a scheduler that the seed drives, and faults.
+
+The scheduler picks which process does one thing next, and of its inputs which one it reads: so any delay and any
+reordering between topics may happen, while a partition keeps its order. Then faults end, what is down comes back,
+and everything must come to rest with all results out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+from typing import Any, Protocol
+
+import numpy as np
+
+from spojoin.errors import Fenced
+from spojoin.protocol.machine import Machine, Watermark
+from spojoin.protocol.topology import Role, Topic, partitions
+from spojoin.query.model import Query
+from spojoin.router.config import RouterConfig
+from spojoin.simulate.followers import FramesFollower, ResultsFollower
+from spojoin.simulate.memorylog import SimulatedLog, Target
+from spojoin.simulate.process import Outbox, Post, Process
+from spojoin.simulate.scenario import Place, Scenario, for_router, parse
+from spojoin.wire.codec import decode, encode
+from spojoin.wire.records import DeadLetter, Plan, Record, Rows, SourceState
+
+#: A seed takes some 5,000 steps; one that needs 40 times as many goes round in circles.
+STEPS_MAX = 200_000
+#: Actions of one record, however many.
+ALL = 1 << 30
+#: Steps without progress that end the storm: each process had several turns.
+LULL = 120
+#: Rounds without progress, each after a jump of time beyond every timeout, that count as rest.
+ROUNDS_AT_REST = 3
+
+
+class Router(Machine, Protocol):
+    """What a router offers beyond a machine: rows of the users' inputs."""
+
+    @property
+    def active(self) -> bool:
+        """Whether its epoch stands in the log, so that it may read the inputs."""
+        ...
+
+    def sources(self) -> SourceState:
+        """Where to read on."""
+        ...
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Whether rows of that input can be taken now."""
+        ...
+
+    def on_inputs(self, inputs: list[Place]) -> Any:
+        """These inputs exist."""
+        ...
+
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Any:
+        """Take rows; an iterator of actions."""
+        ...
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """The input holds no more rows for now, or does after all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How to make each role's machine; mutants replace some."""
+
+    router: Callable[[Query, Watermark, RouterConfig], Router]
+    mutable: Callable[[Query, int, Watermark], Machine]
+    permutation: Callable[[Query, Watermark], Machine]
+    pojoin: Callable[[Query, int, Watermark], Machine]
+    logical_and: Callable[[Query, Watermark], Machine]
+    sink: Callable[[Query, Watermark], Machine]
+    commits_early: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run left behind."""
+
+    frames: FramesFollower
+    results: ResultsFollower
+    dead: list[DeadLetter]
+    faults: list[str]
+    retained: dict[Topic, int]
+    state_tuples: dict[str, int]
+    steps: int
+    came_to_rest: bool
+
+
+@dataclass(slots=True)
+class _Feed:
+    """Where one router instance reads the users' inputs: message and row."""
+
+    cursors: dict[Place, tuple[int, int]] = field(default_factory=dict)
+
+
+class World:
+    """Runs one scenario once."""
+
+    def __init__(self, scenario: Scenario, wiring: Wiring) -> None:
+        self.scenario = scenario
+        self.wiring = wiring
+        self.rng = Random(f"world {scenario.seed}")
+        self.log = SimulatedLog(self._landed)
+        self.frames = FramesFollower()
+        self.results = ResultsFollower()
+        self.dead: list[DeadLetter] = []
+        self.faults: list[str] = []
+        self.step = 0
+        self.now_ms = 0
+        self._progress = 0
+        self._names = 0
+        self._workers = scenario.config.workers
+        self._watermarks = [self.results.watermark]
+        self._available = dict.fromkeys(scenario.inputs, 0)
+        self._feeds: dict[str, _Feed] = {}
+        self._ghosts: list[Outbox] = []
+        self._down: list[tuple[int, Post]] = []
+        self._plans = 0
+        self._stalls_left = self._crashes_left = scenario.faults.at_most
+        self._is_storm = True
+        self._create_topics()
+        self.processes = [self._start(post) for post in self._posts()]
+
+    def run(self) -> Outcome:
+        """Storm, heal, rest."""
+        self._storm(self.rng.choice((500, 2_000, 4_000, 8_000)))
+        self._heal()
+        came_to_rest = self._rest()
+        return Outcome(
+            self.frames,
+            self.results,
+            self.dead,
+            self.faults,
+            {topic: self.log.retained(topic) for topic in Topic},
+            {p.name: _state_tuples(p.machine) for p in self.processes},
+            self.step,
+            came_to_rest,
+        )
+
+    # -- the layout
+
+    def _create_topics(self) -> None:
+        query = self.scenario.query
+        sizes = {"predicates": len(query.predicates), "streams": len(query.streams)}
+        for topic in Topic:
+            self.log.create(topic, partitions(topic, workers_max=self.scenario.workers_max, **sizes))
+        self.log.create(Topic.DEAD, len(query.streams))
+
+    def _posts(self) -> list[Post]:
+        posts = [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK)]
+        posts += [Post(Role.MUTABLE, i) for i in range(len(self.scenario.query.predicates))]
+        return posts + [Post(Role.POJOIN, w) for w in range(self.scenario.workers_max)]
+
+    def _start(self, post: Post) -> Process:
+        self._names += 1
+        name = f"{post}#{self._names}"
+        return Process(post, name, self._machine(post, name), self.log)
+
+    def _machine(self, post: Post, name: str) -> Machine:
+        query, wiring, watermark = self.scenario.query, self.wiring, self._restart_watermark()
+        if post.role is Role.ROUTER:
+            router = wiring.router(query, watermark, for_router(self.scenario, name, self._workers))
+            router.on_inputs(list(self.scenario.inputs))
+            return router
+        if post.role is Role.MUTABLE:
+            return wiring.mutable(query, post.number, watermark)
+        if post.role is Role.POJOIN:
+            return wiring.pojoin(query, post.number, watermark)
+        if post.role is Role.PERMUTATION:
+            return wiring.permutation(query, watermark)
+        return (wiring.logical_and if post.role is Role.LOGICAL_AND else wiring.sink)(query, watermark)
+
+    def _restart_watermark(self) -> Watermark:
+        return self.results.watermark
+
+    # -- what lands in the log
+
+    def _landed(self, target: Target, record: Record) -> Record:
+        self._progress += 1
+        if self.scenario.faults.encode:
+            record = decode(encode(record))
+        if target[0] is Topic.FRAMES:
+            self.frames.hear(record)
+        elif target[0] is Topic.RESULTS:
+            self.results.hear(record)
+            self._watermarks.append(self.results.watermark)
+        elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
+            self.dead.append(record)
+        return record
+
+    # -- storm
+
+    def _storm(self, steps_max: int) -> None:
+        """Until so many steps are done, or nothing has moved for a good while."""
+        moved_at = 0
+        while self.step < min(steps_max, moved_at + LULL):
+            before = self._progress
+            self._storm_step()
+            if self._progress != before:
+                moved_at = self.step
+
+    def _storm_step(self) -> None:
+        self.step += 1
+        self.now_ms += self.rng.choice((0, 0, 0, 1, 3))
+        self._revive()
+        self._write_inputs()
+        if self._ghosts and self.rng.random() < 0.1:
+            self._land_ghost()
+        if self.processes:
+            self._make_trouble()
+        if self.processes:
+            self._advance(self.rng.choice(self.processes), self._do_one_thing)
+
+    def _write_inputs(self) -> None:
+        if self.rng.random() < 0.3:
+            place = self.rng.choice(list(self._available))
+            self._available[place] = min(self._available[place] + 1, len(self.scenario.inputs[place]))
+
+    def _revive(self) -> None:
+        for due, post in [entry for entry in self._down if entry[0] <= self.step]:
+            self._down.remove((due, post))
+            if post.role is Role.ROUTER and self.rng.random() < self.scenario.faults.rescale:
+                self._workers = self.rng.randint(1, self.scenario.workers_max)
+                self._note(f"{self._workers} workers from now on")
+            self.processes.append(self._start(post))
+
+    def _make_trouble(self) -> None:
+        faults = self.scenario.faults
+        if self._crashes_left and self.rng.random() < faults.crash:
+            self._crashes_left -= 1
+            self._crash(self.rng.choice(self.processes))
+        if self._stalls_left and self.rng.random() < faults.stall:
+            self._stalls_left -= 1
+            self._stall(self.rng.choice(self.processes))
+        if self.rng.random() < 0.002:
+            self._advise()
+
+    def _crash(self, process: Process) -> None:
+        due = self.step + self.rng.choice((0, 5, 50, 400))
+        if self.rng.random() < self.scenario.faults.zombie:
+            self._note(f"{process.name} is replaced, but goes on")
+            self._down.append((due, process.post))
+            return
+        self._note(f"{process.name} dies{' within a record' if process.is_busy else ''}")
+        self._bury(process)
+        self._replace_at(due, process.post)
+
+    def _bury(self, process: Process) -> None:
+        self.processes.remove(process)
+        process.outbox.lose_tails(self.rng)
+        if process.outbox:
+            self._ghosts.append(process.outbox)
+
+    def _land_ghost(self) -> None:
+        ghost = self.rng.choice(self._ghosts)
+        ghost.land(self.rng, self.log, twice=False)
+        if not ghost:
+            self._ghosts.remove(ghost)
+
+    def _stall(self, process: Process) -> None:
+        topics = sorted({topic for topic, _ in process.cursors})
+        if topics:
+            topic = self.rng.choice(topics)
+            process.stalled[topic] = self.step + self.rng.choice((50, 300, 1_000))
+            self._note(f"{process.name} hears nothing of {topic} until step {process.stalled[topic]}")
+
+    def _advise(self) -> None:
+        self._plans += 1
+        codes = np.array([self.rng.choice((-2, 0, 1, 300))], np.int64)
+        hot = {(0, 0): (codes, np.ones(1, np.int64))}
+        self.log.append((Topic.PLAN, 0), Plan(self._plans, len(self.frames.accepted), hot, self.rng.random()))
+
+    def _note(self, fault: str) -> None:
+        self.faults.append(f"step {self.step}: {fault}")
+
+    # -- heal and rest
+
+    def _heal(self) -> None:
+        self._is_storm = False
+        self._note("faults end")
+        while self._ghosts:
+            self._land_ghost()
+        self._down = [(0, post) for _, post in self._down]
+        self._revive()
+        self._available = {place: len(messages) for place, messages in self.scenario.inputs.items()}
+        for process in self.processes:
+            process.stalled.clear()
+
+    def _rest(self) -> bool:
+        """Go on without faults until nothing moves, whatever time it is."""
+        idle = 0
+        while idle < ROUNDS_AT_REST and self.step < STEPS_MAX:
+            before = self._progress
+            self._round()
+            if self._progress == before:
+                idle += 1
+                self.now_ms += self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
+            else:
+                idle = 0
+        return idle == ROUNDS_AT_REST
+
+    def _round(self) -> None:
+        """Every process does all that it can do now."""
+        self.rng.shuffle(self.processes)
+        for process in list(self.processes):
+            self._advance(process, self._hear_and_tick)
+            while self.step < STEPS_MAX and process in self.processes and self._advance(process, self._do_one_thing):
+                self.step += 1
+
+    def _hear_and_tick(self, process: Process) -> bool:
+        process.go_on(ALL)
+        process.hear(self.results.watermark)
+        process.begin(process.machine.on_time(self.now_ms))
+        process.go_on(ALL)
+        return True
+
+    # -- one step of one process
+
+    def _advance(self, process: Process, action: Callable[[Process], bool]) -> bool:
+        """Whether the process did anything; one that is fenced or overtaken ends, and a supervisor starts another."""
+        if process.is_overtaken:
+            return self._end(process, "what it had not read yet was trimmed")
+        try:
+            return action(process)
+        except Fenced as error:
+            return self._end(process, str(error))
+
+    def _end(self, process: Process, why: str) -> bool:
+        self._note(f"{process.name} ends: {why}")
+        self._bury(process)
+        self._replace_at(self.step, process.post)
+        self._revive()
+        return True
+
+    def _replace_at(self, step: int, post: Post) -> None:
+        """Start another instance, unless there is one or will be."""
+        if all(p.post != post for p in self.processes) and all(p != post for _, p in self._down):
+            self._down.append((step, post))
+
+    def _do_one_thing(self, process: Process) -> bool:
+        if process.outbox and self.rng.random() < 0.5:
+            process.outbox.land(self.rng, self.log, self._is_storm and self.rng.random() < self.scenario.faults.twice)
+        elif process.is_busy:
+            process.go_on(self.rng.choice((1, 2, ALL)))
+        elif self._is_storm and self.rng.random() < 0.2:
+            self._hear_or_tick(process)
+        elif process.catch_up():
+            process.go_on(self.rng.choice((0, ALL)))
+        else:
+            return self._read(process) or bool(process.outbox)
+        return True
+
+    def _hear_or_tick(self, process: Process) -> None:
+        if self.rng.random() < 0.5:
+            process.begin(process.machine.on_time(self.now_ms))
+        elif self.rng.random() < self.scenario.faults.stale:
+            process.hear(self.rng.choice(self._watermarks))
+        else:
+            process.hear(self.results.watermark)
+
+    def _read(self, process: Process) -> bool:
+        targets = process.readable(self.step)
+        feeds = self._feedable(process) if process.post.role is Role.ROUTER else []
+        if not targets and not feeds:
+            return False
+        self._progress += 1
+        if feeds and (not targets or self.rng.random() < 0.5):
+            self._feed_rows(process, self.rng.choice(feeds))
+        else:
+            process.read(self.rng.choice(targets))
+        process.go_on(self.rng.choice((0, 1, ALL, ALL, ALL)))
+        return True
+
+    # -- the users' inputs
+
+    def _feedable(self, process: Process) -> list[Place]:
+        router: Router = process.machine  # type: ignore[assignment]
+        if not router.active:
+            return []
+        if process.name not in self._feeds:
+            at = router.sources()
+            cursors = {p: (at[p].offset, at[p].row) if p in at else (0, 0) for p in self.scenario.inputs}
+            self._feeds[process.name] = _Feed(cursors)
+        feed = self._feeds[process.name].cursors
+        for place, (offset, _) in feed.items():
+            router.on_input_end(*place, ended=offset == self._available[place])
+        return [p for p, (offset, _) in feed.items() if offset < self._available[p] and router.wants_rows(*p)]
+
+    def _feed_rows(self, process: Process, place: Place) -> None:
+        router: Router = process.machine  # type: ignore[assignment]
+        offset, row = self._feeds[process.name].cursors[place]
+        end = min(offset + self.rng.choice((1, 1, 2, 5)), self._available[place])
+        self._feeds[process.name].cursors[place] = (end, 0)
+        rows = parse(self.scenario, place, self.scenario.inputs[place][offset:end], row)
+        process.begin(router.on_rows(*place, rows))
+
+
+def _state_tuples(machine: Machine) -> int:
+    counter = getattr(machine, "state_tuples", None)
+    return int(counter()) if counter is not None else 0
+
+
+def is_interleaving(order: list[Any], parts: dict[Place, list[Any]]) -> bool:
+    """Whether `order` holds each part's items exactly once and in their order."""
+    position = {item.place: i for i, item in enumerate(order)}
+    if len(position) != len(order) or len(order) != sum(len(part) for part in parts.values()):
+        return False
+    return all(
+        a.place in position and b.place in position and position[a.place] < position[b.place]
+        for part in parts.values()
+        for a, b in pairwise(part)
+    )

@@ -1,0 +1,144 @@
+"""Bytes <-> records.
+
+A message is
+
+    prefix (24 bytes)   magic "SPJ1", CRC-32 of prefix and header, version, header length, body length,
+                        CRC-32 of the body
+    header              protobuf Envelope (protos/spojoin.proto): scalars and the column directory
+    zeros               to a multiple of 8
+    body                the columns, raw and little-endian, each zero-filled to a multiple of 8
+
+all integers little-endian. The first CRC covers everything from the version to the header's padding, the second one
+the body: every bit is under one of them, and `peek` need not touch the body. Decoded arrays are read-only views of
+the message, which stays alive as long as any of them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+from google.protobuf.message import DecodeError, EncodeError
+
+from spojoin.errors import WireError
+from spojoin.wire._generated import spojoin_pb2 as pb
+from spojoin.wire.columns import ALIGNMENT_BYTES, ColumnReader, ColumnWriter, padding
+from spojoin.wire.headers import LAYOUTS, Layout
+from spojoin.wire.invariants import check
+from spojoin.wire.records import Record
+
+MAGIC = b"SPJ1"
+VERSION = 1
+SIZE_BYTES_MAX = 64 << 20
+
+_PREFIX = struct.Struct("<4sIIIII")
+_CHECKED = struct.Struct("<IIII")
+_CHECKED_FROM = _PREFIX.size - _CHECKED.size
+_LAYOUTS = {layout.field: (kind, layout) for kind, layout in LAYOUTS.items()}
+
+
+class Peek(NamedTuple):
+    """What a message's header alone tells; None where records of that type have no such field."""
+
+    kind: type[Record]
+    epoch: int | None
+    frame_id: int | None
+
+
+def encode(record: Record, *, size_bytes_max: int = SIZE_BYTES_MAX) -> bytes:
+    """A record as one message; WireError if its parts contradict each other or it would pass `size_bytes_max`."""
+    check(record)
+    envelope = pb.Envelope()
+    columns = ColumnWriter(envelope.columns)
+    header = _header(record, envelope, columns)
+    pad = padding(len(header))
+    size = _PREFIX.size + len(header) + len(pad) + columns.size
+    if size > size_bytes_max:
+        raise WireError(f"a {type(record).__name__} takes {size} bytes, more than the limit of {size_bytes_max}")
+    body_crc = 0
+    for chunk in columns.chunks:
+        body_crc = zlib.crc32(chunk, body_crc)
+    checked = _CHECKED.pack(VERSION, len(header), columns.size, body_crc)
+    head = b"".join((checked, header, pad))
+    return b"".join((MAGIC, zlib.crc32(head).to_bytes(4, "little"), head, *columns.chunks))
+
+
+def _header(record: Record, envelope: pb.Envelope, columns: ColumnWriter) -> bytes:
+    layout = LAYOUTS.get(type(record))
+    if layout is None:
+        raise WireError(f"a {type(record).__name__} is no record that travels")
+    header = getattr(envelope, layout.field)
+    header.SetInParent()
+    try:
+        layout.write(record, header, columns)
+        data: bytes = envelope.SerializeToString(deterministic=True)
+    except (ValueError, TypeError, EncodeError) as error:
+        raise WireError(f"a field of a {type(record).__name__} does not fit its header: {error}") from error
+    return data
+
+
+def decode(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) -> Record:
+    """The record of a message, its arrays being views; WireError unless the message is whole and unharmed."""
+    view = _aligned(data)
+    envelope, body_at, body_crc = _open(view, size_bytes_max)
+    body = view[body_at:]
+    if zlib.crc32(body) != body_crc:
+        raise WireError(f"the columns of a message of {len(view)} bytes do not match their CRC-32: they were altered")
+    kind, layout = _layout(envelope)
+    columns = ColumnReader(envelope.columns, body, kind.__name__)
+    record = layout.read(getattr(envelope, layout.field), columns)
+    columns.finish()
+    check(record)
+    return record
+
+
+def peek(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) -> Peek:
+    """Type, epoch and frame of a message from its header alone; the body is neither read nor checked."""
+    envelope, _, _ = _open(memoryview(data), size_bytes_max)
+    kind, layout = _layout(envelope)
+    header = getattr(envelope, layout.field)
+    return Peek(kind, getattr(header, "epoch", None), getattr(header, "frame_id", None))
+
+
+def _aligned(data: bytes | memoryview) -> memoryview:
+    """A read-only view at an address that is a multiple of 8: the message itself, or else a copy."""
+    view = memoryview(data).cast("B") if isinstance(data, memoryview) else memoryview(data)
+    if np.frombuffer(view, np.uint8).ctypes.data % ALIGNMENT_BYTES:
+        view = memoryview(bytes(view))
+    return view.toreadonly()
+
+
+def _open(view: memoryview, size_bytes_max: int) -> tuple[pb.Envelope, int, int]:
+    """The envelope, where the body starts, and its CRC-32."""
+    if len(view) > size_bytes_max:
+        raise WireError(f"a message has {len(view)} bytes, more than the limit of {size_bytes_max}")
+    if len(view) < _PREFIX.size:
+        raise WireError(f"a message has {len(view)} bytes, fewer than its prefix of {_PREFIX.size}: it was truncated")
+    magic, crc, version, header_size, body_size, body_crc = _PREFIX.unpack_from(view)
+    if magic != MAGIC:
+        raise WireError(f"a message starts with {magic!r}, expected {MAGIC!r}: no spojoin record")
+    if version != VERSION:
+        raise WireError(f"a message has version {version}, expected {VERSION}: upgrade the older side")
+    header_end = _PREFIX.size + header_size
+    body_at = header_end + -header_end % ALIGNMENT_BYTES
+    if body_at + body_size != len(view):
+        raise WireError(f"a message has {len(view)} bytes, but claims {body_at + body_size}: truncated or altered")
+    if zlib.crc32(view[_CHECKED_FROM:body_at]) != crc:
+        raise WireError(f"the header of a message of {len(view)} bytes does not match its CRC-32: it was altered")
+    return _envelope(view[_PREFIX.size : header_end]), body_at, body_crc
+
+
+def _envelope(data: memoryview) -> pb.Envelope:
+    try:
+        return pb.Envelope.FromString(bytes(data))
+    except DecodeError as error:
+        raise WireError(f"a message's header is no Envelope: {error}") from error
+
+
+def _layout(envelope: pb.Envelope) -> tuple[type[Record], Layout]:
+    field = envelope.WhichOneof("record")
+    if field is None:
+        raise WireError("a message holds a type of record that this version does not know, or none")
+    return _LAYOUTS[field]

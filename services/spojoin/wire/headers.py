@@ -1,0 +1,303 @@
+"""Each record's protobuf header and the order of its columns: one writer and one reader a type, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.message import Message
+
+from spojoin.errors import WireError
+from spojoin.wire._generated import spojoin_pb2 as pb
+from spojoin.wire.columns import ColumnReader, ColumnWriter, memory
+from spojoin.wire.records import (
+    Barrier,
+    Batch,
+    DeadLetter,
+    Frame,
+    Matches,
+    Part,
+    Partial,
+    Plan,
+    Record,
+    Result,
+    RoleRanks,
+    Run,
+    SortedColumn,
+    SourcePosition,
+    StreamSlice,
+)
+
+
+class Layout(NamedTuple):
+    """How a record type travels: its field in the envelope, its writer (record, header, columns), its reader."""
+
+    field: str
+    write: Callable[[Any, Any, ColumnWriter], None]
+    read: Callable[[Any, ColumnReader], Record]
+
+
+def _copy(source: Record | StreamSlice, target: Message, names: Iterable[str]) -> None:
+    for name in names:
+        setattr(target, name, getattr(source, name))
+
+
+def _taken(header: Message, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(header, name) for name in names}
+
+
+_SLICE = (
+    "first_index",
+    "batch_id",
+    "batch_first",
+    "seals",
+    "group",
+    "handover_batch",
+    "handover_index",
+    "live_batch",
+)
+_FRAME = (
+    "epoch",
+    "frame_id",
+    "first_seq",
+    "count",
+    "workers",
+    "previous_link",
+    "link",
+    "plan_version",
+    "match_rate",
+    "checkpoint",
+)
+
+
+def _write_frame(frame: Frame, header: pb.Frame, columns: ColumnWriter) -> None:
+    _copy(frame, header, _FRAME)
+    header.rejected.update(frame.rejected)
+    for (stream, partition), at in frame.source.items():
+        header.source.add(
+            stream=stream, partition=partition, offset=at.offset, row=at.row, high_time_us=at.high_time_us
+        )
+    for part in frame.slices:
+        _write_slice(part, header.slices.add(), columns)
+    columns.array(frame.produced_ms, np.int64)
+    columns.array(frame.produced_runs, np.uint32)
+    columns.array(frame.hot, np.uint8)
+
+
+def _write_slice(part: StreamSlice, header: pb.StreamSlice, columns: ColumnWriter) -> None:
+    _copy(part, header, _SLICE)
+    header.code_columns = len(part.codes)
+    columns.array(part.positions, np.uint16)
+    for codes in part.codes:
+        columns.array(codes, np.int64)
+    columns.array(part.lower, np.int64)
+    columns.optional(part.times_us, np.int64)
+    columns.keys(part.keys)
+
+
+def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
+    return Frame(
+        **_taken(header, _FRAME),
+        slices=tuple(_read_slice(part, columns) for part in header.slices),
+        source={(s.stream, s.partition): SourcePosition(s.offset, s.row, s.high_time_us) for s in header.source},
+        rejected=dict(header.rejected),
+        produced_ms=columns.array(np.int64),
+        produced_runs=columns.array(np.uint32),
+        hot=columns.array(np.uint8),
+    )
+
+
+def _read_slice(header: pb.StreamSlice, columns: ColumnReader) -> StreamSlice:
+    return StreamSlice(
+        **_taken(header, _SLICE),
+        positions=columns.array(np.uint16),
+        codes=tuple(columns.array(np.int64) for _ in range(header.code_columns)),
+        lower=columns.array(np.int64),
+        times_us=columns.optional(np.int64),
+        keys=columns.present_keys(),
+    )
+
+
+_BARRIER = ("epoch", "router_id")
+
+
+def _write_barrier(barrier: Barrier, header: pb.Barrier, columns: ColumnWriter) -> None:
+    _copy(barrier, header, _BARRIER)
+
+
+def _read_barrier(header: pb.Barrier, columns: ColumnReader) -> Barrier:
+    return Barrier(**_taken(header, _BARRIER))
+
+
+_PARTIAL = ("epoch", "frame_id", "predicate")
+
+
+def _write_partial(partial: Partial, header: pb.Partial, columns: ColumnWriter) -> None:
+    _copy(partial, header, _PARTIAL)
+    header.roles = len(partial.roles)
+    for role in partial.roles:
+        for values in (role.positions, role.start, role.length):
+            columns.array(values, np.uint16)
+
+
+def _read_partial(header: pb.Partial, columns: ColumnReader) -> Partial:
+    roles = tuple(RoleRanks(*(columns.array(np.uint16) for _ in range(3))) for _ in range(header.roles))
+    return Partial(**_taken(header, _PARTIAL), roles=roles)
+
+
+_RUN = ("stream", "batch_id", "first", "end", "group", "predicate")
+
+
+def _write_run(run: Run, header: pb.Run, columns: ColumnWriter) -> None:
+    _copy(run, header, _RUN)
+    _write_sorted(run.columns, header, columns)
+    columns.optional(run.seqs, np.int64)
+    columns.optional(run.times_us, np.int64)
+    columns.keys(run.keys)
+
+
+def _read_run(header: pb.Run, columns: ColumnReader) -> Run:
+    return Run(
+        **_taken(header, _RUN),
+        columns=_read_sorted(header, columns),
+        seqs=columns.optional(np.int64),
+        times_us=columns.optional(np.int64),
+        keys=columns.keys(),
+    )
+
+
+_BATCH = ("stream", "batch_id", "first", "end", "group")
+
+
+def _write_batch(batch: Batch, header: pb.Batch, columns: ColumnWriter) -> None:
+    _copy(batch, header, _BATCH)
+    _write_sorted(batch.columns, header, columns)
+    for (slot_a, slot_b), ranks in batch.permutations.items():
+        header.permutations.add(slot_a=slot_a, slot_b=slot_b)
+        columns.array(ranks, np.uint16)
+    columns.array(batch.seqs, np.int64)
+    columns.optional(batch.times_us, np.int64)
+    columns.keys(batch.keys)
+
+
+def _read_batch(header: pb.Batch, columns: ColumnReader) -> Batch:
+    return Batch(
+        **_taken(header, _BATCH),
+        columns=_read_sorted(header, columns),
+        permutations={(pair.slot_a, pair.slot_b): columns.array(np.uint16) for pair in header.permutations},
+        seqs=columns.array(np.int64),
+        times_us=columns.optional(np.int64),
+        keys=columns.keys(),
+    )
+
+
+def _write_sorted(sorted_columns: Iterable[SortedColumn], header: pb.Run | pb.Batch, columns: ColumnWriter) -> None:
+    for column in sorted_columns:
+        header.slots.append(column.slot)
+        columns.array(column.codes, np.int64)
+        columns.array(column.order, np.uint16)
+
+
+def _read_sorted(header: pb.Run | pb.Batch, columns: ColumnReader) -> tuple[SortedColumn, ...]:
+    return tuple(SortedColumn(slot, columns.array(np.int64), columns.array(np.uint16)) for slot in header.slots)
+
+
+_PART = ("epoch", "frame_id", "part", "begin", "end")
+
+
+def _write_part(part: Part, header: pb.Part, columns: ColumnWriter) -> None:
+    _copy(part, header, _PART)
+    header.roles = len(part.roles)
+    for role in part.roles:
+        columns.array(role.counts, np.int64)
+        columns.optional(role.offsets, np.int64)
+        columns.optional(role.partners, np.int64)
+
+
+def _read_part(header: pb.Part, columns: ColumnReader) -> Part:
+    roles = tuple(
+        Matches(columns.array(np.int64), columns.optional(np.int64), columns.optional(np.int64))
+        for _ in range(header.roles)
+    )
+    return Part(**_taken(header, _PART), roles=roles)
+
+
+_RESULT = ("frame_id", "begin", "end", "is_last")
+
+
+def _write_result(result: Result, header: pb.Result, columns: ColumnWriter) -> None:
+    _copy(result, header, _RESULT)
+    columns.array(result.produced_ms, np.int64)
+    columns.array(result.produced_runs, np.uint32)
+    columns.buffer(memory(ipc_bytes(result.rows)))
+
+
+def _read_result(header: pb.Result, columns: ColumnReader) -> Result:
+    return Result(
+        **_taken(header, _RESULT),
+        produced_ms=columns.array(np.int64),
+        produced_runs=columns.array(np.uint32),
+        rows=ipc_batch(columns.buffer()),
+    )
+
+
+def ipc_bytes(rows: pa.RecordBatch) -> pa.Buffer:
+    """A record batch as a whole Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue()
+
+
+def ipc_batch(data: bytes | memoryview) -> pa.RecordBatch:
+    """The one record batch of an Arrow IPC stream, over the same bytes; WireError unless there is exactly one."""
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            batches = list(reader)
+    except (pa.ArrowException, OSError) as error:
+        raise WireError(f"the rows of a result are no Arrow IPC stream: {error}") from error
+    if len(batches) != 1:
+        raise WireError(f"the rows of a result hold {len(batches)} Arrow record batches, expected 1")
+    return batches[0]
+
+
+_PLAN = ("version", "frame_id", "match_rate")
+
+
+def _write_plan(plan: Plan, header: pb.Plan, columns: ColumnWriter) -> None:
+    _copy(plan, header, _PLAN)
+    for (stream, slot), (codes, counts) in plan.hot.items():
+        header.hot.add(stream=stream, slot=slot)
+        columns.array(codes, np.int64)
+        columns.array(counts, np.int64)
+
+
+def _read_plan(header: pb.Plan, columns: ColumnReader) -> Plan:
+    hot = {(at.stream, at.slot): (columns.array(np.int64), columns.array(np.int64)) for at in header.hot}
+    return Plan(**_taken(header, _PLAN), hot=hot)
+
+
+_DEAD_LETTER = ("stream", "partition", "offset", "row", "reason", "detail", "value")
+
+
+def _write_dead_letter(dead: DeadLetter, header: pb.DeadLetter, columns: ColumnWriter) -> None:
+    _copy(dead, header, _DEAD_LETTER)
+
+
+def _read_dead_letter(header: pb.DeadLetter, columns: ColumnReader) -> DeadLetter:
+    return DeadLetter(**_taken(header, _DEAD_LETTER))
+
+
+LAYOUTS: dict[type[Record], Layout] = {
+    Frame: Layout("frame", _write_frame, _read_frame),
+    Barrier: Layout("barrier", _write_barrier, _read_barrier),
+    Partial: Layout("partial", _write_partial, _read_partial),
+    Run: Layout("run", _write_run, _read_run),
+    Batch: Layout("batch", _write_batch, _read_batch),
+    Part: Layout("part", _write_part, _read_part),
+    Result: Layout("result", _write_result, _read_result),
+    Plan: Layout("plan", _write_plan, _read_plan),
+    DeadLetter: Layout("dead_letter", _write_dead_letter, _read_dead_letter),
+}

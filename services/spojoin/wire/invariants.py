@@ -1,0 +1,207 @@
+"""What readers rely on without looking again: lengths that agree, offsets that rise, ranks inside their range.
+
+`check` raises WireError with the first thing that is wrong. It runs on both sides of the wire, so that a record that
+no reader could use never enters a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sized
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.errors import WireError
+from spojoin.wire.records import (
+    Batch,
+    Frame,
+    Matches,
+    Part,
+    Partial,
+    Plan,
+    Record,
+    Result,
+    RoleRanks,
+    Run,
+    SortedColumn,
+    StreamSlice,
+)
+
+#: positions and ranks are uint16, so frames and batches hold at most so many tuples
+TUPLES_MAX = 1 << 16
+
+
+def check(record: Record) -> None:
+    """Raise WireError unless the record's parts agree with each other."""
+    rule = _RULES.get(type(record))
+    if rule is not None:
+        rule(record)
+
+
+def _fail(text: str) -> NoReturn:
+    raise WireError(text)
+
+
+def _expect_length(name: str, values: Sized | None, *allowed: int) -> None:
+    if values is not None and len(values) not in allowed:
+        _fail(f"{name} has {len(values)} entries, expected {' or '.join(map(str, allowed))}")
+
+
+def _expect_tuples(name: str, count: int) -> None:
+    if not 0 <= count <= TUPLES_MAX:
+        _fail(f"{name} holds {count} tuples, expected 0 to {TUPLES_MAX}")
+
+
+def _check_frame(frame: Frame) -> None:
+    where = f"frame {frame.frame_id}"
+    _expect_tuples(where, frame.count)
+    _expect_length(f"{where}: slices", frame.slices, 1, 2)
+    for part in frame.slices:
+        _check_slice(where, part)
+    _check_positions(where, frame)
+    _check_produced(where, frame.produced_ms, frame.produced_runs)
+    if (total := int(frame.produced_runs.sum())) != frame.count:
+        _fail(f"{where}: produced_runs add up to {total}, expected {frame.count}")
+    _expect_length(f"{where}: hot", frame.hot, 0, frame.count)
+
+
+def _check_slice(where: str, part: StreamSlice) -> None:
+    n = len(part)
+    for slot, codes in enumerate(part.codes):
+        _expect_length(f"{where}: codes of slot {slot}", codes, n)
+    _expect_length(f"{where}: lower", part.lower, 1, n)
+    _expect_length(f"{where}: times_us", part.times_us, n)
+    if part.keys is None:
+        _fail(f"{where}: keys are absent, expected {n}")
+    _expect_length(f"{where}: keys", part.keys, n)
+    if part.batch_first > part.first_index:
+        _fail(f"{where}: batch_first {part.batch_first} lies after first_index {part.first_index}")
+
+
+def _check_positions(where: str, frame: Frame) -> None:
+    """Together the slices' ascending positions are 0..count-1, each once."""
+    if (total := sum(map(len, frame.slices))) != frame.count:
+        _fail(f"{where}: slices hold {total} tuples, expected {frame.count}")
+    for part in frame.slices:
+        _expect_rising(f"{where}: positions", part.positions)
+        _expect_below(f"{where}: positions", part.positions, frame.count)
+    if len(frame.slices) > 1:
+        _expect_disjoint(where, frame)
+
+
+def _expect_disjoint(where: str, frame: Frame) -> None:
+    """As many positions as tuples, none twice: so none is left out (one rising slice needs no look)."""
+    taken = np.zeros(frame.count, np.bool_)
+    for part in frame.slices:
+        taken[part.positions] = True
+    if not taken.all():
+        _fail(f"{where}: both slices claim one position, and {int((~taken).sum())} are claimed by none")
+
+
+def _check_produced(where: str, produced_ms: NDArray[np.int64], produced_runs: NDArray[np.uint32]) -> None:
+    _expect_length(f"{where}: produced_runs", produced_runs, len(produced_ms))
+
+
+def _check_partial(partial: Partial) -> None:
+    where = f"partial of frame {partial.frame_id}, predicate {partial.predicate}"
+    for role in partial.roles:
+        _check_ranks(where, role)
+
+
+def _check_ranks(where: str, role: RoleRanks) -> None:
+    _expect_length(f"{where}: length", role.length, len(role.start))
+
+
+def _check_run(run: Run) -> None:
+    where = f"run of stream {run.stream}, batch {run.batch_id}"
+    n = _batch_length(where, run.first, run.end)
+    _check_sorted(where, run.columns, n)
+    for name in ("seqs", "times_us", "keys"):
+        _expect_length(f"{where}: {name}", getattr(run, name), n)
+
+
+def _check_batch(batch: Batch) -> None:
+    where = f"batch {batch.batch_id} of stream {batch.stream}"
+    n = _batch_length(where, batch.first, batch.end)
+    _check_sorted(where, batch.columns, n)
+    slots = {column.slot for column in batch.columns}
+    for pair, ranks in batch.permutations.items():
+        if not slots.issuperset(pair):
+            _fail(f"{where}: a permutation maps slot {pair[0]} to {pair[1]}, but the columns are {sorted(slots)}")
+        _expect_length(f"{where}: permutation {pair}", ranks, n)
+        _expect_below(f"{where}: permutation {pair}", ranks, n)
+    for name in ("seqs", "times_us", "keys"):
+        _expect_length(f"{where}: {name}", getattr(batch, name), n)
+
+
+def _batch_length(where: str, first: int, end: int) -> int:
+    _expect_tuples(where, end - first)
+    return end - first
+
+
+def _check_sorted(where: str, columns: Iterable[SortedColumn], n: int) -> None:
+    for column in columns:
+        name = f"{where}: slot {column.slot}"
+        _expect_length(f"{name}: codes", column.codes, n)
+        _expect_length(f"{name}: order", column.order, n)
+        _expect_below(f"{name}: order", column.order, n)
+        if (column.codes[1:] < column.codes[:-1]).any():
+            _fail(f"{name}: codes do not ascend")
+
+
+def _check_part(part: Part) -> None:
+    where = f"part {part.part} of frame {part.frame_id}"
+    _check_range(where, part.begin, part.end)
+    for role in part.roles:
+        _check_matches(where, role)
+
+
+def _check_matches(where: str, role: Matches) -> None:
+    if role.offsets is None or role.partners is None:
+        if role.offsets is not role.partners:
+            _fail(f"{where}: offsets and partners go together, but only one is there")
+        return
+    _expect_length(f"{where}: offsets", role.offsets, len(role.counts) + 1)
+    if role.offsets[0] != 0 or role.offsets[-1] != len(role.partners):
+        _fail(f"{where}: offsets run {role.offsets[0]}..{role.offsets[-1]}, expected 0..{len(role.partners)}")
+    lengths = np.diff(role.offsets)
+    if (lengths < 0).any() or (lengths > role.counts).any():
+        _fail(f"{where}: a probe lists fewer than 0 partners, or more than its count")
+
+
+def _check_result(result: Result) -> None:
+    where = f"result of frame {result.frame_id}"
+    _check_range(where, result.begin, result.end)
+    _check_produced(where, result.produced_ms, result.produced_runs)
+
+
+def _check_range(where: str, begin: int, end: int) -> None:
+    if not 0 <= begin <= end <= TUPLES_MAX:
+        _fail(f"{where}: positions [{begin}, {end}) are no range within 0 to {TUPLES_MAX}")
+
+
+def _check_plan(plan: Plan) -> None:
+    for (stream, slot), (codes, counts) in plan.hot.items():
+        _expect_length(f"plan {plan.version}: counts of stream {stream}, slot {slot}", counts, len(codes))
+
+
+def _expect_rising(name: str, values: NDArray[Any]) -> None:
+    if (values[1:] <= values[:-1]).any():
+        _fail(f"{name} do not rise")
+
+
+def _expect_below(name: str, values: NDArray[Any], bound: int) -> None:
+    if len(values) and int(values.max()) >= bound:
+        _fail(f"{name} reach {values.max()}, expected less than {bound}")
+
+
+_RULES: dict[type[Record], Callable[[Any], None]] = {
+    Frame: _check_frame,
+    Partial: _check_partial,
+    Run: _check_run,
+    Batch: _check_batch,
+    Part: _check_part,
+    Result: _check_result,
+    Plan: _check_plan,
+}

@@ -1,0 +1,204 @@
+"""Results as Kafka messages that need nothing of this package to be read.
+
+Frames form: one message a result; the value is a plain Arrow IPC stream. JSON form: one message a probe, and one
+without a value for a result without rows, so that the output always tells how far it has come. All that this system
+needs of a message stands in its headers, numbers as decimal text:
+
+    spojoin-frame, spojoin-begin    the frame, and the position where the result starts
+    spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, else 0; in the JSON
+                                    form on a result's last message only
+    spojoin-seq                     JSON form: the probe of this message; output ascends by it
+    spojoin-produced                when the inputs were produced, run-length coded (see `pack_produced`)
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.errors import WireError
+from spojoin.wire.headers import ipc_batch, ipc_bytes
+from spojoin.wire.invariants import TUPLES_MAX, check
+from spojoin.wire.records import I64, U32, Result
+
+Headers = dict[str, bytes]
+
+FRAME = "spojoin-frame"
+BEGIN = "spojoin-begin"
+END = "spojoin-end"
+LAST = "spojoin-last"
+SEQ = "spojoin-seq"
+PRODUCED = "spojoin-produced"
+CONTENT_TYPE = "content-type"
+ARROW_STREAM = b"application/vnd.apache.arrow.stream"
+JSON = b"application/json"
+
+#: number of runs, first time in ms, and the widths in bytes of the time differences and of the run lengths
+_PRODUCED = struct.Struct("<IqBB")
+_SIGNED: dict[int, np.dtype[Any]] = {1: np.dtype("i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4"), 8: np.dtype("<i8")}
+_UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
+
+
+class OutputMessage(NamedTuple):
+    """What goes to the results topic."""
+
+    headers: Headers
+    value: bytes
+
+
+class Progress(NamedTuple):
+    """How far the output has come with a message.
+
+    Results are out for the positions of `frame_id` before `position`, which is its end if `is_last`. In the JSON form
+    those of probes up to `seq` are out too, and must not be written again.
+    """
+
+    frame_id: int
+    position: int
+    is_last: bool
+    seq: int | None
+
+
+def result_to_message(result: Result) -> OutputMessage:
+    """The frames form of a result."""
+    check(result)
+    headers = {**_start(result), **_close(result), CONTENT_TYPE: ARROW_STREAM}
+    return OutputMessage(headers, ipc_bytes(result.rows).to_pybytes())
+
+
+def result_from_message(headers: Mapping[str, bytes], value: bytes) -> Result:
+    """The result of a message in frames form, its rows being views of `value`; WireError if either is unfit."""
+    produced_ms, produced_runs = unpack_produced(_get(headers, PRODUCED))
+    result = Result(
+        frame_id=_number(headers, FRAME),
+        begin=_number(headers, BEGIN, TUPLES_MAX),
+        end=_number(headers, END, TUPLES_MAX),
+        is_last=bool(_number(headers, LAST, 1)),
+        rows=ipc_batch(value),
+        produced_ms=produced_ms,
+        produced_runs=produced_runs,
+    )
+    check(result)
+    return result
+
+
+def result_messages_json(result: Result) -> list[OutputMessage]:
+    """The JSON form: an object a probe, that of a pairs result with the list of its `pairs`; binaries as base64.
+
+    A result without rows gives one message whose value is empty.
+    """
+    check(result)
+    start = {**_start(result), CONTENT_TYPE: JSON}
+    messages = [
+        OutputMessage({**start, SEQ: _decimal(seq)}, orjson.dumps(probe)) for seq, probe in _probes(result.rows)
+    ] or [OutputMessage(start, b"")]
+    messages[-1].headers.update(_close(result))
+    return messages
+
+
+def progress(headers: Mapping[str, bytes]) -> Progress:
+    """What a message of either form says about the output before it and with it; WireError if it is not ours."""
+    at = END if END in headers else BEGIN
+    return Progress(
+        frame_id=_number(headers, FRAME),
+        position=_number(headers, at, TUPLES_MAX),
+        is_last=END in headers and bool(_number(headers, LAST, 1)),
+        seq=_number(headers, SEQ) if SEQ in headers else None,
+    )
+
+
+def pack_produced(produced_ms: I64, produced_runs: U32) -> bytes:
+    """Times and run lengths, the times as differences, each in the fewest bytes that hold them all."""
+    if not len(produced_ms):
+        return b""
+    steps = _narrowed(np.diff(produced_ms), _SIGNED)
+    runs = _narrowed(produced_runs, _UNSIGNED)
+    head = _PRODUCED.pack(len(runs), int(produced_ms[0]), steps.itemsize, runs.itemsize)
+    return head + steps.tobytes() + runs.tobytes()
+
+
+def unpack_produced(data: bytes) -> tuple[I64, U32]:
+    """The inverse of `pack_produced`: int64 (k,) and uint32 (k,)."""
+    if not data:
+        return np.zeros(0, np.int64), np.zeros(0, np.uint32)
+    if len(data) < _PRODUCED.size:
+        raise WireError(f"header {PRODUCED} has {len(data)} bytes, expected at least {_PRODUCED.size}")
+    count, first, step_size, run_size = _PRODUCED.unpack_from(data)
+    if step_size not in _SIGNED or run_size not in _UNSIGNED:
+        raise WireError(f"header {PRODUCED} claims widths of {step_size} and {run_size} bytes")
+    runs_at = _PRODUCED.size + (count - 1) * step_size
+    if not count or runs_at + count * run_size != len(data):
+        raise WireError(f"header {PRODUCED} has {len(data)} bytes, which {count} runs do not fill")
+    times = np.full(count, first, np.int64)
+    times[1:] += np.cumsum(np.frombuffer(data, _SIGNED[step_size], count - 1, _PRODUCED.size), dtype=np.int64)
+    return times, np.frombuffer(data, _UNSIGNED[run_size], count, runs_at).astype(np.uint32)
+
+
+def _narrowed(values: NDArray[Any], widths: dict[int, np.dtype[Any]]) -> NDArray[Any]:
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    fits = next(d for d in widths.values() if np.iinfo(d).min <= low and high <= np.iinfo(d).max)
+    return values.astype(fits)
+
+
+def _start(result: Result) -> Headers:
+    return {FRAME: _decimal(result.frame_id), BEGIN: _decimal(result.begin)}
+
+
+def _close(result: Result) -> Headers:
+    return {
+        END: _decimal(result.end),
+        LAST: _decimal(int(result.is_last)),
+        PRODUCED: pack_produced(result.produced_ms, result.produced_runs),
+    }
+
+
+def _decimal(number: int) -> bytes:
+    return b"%d" % number
+
+
+def _get(headers: Mapping[str, bytes], name: str) -> bytes:
+    value = headers.get(name)
+    if value is None:
+        raise WireError(f"a result's message lacks the header {name}")
+    return value
+
+
+def _number(headers: Mapping[str, bytes], name: str, most: int = 2**63 - 1) -> int:
+    text = _get(headers, name)
+    if not text.isdigit() or len(text) > 19 or int(text) > most:
+        raise WireError(f"header {name} is {text!r}, expected a decimal number from 0 to {most}")
+    return int(text)
+
+
+def _probes(rows: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:
+    names = rows.schema.names
+    cells = [_json_cells(column) for column in rows.columns]
+    if names[0] == "probe_seq":
+        yield from _grouped(rows.column(0).to_numpy(), names[1:], cells[1:])
+    else:
+        for row in zip(*cells, strict=True):
+            yield row[0], dict(zip(names, row, strict=True))
+
+
+def _grouped(probes: I64, names: list[str], cells: list[list[Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    bounds = [0, *(np.flatnonzero(np.diff(probes)) + 1).tolist(), len(probes)]
+    for begin, end in pairwise(bounds):
+        if begin < end:
+            rows = zip(*(column[begin:end] for column in cells), strict=True)
+            pairs = [dict(zip(names, row, strict=True)) for row in rows]
+            yield int(probes[begin]), {"probe_seq": int(probes[begin]), "pairs": pairs}
+
+
+def _json_cells(column: pa.Array[Any]) -> list[Any]:
+    cells: list[Any] = column.to_pylist()
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return [None if cell is None else base64.b64encode(cell).decode() for cell in cells]
+    return cells

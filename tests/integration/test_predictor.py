@@ -1,0 +1,130 @@
+"""The predictor as a process over the real broker: plans come, uncommitted frames don't count, SIGTERM ends it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from spojoin.predictor.machine import PLAN_FRAMES, PredictorMachine
+from spojoin.protocol.machine import START
+from spojoin.protocol.topology import Topic
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
+from spojoin.runtime.local.net import free_port
+from spojoin.runtime.service import create_topics
+from spojoin.runtime.topics import Topics
+from spojoin.wire.codec import decode, encode
+from tests.unit.predictor.frames import QUERY, log_of, make_frame, make_query
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 90
+
+
+def until(what, found):
+    """Poll `found` until it is true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if result := found():
+            return result
+        time.sleep(0.1)
+    raise AssertionError(f"{what} did not come within {PATIENCE_S} s")
+
+
+def status(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except (urllib.error.URLError, OSError):
+        return 0, ""
+
+
+def read_plans(bootstrap, topic):
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages = consumer.consume(100, timeout=1.0)
+        return [decode(m.value()) for m in messages if m.error() is None]
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def frames():
+    rng = np.random.default_rng(1)
+    a = np.where(rng.random(3200) < 0.3, 7, rng.integers(100, 2**60, 3200))
+    return list(log_of([a, rng.integers(0, 2**60, 3200)], 100))
+
+
+@pytest.fixture
+def process(bootstrap, redis_url, unique, tmp_path):
+    query_file = tmp_path / "query.yaml"
+    query_file.write_text(QUERY.format(name=unique))
+    port = free_port()
+    environment = os.environ | {
+        "SPOJOIN_QUERY_FILE": str(query_file),
+        "SPOJOIN_BOOTSTRAP_SERVERS": bootstrap,
+        "SPOJOIN_REDIS_URL": redis_url,
+        "SPOJOIN_METRICS_PORT": str(port),
+    }
+    running = subprocess.Popen(
+        [sys.executable, "-m", "spojoin.predictor"], env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    running.port = port
+    yield running
+    if running.poll() is None:
+        running.kill()
+    running.communicate()
+
+
+def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, process):
+    log = KafkaLog(KafkaConfig(bootstrap))
+    create_topics(log, Topics.of(make_query(unique), 2, {}))
+    topic, plan_topic = f"{unique}.{Topic.FRAMES}", f"{unique}.{Topic.PLAN}"
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique})
+    producer.init_transactions(30)
+    half = PLAN_FRAMES + 1  # the barrier and the first plan's frames
+    send(producer, topic, frames[:half], commit=True)
+    # A frame that no transaction commits: were it read, all that follow would be refused.
+    send(producer, topic, [make_frame(0, PLAN_FRAMES, 1600, [np.full(9, 9)] * 2)], commit=False)
+    send(producer, topic, frames[half:], commit=True)
+
+    machine = PredictorMachine(make_query(unique), START)
+    expected = [a.record for f in frames for a in machine.on_record(Topic.FRAMES, 0, 0, f)]
+    assert len(expected) == 2
+
+    plans = until("the plans", lambda: len(found := read_plans(bootstrap, plan_topic)) >= 2 and found)
+    assert [encode(plan) for plan in plans] == [encode(plan) for plan in expected]
+    assert until("readiness", lambda: status(process.port, "/readyz")[0] == 200)
+    assert status(process.port, "/healthz")[0] == 200
+    assert 'spojoin_records_read_total{topic="frames"} 33.0' in status(process.port, "/metrics")[1]
+
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert '"event": "ended"' in said
+
+
+def send(producer, topic, records, *, commit):
+    producer.begin_transaction()
+    for record in records:
+        producer.produce(topic, encode(record), partition=0)
+    producer.flush()
+    producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+
+
+def test_a_record_that_is_none_ends_it_with_its_reason(bootstrap, unique, process):
+    create_topics(KafkaLog(KafkaConfig(bootstrap)), Topics.of(make_query(unique), 2, {}))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(f"{unique}.{Topic.FRAMES}", b"no frame", partition=0)
+    producer.flush()
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 3, said
+    assert '"event": "stopped"' in said

@@ -1,0 +1,54 @@
+import os
+from pathlib import Path
+
+from spojoin.cli.services import Deployment, services_of
+from spojoin.cli.usage import usage_of
+from spojoin.protocol.topology import Role
+from spojoin.query.load import parse_query
+from spojoin.runtime.settings import load_settings
+
+QUERY = """
+name: q
+streams:
+  s: {schema: {a: int, b: int}}
+sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.b > r.b WINDOW AS (SLIDE INTERVAL '1' ON '10')
+"""
+
+
+def test_every_role_has_its_processes():
+    services = services_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", workers=3))
+    names = [service.name for service in services]
+    assert names == [
+        "router",
+        "predictor",
+        "mutable-0",
+        "mutable-1",
+        "permutation",
+        "pojoin-0",
+        "pojoin-1",
+        "pojoin-2",
+        "logical-and",
+        "sink",
+    ]
+    assert {name.split("-")[0] for name in names} == {role.value.split("-")[0] for role in Role}
+    assert len({service.port for service in services}) == len(services)
+
+
+def test_each_service_understands_what_it_is_told(monkeypatch):
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"})
+    for service in services_of(deployment):
+        with monkeypatch.context() as patch:
+            for name, value in service.environment.items():
+                patch.setenv(name, value)
+            settings = load_settings()
+        assert settings.query_file == Path("q.yaml").resolve()
+        assert (settings.bootstrap_servers, settings.workers, settings.idle_timeout_ms) == ("k:1", 3, 77)
+        assert settings.metrics_port == service.port
+        assert settings.worker == (int(service.name[-1]) if "pojoin" in service.name else None)
+        assert settings.predicate == (int(service.name[-1]) if "mutable" in service.name else None)
+
+
+def test_usage_of_this_process_and_of_none():
+    used = usage_of(os.getpid())
+    assert used is None or (used.cpu_s > 0 and used.peak_rss_bytes > 1 << 20)
+    assert usage_of(2**22 + 1) is None

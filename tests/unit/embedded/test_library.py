@@ -1,0 +1,70 @@
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import spojoin
+from spojoin.errors import BadData, ConfigurationError
+
+QUERY = """
+name: q
+streams:
+  s: {schema: {a: int}}
+sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '100')
+"""
+VALUES = [3, 1, 2, 2, 0]
+
+
+def naive(values):
+    rows = []
+    for t, a in enumerate(values):
+        as_left, as_right = sum(a < b for b in values[:t]), sum(b < a for b in values[:t])
+        rows.append({"seq": t, "stream": "s", "key": t, "matches": as_left + as_right})
+        rows[-1] |= {"as_left": as_left, "as_right": as_right}
+    return rows
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda v: {"a": np.array(v)},
+        lambda v: pa.table({"other": v, "a": v}),
+        lambda v: pa.record_batch({"a": v}),
+        lambda v: pd.DataFrame({"a": v}, index=[7] * len(v)),
+    ],
+)
+def test_every_form_of_rows_gives_the_same_results(form):
+    with spojoin.Join(QUERY) as join:
+        tables = [join.push(form(VALUES[:3])), join.push(form(VALUES[3:]), "s"), join.flush()]
+        assert pa.concat_tables(tables).to_pylist() == naive(VALUES)
+        assert (join.tuples, join.matches) == (5, sum(r["matches"] for r in naive(VALUES)))
+
+
+def test_the_window_slides_on_after_a_flush(tmp_path):
+    (tmp_path / "q.yaml").write_text(QUERY)
+    join = spojoin.Join(tmp_path / "q.yaml")
+    rows = []
+    for value in VALUES:
+        rows += join.push({"a": [value]}).to_pylist() + join.flush().to_pylist()
+    assert rows == naive(VALUES)
+
+
+def test_refused_rows_are_counted_and_told():
+    join = spojoin.Join(QUERY)
+    join.push({"a": pa.array([1, None, 2])})
+    assert join.flush().num_rows == 2
+    assert join.rejected == {"null": 1}
+    assert [(r.offset, r.reason) for r in join.take_rejects()] == [(1, "null")]
+
+
+def test_mistakes_are_named():
+    join = spojoin.Join(QUERY)
+    with pytest.raises(ConfigurationError, match="expected one of 's'"):
+        join.push({"a": [1]}, "x")
+    with pytest.raises(ConfigurationError, match="no column 'a'; they have b"):
+        join.push({"b": [1]})
+    with pytest.raises(BadData, match="rows must be"):
+        join.push(3)
+    join.close()
+    with pytest.raises(ConfigurationError, match="closed"):
+        join.flush()

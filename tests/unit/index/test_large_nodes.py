@@ -1,0 +1,68 @@
+"""The paths and merges of real sizes, against NumPy over the whole window."""
+
+import numpy as np
+import pytest
+from test_stream_index import SLOTS, batch_of
+
+from spojoin.index.stream_index import StreamIndex
+from spojoin.query.model import Domain, Op, Output, Role, RolePredicate
+
+DELTA, BATCHES = 6000, 25
+OPS = {
+    "two": (Op.LT, Op.GE),
+    "two, one a complement": (Op.NE, Op.LE),
+    "band and equality": (Op.BAND_LE, Op.EQ),
+    "three": (Op.GT, Op.LT, Op.BAND_LT),
+}
+WIDTH = 3
+
+
+def holds(op, stored, probe):
+    return {
+        Op.LT: stored < probe,
+        Op.LE: stored <= probe,
+        Op.GT: stored > probe,
+        Op.GE: stored >= probe,
+        Op.EQ: stored == probe,
+        Op.NE: stored != probe,
+        Op.BAND_LT: np.abs(stored - probe) < WIDTH,
+        Op.BAND_LE: np.abs(stored - probe) <= WIDTH,
+    }[op]
+
+
+@pytest.mark.parametrize("group", [lambda k: -1, lambda k: k // 10], ids=["moving", "grouped"])
+@pytest.mark.parametrize("output", [Output.COUNT, Output.PAIRS])
+@pytest.mark.parametrize("ops", OPS.values(), ids=OPS)
+def test_large_nodes_answer_as_a_scan(ops, output, group):
+    random = np.random.default_rng(7)
+    stored = random.integers(0, [[300], [40], [20000]], (SLOTS, DELTA * BATCHES))
+    role = Role(0, 0, True, tuple(RolePredicate(op, s, s, Domain.INTEGER, WIDTH) for s, op in enumerate(ops)))
+    index = StreamIndex(0, (role,), output, 50, True)
+    for k in range(BATCHES):
+        rows = stored[:, k * DELTA : (k + 1) * DELTA].T
+        index.add(batch_of(k, k * DELTA, rows, range(k * DELTA, (k + 1) * DELTA), group(k)))
+    assert index.nodes < BATCHES
+    probes = random.integers(0, [[300], [40], [20000]], (SLOTS, 12))
+    for first in (0, 1, 65_000, 100_001):
+        lower = first + np.arange(12) * 7
+        matches = index.evaluate(role, tuple(probes), lower)
+        for q in range(12):
+            mask = np.arange(stored.shape[1]) >= lower[q]
+            for slot, op in enumerate(ops):
+                mask &= holds(op, stored[slot], probes[slot, q])
+            assert matches.counts[q] == mask.sum()
+            if output is Output.PAIRS:
+                found = matches.partners[matches.offsets[q] : matches.offsets[q + 1]]
+                assert found.tolist() == np.flatnonzero(mask)[:50].tolist()
+
+
+@pytest.mark.parametrize(("output", "bytes_max"), [(Output.COUNT, 60), (Output.PAIRS, 120)])
+def test_two_predicates_fit_their_bytes_a_tuple(output, bytes_max):
+    stored = np.random.default_rng(3).permutation(SLOTS * DELTA * 10).reshape(SLOTS, -1)
+    role = Role(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in (0, 1)))
+    index = StreamIndex(0, (role,), output, None, False)
+    for k in range(11):
+        at = (k % 10) * DELTA
+        index.add(batch_of(k, k * DELTA, stored[:, at : at + DELTA].T, range(k * DELTA, (k + 1) * DELTA), k // 10))
+    index.evaluate(role, tuple(stored[:, :3]), np.zeros(1, np.int64))
+    assert index.nbytes <= bytes_max * index.tuples

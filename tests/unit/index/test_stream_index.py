@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_index import NaiveWindow
+
+from spojoin.index import evaluation
+from spojoin.index.stream_index import StreamIndex
+from spojoin.query.model import Domain, Op, Output, Role, RolePredicate
+from spojoin.wire.records import Batch, SortedColumn
+
+SLOTS = 3
+INTEGERS = Domain.INTEGER
+
+
+def batch_of(batch_id, first, rows, seqs, group):
+    columns, orders = [], []
+    for slot in range(SLOTS):
+        codes = np.array([row[slot] for row in rows], np.int64)
+        order = np.argsort(codes, kind="stable").astype(np.uint16)
+        orders.append(order)
+        columns.append(SortedColumn(slot, codes[order], order))
+    permutations = {
+        (a, b): np.argsort(orders[b]).astype(np.uint16)[orders[a]] for a in range(SLOTS) for b in range(SLOTS) if a != b
+    }
+    end = first + len(rows)
+    return Batch(0, batch_id, first, end, group, tuple(columns), permutations, np.array(seqs, np.int64), None, None)
+
+
+predicates = st.builds(
+    RolePredicate,
+    st.sampled_from(Op),
+    st.integers(0, SLOTS - 1),
+    st.integers(0, SLOTS - 1),
+    st.just(INTEGERS),
+    st.integers(0, 2),
+)
+
+
+@st.composite
+def streams(draw):
+    """Batches of a worker (gaps between them where others own the rest), with growing seqs, in groups or not."""
+    value = st.integers(0, draw(st.sampled_from([1, 4, 50])))
+    grouped, gaps = draw(st.booleans()), draw(st.booleans())
+    count, size_max = draw(st.integers(1, 14)), draw(st.sampled_from([1, 5, 40]))
+    seed = draw(st.integers(0, 2**32))
+    random = np.random.default_rng(seed)
+    top = draw(value) + 1
+    batches, first, seq = [], 0, 0
+    for batch_id in range(count):
+        size = int(random.integers(1, size_max + 1))
+        rows = random.integers(0, top, (size, SLOTS)).tolist()
+        seqs = (seq + np.cumsum(random.integers(1, 4, size))).tolist()
+        batches.append((batch_id, first, rows, seqs, batch_id // 5 if grouped else -1))
+        seq = seqs[-1]
+        first += size + (int(random.integers(0, 9)) if gaps else 0)
+    return batches, first
+
+
+def check(index, role, naive, probes, lower):
+    codes = tuple(np.array([p[s] for p in probes], np.int64) for s in range(SLOTS))
+    matches = index.evaluate(role, codes, np.array(lower, np.int64))
+    plain = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in role.predicates]
+    bounds = lower * len(probes) if len(lower) == 1 else lower
+    want = [naive.partners(plain, probe, low) for probe, low in zip(probes, bounds, strict=True)]
+    assert matches.counts.tolist() == [len(w) for w in want]
+    if index.output is Output.COUNT:
+        assert matches.offsets is None
+        assert matches.partners is None
+        return
+    cut = [w[: index.limit] for w in want]
+    assert np.diff(matches.offsets).tolist() == [len(w) for w in cut]
+    assert matches.partners.tolist() == [seq for w in cut for seq in w]
+
+
+@st.composite
+def indexes(draw):
+    """An empty index for two roles of one to four predicates each."""
+    conjunction = st.lists(predicates, min_size=1, max_size=4).map(tuple)
+    roles = tuple(Role(0, 0, as_left, draw(conjunction)) for as_left in (True, False))
+    limit = draw(st.one_of(st.none(), st.integers(0, 7)))
+    return StreamIndex(0, roles, draw(st.sampled_from(Output)), limit, draw(st.booleans()))
+
+
+@given(index=indexes(), stream=streams(), data=st.data(), small=st.booleans())
+@settings(max_examples=500, deadline=None)
+def test_an_index_answers_as_the_plain_loop(index, stream, data, small):
+    batches, last = stream
+    naive = NaiveWindow()
+    again = data.draw(st.lists(st.sampled_from(batches), max_size=3))
+    arrivals = data.draw(st.one_of(st.just([*batches, *again]), st.permutations([*batches, *again])))
+    with pytest.MonkeyPatch.context() as patch:
+        if small:  # the paths of large nodes, at sizes that the plain loop can check
+            patch.setattr(evaluation, "SCAN_MAX", 4)
+            patch.setattr(evaluation, "MASKED_MAX", 8)
+        for batch_id, first, rows, seqs, group in arrivals:
+            index.add(batch_of(batch_id, first, rows, seqs, group))
+            naive.add(first, rows, range(first, first + len(rows)) if index.is_self else seqs)
+            if data.draw(st.integers(0, 3)) == 0:
+                ask(index, naive, data, last)
+        ask(index, naive, data, last)
+
+
+def ask(index, naive, data, last):
+    value = st.integers(-1, 6)
+    probes = data.draw(st.lists(st.tuples(*[value] * SLOTS), max_size=5))
+    bound = st.integers(-3, last + 2)
+    columns = st.lists(bound, min_size=max(len(probes), 1), max_size=max(len(probes), 1))
+    lower = data.draw(st.one_of(bound.map(lambda b: [b]), columns))
+    floor = naive.expired
+    if data.draw(st.booleans()):
+        floor = naive.expired = max(floor, data.draw(bound))
+        index.expire(floor)
+    for role in index.roles:
+        check(index, role, naive, probes, [max(low, floor) for low in lower])

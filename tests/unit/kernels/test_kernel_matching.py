@@ -1,0 +1,138 @@
+"""The three ways to match, over the same tie-dense cases: 16-bit scans, wavelet rectangles, bitmaps."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_kernels import matching
+
+from spojoin.kernels import bitmaps, intervals16, permutation, wavelet
+from spojoin.kernels.bounds import bounds
+from spojoin.kernels.ranks import rank_intervals, sorted_keys
+from spojoin.query.model import Domain, Op
+
+WIDTH = 2
+
+
+@st.composite
+def cases(draw):
+    predicates = draw(st.integers(1, 4))
+    value = st.integers(0, draw(st.sampled_from([1, 3, 30])))
+    row = st.tuples(*[value] * predicates)
+    ops = draw(st.tuples(*[st.sampled_from(Op)] * predicates))
+    return ops, draw(st.lists(row, max_size=90)), draw(st.lists(row, max_size=6))
+
+
+def column(rows, p):
+    return np.array([row[p] for row in rows], np.int64)
+
+
+def scan_arguments(ops, stored, probes):
+    columns = []
+    for p, op in enumerate(ops):
+        lo, hi = bounds(op, Domain.INTEGER, WIDTH, column(probes, p))
+        columns.append(intervals16.rank_columns(column(stored, p), lo, hi, op is Op.NE))
+    return [list(part) for part in zip(*columns, strict=True)]
+
+
+@given(case=cases(), data=st.data(), limit=st.one_of(st.none(), st.integers(0, 5)))
+@settings(max_examples=300, deadline=None)
+def test_scans_find_the_matches_of_a_slice(case, data, limit):
+    ops, stored, probes = case
+    end = st.integers(0, len(stored))
+    slices = [sorted(data.draw(st.tuples(end, end))) for _ in probes]
+    lo, hi = (np.array([s[i] for s in slices], np.int64) for i in (0, 1))
+    arguments = scan_arguments(ops, stored, probes)
+    counts, offsets, partners = intervals16.and_collect(*arguments, lo, hi, limit)
+    assert intervals16.and_counts(*arguments, lo, hi).tolist() == counts.tolist()
+    for q, probe in enumerate(probes):
+        found = matching(stored, probe, [o.name for o in ops], [WIDTH] * len(ops))
+        want = [j for j in found if lo[q] <= j < hi[q]]
+        assert counts[q] == len(want)
+        assert partners[offsets[q] : offsets[q + 1]].tolist() == want[:limit]
+
+
+@pytest.mark.parametrize("complement", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 16, intervals16.STORED_MAX])
+def test_intervals_wrap_at_every_size(n, complement):
+    a, b = np.array([0, 0, n, n // 2]), np.array([0, n, n, n])
+    positions = np.arange(n, dtype=np.uint16)
+    start, length = intervals16.wrapped_intervals(a, b, n, complement)
+    everything = np.zeros(4, np.int64), np.full(4, n)
+    inside = (b - a).tolist()
+    want = [n - i for i in inside] if complement else inside
+    assert intervals16.and_counts([positions], [start], [length], *everything).tolist() == want
+
+
+def test_more_tuples_than_ranks_are_refused():
+    none = np.zeros(0, np.int64)
+    with pytest.raises(ValueError, match="65535 tuples, at most 65534"):
+        intervals16.rank_columns(np.zeros(65535, np.int64), none, none, False)
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 127, 128, 1000, 1 << 13, (1 << 16) + 1])
+def test_rectangles_are_counted_at_every_size(n):
+    random = np.random.default_rng(n)
+    shuffled = random.permutation(n)
+    blocks = wavelet.build(shuffled.astype(permutation.rank_type(n)))
+    edges = np.array([0, 1, n // 2, n - 1, n]).clip(0)
+    ends = np.concatenate((edges, random.integers(0, n + 1, 40)))
+    a0, b0, a1, b1 = (random.permutation(ends) for _ in range(4))
+    a0, b0, a1, b1 = np.minimum(a0, b0), np.maximum(a0, b0), np.minimum(a1, b1), np.maximum(a1, b1)
+    counts = wavelet.rectangle_counts(blocks, n, a0, b0, a1, b1)
+    for q in range(len(ends)):
+        inside = shuffled[a0[q] : b0[q]]
+        assert counts[q] == np.sum((inside >= a1[q]) & (inside < b1[q]))
+
+
+@given(case=cases())
+@settings(max_examples=200, deadline=None)
+def test_two_predicates_are_a_rectangle(case):
+    ops, stored, probes = case
+    if len(ops) < 2 or not stored or Op.NE in ops[:2]:
+        return
+    orders, ends = [], []
+    for p in (0, 1):
+        codes, order = permutation.sort_column(column(stored, p))
+        orders.append(order)
+        ends.extend(rank_intervals(sorted_keys(codes), *bounds(ops[p], Domain.INTEGER, WIDTH, column(probes, p))))
+    counts = wavelet.rectangle_counts(wavelet.build(permutation.permutation(*orders)), len(stored), *ends)
+    want = [len(matching([s[:2] for s in stored], p[:2], [o.name for o in ops[:2]], [WIDTH] * 2)) for p in probes]
+    assert counts.tolist() == want
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 255, 256, 257, 700, bitmaps.CHUNK_MAX])
+@pytest.mark.parametrize("predicates", [1, 2, 3])
+@pytest.mark.parametrize("limit", [None, 0, 3])
+def test_bitmaps_hold_exactly_the_matches(n, predicates, limit):
+    random = np.random.default_rng([n, predicates])
+    m = 24
+    orders = [random.permutation(n).astype(np.uint16) for _ in range(predicates)]
+    ends = [np.sort(random.choice([0, n, *random.integers(0, n + 1, 20)], (2, m)), axis=0) for _ in orders]
+    complement = [p % 2 == 1 for p in range(predicates)]
+    matched = bitmaps.Predicates(
+        [bitmaps.build(o) for o in orders],
+        orders,
+        [np.argsort(o).astype(np.uint16) for o in orders],
+        [e[0] for e in ends],
+        [e[1] for e in ends],
+        complement,
+    )
+    visit = np.argsort(ends[0][1])
+    words = bitmaps.match_bitmaps(matched, visit)
+    counts, begins, taken, places = bitmaps.collect(matched, visit, np.full(m, n if limit is None else limit))
+    for q in range(m):
+        want = np.ones(n, bool)
+        for order, (a, b), inverted in zip(orders, ends, complement, strict=True):
+            inside = np.zeros(n, bool)
+            inside[order[a[q] : b[q]]] = True
+            want &= inside ^ inverted
+        found = np.flatnonzero(want)
+        assert np.unpackbits(words[q].view(np.uint8), bitorder="little", count=n).tolist() == want.tolist()
+        assert counts[q] == len(found)
+        assert places[begins[q] : begins[q] + taken[q]].tolist() == found[:limit].tolist()
+
+
+def test_prefix_bitmaps_of_a_chunk_take_at_most_32_bytes_a_tuple():
+    order = np.arange(bitmaps.CHUNK_MAX, dtype=np.uint32).astype(np.uint16)
+    assert bitmaps.build(order).nbytes <= 33 * bitmaps.CHUNK_MAX

@@ -1,0 +1,67 @@
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spojoin.kernels import permutation
+from spojoin.kernels.ranks import rank_intervals, sorted_keys
+
+LEAST, GREATEST = -(2**63), 2**63 - 1
+codes = st.one_of(st.integers(-3, 3), st.sampled_from([LEAST, LEAST + 1, GREATEST - 1, GREATEST]))
+columns = st.lists(codes, max_size=40).map(sorted)
+
+
+@given(column=columns, probes=st.lists(st.tuples(codes, codes)), visits_sorted=st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_ranks_count_the_codes_below(column, probes, visits_sorted):
+    lo, hi = (np.array([p[i] for p in probes], np.int64) for i in (0, 1))
+    a, b = rank_intervals(sorted_keys(np.array(column, np.int64)), lo, hi, np.argsort(lo) if visits_sorted else None)
+    for q, (low, high) in enumerate(probes):
+        if low > high:
+            assert a[q] == b[q]
+        else:
+            assert (a[q], b[q]) == (bisect_left(column, low), bisect_right(column, high))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000])
+def test_a_column_is_sorted_with_ties_by_arrival(n):
+    values = np.random.default_rng(n).integers(0, 5, n)
+    sorted_codes, order = permutation.sort_column(values)
+    pairs = sorted((int(v), j) for j, v in enumerate(values))
+    assert list(zip(sorted_codes.tolist(), order.tolist(), strict=True)) == pairs
+    assert order.dtype == np.uint16
+
+
+@given(first=st.lists(codes, max_size=30), second=st.lists(codes, max_size=30))
+@settings(max_examples=200, deadline=None)
+def test_merging_and_splitting_are_sorting_the_whole_and_its_parts(first, second):
+    parts = [permutation.sort_column(np.array(p, np.int64)) for p in (first, second)]
+    whole = permutation.sort_column(np.array(first + second, np.int64))
+    equal_columns(permutation.merge_sorted(*parts), whole)
+    for got, want in zip(permutation.split_sorted(whole, len(first)), parts, strict=True):
+        equal_columns(got, want)
+
+
+def equal_columns(got, want):
+    for g, w in zip(got, want, strict=True):
+        assert g.tolist() == w.tolist()
+        assert g.dtype == w.dtype
+
+
+@given(pairs=st.lists(st.tuples(codes, codes), min_size=1))
+@settings(max_examples=100, deadline=None)
+def test_the_permutation_maps_one_order_to_the_other(pairs):
+    a, b = (permutation.sort_column(np.array(c, np.int64))[1] for c in zip(*pairs, strict=True))
+    mapped = permutation.permutation(a, b)
+    for rank, tuple_offset in enumerate(a.tolist()):
+        assert b[mapped[rank]] == tuple_offset
+        assert permutation.positions(b)[tuple_offset] == mapped[rank]
+
+
+def test_a_large_column_has_wide_ranks():
+    values = np.arange(1 << 17)[::-1].copy()
+    _codes, order = permutation.sort_column(values)
+    assert order.dtype == np.uint32
+    assert order[0] == (1 << 17) - 1

@@ -1,0 +1,283 @@
+"""Every mistake is told with its line, its name and what was expected."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from query_texts import ISSUE, typed
+
+from spojoin.errors import QueryError
+from spojoin.query.load import parse_query
+
+
+def told(text: str) -> tuple[int | None, str]:
+    with pytest.raises(QueryError) as caught:
+        parse_query(text)
+    return caught.value.line, str(caught.value)
+
+
+DOCUMENT = [
+    ("", "", 1, "empty"),
+    ("name: farther-in-less-time", "name: [a, b", 2, "not valid YAML"),
+    ("name: farther-in-less-time", "- a", None, "not valid YAML"),
+    ("name: farther-in-less-time\n", "", 1, "missing option 'name'"),
+    ("name: farther-in-less-time", "name: far ther", 1, "name 'far ther'", "a-z"),
+    ("name: farther-in-less-time", "name:", 1, "name: expected a name"),
+    ("name: farther-in-less-time", "name: in", 1, "name 'in'"),
+    ("name: farther-in-less-time", f"name: {'x' * 201}", 1, "1 to 200"),
+    ("name: farther-in-less-time", "nam: x", 1, "unknown option of the query 'nam'", "did you mean 'name'?"),
+    ("order: arrival", "name: again", 11, "'name' is given twice, first in line 1"),
+    ("order: arrival", "order: event-time", 11, "unknown order 'event-time'", "arrival or event_time", "'event_time'?"),
+    ("order: arrival", "order: [arrival]", 11, "order: expected arrival or event_time"),
+    ("output: count", "output: Pairs", 12, "unknown output 'Pairs'", "count, pairs or bitmap", "did you mean 'pairs'?"),
+    ("limit: 1000", "limit: 0", 13, "limit '0'", "an integer from 1 to"),
+    ("limit: 1000", "limit: -3", 13, "limit '-3'"),
+    ("limit: 1000", "limit: 1.5", 13, "limit '1.5'"),
+    ("limit: 1000", "limit: many", 13, "limit 'many'"),
+    ("output: count", "output: bitmap", 13, "limit needs 'output: pairs'"),
+    ("limit: 1000", "lateness: 5", 13, "lateness '5'", "'5 s'"),
+    ("limit: 1000", "lateness: 5 s", 13, "lateness needs event-time order", "order: event_time"),
+    ("limit: 1000", "lateness: 40000 days", 13, "at most 10 years"),
+]
+
+STREAMS = [
+    ("  trips:\n", "  tr ips:\n", 3, "stream name 'tr ips'"),
+    ("  trips:\n", "  trips:\n    schema: {a: int}\n  trips:\n", 5, "'trips' is given twice, first in line 3"),
+    ("  trips:\n", "  spare:\n    schema: {a: int}\n  trips:\n", 3, "stream 'spare' isn't used"),
+    ("    schema: {distance: double, air_time: double}\n", "", 3, "stream trips: missing option 'schema'"),
+    ("{distance: double, air_time: double}", "{}", 4, "schema is empty"),
+    ("{distance: double, air_time: double}", "[distance]", 4, "schema of stream trips: expected columns"),
+    ("air_time: double", "distance: int", 4, "'distance' is given twice"),
+    ("air_time: double", "air_time: duble", 4, "column 'air_time': unknown type 'duble'", "did you mean 'double'?"),
+    ("air_time: double", "air_time: bigint", 4, "unknown type 'bigint'", "write 'long'"),
+    ("air_time: double", "air_time: string", 4, "unknown type 'string'", "time and key need no type"),
+    ("air_time: double", "air_time: decimal", 4, "write 'decimal(p,s)'"),
+    ("air_time: double", "air_time: decimal(20,2)", 4, "decimal(20,2) is out of range", "1 <= p <= 18"),
+    ("air_time: double", "air_time: decimal(4,5)", 4, "decimal(4,5) is out of range"),
+    ("air_time: double", "air_time:", 4, "air_time: expected a type"),
+    ("    time: time_hour", "    tme: time_hour", 5, "unknown option of stream trips 'tme'", "did you mean 'time'?"),
+    ("    time: time_hour", "    time: distance", 5, "time column 'distance' is declared as double", "timestamp"),
+    ("    time: time_hour", "    time:", 5, "time: expected the name of a column"),
+    ("    key: flight_id", "    key: [a]", 6, "key: expected the name of a column"),
+]
+
+WINDOWS = [
+    ("  WINDOW AS (SLIDE INTERVAL '10K' ON '100K')\n", "", 9, "missing WINDOW", "SLIDE INTERVAL"),
+    ("'100K')", "'100K'", 10, "window: the clause is not whole"),
+    ("SLIDE INTERVAL", "TUMBLE INTERVAL", 10, "window: found 'TUMBLE'", "(SLIDE"),
+    ("'10K' ON", "10 ON", 10, "window: found '10'"),
+    ("'10K' ON '100K'", "'30K' ON '100K'", 10, "slide '30K' doesn't divide the length '100K'"),
+    ("'10K' ON '100K'", "'100K' ON '10K'", 10, "slide '100K' doesn't divide the length '10K'"),
+    ("'10K' ON '100K'", "'0' ON '100K'", 10, "slide '0' is zero"),
+    ("'10K' ON '100K'", "'1' ON '0'", 10, "length '0' is zero"),
+    ("'10K' ON '100K'", "'1.5' ON '3'", 10, "slide '1.5' is neither a count nor a duration"),
+    ("'10K' ON '100K'", "'-1' ON '3'", 10, "slide '-1'"),
+    ("'10K' ON '100K'", "'10G' ON '100K'", 10, "slide '10G'"),
+    ("'10K' ON '100K'", "'1 m' ON '5 m'", 10, "slide '1 m'", "'1 min'"),
+    ("'10K' ON '100K'", "'1 min' ON '100K'", 10, "differ in kind"),
+    ("'10K' ON '100K'", "'1 min' ON '5 min'", 11, "a time window needs event-time order", "order: event_time"),
+    ("'10K' ON '100K'", "'1M' ON '2000M'", 10, "length '2000M' is too large"),
+    ("'10K' ON '100K'", "'1 day' ON '4000 days'", 10, "length '4000 days' is too large"),
+    ("ON '100K')", "ON '100K') WINDOW AS (SLIDE INTERVAL '1' ON '2')", 10, "a second WINDOW"),
+    ("'10K' ON '100K'", "'10K' ON '100K", None, "sql"),
+]
+
+STATEMENTS = [
+    ("SELECT *", "SELECT l.distance", 8, "output"),
+    ("SELECT * FROM", "DELETE FROM", 8, "SELECT"),
+    ("FROM trips AS l", "FROM trip AS l", 8, "unknown stream 'trip'", "did you mean 'trips'?"),
+    ("JOIN trips AS r", "LEFT JOIN trips AS r", 8, "LEFT JOIN isn't supported"),
+    ("JOIN trips AS r\n  ON", "CROSS JOIN trips AS r WHERE", 8, "WHERE isn't supported"),
+    ("AS l JOIN trips AS r", "AS x JOIN trips AS x", 8, "both sides are called 'x'"),
+    ("AS l JOIN trips AS r", "JOIN trips", 8, "both sides are called 'trips'"),
+    ("JOIN trips AS r", "JOIN (SELECT * FROM trips) AS r", 8, "is no stream"),
+    ("JOIN trips AS r", "JOIN db.trips AS r", 8, "'db.trips AS r' is no stream"),
+    (" JOIN trips AS r\n  ON l.distance > r.distance AND l.air_time < r.air_time", "", 8, "joins 1 streams"),
+    ("ON l.distance > r.distance AND l.air_time < r.air_time", "", 8, "missing ON"),
+    ("ON l.distance > r.distance AND l.air_time < r.air_time", "USING (distance)", 8, "missing ON"),
+    ("r.air_time\n", "r.air_time JOIN trips AS z ON 1 = 1\n", 8, "joins 3 streams"),
+    ("r.air_time\n", "r.air_time LIMIT 5\n", 9, "LIMIT isn't supported"),
+    ("r.air_time\n", "r.air_time GROUP BY l.air_time\n", 9, "GROUP BY isn't supported"),
+    ("AND l.air_time <", "AND l.air_time < AND", 9, "sql can't be read near 'AND'"),
+    ("'100K')", "'100K'); SELECT 1", 8, "sql must be one SELECT"),
+]
+
+PREDICATES = [
+    ("l.x < r.i", "unknown column of stream a 'x'", "expected i, g, f, d, p, q, day or at"),
+    ("l.i < r.dya", "unknown column of stream b 'dya'", "did you mean 'day'?"),
+    ("l.i < s.i", "unknown alias 's'", "expected l or r"),
+    ("a.i < r.i", "unknown alias 'a'"),
+    ("i < r.i", "column 'i' doesn't name its side", "expected l.i or r.i"),
+    ("l.i < 5", "predicate 'l.i < 5' names only l", "both l and r"),
+    ("l.i < l.g", "names only l"),
+    ("r.i < 5", "names only r"),
+    ("1 < 2", "names no side"),
+    ("l.i + r.i < r.g", "'l.i + r.i' mixes both sides"),
+    ("l.i < r.g - l.g", "'r.g - l.g' mixes both sides"),
+    ("l.i < r.i OR l.g < r.g", "OR isn't supported", "joined by AND"),
+    ("NOT l.i < r.i", "NOT isn't supported"),
+    ("l.i BETWEEN r.i AND r.g", "BETWEEN isn't supported", ">= and <="),
+    ("l.i IS NULL", "is no predicate"),
+    ("l.i LIKE r.i", "is no predicate"),
+    ("l.i", "is no predicate", "ABS(l.a - r.b) < w"),
+    ("l.i = 'x'", "text 'x' can't be compared"),
+    ("l.i = r.i + 'x'", "text 'x' can't be compared"),
+    ("l.i % 2 = r.i", "'l.i % 2' isn't supported", "+ - * /"),
+    ("SQRT(l.d) < r.d", "isn't supported"),
+    ("l.i * l.g < r.i", "'l.i * l.g' multiplies columns"),
+    ("1 / l.d < r.d", "divides by a column"),
+    ("l.d / 0 < r.d", "divides by zero"),
+    ("l.d / (1 - 1) < r.d", "divides by zero"),
+    ("l.i / 2 < r.i", "divides integers or decimals", "float or double"),
+    ("l.p < r.p / 2", "divides integers or decimals"),
+    ("l.g < r.d", "compares long 'g' with double 'd'", "2**53", "declare 'd' as long or decimal(p,s), or 'g' as int"),
+    ("l.f < r.g", "compares long 'g' with float 'f'"),
+    ("l.p < r.d", "compares decimal(10,2) 'p' with double 'd'", "declare 'd' as decimal(p,s), or 'p' as double"),
+    ("l.g + l.d < r.d", "compares long 'g' with double 'd'"),
+    ("ABS(l.g - r.d) < 1", "compares long 'g' with double 'd'"),
+    ("l.day < r.at", "compares date 'l.day' with timestamp 'r.at'"),
+    ("l.day < r.i", "compares date 'l.day' with number 'r.i'"),
+    ("l.i < r.at", "compares number 'l.i' with timestamp 'r.at'"),
+    ("l.day * 2 < r.day", "'l.day * 2' is date * number", "INTERVAL"),
+    ("l.day + 2 < r.day", "'l.day + 2' is date + number"),
+    ("-l.day < r.day", "a date has no negative"),
+    ("l.at - l.at < r.at", "is timestamp - timestamp"),
+    ("INTERVAL '1 day' - l.at < r.at", "is interval - timestamp"),
+    ("l.i + INTERVAL '1 day' < r.i", "is number + interval"),
+    ("l.day + INTERVAL '1 hour' < r.day", "whole days"),
+    ("l.at + INTERVAL '5 parsecs' < r.at", "interval '5 PARSECS'", "'1 min'"),
+    ("ABS(l.d - r.d) > 1", "expected a band, ABS(A - B) < w"),
+    ("ABS(l.d - r.d) = 1", "expected a band"),
+    ("1 < ABS(l.d - r.d)", "expected a band"),
+    ("ABS(l.d) < 1", "'l.d' is no difference"),
+    ("ABS(l.d + r.d) < 1", "is no difference"),
+    ("ABS(l.d - r.d - 1) < 1", "'l.d - r.d' mixes both sides"),
+    ("ABS(l.d - l.i) < 1", "names only l"),
+    ("ABS(l.d - 5) < 1", "names only l"),
+    ("ABS(l.d - r.d) < l.i", "band width 'l.i' names a column"),
+    ("ABS(l.d - r.d) < 0", "band width '0' must be more than 0"),
+    ("ABS(l.d - r.d) <= -1", "band width '-1' must be at least 0"),
+    ("ABS(l.i - r.i) <= -0.5", "must be at least 0"),
+    ("ABS(l.d - r.d) < 1e309", "beyond doubles", "finite"),
+    ("ABS(l.d - r.d) < 1e-400", "band width '1e-400' must be more than 0"),
+    ("ABS(l.i - r.i) < 1e19", "beyond 64-bit integers"),
+    ("ABS(l.at - r.at) < 5", "band width '5'", "INTERVAL"),
+    ("ABS(l.i - r.i) < INTERVAL '5 s'", "expected a number"),
+    ("ABS(l.day - r.day) < INTERVAL '5 s'", "whole days"),
+    ("ABS(l.d - r.d) < 1 / 0", "divides by zero"),
+    ("ABS(l.i - r.i) < 1 / 2", "divides integers"),
+    ("l.d < r.d + 1e999", "1e999"),
+    ("l.d < r.d + 1e350", "beyond doubles"),
+    ("l.i < r.i + 1e30", "beyond 64-bit integers"),
+    ("l.i < 1e30 * r.i", "beyond 64-bit integers"),
+    ("l.i < r.i + 1e-19", "needs 19 digits after the point"),
+    ("l.q < 1e-15 * r.q", "needs 19 digits"),
+    ("ABS(l.d - r.d) < ABS(1)", "isn't supported"),
+    (f"l.i < r.i + {'(' * 2000}1{')' * 2000}", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "parts"),
+    [(old, new, line, parts) for old, new, line, *parts in [*DOCUMENT, *STREAMS, *WINDOWS, *STATEMENTS]],
+)
+def test_mistakes_in_a_file(old: str, new: str, line: int | None, parts: list[str]):
+    assert old in ISSUE
+    found, message = told(ISSUE.replace(old, new, 1) if old else new)
+    assert [part for part in parts if part not in message] == [], message
+    assert line is None or (found == line and f"line {line}: " in message), message
+
+
+@pytest.mark.parametrize(("predicate", "parts"), [(predicate, parts) for predicate, *parts in PREDICATES])
+def test_mistakes_in_a_predicate(predicate: str, parts: list[str]):
+    found, message = told(typed(predicate))
+    assert [part for part in parts if part not in message] == [], message
+    assert found in (19, None), message
+
+
+def test_streams_that_are_no_mapping():
+    found, message = told("name: x\nsql: SELECT\nstreams: [a]\n")
+    assert found == 3
+    assert "streams: expected stream names" in message
+
+
+def test_the_line_of_a_predicate_on_a_later_line():
+    assert told(typed("l.i < r.i -- one\n    AND l.g >= r.g\n\n    AND l.nothing != r.d"))[0] == 22
+    assert told(typed("l.i < r.i\n  AND (l.g >= r.g\n  OR\n  l.d < r.d)"))[0] == 20
+
+
+@pytest.mark.parametrize(
+    ("sql", "line"),
+    [
+        ("sql: >\n  SELECT * FROM a\n  AS l JOIN b AS r\n  ON l.none < r.i\n", 5),
+        ("sql: >-  # folded\n\n  SELECT * FROM a\n  AS l JOIN b AS r\n\n  ON l.none < r.i\n", 7),
+        ("sql: SELECT * FROM a\n  AS l JOIN b AS r\n  ON l.none < r.i\n", 4),
+        ('sql: "SELECT * FROM a\n  AS l JOIN b AS r\n  ON l.none < r.i\n', 4),
+        ("sql: 'SELECT * FROM a\n  AS l JOIN b AS r\n  ON l.none < r.i\n", 4),
+        ("sql: |2-\n\n  SELECT * FROM a AS l JOIN b AS r\n  ON l.none < r.i\n", 5),
+        ("sql:\n  |\n  SELECT * FROM a AS l JOIN b AS r\n  ON l.none < r.i\n", 5),
+    ],
+)
+def test_lines_in_every_style_of_text(sql: str, line: int):
+    quote = {'"': '"', "'": "'"}.get(sql[5], "")
+    inner = "''1''" if quote == "'" else "'1'"
+    tail = f"  WINDOW AS (SLIDE INTERVAL {inner} ON {inner}){quote}\n"
+    head = "name: x\n"
+    text = head + sql + tail + "streams: {a: {schema: {i: int}}, b: {schema: {i: int}}}\n"
+    found, message = told(text)
+    assert "unknown column of stream a 'none'" in message
+    assert found == line, message
+
+
+def test_missing_time_columns():
+    text = typed("l.i < r.i").replace("    time: at\n  b:", "  b:")
+    found, message = told(text)
+    assert found == 3
+    assert "stream a: missing time column" in message
+    assert "time: <column>" in message
+    text = typed("l.i < r.i").replace("    time: at\nsql", "sql").replace("'10' ON '100'", "'1 s' ON '10 s'")
+    assert told(text)[0] == 14
+
+
+def test_a_time_window_without_an_order():
+    text = typed("l.i < r.i").replace("order: event_time\n", "").replace("'10' ON '100'", "'1 s' ON '10 s'")
+    found, message = told(text)
+    assert found == 17
+    assert "add 'order: event_time'" in message
+
+
+PIECES = [
+    "l.i",
+    "r.*",
+    "*",
+    "(",
+    ")",
+    "'",
+    '"',
+    "AND",
+    "WINDOW",
+    "ABS(",
+    "INTERVAL",
+    "--",
+    ";",
+    "\n",
+    ":",
+    "{",
+    "}",
+    "1e9",
+    "<",
+    "NOT",
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 600), st.integers(0, 12), st.sampled_from(["", *PIECES]))
+def test_a_broken_query_is_a_query_error_or_a_query(place: int, length: int, piece: str):
+    """Whatever is cut out or put in, nothing but a QueryError is raised."""
+    text = typed("ABS(l.i - r.i) < 5 AND (l.d + 1) >= 2 * r.d")
+    place = min(place, len(text))
+    said = None
+    try:
+        assert parse_query(text[:place] + piece + text[place + length :]).predicates
+    except QueryError as error:
+        said = str(error)
+    assert said is None or said.startswith("query, ")

@@ -1,0 +1,167 @@
+"""The users' inputs on their way into a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from runtime_world import FakeMachine
+
+from spojoin.protocol.machine import START, Action
+from spojoin.runtime import intake
+from spojoin.runtime.inputs import DISCOVERY_MS, InputFeed
+from spojoin.runtime.memory import ManualClock, MemoryLog
+from spojoin.runtime.metrics import Metrics
+from spojoin.runtime.ports import Input
+from spojoin.wire.records import Rows, SourcePosition, SourceState
+
+
+class FakeRouter(FakeMachine):
+    def __init__(self) -> None:
+        super().__init__(START)
+        self.active = False
+        self.positions: SourceState = {}
+        self.declared: list[list[tuple[int, int]]] = []
+        self.full: set[tuple[int, int]] = set()
+        self.rows: list[tuple[int, int, list[int]]] = []
+        self.ends: list[tuple[int, int]] = []
+
+    def sources(self) -> SourceState:
+        return self.positions
+
+    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
+        self.declared.append(inputs)
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        return (stream, partition) not in self.full
+
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        self.rows.append((stream, partition, rows.offsets.tolist()))
+        yield from ()
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        if ended:
+            self.ends.append((stream, partition))
+
+
+def parse(stream, partition, records) -> Rows:
+    offsets = np.array([record.offset for record in records], np.int64)
+    zeros = np.zeros(len(offsets), np.int64)
+    return Rows(offsets, zeros, int(offsets[-1]) + 1, (zeros,), None, pa.array(zeros), zeros)
+
+
+class Feeding:
+    def __init__(self, **partitions: int) -> None:
+        self.clock = ManualClock()
+        self.log = MemoryLog(self.clock)
+        self.log.create_topics(partitions)
+        self.machine = FakeRouter()
+        self.feed = InputFeed(self.log, self.machine, ["a", "b"], parse, self.clock, Metrics().read)
+
+    def put(self, topic: str, partition: int, count: int = 1) -> None:
+        for _ in range(count):
+            self.log.writer().append(Input(topic, partition), b"x")
+
+    def turn(self) -> None:
+        self.feed.refresh()
+        self.feed.intake.fill(0)
+        list(self.feed.feed())
+
+
+def test_inputs_are_declared_at_once_but_read_only_when_the_machine_is_active():
+    test = Feeding(a=2, b=1)
+    test.put("a", 0)
+    test.turn()
+    assert test.machine.declared == [[(0, 0), (0, 1), (1, 0)]]
+    assert test.machine.rows == []
+    test.machine.active = True
+    test.turn()
+    assert test.machine.rows == [(0, 0, [0])]
+
+
+def test_reading_goes_on_where_the_log_says_and_else_at_the_earliest():
+    test = Feeding(a=2, b=1)
+    test.put("a", 0, 5)
+    test.put("a", 1, 5)
+    test.log.trim(Input("a", 1), 2)
+    test.machine.positions = {(0, 0): SourcePosition(3, 0, 0)}
+    test.machine.active = True
+    test.turn()
+    assert sorted(test.machine.rows) == [(0, 0, [3, 4]), (0, 1, [2, 3, 4])]
+
+
+def test_the_end_of_an_input_is_told_when_all_of_it_was_given():
+    test = Feeding(a=1, b=1)
+    test.machine.active = True
+    test.put("a", 0)
+    test.turn()
+    assert test.machine.ends == [(1, 0)]
+    test.turn()
+    assert (0, 0) in test.machine.ends
+
+
+def test_an_input_that_is_not_wanted_keeps_its_records():
+    test = Feeding(a=1, b=1)
+    test.machine.active = True
+    test.machine.full = {(0, 0)}
+    test.put("a", 0, 3)
+    test.put("b", 0, 1)
+    test.turn()
+    assert test.machine.rows == [(1, 0, [0])]
+    assert (0, 0) not in test.machine.ends
+    assert not test.feed.has_work()
+    test.machine.full = set()
+    assert test.feed.has_work()
+    test.turn()
+    assert test.machine.rows[-1] == (0, 0, [0, 1, 2])
+
+
+def test_topics_and_partitions_that_come_later_are_found():
+    test = Feeding(a=1)
+    test.machine.active = True
+    test.turn()
+    assert test.feed.missing == ["b"]
+    test.log.create_topics({"a": 2, "b": 1})
+    test.turn()
+    assert test.machine.declared == [[(0, 0)]]
+    test.clock.sleep(DISCOVERY_MS / 1000)
+    test.turn()
+    assert test.machine.declared[-1] == [(0, 0), (0, 1), (1, 0)]
+    assert test.feed.missing == []
+    test.put("a", 1)
+    test.turn()
+    assert test.machine.rows == [(0, 1, [0])]
+
+
+def test_a_full_queue_stops_one_input_and_not_the_other(monkeypatch):
+    monkeypatch.setattr(intake, "WAITING_RECORDS_MAX", 10)
+    test = Feeding(a=1, b=1)
+    test.machine.active = True
+    test.machine.full = {(0, 0)}
+    test.put("a", 0, 100)
+    for _ in range(5):
+        test.put("b", 0)
+        test.turn()
+    waiting = test.feed.intake.waiting[Input("a", 0)]
+    assert len(test.machine.rows) == 5
+    assert waiting.is_paused
+    test.machine.full = set()
+    for _ in range(5):
+        test.turn()
+    offsets = [offset for stream, _, taken in test.machine.rows if stream == 0 for offset in taken]
+    assert offsets == list(range(100))
+
+
+def test_when_all_queues_are_full_nobody_reads(monkeypatch):
+    monkeypatch.setattr(intake, "WAITING_RECORDS_MAX", 10)
+    monkeypatch.setattr(intake, "POLL_RECORDS_MAX", 10)
+    test = Feeding(a=1)
+    test.machine.active = True
+    test.machine.full = {(0, 0)}
+    test.put("a", 0, 100)
+    for _ in range(5):
+        test.turn()
+    waiting = test.feed.intake.waiting[Input("a", 0)]
+    assert len(waiting.records) == 10
+    assert not waiting.is_paused

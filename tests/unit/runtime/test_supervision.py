@@ -1,0 +1,113 @@
+"""One life after another: what is retried, what ends a service, and with which status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+from runtime_world import FRAMES, Bench, barrier, emits, partial
+
+from spojoin.errors import Fenced
+from spojoin.protocol.machine import Watermark
+from spojoin.protocol.topology import Role, Topic
+from spojoin.runtime import service
+from spojoin.runtime.memory import Fate
+from spojoin.runtime.metrics import value_of
+from spojoin.runtime.ports import Input
+
+PARTIALS = Input("q.partials", 0)
+
+
+class StopAfter(threading.Event):
+    """Asks for the end once `done` says so; never waits."""
+
+    def __init__(self, done) -> None:
+        super().__init__()
+        self.done = done
+        self.waits = []
+        self.rounds = 0
+
+    def is_set(self) -> bool:
+        self.rounds += 1
+        assert self.rounds < 1000, "never done"
+        return self.done()
+
+    def wait(self, timeout=None) -> bool:
+        self.waits.append(timeout)
+        return self.is_set()
+
+
+def test_after_a_lost_append_a_new_machine_starts_from_the_log():
+    bench = Bench()
+    bench.prepare = lambda m: setattr(m, "answer", lambda r: emits(Topic.PARTIALS, partial(r.epoch)))
+    fates = iter([Fate.LANDS, Fate.LOST])
+    bench.log.fate_of = lambda target: next(fates, Fate.LANDS) if target == PARTIALS else Fate.LANDS
+    bench.append(FRAMES, barrier(0), barrier(1), barrier(2))
+    stop = StopAfter(lambda: len(bench.machines) == 2 and len(bench.machines[1].records()) == 3)
+    service._supervise(bench.spec, bench.world, None, stop)
+    assert bench.machines[1].records() == [barrier(0), barrier(1), barrier(2)]
+    assert value_of(bench.metrics.retries) == 1
+    assert len(bench.log.records(PARTIALS)) == 4
+
+
+def test_waits_grow_while_nothing_gets_better():
+    bench = Bench()
+    bench.prepare = lambda m: setattr(m, "answer", lambda _: emits(Topic.PARTIALS, partial(0)))
+    bench.log.fate_of = lambda target: Fate.LOST if target == PARTIALS else Fate.LANDS
+    bench.append(FRAMES, barrier(0))
+    stop = StopAfter(lambda: len(bench.machines) == 9)
+    service._supervise(bench.spec, bench.world, None, stop)
+    assert stop.waits == sorted(stop.waits)
+    assert stop.waits[0] < stop.waits[-1] == service.BACKOFF_S_MAX
+
+
+def test_a_new_life_starts_at_the_watermark_of_its_time():
+    bench = Bench(Role.SINK)
+    from runtime_world import RESULTS, result
+
+    bench.prepare = lambda m: setattr(m, "answer", lambda r: emits(Topic.RESULTS, result(r.epoch, 0, 4)))
+    fates = iter([Fate.LANDS, Fate.LANDS_UNKNOWN])
+    bench.log.fate_of = lambda target: next(fates, Fate.LANDS) if target == RESULTS else Fate.LANDS
+    bench.append(FRAMES, barrier(0), barrier(1))
+    stop = StopAfter(lambda: len(bench.machines) == 2)
+    service._supervise(bench.spec, bench.world, None, stop)
+    assert [m.start for m in bench.machines] == [Watermark(0, 0), Watermark(2, 0)]
+
+
+def test_a_fenced_service_ends():
+    bench = Bench(transactional_id="role")
+
+    def take_over(_: object) -> list:
+        bench.log.writer("role")
+        return emits(Topic.PARTIALS, partial(0))
+
+    bench.prepare = lambda m: setattr(m, "answer", take_over)
+    bench.append(FRAMES, barrier(0))
+    with pytest.raises(Fenced):
+        service._supervise(bench.spec, bench.world, None, StopAfter(lambda: False))
+    assert len(bench.machines) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_asks_for_the_end_and_handlers_come_back(number):
+    before = signal.getsignal(number)
+    with service._stop_on_signals() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        assert stop.wait(10)
+        assert signal.getsignal(number) is signal.SIG_DFL
+    assert signal.getsignal(number) is before
+
+
+def test_a_wrong_query_file_ends_the_start_with_a_sentence(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SPOJOIN_QUERY_FILE", str(tmp_path / "none.yaml"))
+    assert service.main(Role.SINK) == service.EXIT_CONFIGURATION
+    assert "none.yaml" in capsys.readouterr().err
+
+
+def test_a_missing_setting_ends_the_start_with_its_name(capsys, monkeypatch):
+    monkeypatch.delenv("SPOJOIN_QUERY_FILE", raising=False)
+    assert service.main(Role.SINK) == service.EXIT_CONFIGURATION
+    assert "SPOJOIN_QUERY_FILE" in capsys.readouterr().err

@@ -1,0 +1,164 @@
+"""The oracle against small examples worked out by hand."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from spojoin.query.model import Arithmetic, Column, Constant, Op, Output, Window
+from spojoin.simulate.oracle import (
+    Comparison,
+    Join,
+    SourceRow,
+    evaluate,
+    holds,
+    is_valid,
+    merge_by_time,
+    nested_loop,
+    split_late,
+)
+
+A = Column("a")
+NO_WIDTH = Fraction(0)
+EVERYTHING = Window(False, 100, 100)
+
+
+def row(n, a=None, stream=0, time_us=None, partition=0):
+    return SourceRow(stream, partition, n, 0, time_us, n, {"a": a})
+
+
+def join(*comparisons, window=EVERYTHING, is_self=True):
+    return Join(is_self, comparisons or (compare(Op.LT),), window, Output.COUNT, None)
+
+
+def compare(op, width=NO_WIDTH, ieee=False):
+    return Comparison(A, op, A, width, ieee)
+
+
+def partners(the_join, rows):
+    return [(p.as_left, p.as_right) for p in nested_loop(the_join, rows)]
+
+
+def test_self_join_evaluates_both_roles_against_earlier_tuples_only():
+    # l.a < r.a over 2, 1, 3: pair (x, y) belongs to the later of the two
+    assert partners(join(), [row(0, 2), row(1, 1), row(2, 3)]) == [((), ()), ((0,), ()), ((), (0, 1))]
+
+
+def test_cross_join_probes_the_opposite_stream_in_its_own_role():
+    rows = [row(0, 5, stream=0), row(0, 7, stream=1), row(1, 6, stream=0), row(1, 9, stream=1)]
+    assert partners(join(is_self=False), rows) == [((), ()), ((), (0,)), ((1,), ()), ((), (0, 2))]
+
+
+@pytest.mark.parametrize(
+    ("length", "slide", "members"),
+    [
+        (2, 1, [(), (0,), (0, 1), (1, 2), (2, 3), (3, 4)]),
+        # index from ceil(c / 2) * 2 - 4 on
+        (4, 2, [(), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (2, 3, 4)]),
+        (2, 2, [(), (0,), (0, 1), (2,), (2, 3), (4,)]),
+    ],
+)
+def test_count_window_moves_in_steps_of_the_slide(length, slide, members):
+    rows = [row(i, 0) for i in range(6)]
+    found = partners(join(compare(Op.EQ), window=Window(False, length, slide)), rows)
+    assert [left for left, _ in found] == members
+
+
+def test_count_window_of_a_cross_join_counts_the_opposite_stream():
+    rows = [row(i, 0, stream=1) for i in range(3)] + [row(0, 0, stream=0)]
+    assert partners(join(compare(Op.EQ), window=Window(False, 2, 1), is_self=False), rows)[-1] == ((1, 2), ())
+
+
+def test_time_window_starts_at_the_rounded_up_slide_less_the_length():
+    # probe at 11, slide 5, length 10: from 15 - 10 = 5 on
+    rows = [row(i, 0, time_us=t) for i, t in enumerate((4, 5, 9, 10, 11))]
+    found = partners(join(compare(Op.EQ), window=Window(True, 10, 5)), rows)
+    assert found[-1][0] == (1, 2, 3)
+    # probe at 10: 10 is a multiple of 5 already, so from 0 on
+    assert found[-2][0] == (0, 1, 2)
+
+
+def test_every_comparison_must_hold():
+    both = join(compare(Op.LE), compare(Op.NE))
+    assert partners(both, [row(0, 1), row(1, 1), row(2, 2)]) == [((), ()), ((), ()), ((), (0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("op", "truth"),
+    [
+        (Op.LT, (True, False, False)),
+        (Op.LE, (True, True, False)),
+        (Op.GT, (False, False, True)),
+        (Op.GE, (False, True, True)),
+        (Op.EQ, (False, True, False)),
+        (Op.NE, (True, False, True)),
+    ],
+)
+def test_operators_below_at_and_above(op, truth):
+    assert tuple(holds(op, left, 5, NO_WIDTH, False) for left in (4, 5, 6)) == truth
+
+
+def test_bands_over_doubles_are_those_of_ieee_arithmetic():
+    tenth = Fraction("0.1")
+    assert abs(0.3 - 0.2) < 0.1  # the sum that rounds: exactly it would be equal
+    assert holds(Op.BAND_LT, 0.3, 0.2, tenth, True)
+    assert not holds(Op.BAND_LT, Decimal("0.3"), Decimal("0.2"), tenth, False)
+    assert holds(Op.BAND_LE, Decimal("0.3"), Decimal("0.2"), tenth, False)
+    assert not holds(Op.BAND_LE, float("inf"), float("inf"), tenth, True)
+
+
+def test_bands_over_integers_never_pass_through_a_double():
+    assert not holds(Op.BAND_LT, 2**53 + 1, 2**53, Fraction(1), False)
+    assert holds(Op.BAND_LE, 2**63 - 1, -(2**63), Fraction(2**64 - 1), False)
+    assert not holds(Op.BAND_LT, 2**63 - 1, -(2**63), Fraction(2**64 - 1), False)
+
+
+def test_signed_zeros_are_equal():
+    assert holds(Op.EQ, -0.0, 0.0, NO_WIDTH, True)
+
+
+def test_doubles_compute_as_written_and_decimals_exactly():
+    total = Arithmetic("+", A, Constant(Fraction("0.2")))
+    assert evaluate(total, {"a": 0.1}, True) == 0.1 + 0.2
+    assert evaluate(total, {"a": Decimal("0.1")}, False) == Decimal("0.3")
+    assert evaluate(total, {"a": None}, False) is None
+    big = Decimal("123456789012345678901234567890.12")
+    assert evaluate(Arithmetic("-", A, Constant(Fraction(1))), {"a": big}, False) == Decimal(
+        "123456789012345678901234567889.12"
+    )
+
+
+def test_rows_without_an_order_or_a_time_take_no_part():
+    ieee = join(compare(Op.LT, ieee=True))
+    assert is_valid(ieee, row(0, 1.0), False)
+    assert not is_valid(ieee, row(0, float("nan")), False)
+    assert not is_valid(ieee, row(0, None), False)
+    assert not is_valid(ieee, row(0, 1.0), True)
+    difference = Comparison(Arithmetic("-", A, A), Op.LT, A, NO_WIDTH, True)
+    assert not is_valid(join(difference), row(0, float("inf")), False)
+
+
+def test_a_row_is_late_when_it_is_behind_its_own_partition_by_more_than_the_lateness():
+    rows = [row(i, 0, time_us=t) for i, t in enumerate((10, 7, 8, 6))] + [row(9, 0, time_us=1, partition=1)]
+    in_time, late = split_late(rows, 3)
+    assert [r.time_us for r in in_time] == [10, 7, 8, 1]
+    assert [r.time_us for r in late] == [6]
+
+
+def test_time_order_breaks_ties_by_stream_partition_and_position():
+    rows = [
+        row(1, 0, stream=1, time_us=5),
+        row(2, 0, stream=0, time_us=5, partition=1),
+        row(4, 0, stream=0, time_us=5),
+        row(3, 0, stream=0, time_us=5),
+        row(0, 0, stream=1, time_us=4),
+    ]
+    assert [r.place for r in merge_by_time(rows)] == [
+        (1, 0, 0, 0),
+        (0, 0, 3, 0),
+        (0, 0, 4, 0),
+        (0, 1, 2, 0),
+        (1, 0, 1, 0),
+    ]

@@ -1,0 +1,214 @@
+"""Arbitrary records that keep every invariant, and equality over arrays."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from spojoin.wire.records import (
+    Barrier,
+    Batch,
+    DeadLetter,
+    Frame,
+    Matches,
+    Part,
+    Partial,
+    Plan,
+    Result,
+    RoleRanks,
+    Run,
+    SortedColumn,
+    SourcePosition,
+    StreamSlice,
+)
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+i64 = st.sampled_from([I64_MIN, I64_MAX, -1, 0, 1]) | st.integers(I64_MIN, I64_MAX)
+natural = st.integers(0, I64_MAX)
+small = st.integers(0, 3)
+rates = st.floats() | st.just(math.nan)
+
+
+def same(a, b):
+    """Deep equality of records: arrays by dtype and bits, floats by bits, so that NaN is itself."""
+    return type(a) is type(b) and _plain(a) == _plain(b)
+
+
+def _plain(value):
+    if dataclasses.is_dataclass(value):
+        return [_plain(getattr(value, f.name)) for f in dataclasses.fields(value)]
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape, value.tobytes()
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, pa.Array | pa.RecordBatch):
+        return value.type if isinstance(value, pa.Array) else value.schema, value.to_pylist()
+    return value.hex() if isinstance(value, float) else value
+
+
+def ints(n, dtype=np.int64, values=None):
+    info = np.iinfo(dtype)
+    values = values if values is not None else st.integers(int(info.min), int(info.max))
+    return st.lists(values, min_size=n, max_size=n).map(lambda v: np.array(v, dtype))
+
+
+def optional(strategy):
+    return st.none() | strategy
+
+
+def keys(n):
+    """Whole arrays and slices of larger ones, of both types."""
+    pick = st.integers(0, 2)
+    numbers = st.lists(i64, min_size=n, max_size=n).map(lambda v: pa.array(v, pa.int64()))
+    words = st.lists(st.text(max_size=3), min_size=n + 3, max_size=n + 3).map(lambda v: pa.array(v, pa.string()))
+    return numbers | st.builds(lambda a, skip: a.slice(skip, n), words, pick)
+
+
+@st.composite
+def slices(draw, positions):
+    n = len(positions)
+    first_index = draw(st.integers(5, I64_MAX))
+    return StreamSlice(
+        first_index=first_index,
+        positions=np.array(positions, np.uint16),
+        codes=tuple(draw(ints(n)) for _ in range(draw(small))),
+        lower=draw(ints(1) | ints(n)),
+        times_us=draw(optional(ints(n))),
+        keys=draw(keys(n)),
+        batch_id=draw(natural),
+        batch_first=draw(st.integers(0, first_index)),
+        seals=draw(st.booleans()),
+        group=draw(st.integers(-1, 9)),
+        handover_batch=draw(natural),
+        handover_index=draw(natural),
+        live_batch=draw(natural),
+    )
+
+
+@st.composite
+def frames(draw):
+    owners = draw(st.lists(st.integers(0, 1), max_size=7))
+    n = len(owners)
+    streams = draw(st.sampled_from([1, 2]))
+    places = [[i for i in range(n) if streams == 1 or owners[i] == s] for s in range(streams)]
+    cuts = sorted(draw(st.sets(st.integers(1, n - 1)))) if n > 1 else []
+    runs = np.diff([0, *cuts, n]) if n else []
+    return Frame(
+        epoch=draw(natural),
+        frame_id=draw(natural),
+        first_seq=draw(natural),
+        count=n,
+        slices=tuple(draw(slices(p)) for p in places),
+        workers=draw(small),
+        previous_link=draw(st.integers(0, 2**64 - 1)),
+        link=draw(st.integers(0, 2**64 - 1)),
+        source=draw(
+            st.dictionaries(st.tuples(small, small), st.builds(SourcePosition, natural, natural, i64), max_size=3)
+        ),
+        checkpoint=draw(st.binary(max_size=9)),
+        rejected=draw(st.dictionaries(st.sampled_from(["null", "nan", "late"]), natural)),
+        produced_ms=draw(ints(len(runs))),
+        produced_runs=np.array(runs, np.uint32),
+        hot=draw(ints(n, np.uint8) | ints(0, np.uint8)),
+        plan_version=draw(natural),
+        match_rate=draw(rates),
+    )
+
+
+@st.composite
+def role_ranks(draw):
+    m = draw(small)
+    return RoleRanks(draw(ints(draw(small), np.uint16)), draw(ints(m, np.uint16)), draw(ints(m, np.uint16)))
+
+
+partials = st.builds(Partial, natural, natural, small, st.lists(role_ranks(), max_size=2).map(tuple))
+
+
+@st.composite
+def sorted_columns(draw, n, slot):
+    return SortedColumn(
+        slot, np.sort(draw(ints(n))), draw(st.permutations(range(n)).map(lambda v: np.array(v, np.uint16)))
+    )
+
+
+@st.composite
+def runs(draw):
+    n, first = draw(small), draw(st.integers(0, 2**40))
+    columns = tuple(draw(sorted_columns(n, slot)) for slot in range(draw(small)))
+    return Run(
+        draw(small),
+        draw(natural),
+        first,
+        first + n,
+        draw(st.integers(-1, 9)),
+        draw(small),
+        columns,
+        draw(optional(ints(n))),
+        draw(optional(ints(n))),
+        draw(optional(keys(n))),
+    )
+
+
+@st.composite
+def batches(draw):
+    n, first = draw(small), draw(st.integers(0, 2**40))
+    slots = draw(st.integers(1, 3))
+    pairs = draw(st.sets(st.tuples(st.integers(0, slots - 1), st.integers(0, slots - 1)), max_size=3))
+    ranks = st.permutations(range(n)).map(lambda v: np.array(v, np.uint16))
+    return Batch(
+        draw(small),
+        draw(natural),
+        first,
+        first + n,
+        draw(st.integers(-1, 9)),
+        tuple(draw(sorted_columns(n, slot)) for slot in range(slots)),
+        {pair: draw(ranks) for pair in pairs},
+        draw(ints(n)),
+        draw(optional(ints(n))),
+        draw(optional(keys(n))),
+    )
+
+
+@st.composite
+def matches(draw):
+    m = draw(small)
+    if draw(st.booleans()):
+        return Matches(draw(ints(m)))
+    lengths = draw(st.lists(small, min_size=m, max_size=m))
+    cut = draw(st.lists(small, min_size=m, max_size=m))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Matches(np.array(lengths, np.int64) + np.array(cut, np.int64), offsets, draw(ints(sum(lengths))))
+
+
+@st.composite
+def parts(draw):
+    begin = draw(st.integers(0, 65536))
+    roles = tuple(draw(st.lists(matches(), max_size=2)))
+    return Part(draw(natural), draw(natural), draw(small), begin, draw(st.integers(begin, 65536)), roles)
+
+
+@st.composite
+def results(draw):
+    begin, n, k = draw(st.integers(0, 9)), draw(small), draw(small)
+    rows = pa.RecordBatch.from_arrays([pa.array(draw(ints(n))), draw(keys(n))], names=["seq", "key"])
+    return Result(draw(natural), begin, begin + n, draw(st.booleans()), rows, draw(ints(k)), draw(ints(k, np.uint32)))
+
+
+@st.composite
+def plans(draw):
+    hot = draw(st.dictionaries(st.tuples(small, small), small, max_size=3))
+    return Plan(
+        draw(natural), draw(natural), {at: (draw(ints(n)), draw(ints(n))) for at, n in hot.items()}, draw(rates)
+    )
+
+
+barriers = st.builds(Barrier, natural, st.text(max_size=9))
+dead_letters = st.builds(
+    DeadLetter, small, small, natural, natural, st.text(max_size=5), st.text(max_size=9), st.binary(max_size=9)
+)
+
+records = st.one_of(frames(), barriers, partials, runs(), batches(), parts(), results(), plans(), dead_letters)

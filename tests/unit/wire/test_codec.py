@@ -1,0 +1,306 @@
+import contextlib
+import dataclasses
+import struct
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spojoin.errors import WireError
+from spojoin.wire._generated import spojoin_pb2 as pb
+from spojoin.wire.codec import Peek, decode, encode, peek
+from spojoin.wire.headers import LAYOUTS
+from spojoin.wire.records import Barrier, Frame, Matches, Part, Partial, Record, Result, RoleRanks, StreamSlice
+from tests.unit.wire import samples
+
+SIZE_PREFIX = 24
+slow_drawing = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+def frame(n=3, **changes):
+    part = StreamSlice(
+        first_index=7,
+        positions=np.arange(n, dtype=np.uint16),
+        codes=(np.arange(n), np.arange(n) * 10),
+        lower=np.zeros(1, np.int64),
+        times_us=None,
+        keys=pa.array([f"0:{i}" for i in range(n)]),
+        batch_id=1,
+        batch_first=4,
+        seals=False,
+        group=-1,
+        handover_batch=0,
+        handover_index=0,
+        live_batch=0,
+    )
+    fields = {
+        "epoch": 5,
+        "frame_id": 6,
+        "first_seq": 7,
+        "count": n,
+        "slices": (part,),
+        "workers": 2,
+        "previous_link": 8,
+        "link": 9,
+        "source": {},
+        "checkpoint": b"",
+        "rejected": {"null": 1},
+        "produced_ms": np.array([1_000]),
+        "produced_runs": np.array([n], np.uint32),
+        "hot": np.zeros(0, np.uint8),
+        "plan_version": 0,
+        "match_rate": 0.5,
+    }
+    return Frame(**{**fields, **changes})
+
+
+def seal(version, header, body, magic=b"SPJ1"):
+    """A message with right checksums around any content, built from the documented layout alone."""
+    head = struct.pack("<IIII", version, len(header), len(body), zlib.crc32(body)) + header
+    head += bytes(-len(head) % 8)
+    return magic + struct.pack("<I", zlib.crc32(head)) + head + body
+
+
+def reseal(message, change):
+    """The message with `change` applied to its envelope and the checksums set right again."""
+    _, _, version, header_size, body_size, _ = struct.unpack_from("<4sIIIII", message)
+    envelope = pb.Envelope.FromString(message[SIZE_PREFIX : SIZE_PREFIX + header_size])
+    change(envelope)
+    return seal(version, envelope.SerializeToString(), message[len(message) - body_size :])
+
+
+@slow_drawing
+@given(samples.records)
+def test_round_trip(record):
+    assert samples.same(decode(encode(record)), record)
+
+
+@slow_drawing
+@given(samples.records)
+def test_peek_agrees_with_the_record(record):
+    expected = Peek(type(record), getattr(record, "epoch", None), getattr(record, "frame_id", None))
+    assert peek(encode(record)) == expected
+
+
+@given(samples.frames(), st.integers(0, 9))
+def test_any_address_will_do(record, shift):
+    message = encode(record)
+    moved = memoryview(bytes(shift) + message)[shift:]
+    result = decode(moved)
+    assert samples.same(result, record)
+    assert all(codes.flags.aligned for part in result.slices for codes in part.codes)
+
+
+def test_every_record_type_travels():
+    assert set(LAYOUTS) == set(Record.__args__)
+    assert {layout.field for layout in LAYOUTS.values()} == {
+        field.name for field in pb.Envelope.DESCRIPTOR.oneofs_by_name["record"].fields
+    }
+
+
+def addresses(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_columns_are_views_of_the_message():
+    message = encode(frame(1000))
+    start = addresses(np.frombuffer(message, np.uint8))
+    span = range(start, start + len(message))
+    part = decode(message).slices[0]
+    for column in (part.positions, *part.codes):
+        assert addresses(column) in span
+        assert not column.flags.writeable
+    _, offsets, strings = part.keys.buffers()
+    assert offsets.address in span
+    assert strings.address in span
+
+
+def test_result_rows_are_views_of_the_message():
+    rows = pa.RecordBatch.from_pydict({"seq": list(range(500))})
+    message = encode(Result(1, 0, 500, True, rows, np.zeros(0, np.int64), np.zeros(0, np.uint32)))
+    start = addresses(np.frombuffer(message, np.uint8))
+    assert decode(message).rows.column(0).buffers()[1].address in range(start, start + len(message))
+
+
+@pytest.mark.parametrize("record", [frame(), Barrier(1, "a")], ids=["frame", "barrier"])
+def test_truncated_at_every_length(record):
+    message = encode(record)
+    for size in range(len(message)):
+        for read in (decode, peek):
+            with pytest.raises(WireError):
+                read(message[:size])
+    with pytest.raises(WireError):
+        decode(message + b"\0")
+
+
+def test_every_single_bit_matters():
+    message = encode(frame())
+    for bit in range(len(message) * 8):
+        altered = bytearray(message)
+        altered[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(WireError):
+            decode(memoryview(altered))
+
+
+def test_peek_never_gives_a_wrong_answer_for_a_flipped_bit():
+    message = encode(frame())
+    right = peek(message)
+    refused = 0
+    for bit in range(len(message) * 8):
+        altered = bytearray(message)
+        altered[bit // 8] ^= 1 << bit % 8
+        try:
+            assert peek(altered) == right
+        except WireError:
+            refused += 1
+    assert refused >= SIZE_PREFIX * 8 - 32  # all of the prefix but the body's own checksum, at least
+
+
+@given(st.binary(max_size=99))
+def test_noise_is_refused(noise):
+    for data in (noise, b"SPJ1" + noise, seal(1, noise, b""), seal(1, noise, noise)):
+        with pytest.raises(WireError):
+            decode(data)
+
+
+@given(st.data())
+def test_a_header_that_lies_under_a_right_checksum_is_refused_or_true(data):
+    """Whatever one directory entry claims, the outcome is an error, never a crash or other data."""
+    record = frame()
+    column = data.draw(st.integers(0, 8))
+    name = data.draw(st.sampled_from(["dtype", "count", "offset"]))
+    value = data.draw(st.integers(0, 6) if name == "dtype" else st.integers(0, 99) | st.integers(0, 2**64 - 1))
+
+    def lie(envelope):
+        setattr(envelope.columns[column], name, value)
+
+    with contextlib.suppress(WireError):
+        assert samples.same(decode(reseal(encode(record), lie)), record)
+
+
+LIES = {
+    "no record": lambda e: e.ClearField("frame"),
+    "no columns": lambda e: e.ClearField("columns"),
+    "a column too many": lambda e: e.columns.add(dtype=pb.U8, offset=e.columns[-1].offset),
+    "more codes than there are": lambda e: setattr(e.frame.slices[0], "code_columns", 2**32 - 1),
+    "fewer codes than there are": lambda e: setattr(e.frame.slices[0], "code_columns", 1),
+    "count": lambda e: setattr(e.frame, "count", 4),
+    "huge count": lambda e: setattr(e.frame, "count", 2**32 - 1),
+    "slice without columns": lambda e: e.frame.slices.add(),
+    "no slice": lambda e: e.frame.ClearField("slices"),
+    "batch that starts later": lambda e: setattr(e.frame.slices[0], "batch_first", 8),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+def test_contradictions_are_refused(lie):
+    with pytest.raises(WireError):
+        decode(reseal(encode(frame()), lie))
+
+
+@pytest.mark.parametrize("column", range(9))
+def test_columns_stand_where_they_were_written(column):
+    message = encode(frame())
+    refused = 0
+    for offset in range(0, 200, 4):
+
+        def lie(envelope, offset=offset):
+            envelope.columns[column].offset = offset
+
+        try:
+            assert samples.same(decode(reseal(message, lie)), frame())
+        except WireError:
+            refused += 1
+    assert refused == 49
+
+
+def test_bytes_behind_the_columns_are_refused():
+    header = pb.Envelope(barrier=pb.Barrier(epoch=1, router_id="a")).SerializeToString()
+    with pytest.raises(WireError, match="columns end at byte 0"):
+        decode(seal(1, header, bytes(8)))
+
+
+def test_resealing_alone_changes_nothing():
+    assert samples.same(decode(reseal(encode(frame()), lambda e: None)), frame())
+
+
+def test_versions_and_magic():
+    header = pb.Envelope(barrier=pb.Barrier(epoch=1, router_id="a")).SerializeToString()
+    assert decode(seal(1, header, b"")) == Barrier(1, "a")
+    with pytest.raises(WireError, match="version 2, expected 1"):
+        decode(seal(2, header, b""))
+    with pytest.raises(WireError, match="no spojoin record"):
+        decode(seal(1, header, b"", magic=b"SPJ2"))
+
+
+def test_oversized_on_both_sides():
+    message = encode(frame(100))
+    assert encode(frame(100), size_bytes_max=len(message)) == message
+    for refuse in (
+        lambda: encode(frame(100), size_bytes_max=len(message) - 1),
+        lambda: decode(message, size_bytes_max=len(message) - 1),
+        lambda: peek(message, size_bytes_max=len(message) - 1),
+    ):
+        with pytest.raises(WireError, match=f"limit of {len(message) - 1}"):
+            refuse()
+
+
+def test_oversized_claims():
+    message = bytearray(encode(frame()))
+    for at in (12, 16):
+        claim = bytearray(message)
+        claim[at : at + 4] = b"\xff" * 4
+        with pytest.raises(WireError, match="claims"):
+            decode(memoryview(claim))
+
+
+def slice_with(**changes):
+    return (dataclasses.replace(frame().slices[0], **changes),)
+
+
+u16 = lambda *v: np.array(v, np.uint16)  # noqa: E731
+none = np.zeros(0, np.int64)
+
+UNFIT = {
+    "dtype": frame(slices=slice_with(codes=(np.zeros(3, np.int32), np.zeros(3, np.int64)))),
+    "two dimensions": frame(slices=slice_with(lower=np.zeros((1, 1), np.int64))),
+    "codes too short": frame(slices=slice_with(codes=(np.zeros(3, np.int64), np.zeros(2, np.int64)))),
+    "lower of another length": frame(slices=slice_with(lower=np.zeros(2, np.int64))),
+    "times of another length": frame(slices=slice_with(times_us=np.zeros(2, np.int64))),
+    "keys of another length": frame(slices=slice_with(keys=pa.array([1]))),
+    "no keys": frame(slices=slice_with(keys=None)),
+    "null key": frame(slices=slice_with(keys=pa.array([1, None, 2]))),
+    "double keys": frame(slices=slice_with(keys=pa.array([1.0, 2.0, 3.0]))),
+    "positions with a gap": frame(slices=slice_with(positions=u16(0, 1, 3))),
+    "positions that repeat": frame(slices=slice_with(positions=u16(0, 1, 1))),
+    "positions out of order": frame(slices=slice_with(positions=u16(0, 2, 1))),
+    "slices that overlap": frame(count=6, slices=slice_with() * 2, produced_runs=np.array([6], np.uint32)),
+    "runs that miss a tuple": frame(produced_runs=np.array([2], np.uint32)),
+    "runs without times": frame(produced_ms=none),
+    "hot of another length": frame(hot=np.zeros(2, np.uint8)),
+    "epoch too large": frame(epoch=2**63),
+    "epoch of another type": frame(epoch="1"),
+    "negative link": frame(link=-1),
+    "ranks": Partial(1, 1, 0, (RoleRanks(u16(1), u16(1, 2), u16(1)),)),
+    "offsets without partners": Part(1, 1, 0, 0, 1, (Matches(np.ones(1, np.int64), np.array([0, 1])),)),
+    "offsets that fall": Part(
+        1, 1, 0, 0, 2, (Matches(np.ones(2, np.int64), np.array([0, 2, 1]), np.zeros(1, np.int64)),)
+    ),
+    "offsets that end early": Part(
+        1, 1, 0, 0, 1, (Matches(np.ones(1, np.int64), np.array([0, 0]), np.zeros(1, np.int64)),)
+    ),
+    "more partners than the count": Part(
+        1, 1, 0, 0, 1, (Matches(np.zeros(1, np.int64), np.array([0, 1]), np.zeros(1, np.int64)),)
+    ),
+    "range that ends before it begins": Part(1, 1, 0, 2, 1, ()),
+    "no record": object(),
+}
+
+
+@pytest.mark.parametrize("record", UNFIT.values(), ids=UNFIT.keys())
+def test_what_no_reader_could_use_is_not_sent(record):
+    with pytest.raises(WireError):
+        encode(record)

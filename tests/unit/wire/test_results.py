@@ -1,0 +1,167 @@
+import base64
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spojoin.errors import WireError
+from spojoin.wire.keys import concat_keys
+from spojoin.wire.records import Result
+from spojoin.wire.results import (
+    Progress,
+    pack_produced,
+    progress,
+    result_from_message,
+    result_messages_json,
+    result_to_message,
+    unpack_produced,
+)
+from tests.unit.wire import samples
+
+
+def result(rows, begin=3, end=5, is_last=False):
+    return Result(7, begin, end, is_last, rows, np.array([1000, 1002]), np.array([1, 4], np.uint32))
+
+
+COUNTS = pa.RecordBatch.from_pydict(
+    {"seq": [10, 11], "stream": ["trips", "trips"], "key": [2**53 + 1, 5], "matches": [0, 3]}
+)
+PAIRS = pa.RecordBatch.from_pydict(
+    {
+        "probe_seq": [10, 10, 12],
+        "left_seq": [1, 10, 12],
+        "right_seq": [10, 2, 3],
+        "left_key": ["a", "x", "y"],
+        "right_key": ["x", "b", "c"],
+    }
+)
+BITMAPS = pa.RecordBatch.from_pydict({"seq": [10, 11], "as_left": [b"\x00\xff", b""], "as_right": [b"q", b"r"]})
+EMPTY = PAIRS.slice(0, 0)
+
+
+@given(samples.results())
+def test_frames_form_round_trip(record):
+    message = result_to_message(record)
+    assert samples.same(result_from_message(message.headers, message.value), record)
+
+
+@given(samples.results())
+def test_value_is_a_plain_arrow_stream(record):
+    value = result_to_message(record).value
+    assert pa.ipc.open_stream(io.BytesIO(value)).read_all().to_pylist() == record.rows.to_pylist()
+
+
+def test_rows_are_views_of_the_value():
+    message = result_to_message(result(COUNTS))
+    start = np.frombuffer(message.value, np.uint8).__array_interface__["data"][0]
+    rows = result_from_message(message.headers, message.value).rows
+    assert rows.column(0).buffers()[1].address in range(start, start + len(message.value))
+
+
+@given(
+    st.lists(st.tuples(samples.i64, st.integers(0, 2**32 - 1)), max_size=5)
+    | st.lists(st.tuples(st.integers(1_700_000_000_000, 1_700_000_000_099), st.integers(1, 9)), max_size=5)
+)
+def test_produced_times_round_trip(runs):
+    times = np.array([t for t, _ in runs], np.int64)
+    lengths = np.array([n for _, n in runs], np.uint32)
+    unpacked = unpack_produced(pack_produced(times, lengths))
+    assert samples.same(unpacked, (times, lengths))
+
+
+def test_produced_times_are_compact():
+    times = 1_700_000_000_000 + np.arange(1000)
+    assert len(pack_produced(times, np.full(1000, 4, np.uint32))) < 2100
+
+
+def test_produced_times_truncated_at_every_length_or_flipped():
+    data = pack_produced(np.array([5, 6, 1000]), np.array([1, 2, 3], np.uint32))
+    for size in range(1, len(data)):
+        with pytest.raises(WireError):
+            unpack_produced(data[:size])
+    with pytest.raises(WireError):
+        unpack_produced(bytes(4) + data[4:])
+
+
+@given(samples.results(), st.data())
+def test_unfit_messages_are_refused(record, data):
+    message = result_to_message(record)
+    name = data.draw(st.sampled_from(["spojoin-frame", "spojoin-begin", "spojoin-end", "spojoin-last"]))
+    bad = data.draw(st.sampled_from([None, b"", b"x", b"-1", b"1.0", b"9" * 25, "²".encode()]))
+    headers = {k: v for k, v in {**message.headers, name: bad}.items() if v is not None}
+    with pytest.raises(WireError, match=name):
+        result_from_message(headers, message.value)
+
+
+def test_values_that_are_no_stream_of_one_batch_are_refused():
+    headers, value = result_to_message(result(COUNTS))
+    table = pa.Table.from_batches([COUNTS, COUNTS])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    for bad in (b"", b"x", value[:50], value[: len(value) // 2], sink.getvalue().to_pybytes()):
+        with pytest.raises(WireError):
+            result_from_message(headers, bad)
+
+
+def test_counts_as_json():
+    values = [json.loads(m.value) for m in result_messages_json(result(COUNTS))]
+    assert values == [
+        {"seq": 10, "stream": "trips", "key": 2**53 + 1, "matches": 0},
+        {"seq": 11, "stream": "trips", "key": 5, "matches": 3},
+    ]
+
+
+def test_pairs_as_json_are_grouped_by_probe():
+    values = [json.loads(m.value) for m in result_messages_json(result(PAIRS))]
+    assert values == [
+        {
+            "probe_seq": 10,
+            "pairs": [
+                {"left_seq": 1, "right_seq": 10, "left_key": "a", "right_key": "x"},
+                {"left_seq": 10, "right_seq": 2, "left_key": "x", "right_key": "b"},
+            ],
+        },
+        {"probe_seq": 12, "pairs": [{"left_seq": 12, "right_seq": 3, "left_key": "y", "right_key": "c"}]},
+    ]
+
+
+def test_bitmaps_as_json_are_base64():
+    values = [json.loads(m.value) for m in result_messages_json(result(BITMAPS))]
+    assert [base64.b64decode(v["as_left"]) for v in values] == [b"\x00\xff", b""]
+    assert [v["seq"] for v in values] == [10, 11]
+
+
+@pytest.mark.parametrize(
+    ("rows", "seqs"), [(COUNTS, [10, 11]), (PAIRS, [10, 12]), (BITMAPS, [10, 11]), (EMPTY, [None])]
+)
+def test_progress_of_json_messages(rows, seqs):
+    messages = result_messages_json(result(rows, is_last=True))
+    found = [progress(m.headers) for m in messages]
+    assert found == [
+        *(Progress(7, 3, False, seq) for seq in seqs[:-1]),
+        Progress(7, 5, True, seqs[-1]),
+    ]
+
+
+def test_a_result_without_rows_still_tells_how_far_the_output_is():
+    (message,) = result_messages_json(result(EMPTY))
+    assert message.value == b""
+    assert progress(message.headers) == Progress(7, 5, False, None)
+
+
+@given(samples.results())
+def test_progress_of_frames_form(record):
+    expected = Progress(record.frame_id, record.end, record.is_last, None)
+    assert progress(result_to_message(record).headers) == expected
+
+
+def test_keys_of_two_types_meet_as_strings():
+    numbers, words, nothing = pa.array([1, 2]), pa.array(["a"]), pa.array([], pa.string())
+    assert concat_keys([numbers, nothing, numbers]).equals(pa.array([1, 2, 1, 2]))
+    assert concat_keys([numbers, words]).equals(pa.array(["1", "2", "a"]))
+    assert len(concat_keys([])) == len(concat_keys([nothing])) == 0
