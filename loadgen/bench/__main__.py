@@ -20,7 +20,7 @@ from loadgen.bench.sections import NAMES, load, run_all
 from loadgen.bench.sizes import FULL, QUICK
 from spojoin.cli.supervise import ending_on_signals
 
-SectionName = StrEnum("SectionName", {name: name for name in NAMES})
+SectionName = StrEnum("SectionName", {name: name for name in NAMES})  # type: ignore[misc]
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 

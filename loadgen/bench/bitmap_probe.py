@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.bench.batches import batches
-from loadgen.bench.data import Columns, by_slot
+from loadgen.bench.data import I64, Columns, by_slot
 from loadgen.bench.scans import SCANS, SIMD_TILED, count_both
 from spojoin.index.conditions import Interval, conditions, located
 from spojoin.index.node import Node, from_batch
@@ -22,17 +22,16 @@ _TOGETHER = 64
 
 @dataclass(frozen=True, slots=True)
 class BitmapNodes:
-    """A window as nodes of the largest size that has prefix bitmaps."""
+    """A window as a worker's nodes: a group each, or as much of it as prefix bitmaps are made for."""
 
     query: Query
     stored: Columns
     nodes: list[Node]
 
     @classmethod
-    def of(cls, query: Query, stored: Columns) -> BitmapNodes:
-        """All of `stored`."""
-        size = bitmaps.CHUNK_MAX
-        made = batches(by_slot(query, stored), size, size)
+    def of(cls, query: Query, stored: Columns, group: int) -> BitmapNodes:
+        """All of `stored`, in groups of so many tuples."""
+        made = batches(by_slot(query, stored), group, bitmaps.CHUNK_MAX)
         nodes = [from_batch(batch, (0, 1), with_seqs=False, with_permutations=False) for batch in made]
         return cls(query, stored, nodes)
 
@@ -42,7 +41,7 @@ class BitmapNodes:
         for node in self.nodes:
             intervals = [located(condition, node) for condition in wanted]
             for begin in range(0, len(probes), _TOGETHER):
-                yield _words(node, intervals, slice(begin, begin + _TOGETHER))
+                yield _words(node, intervals, intervals[0].visit[begin : begin + _TOGETHER])
 
     def match_all(self, probes: Columns) -> None:
         """The bitmaps of both roles, each dropped when the next one comes."""
@@ -54,16 +53,19 @@ class BitmapNodes:
         """Compare the bits' number with a scan. Raises AssertionError."""
         scanned = count_both(SCANS[SIMD_TILED], self.stored, probes)
         for role, expected in zip(self.query.roles, scanned, strict=True):
-            found = sum(int(bitmaps.counts_of(words).sum()) for words in self.match(role, probes))
+            found = sum(int(np.bitwise_count(words).sum()) for words in self.match(role, probes))
             if found != expected.sum():
                 raise AssertionError(f"bitmaps hold {found} matches, a scan finds {expected.sum()}")
 
 
-def _words(node: Node, intervals: Sequence[Interval], probes: slice) -> NDArray[np.uint64]:
-    return bitmaps.match_bitmaps(
+def _words(node: Node, intervals: Sequence[Interval], chosen: I64) -> NDArray[np.uint64]:
+    """The bitmaps of the probes `chosen`, int64 (k,), in that order: their ranks in the first predicate ascend."""
+    predicates = bitmaps.Predicates(
         [node.prefixes(x.slot) for x in intervals],
         [node.columns[x.slot].order for x in intervals],
-        [x.a[probes] for x in intervals],
-        [x.b[probes] for x in intervals],
+        [node.ranks(x.slot) for x in intervals],
+        [x.a[chosen] for x in intervals],
+        [x.b[chosen] for x in intervals],
         [x.complement for x in intervals],
     )
+    return bitmaps.match_bitmaps(predicates, np.arange(len(chosen)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadgen.bench.bit_arrays import and_counts as and_bits
 from loadgen.bench.bit_arrays import bit_arrays
@@ -33,7 +35,7 @@ def _compare(stored: int, probes: int, repeats: int) -> Iterator[Figure]:
     ranks = [intervals16.rank_columns(codes, lo, hi, complement=False) for codes, lo, hi in intervals]
     bits = [bit_arrays(codes, lo, hi) for codes, lo, hi in intervals]
     positions, starts, lengths = (list(each) for each in zip(*ranks, strict=True))
-    runs: dict[str, Callable[[], object]] = {
+    runs: dict[str, Callable[[], Any]] = {
         "encode ranks": lambda: [intervals16.rank_columns(c, lo, hi, complement=False) for c, lo, hi in intervals],
         "encode bit arrays": lambda: [bit_arrays(c, lo, hi) for c, lo, hi in intervals],
         "AND ranks": lambda: intervals16.and_counts(positions, starts, lengths, begins, ends),
@@ -67,5 +69,5 @@ def _intervals(stored: int, probes: int) -> Intervals:
     ]
 
 
-def _bytes(arrays: Iterator[np.ndarray] | list[np.ndarray]) -> int:
+def _bytes(arrays: Iterable[NDArray[Any]]) -> int:
     return sum(array.nbytes for array in arrays)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -29,7 +29,7 @@ class Stopwatch:
     """Seconds by part; a part's time stands still while whoever consumes what it yields is at work."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def time(self, part: str, run: Callable[[], object]) -> None:
         """Run and count the time."""
@@ -96,9 +96,9 @@ def run_by_part(query_file: Path, source: Path, output: Path, window: int) -> It
             results.write(engine.feed(0, batch))
         results.write(engine.flush())
     whole = time.perf_counter() - began
-    stopwatch.seconds[ENGINE] = whole - stopwatch.seconds.total()
+    stopwatch.seconds[ENGINE] = whole - sum(stopwatch.seconds.values())
     tuples = engine.tuples - begun_at
-    for part, seconds in stopwatch.seconds.most_common():
+    for part, seconds in sorted(stopwatch.seconds.items(), key=lambda item: -item[1]):
         yield Figure(f"embedded part: {part}", seconds / tuples * 1e6, "us a tuple", note=f"{seconds / whole:.0%}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def measure(context: Context) -> Iterator[Figure]:
 def _workload(name: str, data: Columns, sizes: Sizes) -> Iterator[Figure]:
     large = subject(data, sizes.window, sizes.batch, Output.COUNT)
     small = subject(data, sizes.window_small, sizes.batch, Output.COUNT)
-    words = bitmap_probe.BitmapNodes.of(large.query, large.stored)
+    words = bitmap_probe.BitmapNodes.of(large.query, large.stored, sizes.slide)
     partners = subject(data, sizes.window, sizes.batch, Output.BITMAP)
     check(large, large.probes[: sizes.scan_probes])
     check(partners, partners.probes[: sizes.scan_probes])
@@ -70,7 +71,7 @@ def _workload(name: str, data: Columns, sizes: Sizes) -> Iterator[Figure]:
     few = large.probes[: sizes.scan_probes]
     frames = _frames(large.query, large.probes, sizes)
     runs: dict[str, Callable[[], object]] = {
-        scan: lambda scan=SCANS[scan]: count_both(scan, large.stored, few) for scan in SCANS
+        scan: partial(count_both, SCANS[scan], large.stored, few) for scan in SCANS
     }
     runs["count"] = lambda: _evaluate(large, frames)
     runs["count small"] = lambda: _evaluate(small, frames)

@@ -77,4 +77,4 @@ class ResultsTap:
         if self._is_listening:
             produced_ms = np.repeat(result.produced_ms, result.produced_runs)[result.begin : result.end]
             self.produced_ms.append(produced_ms)
-            self.latencies_ms.append(now_ms - produced_ms)
+            self.latencies_ms.append(np.float64(now_ms) - produced_ms.astype(np.float64))

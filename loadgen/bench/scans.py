@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -128,7 +129,7 @@ def count_both(scan: Scan, stored: Columns, probes: Columns) -> tuple[I64, I64]:
 
 def time_scans(stored: Columns, probes: Columns, repeats: int, names: Sequence[str] = tuple(SCANS)) -> ScanTime:
     """Time the named scans of `stored` by all probes, in turn."""
-    runs = {name: (lambda scan=SCANS[name]: count_both(scan, stored, probes)) for name in names}
+    runs = {name: partial(count_both, SCANS[name], stored, probes) for name in names}
     all_us = {name: best / len(probes) * 1e6 for name, best in best_seconds(runs, repeats).items()}
     fastest = min(all_us, key=lambda name: all_us[name])
     return ScanTime(fastest, all_us[fastest], all_us)

@@ -27,8 +27,6 @@ def one_sentence(*, is_debug: bool) -> Iterator[None]:
         print(f"spojoin: {sentence}", file=sys.stderr)
         raise SystemExit(STATUS_MISTAKE) from error
     except KeyboardInterrupt:
-        if is_debug:
-            raise
         raise SystemExit(STATUS_INTERRUPTED) from None
 
 

@@ -157,7 +157,7 @@ def _collect(
     row = np.empty((len(orders[0]) + 63) >> 6, np.uint64)
     cursors = np.zeros((2, len(orders), len(row)), np.uint64)
     at = np.zeros((2, len(orders)), np.int64)
-    places = np.empty(1024, np.int64)
+    places, filled = np.empty(1024, np.int64), np.empty(len(row), np.int64)
     used = 0
     for q in visit:
         begins[q] = used
@@ -173,7 +173,8 @@ def _collect(
             counts[q] = _count(row)
             taken[q] = min(counts[q], limits[q])
             places = _with_room(places, used, taken[q])
-            _extract(row, places[used : used + taken[q]])
+            if taken[q] > 0:
+                _extract(row, filled, places[used : used + taken[q]])
         used += taken[q]
     return places[:used]
 
@@ -224,13 +225,21 @@ def _count(row: U64) -> int:
 
 
 @inlined
-def _extract(row: U64, places: I64) -> None:
-    """The first len(places) set bits, ascending."""
-    i, w = 0, 0
-    while i < len(places):
-        word = row[w]
-        while word != 0 and i < len(places):
-            places[i] = (w << 6) + np.int64(trailing_zeros(word))
+def _extract(row: U64, filled: I64, places: I64) -> None:
+    """The first len(places) set bits, ascending; `filled` int64 (words,) is scratch.
+
+    Words with bits are listed first, without a branch for the machine to guess, as most words of a rare match are empty.
+    """
+    i, n = 0, 0
+    for w in range(len(row)):
+        filled[n] = w
+        n += row[w] != 0
+    for k in range(n):
+        word = row[filled[k]]
+        base = filled[k] << 6
+        while word != 0:
+            if i == len(places):
+                return
+            places[i] = base + np.int64(trailing_zeros(word))
             word &= word - np.uint64(1)
             i += 1
-        w += 1

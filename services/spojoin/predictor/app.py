@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import faust
 import structlog
@@ -162,8 +162,8 @@ class Life:
             return max(fetched, self._next_offset)
         return self._next_offset
 
-    async def _follow(self, stream: Any) -> None:  # noqa: ANN401  (Faust's stream types lack noack)
-        async for event in stream.noack().events():
+    async def _follow(self, stream: faust.StreamT[bytes]) -> None:
+        async for event in stream.events():
             self._is_busy = True
             try:
                 await self._take(event.message.offset, event.message.value)

@@ -60,11 +60,10 @@ class ASketch:
         used = int(self._used[0])
         return self._keys[:used].copy(), self._new[:used].copy()
 
-    def hot(self, share: float) -> tuple[I64, I64]:
-        """Keys of at least this share of all tuples, codes ascending, and their estimated counts."""
+    def hot(self, share: float, least: int = 2) -> tuple[I64, I64]:
+        """Keys of at least this share of all tuples and this count, codes ascending, and their estimated counts."""
         keys, counts = self.frequent()
-        # A key seen once is not hot, however few tuples there were.
-        chosen = np.flatnonzero(counts >= max(2.0, share * self.total))
+        chosen = np.flatnonzero(counts >= max(float(least), share * self.total))
         order = chosen[np.argsort(keys[chosen])]
         return keys[order], counts[order]
 

@@ -1,4 +1,4 @@
-"""Faust on this system's terms: it sees what transactions committed, and asks Kafka for nothing but what it is told.
+"""Faust on this system's terms: it sees what transactions committed, and commits no offsets itself.
 
 Faust reads uncommitted records unless it writes in transactions itself. The predictor must see the log as every other
 reader does (rule P3), so the driver's consumer is told so at its making; Faust has no setting for that.
@@ -43,6 +43,10 @@ class _Thread(driver.AIOKafkaConsumerThread):
 class _Consumer(driver.Consumer):
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
+
+    async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:  # noqa: ANN401
+        """Commit nothing: every life reads from the earliest retained record."""
+        return False
 
 
 class _Transport(driver.Transport):

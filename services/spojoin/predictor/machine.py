@@ -16,6 +16,8 @@ from spojoin.wire.records import Barrier, Frame, Plan, Record
 PLAN_FRAMES = 16
 #: A key is hot from this share of a stream's tuples on.
 HOT_SHARE = 1 / 256
+#: And from this count on, so that collisions in the sketch of a young stream make nothing hot.
+HOT_COUNT = 16
 #: Tuples of a stream after which counts are halved, so that a key's past weighs less than its present.
 HALVE_TUPLES = 1 << 20
 
@@ -77,6 +79,6 @@ class PredictorMachine:
         return frame.frame_id >= self._watermark.frame_id and (frame.frame_id + 1) % self._plan_frames == 0
 
     def _plan(self, frame_id: int) -> Plan:
-        hot = {place: sketch.hot(HOT_SHARE) for place, sketch in self._sketches.items()}
+        hot = {place: sketch.hot(HOT_SHARE, HOT_COUNT) for place, sketch in self._sketches.items()}
         found = {place: (codes, counts) for place, (codes, counts) in hot.items() if len(codes)}
         return Plan(version=frame_id, frame_id=frame_id, hot=found, match_rate=self._sample.match_rate())

@@ -76,21 +76,19 @@ class KafkaLog:
             "retention.bytes": str(-1 if retention_bytes is None else retention_bytes),
             "retention.ms": "-1",
         }
-        missing = [
-            NewTopic(topic, count, -1, config=topic_config)
-            for topic, count in partitions.items()
-            if topic not in existing
-        ]
-        small = [
-            NewPartitions(topic, count) for topic, count in partitions.items() if 0 < existing.get(topic, 0) < count
-        ]
+        missing = [topic for topic in partitions if topic not in existing]
+        small = [topic for topic, count in partitions.items() if 0 < existing.get(topic, 0) < count]
         timeout_s = self._config.request_timeout_s
         if missing:
-            self._await(self._admin.create_topics(missing, operation_timeout=timeout_s), allowed=_TOPIC_IS_THERE)
+            topics = [NewTopic(topic, partitions[topic], -1, config=topic_config) for topic in missing]
+            self._await(self._admin.create_topics(topics, operation_timeout=timeout_s), allowed=_TOPIC_IS_THERE)
         if small:
+            added = [NewPartitions(topic, partitions[topic]) for topic in small]
             self._await(
-                self._admin.create_partitions(small, operation_timeout=timeout_s), allowed=_PARTITIONS_ARE_THERE
+                self._admin.create_partitions(added, operation_timeout=timeout_s), allowed=_PARTITIONS_ARE_THERE
             )
+        for topic in (*missing, *small):
+            self._wait_for_leaders(topic, partitions[topic])
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 where there is no such topic."""
@@ -147,10 +145,10 @@ class KafkaLog:
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
         """A new partition has no leader for some milliseconds."""
         for partition in range(partitions):
-            self._offset(Input(topic, partition), _LATEST, patient=_NOT_YET)
+            self._offset(Input(topic, partition), _LATEST, is_new=True)
 
-    def _offset(self, source: Input, spec: OffsetSpec, patient: frozenset[int] = frozenset()) -> int:
-        """Asks again for a while where the error is one of `patient` or that of a changing leader.
+    def _offset(self, source: Input, spec: OffsetSpec, *, is_new: bool = False) -> int:
+        """Asks again for a while where the error is that of a changing leader, or of a topic that was just made.
 
         The client goes on believing that a partition has no leader until it is made to look at the topic again.
         """
@@ -159,12 +157,13 @@ class KafkaLog:
             try:
                 return self._ask_offset(source, spec)
             except KafkaException as error:
-                if error.args[0].code() not in patient | _LEADER_CHANGES or time.monotonic() > deadline:
+                is_there = source.partition < self._partition_counts(source.topic).get(source.topic, 0)
+                is_passing = error.args[0].code() in (_NOT_YET if is_new else _LEADER_CHANGES)
+                if not (is_passing and (is_there or is_new)) or time.monotonic() > deadline:
                     raise LogUnavailable(
                         f"no offsets of {source.topic}[{source.partition}]: {error.args[0]}"
                     ) from error
                 time.sleep(0.02)
-                self._partition_counts(source.topic)
 
     def _ask_offset(self, source: Input, spec: OffsetSpec) -> int:
         futures = self._admin.list_offsets(
@@ -185,7 +184,9 @@ class KafkaLog:
 
 
 _LEADER_CHANGES = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT})
-_NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC})
+_NOT_YET = _LEADER_CHANGES | frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}
+)
 #: another process was faster
 _TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _PARTITIONS_ARE_THERE = frozenset({KafkaError.INVALID_PARTITIONS})

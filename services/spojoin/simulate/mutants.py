@@ -6,17 +6,19 @@ none carries anything over.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from spojoin.index.stream_index import StreamIndex
+from spojoin.kernels import bounds as kernel_bounds
+from spojoin.kernels import pairs
 from spojoin.kernels.bounds import bounds
+from spojoin.kernels.pairs import Segments
 from spojoin.logical_and.machine import LogicalAndMachine
 from spojoin.mutable.machine import MutableMachine
 from spojoin.permutation.machine import PermutationMachine
@@ -24,17 +26,20 @@ from spojoin.pojoin.machine import PoJoinMachine, Share
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Watermark
 from spojoin.protocol.topology import Topic
-from spojoin.query.model import Op, Query, Role, RolePredicate
+from spojoin.query.model import Op, Role, RolePredicate
 from spojoin.router import ordering
 from spojoin.router.book import StreamBook
 from spojoin.router.machine import RouterMachine
+from spojoin.router.queue import Places, StreamColumns
 from spojoin.simulate.followers import ResultsFollower
 from spojoin.simulate.process import Process
 from spojoin.simulate.world import World
+from spojoin.sink.assembly import PartChunks
 from spojoin.sink.machine import SinkMachine
-from spojoin.wire.records import I64, Batch, Frame, Matches, Part, Partial, Rows, Run, SourceState, StreamSlice
+from spojoin.wire.records import I64, Frame, Matches, Part, Partial, Rows, Run, SourceState, StreamSlice
 
-Plant = Callable[[], list[AbstractContextManager[Any]]]
+Patches = list[AbstractContextManager[object]]
+Plant = Callable[[], Patches]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
 
 
 @_mutant("no-epoch-barrier", "readers accept frames of a router that another one has replaced")
-def _no_epoch_barrier() -> list[AbstractContextManager[Any]]:
+def _no_epoch_barrier() -> Patches:
     def continues(self: LogReader, frame: Frame) -> bool:
         place = frame.frame_id, frame.first_seq, frame.previous_link
         return place == (self.next_frame, self.next_seq, self.link)
@@ -69,7 +74,7 @@ def _no_epoch_barrier() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("no-source-chain", "a router reads on where its group committed, not where the log's frames ended")
-def _no_source_chain() -> list[AbstractContextManager[Any]]:
+def _no_source_chain() -> Patches:
     committed: SourceState = {}
     sources, on_rows = RouterMachine.sources, RouterMachine.on_rows
 
@@ -77,11 +82,7 @@ def _no_source_chain() -> list[AbstractContextManager[Any]]:
         yield from on_rows(self, stream, partition, rows)
         at = sources(self).get((stream, partition))
         if at is not None:
-            committed[stream, partition] = (
-                at._replace(offset=rows.next_offset, row=0)
-                if hasattr(at, "_replace")
-                else (replace(at, offset=rows.next_offset, row=0))
-            )
+            committed[stream, partition] = replace(at, offset=rows.next_offset, row=0)
 
     return [
         patch.object(RouterMachine, "sources", lambda self: {**sources(self), **committed}),
@@ -90,22 +91,22 @@ def _no_source_chain() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("no-frame-number", "readers accept any frame of the current epoch, in whatever place")
-def _no_frame_number() -> list[AbstractContextManager[Any]]:
+def _no_frame_number() -> Patches:
     return [patch.object(LogReader, "_continues", lambda self, frame: frame.epoch == self.epoch)]
 
 
 @_mutant("early-commit", "a restart goes on behind results that were sent, whether or not they are in the topic")
-def _early_commit() -> list[AbstractContextManager[Any]]:
-    sent: defaultdict[int, ResultsFollower] = defaultdict(ResultsFollower)
+def _early_commit() -> Patches:
+    sent = ResultsFollower()
     carry_out = Process._carry_out
 
     def note(self: Process, action: Action) -> None:
         if isinstance(action, Emit) and action.topic is Topic.RESULTS:
-            sent[0].hear(action.record)
+            sent.hear(action.record)
         carry_out(self, action)
 
     def ahead(self: World) -> Watermark:
-        return max(sent[0].watermark, self.results.watermark)
+        return max(sent.watermark, self.results.watermark)
 
     return [patch.object(Process, "_carry_out", note), patch.object(World, "_restart_watermark", ahead)]
 
@@ -114,7 +115,7 @@ def _early_commit() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("and-without-key", "the logical AND takes each predicate's oldest partial, whatever frame it is of")
-def _and_without_key() -> list[AbstractContextManager[Any]]:
+def _and_without_key() -> Patches:
     def evaluate_whole(self: LogicalAndMachine) -> Iterator[Action]:
         while self._frames and all(self._partials):
             partials = [waiting.pop(next(iter(waiting))) for waiting in self._partials]
@@ -124,7 +125,7 @@ def _and_without_key() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("batch-without-id", "the permutation service joins runs of a stream as they come, of whatever batch")
-def _batch_without_id() -> list[AbstractContextManager[Any]]:
+def _batch_without_id() -> Patches:
     take = PermutationMachine._take
 
     def mixed(self: PermutationMachine, key: tuple[int, int], run: Run) -> Iterator[Action]:
@@ -134,8 +135,8 @@ def _batch_without_id() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("tie-order", "rows of equal event time are merged in the reverse order of their inputs")
-def _tie_order() -> list[AbstractContextManager[Any]]:
-    def order(taken: list[Any], times: I64) -> I64:
+def _tie_order() -> Patches:
+    def order(taken: list[tuple[ordering.Input, Places, StreamColumns]], times: I64) -> I64:
         ids = np.concatenate([places.ids for _, places, _ in taken])
         inputs = np.concatenate([np.full(len(places), source.index) for source, places, _ in taken])
         return np.lexsort((ids, -inputs, times)).astype(np.int64)
@@ -147,7 +148,7 @@ def _tie_order() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("lt-for-le", "the mutable joiners evaluate <= as <")
-def _lt_for_le() -> list[AbstractContextManager[Any]]:
+def _lt_for_le() -> Patches:
     def strict(_: MutableMachine, predicate: RolePredicate, probes: I64) -> tuple[I64, I64]:
         op = Op.LT if predicate.op is Op.LE else predicate.op
         return bounds(op, predicate.domain, predicate.width, probes)
@@ -156,11 +157,17 @@ def _lt_for_le() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("lost-self-join-role", "the logical AND evaluates a self join's probes as the left side only")
-def _lost_self_join_role() -> list[AbstractContextManager[Any]]:
+def _lost_self_join_role() -> Patches:
     matches = LogicalAndMachine._matches
 
     def left_only(
-        self: LogicalAndMachine, frame: Frame, number: int, role: Role, partials: list[Partial], begin: int, end: int
+        self: LogicalAndMachine,
+        frame: Frame,
+        number: int,
+        role: Role,
+        partials: list[Partial],
+        begin: int,
+        end: int,
     ) -> Matches:
         found = matches(self, frame, number, role, partials, begin, end)
         if role.as_left or role.probe != role.target:
@@ -178,7 +185,7 @@ def _nothing_like(matches: Matches) -> Matches:
 
 
 @_mutant("probing-during-handover", "a worker searches a batch as soon as it has it, while it is mutable still")
-def _probing_during_handover() -> list[AbstractContextManager[Any]]:
+def _probing_during_handover() -> Patches:
     hand_over = Share.hand_over
 
     def at_once(self: Share, piece: StreamSlice, lower: int) -> None:
@@ -188,12 +195,12 @@ def _probing_during_handover() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("worker-answers-early", "a worker evaluates a frame before the batches that it needs have come")
-def _worker_answers_early() -> list[AbstractContextManager[Any]]:
+def _worker_answers_early() -> Patches:
     return [patch.object(PoJoinMachine, "_has_all", lambda *_: True)]
 
 
 @_mutant("layout-kept", "a worker keeps its share of the batches when the number of workers changes")
-def _layout_kept() -> list[AbstractContextManager[Any]]:
+def _layout_kept() -> Patches:
     def change(self: PoJoinMachine, workers: int) -> Iterator[Action]:
         self._workers = workers
         yield from ()
@@ -201,33 +208,48 @@ def _layout_kept() -> list[AbstractContextManager[Any]]:
     return [patch.object(PoJoinMachine, "_change_layout", change)]
 
 
+@_mutant("band-by-sums", "a band over doubles is taken as [probe - width, probe + width], which rounds elsewhere")
+def _band_by_sums() -> Patches:
+    def interval(probes: I64, width: float, inclusive: bool) -> tuple[I64, I64]:
+        values = _folded(probes).view(np.float64)
+        low, high = _folded((values - width).view(np.int64)), _folded((values + width).view(np.int64))
+        return (low, high) if inclusive else (low + 1, high - 1)
+
+    return [patch.object(kernel_bounds, "_double_band", interval)]
+
+
+def _folded(bits: I64) -> I64:
+    """From bits to codes, and back: the fold is its own inverse."""
+    return np.where(bits >= 0, bits, bits ^ 0x7FFF_FFFF_FFFF_FFFF)
+
+
 # --- windows ----------------------------------------------------------------------------------------------------------
 
 
 @_mutant("expiry-off-by-one", "windows begin one tuple too early")
-def _expiry_off_by_one() -> list[AbstractContextManager[Any]]:
+def _expiry_off_by_one() -> Patches:
     lower = StreamBook.lower
 
-    def earlier(self: StreamBook, *args: Any) -> I64:
-        return np.maximum(lower(self, *args) - 1, 0)
+    def earlier(self: StreamBook, before: I64, times_us: I64 | None, own_times: I64 | None) -> I64:
+        return np.maximum(lower(self, before, times_us, own_times) - 1, 0)
 
     return [patch.object(StreamBook, "lower", earlier)]
 
 
 @_mutant("expiry-never", "workers never forget a batch; results stay right, memory grows")
-def _expiry_never() -> list[AbstractContextManager[Any]]:
+def _expiry_never() -> Patches:
     return [patch.object(StreamIndex, "expire", lambda self, lower: None)]
 
 
 @_mutant("late-window-update", "a worker searches each frame with the window of the one before")
-def _late_window_update() -> list[AbstractContextManager[Any]]:
+def _late_window_update() -> Patches:
     evaluate = PoJoinMachine._evaluate
-    before: dict[int, list[I64]] = {}
+    before: WeakKeyDictionary[PoJoinMachine, list[I64]] = WeakKeyDictionary()
 
     def late(self: PoJoinMachine, frame: Frame) -> Iterator[Action]:
         lowers = [piece.lower[:1] for piece in frame.slices]
-        stale = before.get(id(self), lowers)
-        before[id(self)] = lowers
+        stale = before.get(self, lowers)
+        before[self] = lowers
         slices = tuple(replace(piece, lower=lower) for piece, lower in zip(frame.slices, stale, strict=True))
         return evaluate(self, replace(frame, slices=slices))
 
@@ -238,8 +260,33 @@ def _late_window_update() -> list[AbstractContextManager[Any]]:
 
 
 @_mutant("sink-without-dedup", "the sink takes a part's repeated chunk for its next one")
-def _sink_without_dedup() -> list[AbstractContextManager[Any]]:
-    return []
+def _sink_without_dedup() -> Patches:
+    def add(self: PartChunks, chunk: Part) -> tuple[int, int]:
+        self._chunks.append(chunk)
+        self.end += chunk.end - chunk.begin
+        return 0, 0
+
+    return [patch.object(PartChunks, "add", add)]
 
 
-_ = (Query, Batch, Part, SinkMachine)
+@_mutant("short-replay", "the log is trimmed to the recovery point, so that a restart lacks the mutable part")
+def _short_replay() -> Patches:
+    mark = SinkMachine._mark
+
+    def careless(self: SinkMachine, frame: Frame, offset: int) -> None:
+        mark(self, frame, offset)
+        self._marks[-1].handovers = tuple(1 << 60 for _ in frame.slices)
+
+    return [patch.object(SinkMachine, "_mark", careless)]
+
+
+@_mutant("latest-partners", "a limit keeps a probe's partners as the left side first, not the earliest ones")
+def _latest_partners() -> Patches:
+    def kept(rights: Segments, lefts: Segments, limit: int | None) -> tuple[I64, I64]:
+        right, left = np.diff(rights[0]), np.diff(lefts[0])
+        if limit is None:
+            return right, left
+        left = np.minimum(left, limit)
+        return np.minimum(right, limit - left), left
+
+    return [patch.object(pairs, "_kept", kept)]

@@ -125,7 +125,7 @@ def _float_divide(a: float, b: float) -> float:
 
 def _distance(a: Value, b: Value, ieee: bool) -> Value:
     if ieee:
-        return abs(a - b)  # type: ignore[operator]
+        return abs(float(a) - float(b))  # type: ignore[arg-type]
     if isinstance(a, int) and isinstance(b, int):
         return abs(a - b)
     return abs(_EXACT.subtract(Decimal(a), Decimal(b)))  # type: ignore[arg-type]

@@ -124,7 +124,7 @@ def _draw_faults(rng: Random) -> Faults:
         twice=rng.choice((0.0, 0.02, 0.2)),
         stall=rng.choice((0.0, 0.005, 0.02)),
         stale=rng.choice((0.0, 0.3)),
-        rescale=rng.choice((0.0, 0.5)),
+        rescale=rng.choice((0.0, 0.5, 1.0)),
         encode=rng.random() < 0.2,
         at_most=rng.choice((2, 6, 16)),
     )
@@ -239,7 +239,7 @@ def codes_of(query: Query, row: SourceRow) -> tuple[int, ...]:
     for key in query.streams[row.stream].keys:
         value = evaluate(key.expression, row.values, key.domain is Domain.FLOAT)
         assert not is_refused(value)
-        codes.append(fold(value) if key.domain is Domain.FLOAT else int(value * 10**key.scale))  # type: ignore[arg-type,operator]
+        codes.append(fold(value) if key.domain is Domain.FLOAT else int(value * 10**key.scale))  # type: ignore[arg-type]
     return tuple(codes)
 
 

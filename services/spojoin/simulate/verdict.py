@@ -11,7 +11,6 @@ from typing import Any
 from pyroaring import BitMap64
 
 from spojoin.protocol.machine import Watermark
-from spojoin.protocol.topology import Topic
 from spojoin.query.model import Order, Output
 from spojoin.simulate.oracle import Probe, SourceRow, merge_by_time, nested_loop, split_late
 from spojoin.simulate.scenario import Scenario, codes_of
@@ -21,7 +20,7 @@ from spojoin.wire.records import Frame
 Row = dict[str, Any]
 
 
-class Wrong(Exception):  # noqa: N818 - a verdict, not a fault of this program
+class Wrong(Exception):
     """What is wrong with a run, for people."""
 
 

@@ -7,16 +7,15 @@ and everything must come to rest with all results out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from spojoin.errors import Fenced
-from spojoin.protocol.machine import Machine, Watermark
+from spojoin.protocol.machine import Action, Machine, Watermark
 from spojoin.protocol.topology import Role, Topic, partitions
 from spojoin.query.model import Query
 from spojoin.router.config import RouterConfig
@@ -53,12 +52,12 @@ class Router(Machine, Protocol):
         """Whether rows of that input can be taken now."""
         ...
 
-    def on_inputs(self, inputs: list[Place]) -> Any:
+    def on_inputs(self, inputs: list[Place]) -> None:
         """These inputs exist."""
         ...
 
-    def on_rows(self, stream: int, partition: int, rows: Rows) -> Any:
-        """Take rows; an iterator of actions."""
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        """Take rows."""
         ...
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
@@ -125,6 +124,7 @@ class World:
         self._plans = 0
         self._stalls_left = self._crashes_left = scenario.faults.at_most
         self._is_storm = True
+        self._landing = self.rng.choice((0.1, 0.5, 0.5))
         self._create_topics()
         self.processes = [self._start(post) for post in self._posts()]
 
@@ -226,21 +226,29 @@ class World:
     def _revive(self) -> None:
         for due, post in [entry for entry in self._down if entry[0] <= self.step]:
             self._down.remove((due, post))
-            if post.role is Role.ROUTER and self.rng.random() < self.scenario.faults.rescale:
-                self._workers = self.rng.randint(1, self.scenario.workers_max)
+            if post.role is Role.ROUTER and self._may_rescale():
+                self._workers = self.rng.choice([w for w in range(1, self.scenario.workers_max + 1) if w != self._workers])
                 self._note(f"{self._workers} workers from now on")
             self.processes.append(self._start(post))
+
+    def _may_rescale(self) -> bool:
+        return self.scenario.workers_max > 1 and self.rng.random() < self.scenario.faults.rescale
 
     def _make_trouble(self) -> None:
         faults = self.scenario.faults
         if self._crashes_left and self.rng.random() < faults.crash:
             self._crashes_left -= 1
-            self._crash(self.rng.choice(self.processes))
+            self._crash(self._victim())
         if self._stalls_left and self.rng.random() < faults.stall:
             self._stalls_left -= 1
             self._stall(self.rng.choice(self.processes))
         if self.rng.random() < 0.002:
             self._advise()
+
+    def _victim(self) -> Process:
+        """Any process; rather one with appends under way, or the router, where a crash is the hardest."""
+        sending = [p for p in self.processes if p.outbox and p.post.role in {Role.ROUTER, Role.SINK}]
+        return self.rng.choice(sending if sending and self.rng.random() < 0.5 else self.processes)
 
     def _crash(self, process: Process) -> None:
         due = self.step + self.rng.choice((0, 5, 50, 400))
@@ -284,6 +292,7 @@ class World:
 
     def _heal(self) -> None:
         self._is_storm = False
+        self._landing = 0.5
         self._note("faults end")
         while self._ghosts:
             self._land_ghost()
@@ -345,7 +354,7 @@ class World:
             self._down.append((step, post))
 
     def _do_one_thing(self, process: Process) -> bool:
-        if process.outbox and self.rng.random() < 0.5:
+        if process.outbox and self.rng.random() < self._landing:
             process.outbox.land(self.rng, self.log, self._is_storm and self.rng.random() < self.scenario.faults.twice)
         elif process.is_busy:
             process.go_on(self.rng.choice((1, 2, ALL)))
@@ -405,15 +414,3 @@ class World:
 def _state_tuples(machine: Machine) -> int:
     counter = getattr(machine, "state_tuples", None)
     return int(counter()) if counter is not None else 0
-
-
-def is_interleaving(order: list[Any], parts: dict[Place, list[Any]]) -> bool:
-    """Whether `order` holds each part's items exactly once and in their order."""
-    position = {item.place: i for i, item in enumerate(order)}
-    if len(position) != len(order) or len(order) != sum(len(part) for part in parts.values()):
-        return False
-    return all(
-        a.place in position and b.place in position and position[a.place] < position[b.place]
-        for part in parts.values()
-        for a, b in pairwise(part)
-    )

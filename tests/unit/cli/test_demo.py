@@ -57,7 +57,7 @@ def test_two_streams_are_cut_at_one_time():
 
 
 @pytest.mark.parametrize(
-    ("window", "rows"), [("SLIDE INTERVAL '1' ON '2'", 10), ("SLIDE INTERVAL '1 min' ON '4 min'", 5)]
+    ("window", "rows"), [("SLIDE INTERVAL '1' ON '2'", 11), ("SLIDE INTERVAL '1 min' ON '4 min'", 5)]
 )
 def test_rows_until_all_windows_are_full(window, rows):
     tables = {"x": times(0, 1, 2, 3, 4, 5, 6, 7, 7, 9), "y": times(0, 7, 8)}

@@ -18,18 +18,8 @@ sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.b > r.b WINDOW AS (SLID
 def test_every_role_has_its_processes():
     services = services_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", workers=3))
     names = [service.name for service in services]
-    assert names == [
-        "router",
-        "predictor",
-        "mutable-0",
-        "mutable-1",
-        "permutation",
-        "pojoin-0",
-        "pojoin-1",
-        "pojoin-2",
-        "logical-and",
-        "sink",
-    ]
+    counted = [*(f"mutable-{p}" for p in range(2)), *(f"pojoin-{w}" for w in range(3))]
+    assert sorted(names) == sorted(["router", "predictor", "permutation", "logical-and", "sink", *counted])
     assert {name.split("-")[0] for name in names} == {role.value.split("-")[0] for role in Role}
     assert len({service.port for service in services}) == len(services)
 

@@ -8,7 +8,6 @@ from spojoin.predictor.sample import Sample
 from spojoin.protocol.machine import START, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-
 from tests.unit.predictor.frames import log_of, make_frame, make_query
 
 
@@ -59,7 +58,7 @@ def test_halving_forgets_the_past():
     a = np.concatenate([np.full(400, 1), np.random.default_rng(0).integers(100, 2**60, 1200)])
     columns = [a, a]
     assert plans_of(log_of(columns, 100))[-1].hot[0, 0][0].tolist() == [1]
-    counts = [plans_of(log_of(columns, 100), halve_tuples=h)[-1].hot[0, 0][1][0] for h in (2**30, 200)]
+    counts = [plans_of(log_of(columns, 100), halve_tuples=h)[-1].hot[0, 0][1][0] for h in (2**30, 800)]
     assert counts[1] < counts[0] == 400
 
 

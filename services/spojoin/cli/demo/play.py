@@ -116,7 +116,6 @@ class _Play:
                 usage = {name: used for name, pid in self.supervisor.pids().items() if (used := usage_of(pid))}
         finally:
             self.follower.close()
-            self._end_feeds()
         verdict = self._check()
         window_full = rows_until_full(self.tables, self.query)
         return Outcome(self.job, self.query, verdict, self.follower.trace, usage, window_full, full_speed, seconds)

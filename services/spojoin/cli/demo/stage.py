@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.local.broker import LocalBroker
@@ -39,15 +43,26 @@ def stage(say: Say) -> Iterator[Stage]:
     """Start all; what takes long goes on in threads. Gone with the block."""
     with ExitStack() as stack:
         children = stack.enter_context(Children())
+        stack.enter_context(_temporary_files_in(children.scratch_folder("demo")))
         pool = stack.enter_context(ThreadPoolExecutor(4, "demo"))
         spark = pool.submit(_start_spark, say)
-        stack.callback(_end_spark, spark)
+        stack.push(lambda kind, _error, _trace: _end_spark(spark, is_failure=kind is not None))
         redis = stack.enter_context(LocalRedis(children))
         broker = stack.enter_context(LocalBroker(children, progress=say))
         say(f"Kafka at {broker.bootstrap}, Redis at {redis.url}")
         log = KafkaLog(KafkaConfig(broker.bootstrap))
         stack.callback(log.close)
         yield Stage(children, broker, redis, log, pool, spark)
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Staged rows and checkpoints go with `folder`, whatever becomes of this process."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def _start_spark(say: Say) -> SparkSession:
@@ -58,16 +73,25 @@ def _start_spark(say: Say) -> SparkSession:
     return session
 
 
-def _end_spark(spark: Future[SparkSession]) -> None:
-    """Stop Spark and wait for its Java process, which would outlive this one for a moment."""
+def _end_spark(spark: Future[SparkSession], *, is_failure: bool) -> None:
+    """End Spark and wait for its Java process, which would outlive this one for a moment.
+
+    Its Java process ends with its standard input. After a failure that is all that is asked of it: it may be gone, and
+    threads that wait for it are to give up without a word.
+    """
     if spark.cancel() or spark.exception() is not None:
         return
     from pyspark import SparkContext  # noqa: PLC0415
 
-    spark.result().stop()
-    gateway = SparkContext._gateway
-    if gateway is not None:
-        process = gateway.proc
-        gateway.shutdown()
-        process.stdin.close()
+    gateway: Any = SparkContext._gateway
+    process = gateway.proc
+    if is_failure:
+        logging.disable()
+    else:
+        spark.result().stop()
+    process.stdin.close()
+    try:
         process.wait(SPARK_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,28 @@
+"""Every planted bug is found, each within so many seeds; what finds none of them proves nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from spojoin.simulate.mutants import MUTANTS
+from spojoin.simulate.run import run_seed
+from spojoin.simulate.runner import find_mutant
+
+SEEDS_MAX = 600
+
+
+def test_there_are_at_least_twelve():
+    assert len(MUTANTS) >= 12
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_mutant_is_found(name):
+    failure = find_mutant(name, range(SEEDS_MAX))
+    assert failure is not None, f"{name} ({MUTANTS[name].what}) got past {SEEDS_MAX} seeds"
+    assert run_seed(failure.seed) is None, "the seed fails without the mutant, too"
+
+
+def test_expiry_never_is_found_by_the_bound_on_memory():
+    failure = find_mutant("expiry-never", range(SEEDS_MAX))
+    assert failure is not None
+    assert "tuples at rest" in failure.reason
