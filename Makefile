@@ -44,4 +44,5 @@ $(READY): pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[local,spark,dev]'
 	$(BIN)/spojoin fetch
+	$(BIN)/python -m spojoin.embedded.warm_up
 	@touch $@

@@ -38,7 +38,7 @@ Property = Annotated[
     typer.Option(help="A Kafka client property, name=value, such as security.protocol=SSL; repeatable."),
 ]
 TopicName = Annotated[str, typer.Option(help="The input topic; `in.<stream>` unless the services were told otherwise.")]
-Partitions = Annotated[int, typer.Option(min=1, help="Spread rows over the topic's partitions 0 to this, in turn.")]
+Partitions = Annotated[int, typer.Option(min=1, help="Spread rows over so many partitions of the topic.")]
 MessageOption = Annotated[
     MessageFormat, typer.Option(help="One row a message as JSON or CSV, or many as an Arrow stream.")
 ]

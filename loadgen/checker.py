@@ -321,8 +321,8 @@ def _read(spark: SparkSession, kafka: Kafka, topic: str, tasks: int = 1) -> Data
         "kafka.isolation.level": "read_committed",
         "includeHeaders": "true",
         "minPartitions": str(tasks),
-        # By pattern, so that a topic that is not there is empty.
-        "subscribePattern": re.escape(topic),
+        # By pattern, so that a topic that is not there is empty; Spark looks for a match anywhere in a name.
+        "subscribePattern": f"^{re.escape(topic)}$",
     }
     return spark.read.format("kafka").options(**options).load()
 

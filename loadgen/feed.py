@@ -155,20 +155,20 @@ def feed_table(spark: SparkSession, table: pa.Table, target: Target, pace: Pace 
 
 
 def feed_files(spark: SparkSession, source: Path, file_format: FileFormat, target: Target) -> Feed:
-    """Send a folder's files, oldest first, row by row in their order.
+    """Send a folder's files, oldest first, row by row in their order; a row's hash chooses its partition.
 
     JSON lines sent as JSON, and CSV (with a header line) sent as CSV, go as they stand, byte for byte.
     """
     if not source.is_dir():
         raise FileNotFoundError(f"{source} is not a folder; the files feed reads all {file_format} files of a folder")
     folder = _new_folder()
-    partition = (F.monotonically_increasing_id() % target.partitions).cast("int")
     if file_format.value == target.message.value:
         lines = _lines(spark, source, skip_header=file_format is FileFormat.CSV)
-        return _launch(lines.select(partition.alias("partition"), "value"), target, folder)
+        return _launch(lines.select(_by_hash(["value"], target).alias("partition"), "value"), target, folder)
     reader = spark.readStream.option("maxFilesPerTrigger", 1).option("header", True)
     schema = _inferred(spark, source, file_format)
-    return _start(reader.schema(schema).format(file_format.value).load(str(source)), partition, target, folder)
+    rows = reader.schema(schema).format(file_format.value).load(str(source))
+    return _start(rows, _by_hash(schema.names, target), target, folder)
 
 
 def feed_rate(spark: SparkSession, workload: str, rows_per_second: int, target: Target, *, seed: int = 0) -> Feed:
@@ -188,6 +188,10 @@ def _generator(workload: str, seed: int) -> Callable[[Iterator[pa.RecordBatch]],
                 yield from rows.set_column(1, "ts", now).combine_chunks().to_batches()
 
     return generate
+
+
+def _by_hash(columns: Sequence[str], target: Target) -> Column:
+    return F.pmod(F.xxhash64(*columns), F.lit(target.partitions)).cast("int")
 
 
 def _lines(spark: SparkSession, source: Path, *, skip_header: bool) -> DataFrame:

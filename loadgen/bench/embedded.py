@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from loadgen.bench.figures import Figure, at_least
 from loadgen.bench.parts import run_by_part
 from loadgen.bench.scans import NUMPY_SCANS, ScanTime, time_scans
 from loadgen.bench.window import check_counts
+from spojoin.cli.usage import Usage, usage_of
 
 RATIO_BAR = at_least(120)
 REACH_FOR = "to reach for: 500,000"
 WORKLOAD = "uniform"
+#: How often the command's usage is looked at.
+POLL_S = 0.05
 #: Results that are compared with a scan.
 CHECKED = 8
 
@@ -36,36 +40,49 @@ def measure(context: Context) -> Iterator[Figure]:
     run(query, _shortened(source, sizes.slide), output)
     context.say(f"spojoin run, {len(data):,} tuples")
     before = _scan(context, data)
-    told = run(query, source, output)
+    told, used = run(query, source, output)
     after = _scan(context, data)
     counts = pq.read_table(output)
     check_counts(data, sizes.window, sizes.slide, counts, CHECKED)
-    yield from _figures(told, min(before, after, key=lambda timed: timed.both_roles_us))
+    yield from _figures(told, used, min(before, after, key=lambda timed: timed.both_roles_us))
 
     context.say("the same in this process, timed part by part")
     yield from run_by_part(query, source, output, sizes.window)
 
 
-def run(query: Path, source: Path, output: Path) -> dict[str, float]:
-    """Run the command and return its report. Raises RuntimeError, with what it said, where it fails."""
-    report = output.with_suffix(".json")
+def run(query: Path, source: Path, output: Path) -> tuple[dict[str, float], Usage]:
+    """Run the command; its report and what it used. Raises RuntimeError, with what it said, where it fails.
+
+    The peak that the report tells may be this process's: a child takes over its parent's when it is started.
+    """
+    report, log = output.with_suffix(".json"), output.with_suffix(".log")
     command = [sys.executable, "-m", "spojoin.cli.main", "run", str(query), "--input", f"rows={source}"]
     command += ["--output", str(output), "--report", str(report), "--quiet"]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+    used = Usage(0.0, 0)
+    with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+        try:
+            while process.poll() is None:
+                now = usage_of(process.pid)
+                # A process that has just ended tells no memory any more.
+                used = now if now and now.peak_rss_bytes else used
+                time.sleep(POLL_S)
+        finally:
+            process.kill()
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{log.read_text()}")
     told: dict[str, float] = json.loads(report.read_bytes())
-    return told
+    return told, used
 
 
-def _figures(told: dict[str, float], scan: ScanTime) -> Iterator[Figure]:
+def _figures(told: dict[str, float], used: Usage, scan: ScanTime) -> Iterator[Figure]:
     rate = told["tuples_per_second_window_full"]
     note = f"over {told['tuples_window_full']:,} tuples; {told['tuples_per_second']:,.0f} from the start; {REACH_FOR}"
     yield Figure("spojoin run, window full", rate, "tuples/s", note=note)
     ratio = rate * scan.both_roles_us / 1e6
     baseline = f"{scan.name}, both roles, {scan.both_roles_us:.0f} us"
     yield Figure("spojoin run, NumPy's scan / tuple", ratio, "times", RATIO_BAR, baseline)
-    yield Figure("spojoin run, peak memory", told["peak_rss_bytes"] / (1 << 20), "MiB")
+    yield Figure("spojoin run, peak memory", used.peak_rss_bytes / (1 << 20), "MiB")
+    yield Figure("spojoin run, CPU", used.cpu_s / told["tuples"] * 1e6, "us a tuple", note="start and filling included")
 
 
 def _scan(context: Context, data: Columns) -> ScanTime:

@@ -42,7 +42,7 @@ class Report:
                 bar, verdict = self._judged(figure)
                 yield section.name, figure.name, number(figure.value), figure.unit, bar, verdict, figure.note
             if section.failure:
-                yield section.name, "-", "-", "", "", "FAILED", section.failure.strip().splitlines()[-1]
+                yield section.name, section.failure.strip().splitlines()[-1], "-", "", "", "FAILED", ""
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data; `bar` and `met` are null where there is nothing to judge by."""
@@ -93,12 +93,12 @@ def number(value: float) -> str:
 
 
 def table(report: Report) -> Table:
-    """The figures for a terminal."""
+    """The figures for a terminal; how they came about stands in the other two."""
     shown = Table(title=_machine_line(report), title_justify="left", caption_justify="left")
-    for heading in HEADINGS:
+    for heading in HEADINGS[:-1]:
         shown.add_column(heading, justify="right" if heading == "measured" else "left", overflow="fold")
     for row in report.rows():
-        shown.add_row(*row, style="bold red" if row[5].startswith(("MISSED", "FAILED")) else None)
+        shown.add_row(*row[:-1], style="bold red" if row[5].startswith(("MISSED", "FAILED")) else None)
     return shown
 
 

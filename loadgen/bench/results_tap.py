@@ -25,12 +25,14 @@ class ResultsTap:
     """The results of `source` from its beginning on, each once.
 
     tuples: answered so far
+    marks: after each result, tuples so far and when the sink wrote it, in milliseconds since 1970
     latencies_ms: float64, from each tuple's production to the moment its result was read, for results since `listen`
     samples: rows of some results
     """
 
     def __init__(self, reader: LogReader[bytes], source: Input) -> None:
         self.tuples = 0
+        self.marks: list[tuple[int, int]] = []
         self.latencies_ms: list[F64] = []
         self.produced_ms: list[I64] = []
         self.samples: list[pa.RecordBatch] = []
@@ -44,8 +46,19 @@ class ResultsTap:
         """Note latencies from here on."""
         self._is_listening = True
 
-    def until(self, tuples: int, tend: Callable[[], None]) -> float:
-        """Read until so many tuples are answered; when the last of them was read, in seconds of a monotonic clock.
+    def rate(self, first: int) -> float:
+        """Tuples a second since `first` were answered, by the times at which the sink wrote.
+
+        Raises RuntimeError where nothing was written later.
+        """
+        begin = next((mark for mark in self.marks if mark[0] >= first), self.marks[-1])
+        tuples, spent_ms = self.marks[-1][0] - begin[0], self.marks[-1][1] - begin[1]
+        if spent_ms <= 0:
+            raise RuntimeError(f"all results behind tuple {begin[0]:,} were written at once: measure more tuples")
+        return 1000 * tuples / spent_ms
+
+    def until(self, tuples: int, tend: Callable[[], None]) -> None:
+        """Read until so many tuples are answered.
 
         `tend` is called again and again and may raise. Raises RuntimeError where no result comes any more.
         """
@@ -56,7 +69,6 @@ class ResultsTap:
                 heard_s = time.monotonic()
             elif time.monotonic() - heard_s > STALL_S:
                 raise RuntimeError(f"no result for {STALL_S:.0f} s; {self.tuples:,} of {tuples:,} tuples are answered")
-        return heard_s
 
     def _read(self) -> bool:
         records = self._reader.poll(RECORDS_MAX, POLL_S)
@@ -74,6 +86,7 @@ class ResultsTap:
             self.samples.append(result.rows)
         self._records += 1
         self.tuples += result.end - result.begin
+        self.marks.append((self.tuples, record.timestamp_ms))
         if self._is_listening:
             produced_ms = np.repeat(result.produced_ms, result.produced_runs)[result.begin : result.end]
             self.produced_ms.append(produced_ms)

@@ -13,6 +13,7 @@ import redis
 
 from loadgen.bench.data import self_join_text
 from loadgen.bench.results_tap import ResultsTap
+from loadgen.bench.sizes import Sizes
 from spojoin.cli.services import Deployment, services_of
 from spojoin.cli.supervise import Supervisor
 from spojoin.cli.usage import Usage, usage_of
@@ -66,13 +67,13 @@ class Serving:
 
 
 @contextmanager
-def prepared(cluster: LocalCluster, name: str, window: int, slide: int, folder: Path) -> Iterator[Prepared]:
+def prepared(cluster: LocalCluster, name: str, sizes: Sizes, folder: Path) -> Iterator[Prepared]:
     """Make the topics of a query called `name`, its input topic named after it."""
     query_file = folder / f"{name}.yaml"
-    query_file.write_text(self_join_text(window, slide, name=name))
+    query_file.write_text(self_join_text(sizes.window, sizes.slide, name=name))
     query = load_query(query_file)
     topic = f"in.{name}"
-    extra = {"input_topics": f'{{"rows": "{topic}"}}'}
+    extra = {"input_topics": f'{{"rows": "{topic}"}}', "credits_frames": str(sizes.credits_frames)}
     deployment = Deployment(query, query_file, cluster.broker.bootstrap, cluster.redis.url, WORKERS, extra)
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
     try:

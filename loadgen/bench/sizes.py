@@ -18,6 +18,7 @@ class Sizes:
     slide_after: tuples that each of the two slides is timed over
     pairs, pairs_parquet: pairs made with the window full, as batches and into a file
     services_after, json_after: tuples through all services with the window full, in Arrow batches and as JSON messages
+    credits_frames: how far the router may be ahead of the results; so much more stands in the topics, to keep it busy
     latency_s, settle_s: seconds at half rate that latency is measured over, and those before it that don't count
     is_judged: whether bars apply
     """
@@ -36,6 +37,7 @@ class Sizes:
     pairs_parquet: int
     services_after: int
     json_after: int
+    credits_frames: int
     latency_s: float
     settle_s: float
     is_judged: bool
@@ -61,6 +63,7 @@ FULL = Sizes(
     pairs_parquet=50_000_000,
     services_after=2_000_000,
     json_after=500_000,
+    credits_frames=256,
     latency_s=20.0,
     settle_s=5.0,
     is_judged=True,
@@ -79,8 +82,9 @@ QUICK = Sizes(
     slide_after=20_000,
     pairs=100_000,
     pairs_parquet=100_000,
-    services_after=80_000,
-    json_after=40_000,
+    services_after=400_000,
+    json_after=100_000,
+    credits_frames=16,
     latency_s=3.0,
     settle_s=1.0,
     is_judged=False,

@@ -7,7 +7,7 @@ once; all others wait their turn in one queue.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -24,20 +24,26 @@ from spojoin.query.model import Query
 from spojoin.router.config import RouterConfig
 from spojoin.router.machine import RouterMachine
 from spojoin.sink.machine import SinkMachine
-from spojoin.wire.records import DeadLetter, Frame, Part, Result, Rows
+from spojoin.wire.records import DeadLetter, Frame, Part, Record, Result, Rows
 
 #: Credits bound what is under way between processes; here nothing is.
 UNLIMITED = 2**62
+
+#: What happens to a record on its way from one machine to another.
+Transport = Callable[[Record], Record]
 
 
 class Engine:
     """One query's join. Feed record batches, get record batches of results.
 
     One stream is taken in the order in which it is fed; two are ordered by event time.
+
+    config: sizes of frames and batches; transport: what records pass through between machines, by default nothing
     """
 
-    def __init__(self, query: Query, config: RouterConfig | None = None) -> None:
+    def __init__(self, query: Query, config: RouterConfig | None = None, transport: Transport | None = None) -> None:
         self.query = query
+        self._transport = transport or _by_reference
         self.tuples = 0
         self.rejected: dict[str, int] = {}
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
@@ -128,7 +134,7 @@ class Engine:
             # Rewind needs no answer: the layout never changes here.
             if not isinstance(action, Emit):
                 continue
-            record = action.record
+            record = self._transport(action.record)
             if isinstance(record, Part):
                 yield from self._step(self._sink.on_record(action.topic, action.partition, 0, record))
             elif isinstance(record, Result):
@@ -138,7 +144,7 @@ class Engine:
                 self._reject(record)
             else:
                 self.tuples += record.count if isinstance(record, Frame) else 0
-                self._pending.append(action)
+                self._pending.append(Emit(action.topic, action.partition, record))
 
     def _reject(self, letter: DeadLetter) -> None:
         self._rejects.append(letter)
@@ -147,3 +153,7 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(w.state_tuples() for w in self._pojoin)
+
+
+def _by_reference(record: Record) -> Record:
+    return record

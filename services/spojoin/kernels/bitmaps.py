@@ -228,7 +228,7 @@ def _count(row: U64) -> int:
 def _extract(row: U64, filled: I64, places: I64) -> None:
     """The first len(places) set bits, ascending; `filled` int64 (words,) is scratch.
 
-    Words with bits are listed first, without a branch for the machine to guess, as most words of a rare match are empty.
+    Words with bits are listed first, without a branch for the machine to guess: most words of a rare match are empty.
     """
     i, n = 0, 0
     for w in range(len(row)):

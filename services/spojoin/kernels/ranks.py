@@ -16,8 +16,8 @@ U32 = NDArray[np.uint32]
 
 #: Keys of one block: a cache line.
 _BLOCK = 8
-#: At most so many bounds are searched together.
-_TOGETHER = 1 << 12
+#: At most so many bounds are searched together: few enough to lie close, many enough to pay for finding the stretch.
+_TOGETHER = 1 << 8
 
 
 @dataclass(frozen=True, slots=True)

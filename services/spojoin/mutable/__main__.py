@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from spojoin.mutable.machine import MutableMachine
 from spojoin.protocol.topology import Role
 from spojoin.query.model import Query
-from spojoin.runtime.service import main
+from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring, numbered
 
@@ -19,4 +17,4 @@ def wire(query: Query, settings: Settings) -> Wiring:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Role.MUTABLE))
+    leave(main(Role.MUTABLE))

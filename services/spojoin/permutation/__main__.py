@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from spojoin.permutation.machine import PermutationMachine
 from spojoin.protocol.topology import Role
 from spojoin.query.model import Query
-from spojoin.runtime.service import main
+from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring
 
@@ -18,4 +16,4 @@ def wire(query: Query, settings: Settings) -> Wiring:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Role.PERMUTATION))
+    leave(main(Role.PERMUTATION))

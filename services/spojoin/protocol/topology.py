@@ -50,7 +50,7 @@ TOPOLOGY = (
     ),
     Edge(Role.PREDICTOR, (Topic.FRAMES, Topic.RESULTS), (Topic.PLAN,)),
     Edge(Role.MUTABLE, (Topic.FRAMES, Topic.RESULTS), (Topic.PARTIALS, Topic.RUNS)),
-    Edge(Role.PERMUTATION, (Topic.RUNS, Topic.RESULTS), (Topic.BATCHES,), (Topic.RUNS,)),
+    Edge(Role.PERMUTATION, (Topic.RUNS, Topic.BATCHES, Topic.RESULTS), (Topic.BATCHES,), (Topic.RUNS,)),
     Edge(Role.POJOIN, (Topic.FRAMES, Topic.BATCHES, Topic.RESULTS), (Topic.MATCHES,)),
     Edge(Role.LOGICAL_AND, (Topic.FRAMES, Topic.PARTIALS, Topic.RESULTS), (Topic.MATCHES,), (Topic.PARTIALS,)),
     Edge(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Sequence
 
@@ -13,7 +12,7 @@ from spojoin.router.config import RouterConfig
 from spojoin.router.machine import RouterMachine
 from spojoin.router.parse import Message, parse
 from spojoin.runtime.ports import LogRecord
-from spojoin.runtime.service import main
+from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring
 from spojoin.wire.records import Rows
@@ -52,4 +51,4 @@ def router_config(settings: Settings) -> RouterConfig:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Role.ROUTER))
+    leave(main(Role.ROUTER))

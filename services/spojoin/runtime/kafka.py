@@ -148,7 +148,7 @@ class KafkaLog:
             self._offset(Input(topic, partition), _LATEST, is_new=True)
 
     def _offset(self, source: Input, spec: OffsetSpec, *, is_new: bool = False) -> int:
-        """Asks again for a while where the error is that of a changing leader, or of a topic that was just made.
+        """Asks again for a while if the partition is there or was just made: it may be between two leaders.
 
         The client goes on believing that a partition has no leader until it is made to look at the topic again.
         """
@@ -158,11 +158,9 @@ class KafkaLog:
                 return self._ask_offset(source, spec)
             except KafkaException as error:
                 is_there = source.partition < self._partition_counts(source.topic).get(source.topic, 0)
-                is_passing = error.args[0].code() in (_NOT_YET if is_new else _LEADER_CHANGES)
-                if not (is_passing and (is_there or is_new)) or time.monotonic() > deadline:
-                    raise LogUnavailable(
-                        f"no offsets of {source.topic}[{source.partition}]: {error.args[0]}"
-                    ) from error
+                if not (is_there or is_new) or time.monotonic() > deadline:
+                    what = f"no offsets of {source.topic}[{source.partition}]"
+                    raise LogUnavailable(f"{what}: {error.args[0]}") from error
                 time.sleep(0.02)
 
     def _ask_offset(self, source: Input, spec: OffsetSpec) -> int:
@@ -183,10 +181,6 @@ class KafkaLog:
                     raise LogUnavailable(f"topic {topic!r} could not be made: {error.args[0]}") from error
 
 
-_LEADER_CHANGES = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT})
-_NOT_YET = _LEADER_CHANGES | frozenset(
-    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}
-)
 #: another process was faster
 _TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _PARTITIONS_ARE_THERE = frozenset({KafkaError.INVALID_PARTITIONS})

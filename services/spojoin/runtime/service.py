@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import cast
+from typing import NoReturn, cast
 
 import structlog
 
@@ -45,6 +46,13 @@ def main(role: Role) -> int:
         return run(role, load_settings())
     except ConfigurationError as error:
         return _refused(error)
+
+
+def leave(status: int) -> NoReturn:
+    """End the process at once: all is closed, and taking down modules costs half a second of processor time."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def run(role: Role, settings: Settings) -> int:
@@ -141,6 +149,7 @@ def _live(spec: LoopSpec, world: World, stop: threading.Event) -> None:
     try:
         while not stop.is_set():
             loop.step()
+        _log.info("ending")
         loop.finish()
     finally:
         loop.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from rich.table import Table
@@ -50,26 +51,16 @@ def read_status(store: Store, wall_ms: int) -> list[ServiceStatus]:
 
 
 def status_table(store: Store) -> Table:
-    """The table as of now. Raises StoreUnavailable."""
-    table = Table(title="spojoin")
-    for title in ("query", "service", "state", "process", "metrics"):
-        table.add_column(title)
-    for title in (
-        "head",
-        "watermark",
-        "lag",
-        "tuples",
-        "matches",
-        "refused",
-        "retries",
-        "p50 ms",
-        "p99 ms",
-        "up",
-        "seen",
-    ):
-        table.add_column(title, justify="right")
-    for row in read_status(store, time.time_ns() // 1_000_000):
-        table.add_row(*_cells(row), style=None if row.state == "ready" else "yellow")
+    """The table as of now, query by query. Raises StoreUnavailable."""
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("service", no_wrap=True)
+    table.add_column("state", min_width=6)
+    for title in ("frames", "lag", "tuples", "matches", "dead", "retry", "p50/p99 ms"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for query, rows in groupby(read_status(store, time.time_ns() // 1_000_000), key=lambda row: row.query):
+        table.add_row(query, style="bold")
+        for row in rows:
+            table.add_row(*_cells(row), style=None if row.state == "ready" else "yellow")
     return table
 
 
@@ -100,7 +91,8 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
 
 
 def _cells(row: ServiceStatus) -> list[str]:
-    counts = (row.head_frame, row.watermark_frame, row.lag, row.tuples, row.matches, row.dead_letters, row.retries)
-    latencies = ("" if math.isnan(value) else f"{value:.0f}" for value in (row.latency_ms_p50, row.latency_ms_p99))
-    texts = (row.query, row.service, row.state, row.place, row.metrics)
-    return [*texts, *(f"{count:,}" for count in counts), *latencies, f"{row.uptime_s:.0f} s", f"{row.age_s:.1f} s"]
+    """Frames are watermark/head: results are out, seen."""
+    frames = f"{row.watermark_frame}/{max(row.head_frame, row.watermark_frame)}"
+    counts = [f"{count:,}" for count in (row.lag, row.tuples, row.matches, row.dead_letters, row.retries)]
+    latency = "" if math.isnan(row.latency_ms_p50) else f"{row.latency_ms_p50:.0f}/{row.latency_ms_p99:.0f}"
+    return [f" {row.service}", row.state, frames, *counts, latency]

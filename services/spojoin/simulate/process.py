@@ -50,13 +50,16 @@ class Outbox:
         if twice:
             log.append(target, record)
 
-    def lose_tails(self, rng: Random) -> None:
-        """Its process is gone: of each queue only a prefix will still land."""
+    def lose_tails(self, rng: Random) -> list[Record]:
+        """Its process is gone: of each queue only a prefix will still land; returns what won't."""
+        lost: list[Record] = []
         for target, queue in list(self.queues.items()):
             kept = rng.randint(0, len(queue))
+            lost += list(queue)[kept:]
             self.queues[target] = deque(list(queue)[:kept])
             if not kept:
                 del self.queues[target]
+        return lost
 
 
 class Process:

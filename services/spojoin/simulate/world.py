@@ -24,7 +24,7 @@ from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.process import Outbox, Post, Process
 from spojoin.simulate.scenario import Place, Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import DeadLetter, Plan, Record, Rows, SourceState
+from spojoin.wire.records import Batch, DeadLetter, Frame, Plan, Record, Rows, SourceState
 
 #: A seed takes some 5,000 steps; one that needs 40 times as many goes round in circles.
 STEPS_MAX = 200_000
@@ -75,7 +75,6 @@ class Wiring:
     pojoin: Callable[[Query, int, Watermark], Machine]
     logical_and: Callable[[Query, Watermark], Machine]
     sink: Callable[[Query, Watermark], Machine]
-    commits_early: bool = False
 
 
 @dataclass(slots=True)
@@ -85,8 +84,11 @@ class Outcome:
     frames: FramesFollower
     results: ResultsFollower
     dead: list[DeadLetter]
+    dead_lost: list[DeadLetter]
     faults: list[str]
     retained: dict[Topic, int]
+    frames_retained: int
+    batch_tuples: int
     state_tuples: dict[str, int]
     steps: int
     came_to_rest: bool
@@ -110,6 +112,7 @@ class World:
         self.frames = FramesFollower()
         self.results = ResultsFollower()
         self.dead: list[DeadLetter] = []
+        self.dead_lost: list[DeadLetter] = []
         self.faults: list[str] = []
         self.step = 0
         self.now_ms = 0
@@ -137,12 +140,30 @@ class World:
             self.frames,
             self.results,
             self.dead,
+            self.dead_lost,
             self.faults,
             {topic: self.log.retained(topic) for topic in Topic},
+            self._frames_retained(),
+            self._batch_tuples(),
             {p.name: _state_tuples(p.machine) for p in self.processes},
             self.step,
             came_to_rest,
         )
+
+    def _frames_retained(self) -> int:
+        """How many frames back the log goes."""
+        records = self.log.partitions[Topic.FRAMES, 0].records
+        return len(self.frames.accepted) - min((r.frame_id for r in records if isinstance(r, Frame)), default=0)
+
+    def _batch_tuples(self) -> int:
+        """Tuples of all batches retained, each once."""
+        batches = {
+            (r.stream, r.batch_id): r.end - r.first
+            for stream in range(len(self.scenario.query.streams))
+            for r in self.log.partitions[Topic.BATCHES, stream].records
+            if isinstance(r, Batch)
+        }
+        return sum(batches.values())
 
     # -- the layout
 
@@ -227,7 +248,9 @@ class World:
         for due, post in [entry for entry in self._down if entry[0] <= self.step]:
             self._down.remove((due, post))
             if post.role is Role.ROUTER and self._may_rescale():
-                self._workers = self.rng.choice([w for w in range(1, self.scenario.workers_max + 1) if w != self._workers])
+                self._workers = self.rng.choice(
+                    [w for w in range(1, self.scenario.workers_max + 1) if w != self._workers]
+                )
                 self._note(f"{self._workers} workers from now on")
             self.processes.append(self._start(post))
 
@@ -262,7 +285,8 @@ class World:
 
     def _bury(self, process: Process) -> None:
         self.processes.remove(process)
-        process.outbox.lose_tails(self.rng)
+        lost = process.outbox.lose_tails(self.rng)
+        self.dead_lost += [record for record in lost if isinstance(record, DeadLetter)]
         if process.outbox:
             self._ghosts.append(process.outbox)
 

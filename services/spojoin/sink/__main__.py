@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from spojoin.protocol.topology import Role
 from spojoin.query.model import Query
-from spojoin.runtime.service import main
+from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring
 from spojoin.sink.machine import SinkMachine
@@ -18,4 +16,4 @@ def wire(query: Query, settings: Settings) -> Wiring:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Role.SINK))
+    leave(main(Role.SINK))

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ from loadgen.bench.data import FLIGHTS, NAMES, columns, self_join, self_join_tex
 from loadgen.bench.parts import Stopwatch, run_by_part
 from loadgen.bench.produce import INTERVAL_S, PacedProducer, arrow_messages, fill, json_messages
 from loadgen.bench.results_tap import ResultsTap
+from loadgen.bench.services import on_cores
 from spojoin.router.parse import Message, parse
 from spojoin.runtime.memory import MemoryLog
 from spojoin.runtime.ports import Input
@@ -78,10 +82,23 @@ def test_paced_producer_hands_on_what_ended_it() -> None:
 
         def close(self) -> None: ...
 
-    with PacedProducer(Broken(), ROWS, [b"x"]) as producer, pytest.raises(OSError, match="no room"):
+    def wait(producer: PacedProducer) -> None:
         while True:
             producer.check()
             time.sleep(INTERVAL_S)
+
+    with PacedProducer(Broken(), ROWS, [b"x"]) as producer, pytest.raises(OSError, match="no room"):
+        wait(producer)
+
+
+def test_children_stay_on_the_cores_and_the_parent_does_not() -> None:
+    usable = os.sched_getaffinity(0)
+    with on_cores(1):
+        told = subprocess.run(
+            [sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"], capture_output=True, check=True
+        )
+    assert told.stdout.strip() == b"1"
+    assert os.sched_getaffinity(0) == usable
 
 
 def result(frame_id: int, rows: int, produced_ms: int) -> Result:
@@ -114,6 +131,22 @@ def test_tap_counts_each_result_once_and_knows_its_age() -> None:
     assert len(latencies) == 6
     assert np.diff(latencies).tolist() == [0, 0, -4_000, 0, 0]
     assert np.concatenate(tap.produced_ms).tolist() == [now_ms - 5_000] * 3 + [now_ms - 1_000] * 3
+
+
+def test_rate_is_by_the_times_of_writing() -> None:
+    log, clock = MemoryLog[bytes](), [1_000, 1_500, 2_000]
+    log.create_topics({RESULTS.topic: 1})
+    writer = log.writer()
+    for frame_id, at_ms in enumerate(clock):
+        message = result_to_message(result(frame_id, 100, 0))
+        writer.append(RESULTS, message.value, tuple(message.headers.items()), timestamp_ms=at_ms)
+    writer.flush(1.0)
+    tap = ResultsTap(log.reader(), RESULTS)
+    tap.until(300, lambda: None)
+    assert tap.rate(1) == 200.0
+    assert tap.rate(101) == 200.0
+    with pytest.raises(RuntimeError, match="at once"):
+        tap.rate(201)
 
 
 def test_tap_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,9 +51,10 @@ def test_each_job_is_a_valid_query_over_flights():
 def test_two_streams_are_cut_at_one_time():
     query = parse_query(CROSS.format(window="SLIDE INTERVAL '1' ON '2'"))
     tables = {"x": times(0, 1, 2, 3, 4, 5, 6, 7, 7, 9), "y": times(0, 7, 8)}
-    first, rest = split(tables, query)
-    assert {name: table.num_rows for name, table in first.items()} == {"x": 7, "y": 1}
-    assert {name: table.num_rows for name, table in rest.items()} == {"x": 3, "y": 2}
+    parts = split(tables, query)
+    assert {name: table.num_rows for name, table in parts.first.items()} == {"x": 7, "y": 1}
+    assert {name: table.num_rows for name, table in parts.rest.items()} == {"x": 3, "y": 2}
+    assert parts.cut_ms == 7 * 60_000
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,12 @@ def test_all_kinds_of_queries_are_drawn(scenarios):
 
 def test_ties_are_dense(scenarios):
     for scenario in scenarios:
-        columns = [Counter(codes) for codes in zip(*(codes_of(scenario.query, r) for r in scenario.valid_rows() if r.stream == 0), strict=True)]
+        columns = [
+            Counter(codes)
+            for codes in zip(
+                *(codes_of(scenario.query, r) for r in scenario.valid_rows() if r.stream == 0), strict=True
+            )
+        ]
         assert all(len(column) < sum(column.values()) for column in columns if sum(column.values()) > 20)
 
 
@@ -52,7 +57,9 @@ def test_rows_for_the_router_are_the_valid_ones_in_order(scenarios):
             rows = parse(scenario, place, messages, 0)
             valid = [r for m in messages for r in m.rows if is_valid(scenario.join, r, scenario.query.needs_time)]
             assert rows.keys.to_pylist() == [r.key for r in valid]
-            assert list(zip(rows.offsets.tolist(), rows.rows.tolist(), strict=True)) == [(r.offset, r.row) for r in valid]
+            assert list(zip(rows.offsets.tolist(), rows.rows.tolist(), strict=True)) == [
+                (r.offset, r.row) for r in valid
+            ]
             assert len(rows.dead) + len(valid) == sum(len(m.rows) for m in messages)
             assert rows.next_offset == len(messages)
 
@@ -78,9 +85,11 @@ def test_the_yaml_in_an_account_asks_the_same_question(seed):
     scenario = draw(seed)
     query = loading.parse_query(scenario.query.text)
     assert query.window == scenario.query.window
-    assert (query.order, query.output, query.limit) == (scenario.query.order, scenario.query.output, scenario.query.limit)
+    assert (query.order, query.output, query.limit) == (
+        scenario.query.order,
+        scenario.query.output,
+        scenario.query.limit,
+    )
     assert query.lateness_us == scenario.query.lateness_us
     assert [p.op for p in query.predicates] == [p.op for p in scenario.query.predicates]
     assert [p.domain for p in query.predicates] == [p.domain for p in scenario.query.predicates]
-
-

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from spojoin.query.times import read_times_us
 Tables = Mapping[str, pa.Table]
 
 #: The part of each stream that goes in at full speed; the rest comes paced, so that latencies are not queues.
-FULL_SPEED_SHARE = 0.7
+FULL_SPEED_SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +63,28 @@ JOBS = (
 )
 
 
-def split(tables: Tables, query: Query) -> tuple[Tables, Tables]:
-    """Every stream's first part and its rest; in event-time order all are cut at one time."""
+class Parts(NamedTuple):
+    """Every stream's first rows and the rest; `cut_ms`: the event time that divides them, None in arrival order."""
+
+    first: Tables
+    rest: Tables
+    cut_ms: int | None
+
+
+def split(tables: Tables, query: Query) -> Parts:
+    """Cut FULL_SPEED_SHARE off; in event-time order all streams are cut at one time, with which the rest begins."""
+    cut_us = None
     if query.order is Order.ARRIVAL:
         cuts = {name: int(table.num_rows * FULL_SPEED_SHARE) for name, table in tables.items()}
     else:
         times = _times_us(tables, query)
         longest = max(times.values(), key=len)
-        moment = longest[int(len(longest) * FULL_SPEED_SHARE)]
-        cuts = {name: int(np.searchsorted(column, moment)) for name, column in times.items()}
-    return (
+        cut_us = int(longest[int(len(longest) * FULL_SPEED_SHARE)])
+        cuts = {name: int(np.searchsorted(column, cut_us)) for name, column in times.items()}
+    return Parts(
         {name: table.slice(0, cuts[name]) for name, table in tables.items()},
         {name: table.slice(cuts[name]) for name, table in tables.items()},
+        None if cut_us is None else cut_us // 1000,
     )
 
 

@@ -62,30 +62,29 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_COLUMNS = {
-    "query": "name",
+_FIGURES = {
     "tuples": "tuples",
     "refused": "rejected",
     "matches": "matches",
     "completeness": "completeness",
-    "false": "false_positives",
-    "twice": "duplicates",
-    "t/s": "tuples_per_second",
-    "p50 ms": "latency_ms_p50",
-    "p99 ms": "latency_ms_p99",
+    "false positives": "false_positives",
+    "duplicates": "duplicates",
+    "tuples/s, window full": "tuples_per_second",
+    "latency p50 ms": "latency_ms_p50",
+    "latency p99 ms": "latency_ms_p99",
 }
 
 
 def _summary(report: dict[str, Any]) -> Table:
-    table = Table(title=f"checked against the oracle in {report['seconds']:.0f} s", title_justify="left")
-    for title in _COLUMNS:
-        table.add_column(title, justify="left" if title == "query" else "right")
-    for query in report["queries"]:
-        cells = [_cell(query[name]) for name in _COLUMNS.values()]
-        table.add_row(*cells, style=None if query["is_exact"] else "red")
-    for query in report["queries"]:
-        if query["first_difference"]:
-            table.caption = f"{query['name']}: {query['first_difference']}"
+    queries = report["queries"]
+    table = Table(title=f"every probe checked; {report['seconds']:.0f} s in all", title_justify="left")
+    table.add_column("")
+    for query in queries:
+        table.add_column(query["name"], justify="right", overflow="fold", style=None if query["is_exact"] else "red")
+    for title, name in _FIGURES.items():
+        table.add_row(title, *(_cell(query[name]) for query in queries))
+    table.add_row("equals the oracle's", *("yes" if query["is_exact"] else "no" for query in queries))
+    table.caption = "\n".join(f"{q['name']}: {q['first_difference']}" for q in queries if q["first_difference"])
     return table
 
 

@@ -17,7 +17,9 @@ from spojoin.cli.services import Deployment, services_of
 from spojoin.cli.supervise import ServiceError, Supervisor
 from spojoin.cli.usage import Usage, usage_of
 from spojoin.protocol.topology import input_topic
-from spojoin.query.model import Query
+from spojoin.query.model import Order, Query
+from spojoin.router.parse import HEARTBEAT
+from spojoin.runtime.ports import Input
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
 
@@ -31,11 +33,17 @@ WORKERS = 2
 REFRESH_S = 0.2
 #: No result for so long, with rows still due, is a failure.
 STALL_S = 60.0
-#: The paced part goes in at this share of the measured rate, and no faster than Spark writes rows without haste.
+FLUSH_TIMEOUT_S = 30.0
+#: The paced part comes at this share of the measured rate, and no faster than Spark writes rows without haste; on a
+#: machine too busy for that it takes no longer than so many seconds all the same.
 PACED_SHARE = 0.5
 PACED_ROWS_PER_SECOND_MAX = 20_000.0
-#: An input that is silent for so long no longer holds the others: longer than Spark's pauses between two batches.
-IDLE_TIMEOUT_MS = 3_000
+PACED_S_MAX = 12.0
+#: An input that is silent for so long no longer holds the others. Heartbeats tell the end of each part; until then
+#: even a long pause of Spark must not let the merge go on without it.
+IDLE_TIMEOUT_MS = 60_000
+#: The end of the year 9999.
+FOREVER_MS = 253_402_300_799_999
 
 
 @dataclass(slots=True)
@@ -107,11 +115,11 @@ class _Play:
         try:
             with self.supervisor:
                 self._start()
-                first, rest = split(self.tables, self.query)
+                parts = split(self.tables, self.query)
                 started = time.monotonic()
-                self._send("at full speed", first, None)
+                self._send("at full speed", parts.first, None, parts.cut_ms or FOREVER_MS)
                 full_speed = self.follower.trace.last.tuples
-                self._send("paced", rest, self._pace(full_speed))
+                self._send("paced", parts.rest, self._pace(parts.rest, full_speed), FOREVER_MS)
                 seconds = time.monotonic() - started
                 usage = {name: used for name, pid in self.supervisor.pids().items() if (used := usage_of(pid))}
         finally:
@@ -138,9 +146,8 @@ class _Play:
         self.supervisor.wait_ready()
         self.follower.start()
 
-    def _send(self, how: str, tables: Tables, rows_per_second: float | None) -> None:
-        """Send rows of all streams, and wait until each has its result or is refused."""
-        due = self.rows_before + sum(table.num_rows for table in tables.values())
+    def _send(self, how: str, tables: Tables, rows_per_second: float | None, until_ms: int) -> None:
+        """Send rows of all streams, all earlier than `until_ms`; wait until each has its result or is refused."""
         total = sum(table.num_rows for table in tables.values())
         self._show(how)
         starting = [
@@ -148,9 +155,25 @@ class _Play:
             for stream, table in tables.items()
         ]
         self.feeds = [self._wait(future, how) for future in starting]
-        self._drain(due, how)
-        self._end_feeds()
-        self.rows_before = due
+        for ending in [self.stage.pool.submit(feed.wait) for feed in self.feeds]:
+            self._wait(ending, how)
+        self.feeds = []
+        self.rows_before += total
+        if self.query.order is Order.EVENT_TIME:
+            self._beat(until_ms)
+        self._drain(self.rows_before, how)
+
+    def _beat(self, until_ms: int) -> None:
+        """Promise that no input brings anything earlier than that any more."""
+        writer = self.stage.log.writer()
+        try:
+            for stream in self.query.streams:
+                for partition in range(self.job.partitions):
+                    header = (HEARTBEAT, str(until_ms).encode())
+                    writer.append(Input(input_topic(stream.name), partition), b"", (header,))
+            writer.flush(FLUSH_TIMEOUT_S)
+        finally:
+            writer.close()
 
     def _feed(self, stream: str, table: pa.Table, rows_per_second: float | None, share: float) -> Feed:
         from loadgen.feed import MessageFormat, Pace, Target, feed_table  # noqa: PLC0415  (Spark is an extra)
@@ -184,9 +207,10 @@ class _Play:
     def _out(self) -> int:
         return self.follower.trace.last.tuples + self.follower.trace.refused
 
-    def _pace(self, full_speed_tuples: int) -> float:
+    def _pace(self, rest: Tables, full_speed_tuples: int) -> float:
         measured = figures.rate(self.follower.trace, 0, full_speed_tuples) or PACED_ROWS_PER_SECOND_MAX
-        return min(PACED_SHARE * measured, PACED_ROWS_PER_SECOND_MAX)
+        slowest: float = sum(table.num_rows for table in rest.values()) / PACED_S_MAX
+        return max(slowest, min(PACED_SHARE * measured, PACED_ROWS_PER_SECOND_MAX))
 
     def _check(self) -> Verdict:
         from loadgen.checker import Topics as CheckedTopics  # noqa: PLC0415  (Spark is an extra)
@@ -198,6 +222,8 @@ class _Play:
             self.stage.pool.submit(check, self.stage.spark.result(), self.query, topics), "checking every probe"
         )
         self._show("exact" if verdict.is_exact else "[red]differs[/]")
+        if verdict.first_difference:
+            self.screen.note(verdict.first_difference)
         return verdict
 
     def _wait(self, future: Future[Any], phase: str) -> Any:  # noqa: ANN401  (what the future gives)
@@ -217,8 +243,3 @@ class _Play:
         last: Mark = trace.last
         sent = self.rows_before + sum(feed.rows for feed in self.feeds)
         self.screen.show(State(self.query.name, phase, sent, trace.refused, last.tuples, last.matches, last.frame_id))
-
-    def _end_feeds(self) -> None:
-        feeds, self.feeds = self.feeds, []
-        for feed in feeds:
-            feed.stop()

@@ -1,0 +1,83 @@
+"""Compiles the kernels once, after installation, so that no start of a service or command has to.
+
+Every kernel is reached through tiny joins of all shapes. Arrays that come out of messages are read-only, which to the
+compiler is another type, so each join runs twice: by reference, and through the wire format.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.query.load import parse_query
+from spojoin.query.model import Query
+from spojoin.router.config import RouterConfig
+from spojoin.wire.codec import decode, encode
+
+#: Enough batches to reach merged nodes and their split, of several levels.
+TUPLES = 3_000
+WINDOW, SLIDES = 1_000, (500, 1)
+CONDITIONS = (
+    ("l.a < r.a",),
+    ("l.a > r.a", "l.b < r.b"),
+    ("ABS(l.a - r.a) < 2", "l.b != r.b"),
+    ("l.a < r.a", "l.b >= r.b", "l.c = r.c"),
+    ("l.a < r.a", "l.b >= r.b", "l.c != r.c", "ABS(l.a - r.b) <= 3"),
+)
+_QUERY = """
+name: warm-up
+streams:
+  s: {{schema: {{a: double, b: double, c: double}}, time: t}}
+  {second}
+sql: SELECT * FROM s AS l JOIN {right} AS r ON {condition} WINDOW AS (SLIDE INTERVAL '{slide}' ON '{window}')
+order: event_time
+output: {output}
+{limit}
+"""
+
+
+def queries() -> Iterator[Query]:
+    """Joins that reach every kernel between them."""
+    shapes = itertools.product(CONDITIONS, SLIDES, ("count", "pairs"), (True, False), ("", "limit: 2"))
+    for condition, slide, output, is_self, limit in shapes:
+        if (limit and output != "pairs") or not (is_self or condition is CONDITIONS[1]):
+            continue
+        yield parse_query(
+            _QUERY.format(
+                condition=" AND ".join(condition),
+                slide=slide,
+                window=WINDOW,
+                output=output,
+                limit=limit,
+                right="s" if is_self else "u",
+                second="" if is_self else "u: {schema: {a: double, b: double, c: double}, time: t}",
+            )
+        )
+
+
+def warm_up() -> int:
+    """Run all joins; returns how many matches they found."""
+    rng = np.random.default_rng(0)
+    batch = pa.record_batch(
+        {name: rng.integers(0, 50, TUPLES).astype(float) for name in "abc"} | {"t": np.arange(TUPLES)}
+    )
+    return sum(_run(query, batch, through_wire) for query in queries() for through_wire in (False, True))
+
+
+def _run(query: Query, batch: pa.RecordBatch, through_wire: bool) -> int:
+    config = RouterConfig("warm-up", workers=2, frame_tuples=512, batch_tuples=250, credits_frames=UNLIMITED)
+    engine = Engine(query, config, transport=(lambda record: decode(encode(record))) if through_wire else None)
+    for stream in range(len(query.streams)):
+        for _ in engine.feed(stream, batch):
+            pass
+    for _ in engine.flush():
+        pass
+    return engine.matches
+
+
+if __name__ == "__main__":
+    warm_up()

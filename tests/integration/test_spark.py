@@ -1,0 +1,202 @@
+"""The feed and the checker over the real broker: rows arrive exactly and in order, and results are judged right."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from loadgen import checker, feed, spark, workloads
+from loadgen.feed import FileFormat, MessageFormat, Pace, Schedule, Target
+from loadgen.spark import Kafka
+from spojoin.query.load import parse_query
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+ROWS = 1500
+QUERY = """
+name: {name}
+streams:
+  {name}trips:
+    schema: {{distance: double, air_time: double}}
+    time: time_hour
+    key: flight_id
+sql: |
+  SELECT * FROM {name}trips AS l JOIN {name}trips AS r
+  ON l.distance > r.distance AND l.air_time < r.air_time
+  WINDOW AS (SLIDE INTERVAL '10' ON '100')
+order: {order}
+"""
+
+
+@pytest.fixture(scope="module")
+def session():
+    running = spark.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def kafka(bootstrap):
+    return Kafka(bootstrap)
+
+
+@pytest.fixture
+def make_topics(bootstrap):
+    log = KafkaLog(KafkaConfig(bootstrap))
+    yield log.create_topics
+    log.close()
+
+
+def flights():
+    """Some of a day's flights and some rows without air time, in time order."""
+    table = workloads.flights(by_time=True).select(["flight_id", "distance", "air_time", "time_hour", "origin"])
+    return table.slice(0, ROWS)
+
+
+def read(bootstrap, topic, partition):
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        messages = []
+        while len(messages) < end:
+            messages += consumer.consume(end, timeout=1.0)
+        return [m.value() for m in messages]
+    finally:
+        consumer.close()
+
+
+def decoded(messages, message, columns):
+    if message is MessageFormat.JSON:
+        return [json.loads(m) for m in messages]
+    if message is MessageFormat.ARROW:
+        return [row for m in messages for row in pa.ipc.open_stream(m).read_all().to_pylist()]
+    cells = [m.decode().split(",") for m in messages]
+    return [dict(zip(columns, (c or None for c in row), strict=True)) for row in cells]
+
+
+@pytest.mark.parametrize("message", list(MessageFormat))
+def test_a_table_arrives_whole_and_in_order(session, kafka, bootstrap, make_topics, unique, message):
+    table, topic = flights(), f"in.{unique}"
+    make_topics({topic: 3})
+    feed.feed_table(session, table, Target(kafka, topic, 3, message, rows_per_message=100)).wait()
+    for partition in range(3):
+        expected = table.take(np.arange(partition, ROWS, 3)).to_pylist()
+        found = decoded(read(bootstrap, topic, partition), message, table.column_names)
+        if message is MessageFormat.CSV:
+            expected = [{k: None if v is None else str(v) for k, v in row.items()} for row in expected]
+        assert found == expected
+
+
+def test_a_paced_replay_takes_its_time_and_ends(session, kafka, bootstrap, make_topics, unique):
+    table, topic = flights().slice(0, 300), f"in.{unique}"
+    make_topics({topic: 1})
+    running = feed.feed_table(session, table, Target(kafka, topic), Pace(rows_per_second=200))
+    assert running.schedule is Schedule.PACED
+    running.wait()
+    assert decoded(read(bootstrap, topic, 0), MessageFormat.JSON, []) == table.to_pylist()
+    assert sum(p["numInputRows"] > 0 for p in running.query.recentProgress) == 3
+    assert not running.folder.exists()
+
+
+def test_files_of_lines_go_byte_for_byte(session, kafka, bootstrap, make_topics, unique, tmp_path):
+    topic = f"in.{unique}"
+    make_topics({topic: 1})
+    lines = ['{"a": 1.50,  "b":"ü"}', "not json at all", '{"a":2}']
+    (tmp_path / "rows.json").write_text("\n".join(lines) + "\n")
+    feed.feed_files(session, tmp_path, FileFormat.JSON, Target(kafka, topic)).wait()
+    assert [m.decode() for m in read(bootstrap, topic, 0)] == lines
+
+
+def test_the_rate_source_gives_the_workload(session, kafka, bootstrap, make_topics, unique):
+    topic = f"in.{unique}"
+    make_topics({topic: 1})
+    running = feed.feed_rate(session, "zipf", 500, Target(kafka, topic))
+    try:
+        for _ in range(60):
+            running.query.awaitTermination(1)
+            if running.rows >= 500:
+                break
+    finally:
+        running.stop()
+    found = decoded(read(bootstrap, topic, 0), MessageFormat.JSON, [])
+    expected = workloads.generate("zipf", len(found))
+    assert len(found) >= 500
+    assert [(row["id"], row["a"], row["b"]) for row in found] == [
+        (row["id"], row["a"], row["b"]) for row in expected.to_pylist()
+    ]
+
+
+# --- the checker ------------------------------------------------------------------------------------------------------
+
+
+def count_rows(table):
+    """Results of the query by definition, in plain Python: the rows that take part, in the table's order."""
+    rows = [r for r in table.to_pylist() if r["air_time"] is not None]
+    for t, row in enumerate(rows):
+        window = rows[max(0, -(-t // 10) * 10 - 100) : t]
+        left = sum(row["distance"] > u["distance"] and row["air_time"] < u["air_time"] for u in window)
+        right = sum(row["distance"] < u["distance"] and row["air_time"] > u["air_time"] for u in window)
+        yield {"key": row["flight_id"], "matches": left + right, "as_left": left, "as_right": right}
+
+
+def publish(bootstrap, query, table, rows):
+    """Results in frames of 400, each sent twice, and the dead letters, as the services would."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    stream = query.streams[0].name
+    rows = [{"seq": seq, "stream": stream, **row} for seq, row in enumerate(rows)]
+    for frame, first in enumerate(range(0, len(rows), 400)):
+        batch = pa.RecordBatch.from_pylist(rows[first : first + 400])
+        headers = {"frame": frame, "begin": 0, "end": batch.num_rows, "last": 1}
+        for _ in range(2):
+            producer.produce(
+                f"{query.name}.results",
+                feed.ipc_bytes(batch),
+                headers={f"spojoin-{k}": str(v).encode() for k, v in headers.items()},
+            )
+    for offset in np.flatnonzero(table["air_time"].is_null().to_numpy()).tolist():
+        headers = {"reason": "null", "source-partition": 0, "source-offset": offset, "source-row": 0}
+        producer.produce(f"in.{stream}.dlq", b"", headers={f"spojoin-{k}": str(v) for k, v in headers.items()})
+    producer.flush()
+
+
+@pytest.mark.parametrize("order", ["arrival", "event_time"])
+def test_right_results_are_exact_and_one_wrong_count_is_not(session, kafka, bootstrap, make_topics, unique, order):
+    query, table = parse_query(QUERY.format(name=unique, order=order)), flights()
+    topic = f"in.{unique}trips"
+    make_topics({topic: 1, f"{topic}.dlq": 1, f"{unique}.results": 1})
+    feed.feed_table(session, table, Target(kafka, topic)).wait()
+    rows = list(count_rows(table))
+    publish(bootstrap, query, table, rows)
+
+    verdict = checker.check(session, query, checker.Topics(kafka))
+    assert verdict.is_exact, verdict
+    assert verdict.tuples == len(rows)
+    assert verdict.rejected == {"null": ROWS - len(rows)}
+    assert verdict.rejected["null"] > 0
+    assert verdict.matches == sum(row["matches"] for row in rows) > 0
+    assert verdict.resent == -(-len(rows) // 400)
+
+    rows[700]["as_right"] += 1
+    rows[700]["matches"] += 1
+    publish_wrong = parse_query(
+        QUERY.format(name=unique, order=order).replace(f"name: {unique}\n", f"name: {unique}w\n", 1)
+    )
+    make_topics({f"{unique}w.results": 1})
+    publish(bootstrap, publish_wrong, table, rows)
+    verdict = checker.check(session, publish_wrong, checker.Topics(kafka))
+    assert not verdict.is_exact
+    assert verdict.false_positives == 1
+    assert verdict.first_difference.startswith("probe 700:")
+
+
+def test_without_results_everything_is_missing(session, kafka, make_topics, unique):
+    query, table = parse_query(QUERY.format(name=unique, order="event_time")), flights().slice(0, 100)
+    make_topics({f"in.{unique}trips": 1})
+    feed.feed_table(session, table, Target(kafka, f"in.{unique}trips")).wait()
+    verdict = checker.check(session, query, checker.Topics(kafka))
+    assert verdict.completeness == 0
+    assert not verdict.is_exact
