@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from loadgen.bench import bitmap_probe
 from loadgen.bench.batches import filled
+from loadgen.bench.bitmap_probe import BitmapNodes
 from loadgen.bench.context import Context
 from loadgen.bench.data import ABOUT, I64, NAMES, Columns, by_slot, columns, self_join
-from loadgen.bench.figures import Figure, at_least, at_most
+from loadgen.bench.figures import Bar, Figure, at_least, at_most
 from loadgen.bench.scans import NUMPY_SCANS, SCANS, SIMD, SIMD_TILED, count_both
 from loadgen.bench.sizes import Sizes
 from loadgen.bench.timing import best_seconds
@@ -62,49 +62,51 @@ def measure(context: Context) -> Iterator[Figure]:
 def _workload(name: str, data: Columns, sizes: Sizes) -> Iterator[Figure]:
     large = subject(data, sizes.window, sizes.batch, Output.COUNT)
     small = subject(data, sizes.window_small, sizes.batch, Output.COUNT)
-    words = bitmap_probe.BitmapNodes.of(large.query, large.stored, sizes.slide)
     partners = subject(data, sizes.window, sizes.batch, Output.BITMAP)
-    check(large, large.probes[: sizes.scan_probes])
-    check(partners, partners.probes[: sizes.scan_probes])
-    words.check(large.probes[: sizes.scan_probes])
-
+    words = BitmapNodes.of(large.query, large.stored, sizes.slide)
     few = large.probes[: sizes.scan_probes]
+    for held in (large, partners):
+        check(held, few)
+    words.check(few)
+    yield from _figures(name, _timed(large, small, partners, words, sizes))
+    yield from _memory(name, large, partners)
+
+
+def _timed(large: Subject, small: Subject, partners: Subject, words: BitmapNodes, sizes: Sizes) -> dict[str, float]:
+    """Microseconds a probe and role of every scan and of every way to ask the index."""
+    few, frame, listed = (large.probes[:count] for count in (sizes.scan_probes, sizes.frame, sizes.partner_probes))
     frames = _frames(large.query, large.probes, sizes)
     runs: dict[str, Callable[[], object]] = {
         scan: partial(count_both, SCANS[scan], large.stored, few) for scan in SCANS
     }
-    runs["count"] = lambda: _evaluate(large, frames)
-    runs["count small"] = lambda: _evaluate(small, frames)
-    runs["bitmap"] = lambda: words.match_all(large.probes[: sizes.frame])
-    runs["partners"] = lambda: partners.evaluate(large.probes[: sizes.partner_probes])
-    everything = sizes.frame * sizes.frames
-    probes = {"count": everything, "count small": everything, "bitmap": sizes.frame, "partners": sizes.partner_probes}
+    runs["count"] = partial(_evaluate, large, frames)
+    runs["count small"] = partial(_evaluate, small, frames)
+    runs["bitmap"] = partial(words.match_all, frame)
+    runs["partners"] = partial(partners.evaluate, listed)
+    probes = {**dict.fromkeys(SCANS, len(few)), "bitmap": len(frame), "partners": len(listed)}
+    probes |= dict.fromkeys(("count", "count small"), sizes.frame * sizes.frames)
     best = best_seconds(runs, sizes.repeats)
-    us = {run: took / (2 * probes.get(run, len(few))) * 1e6 for run, took in best.items()}
-    yield from _figures(name, us)
-    yield from _memory(name, large, partners)
+    return {run: took / (2 * probes[run]) * 1e6 for run, took in best.items()}
 
 
 def _figures(name: str, us: dict[str, float]) -> Iterator[Figure]:
     fastest = min(SCANS, key=lambda scan: us[scan])
-    baseline = f"{ABOUT[name]}; {fastest} {us[fastest]:.1f} us"
-    numpy_us = min(us[scan] for scan in NUMPY_SCANS)
-    unit = "us a probe and role"
-    yield Figure(f"{name}: count", us["count"], unit, note=ABOUT[name])
-    yield Figure(f"{name}: count, fastest scan / probe", us[fastest] / us["count"], "times", COUNT_BAR, baseline)
-    yield Figure(
-        f"{name}: count, scan probe by probe / probe", us[SIMD] / us["count"], "times", note=f"{SIMD} {us[SIMD]:.1f} us"
+    numpy = min(NUMPY_SCANS, key=lambda scan: us[scan])
+    about = ABOUT[name]
+    yield Figure(f"{name}: count", us["count"], "us a probe and role", note=about)
+    yield Figure(f"{name}: full bitmap", us["bitmap"], "us a probe and role", note=about)
+    yield Figure(f"{name}: partners one by one", us["partners"], "us a probe and role", note="every partner's seq")
+    yield _ratio(f"{name}: fastest scan / count", us, fastest, "count", COUNT_BAR)
+    yield _ratio(f"{name}: scan probe by probe / count", us, SIMD, "count")
+    yield _ratio(f"{name}: NumPy's scan / count", us, numpy, "count")
+    yield _ratio(f"{name}: fastest scan / full bitmap", us, fastest, "bitmap", BITMAP_BAR)
+    yield _ratio(f"{name}: count / count in a tenth of the window", us, "count", "count small", GROWTH_BAR)
+
+
+def _ratio(name: str, us: dict[str, float], above: str, below: str, bar: Bar | None = None) -> Figure:
+    return Figure(
+        name, us[above] / us[below], "times", bar, f"{above}: {us[above]:.3g} us, {below}: {us[below]:.3g} us"
     )
-    yield Figure(f"{name}: count, NumPy's scan / probe", numpy_us / us["count"], "times", note=f"{numpy_us:.1f} us")
-    growth = us["count"] / us["count small"]
-    yield Figure(
-        f"{name}: count, window ten times as long", growth, "times", GROWTH_BAR, f"from {us['count small']:.3f} us"
-    )
-    yield Figure(f"{name}: full bitmap", us["bitmap"], unit)
-    yield Figure(
-        f"{name}: full bitmap, fastest scan / probe", us[fastest] / us["bitmap"], "times", BITMAP_BAR, baseline
-    )
-    yield Figure(f"{name}: partners one by one", us["partners"], unit, note="every partner's seq as int64")
 
 
 def _memory(name: str, counts: Subject, bitmaps: Subject) -> Iterator[Figure]:

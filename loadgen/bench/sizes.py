@@ -71,7 +71,7 @@ FULL = Sizes(
 
 QUICK = Sizes(
     window=40_000,
-    window_small=10_000,
+    window_small=4_000,
     batch=2_048,
     frame=512,
     frames=2,

@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "protocol": {"kernels", "wire"},
     "router": {"kernels", "protocol", "query", "wire"},
     "predictor": {"kernels", "protocol", "query", "wire", "runtime"},
-    "mutable": {"kernels", "protocol"},
+    "mutable": {"kernels", "protocol", "wire.keys"},
     "permutation": {"kernels", "protocol"},
     "pojoin": {"kernels", "index", "protocol"},
     "logical_and": {"kernels", "protocol"},

@@ -6,6 +6,10 @@ import enum
 from dataclasses import dataclass
 
 
+#: Header of an input message without a value: milliseconds of event time up to which its partition promises silence.
+HEARTBEAT = "spojoin-heartbeat"
+
+
 class Role(enum.StrEnum):
     """The services; each is a process of its own."""
 

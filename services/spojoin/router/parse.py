@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spojoin.protocol.topology import HEARTBEAT
 from spojoin.query.extract import Extracted
 from spojoin.query.model import Stream
 from spojoin.router.arrow_rows import BadMessage, read_arrow
@@ -29,7 +30,6 @@ from spojoin.wire.columns import Keys
 from spojoin.wire.keys import NO_KEYS, concat_keys
 from spojoin.wire.records import DeadLetter, Rows
 
-HEARTBEAT = "spojoin-heartbeat"
 CONTENT_TYPE = "content-type"
 _HEARTBEAT_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 _ARROW_CONTINUATION = b"\xff\xff\xff\xff"

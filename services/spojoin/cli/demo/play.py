@@ -16,9 +16,8 @@ from spojoin.cli.demo.stage import Stage
 from spojoin.cli.services import Deployment, services_of
 from spojoin.cli.supervise import ServiceError, Supervisor
 from spojoin.cli.usage import Usage, usage_of
-from spojoin.protocol.topology import input_topic
+from spojoin.protocol.topology import HEARTBEAT, input_topic
 from spojoin.query.model import Order, Query
-from spojoin.router.parse import HEARTBEAT
 from spojoin.runtime.ports import Input
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
