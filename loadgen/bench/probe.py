@@ -100,6 +100,7 @@ def _figures(name: str, us: dict[str, float]) -> Iterator[Figure]:
     yield _ratio(f"{name}: scan probe by probe / count", us, SIMD, "count")
     yield _ratio(f"{name}: NumPy's scan / count", us, numpy, "count")
     yield _ratio(f"{name}: fastest scan / full bitmap", us, fastest, "bitmap", BITMAP_BAR)
+    yield _ratio(f"{name}: scan probe by probe / full bitmap", us, SIMD, "bitmap")
     yield _ratio(f"{name}: count / count in a tenth of the window", us, "count", "count small", GROWTH_BAR)
 
 

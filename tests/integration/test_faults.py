@@ -77,7 +77,7 @@ def digest(rows: Iterator[tuple[int, int, int, int]]) -> str:
 
 
 def expected() -> Iterator[tuple[int, int, int, int]]:
-    """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window is looked at."""
+    """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window counts."""
     draw, cooling = columns()
     for seq in range(TUPLES):
         window = slice(max(0, -(-seq // SLIDE) * SLIDE - WINDOW), seq)

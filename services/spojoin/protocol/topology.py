@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-
 #: Header of an input message without a value: milliseconds of event time up to which its partition promises silence.
 HEARTBEAT = "spojoin-heartbeat"
 

@@ -68,11 +68,16 @@ class CsvLines(LineReader):
 
         The last row is a line put after all others: one that leaves a quote open swallows the next, and so is found.
         """
+
+        def skip(row: pa_csv.InvalidRow) -> str:
+            bad.append(row)
+            return "skip"
+
         text = b"\n".join((*lines, self._last))
         table = pa_csv.read_csv(
             io.BytesIO(text),
             pa_csv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(text)),
-            pa_csv.ParseOptions(invalid_row_handler=lambda row: bad.append(row) or "skip"),
+            pa_csv.ParseOptions(invalid_row_handler=skip),
             self._convert,
         )
         columns = [self._without_null_spellings(name, whole(table.column(name))) for name in self._needed]

@@ -33,8 +33,8 @@ def test_scans_count_what_a_loop_counts(name: str, stored: list, probes: list) -
 
 @pytest.mark.parametrize("name", SCANS)
 def test_scans_agree_across_blocks(name: str) -> None:
-    data = columns("uniform", 40_000 + TILE)
-    stored, probes = data[:40_000], data[40_000:]
+    data = columns("uniform", 20_000 + TILE)
+    stored, probes = data[:20_000], data[20_000:]
     expected = [counts(list(zip(stored.a.tolist(), stored.b.tolist(), strict=True)), p)
                 for p in zip(probes.a.tolist(), probes.b.tolist(), strict=True)]  # fmt: skip
     as_left, as_right = count_both(SCANS[name], stored, probes)

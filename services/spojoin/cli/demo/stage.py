@@ -84,9 +84,11 @@ def _end_spark(spark: Future[SparkSession], *, is_failure: bool) -> None:
     from pyspark import SparkContext  # noqa: PLC0415
 
     gateway: Any = SparkContext._gateway
+    context: Any = spark.result().sparkContext
     process = gateway.proc
     if is_failure:
         logging.disable()
+        context._accumulatorServer.shutdown()
     else:
         spark.result().stop()
     process.stdin.close()
