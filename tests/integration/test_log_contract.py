@@ -175,6 +175,19 @@ def test_trimmed_records_are_gone_and_the_rest_stays(log, reader, source):
     assert [r.value for r in read_to(reader, source, 10)] == [b"6", b"7", b"8", b"9"]
 
 
+def test_a_reader_that_is_overtaken_by_a_trim_is_told(log, reader, source):
+    append(log, source, b"0")
+    reader.open(source, 0)
+    assert [r.value for r in read_to(reader, source, 1)] == [b"0"]
+    reader.pause(source)
+    append(log, source, *(b"%d" % i for i in range(1, 10)))
+    log.trim(source, 6)
+    wait_for(lambda: log.bounds(source).earliest == 6)
+    reader.resume(source)
+    with pytest.raises(LogUnavailable):
+        wait_for(lambda: reader.poll(10, 0.1))
+
+
 def test_a_log_trimmed_to_its_end_has_no_records(log, reader, source):
     append(log, source, b"a", b"b")
     log.trim(source, 2)

@@ -32,6 +32,8 @@ def send_files(query: Query, paths: Mapping[str, Path], bootstrap: str) -> dict[
     writer = log.writer()
     try:
         for file, batch in balanced(open_inputs(query, paths)):
+            if batch is None:
+                continue
             topic = input_topic(file.stream.name)
             for message in _messages(batch):
                 partition = sent[topic] // MESSAGE_ROWS % partitions[file.stream.name]

@@ -24,10 +24,14 @@ from spojoin.query.model import Query
 from spojoin.router.config import RouterConfig
 from spojoin.router.machine import RouterMachine
 from spojoin.sink.machine import SinkMachine
+from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import DeadLetter, Frame, Part, Record, Result, Rows
 
 #: Credits bound what is under way between processes; here nothing is.
 UNLIMITED = 2**62
+
+#: An event time that no tuple reaches: a stream that has ended promises silence up to it.
+SILENCE_US = 2**62
 
 #: What happens to a record on its way from one machine to another.
 Transport = Callable[[Record], Record]
@@ -86,6 +90,14 @@ class Engine:
         """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more."""
         number = self._number(stream)
         rows = self._rows(number, batch)
+        yield from self._run(self._router.on_rows(number, 0, rows))
+
+    def end(self, stream: int | str) -> Iterator[pa.RecordBatch]:
+        """This stream brings no more rows: the other need not wait for it. Yields the results that are ready."""
+        number = self._number(stream)
+        nothing = np.empty(0, np.int64)
+        columns = tuple(nothing for _ in self.query.streams[number].keys)
+        rows = Rows(nothing, nothing, self._fed[number], columns, nothing, NO_KEYS, nothing, heartbeat_us=SILENCE_US)
         yield from self._run(self._router.on_rows(number, 0, rows))
 
     def flush(self) -> Iterator[pa.RecordBatch]:

@@ -91,12 +91,15 @@ def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[Input]:
     ]
 
 
-def balanced(inputs: Sequence[Input]) -> Iterator[tuple[Input, pa.RecordBatch]]:
-    """All inputs' batches: always from the one that is furthest behind, by event time, so that little has to wait."""
+def balanced(inputs: Sequence[Input]) -> Iterator[tuple[Input, pa.RecordBatch | None]]:
+    """All inputs' batches: always from the one that is furthest behind, by event time, so that little has to wait.
+
+    None tells that an input has ended.
+    """
     while left := [each for each in inputs if not each.is_done]:
         behind = min(left, key=lambda each: (_reached(each), each.reader.fraction))
         batch = behind.read()
-        if batch is not None:
+        if batch is not None or behind.is_done:
             yield behind, batch
 
 

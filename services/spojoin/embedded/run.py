@@ -61,7 +61,7 @@ def run(
         results = stack.enter_context(_Results(output, query, [file.key_type for file in files]))
         refused = stack.enter_context(_Refused(files, rejects))
         for file, batch in balanced(files):
-            results.write(engine.feed(file.index, batch))
+            results.write(engine.end(file.index) if batch is None else engine.feed(file.index, batch))
             refused.write(engine.take_rejects())
             meter.note(files, engine.tuples)
             progress(_progress(files, engine))

@@ -15,9 +15,6 @@ from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.wire.records import U16, Batch, Record, Run, SortedColumn
 
-#: Batches that may wait for a run; a joiner that lags keeps the others' runs in their topic.
-WAITING_MAX = 256
-
 #: Ids of made batches that are remembered; older ones are known to be made by their age.
 MADE_MAX = 4_096
 
@@ -52,8 +49,8 @@ class PermutationMachine:
         self._pairs = [_slot_pairs(query, stream) for stream in range(len(query.streams))]
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """Runs are taken while few batches wait; its own batches always."""
-        return topic is not Topic.RUNS or len(self._runs) < WAITING_MAX
+        """Always: a missing run may lie behind others' in the same partition, and the router's credits bound them."""
+        return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a run and ship its batch if it is the last one, or learn that a batch is in its topic."""

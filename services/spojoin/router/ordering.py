@@ -192,8 +192,7 @@ class EventTimeOrder:
                 int(rows.offsets[i]),
                 int(rows.rows[i]),
                 "late",
-                f"event time {times[i]} us came after {max(source.ledger.high_time_us, self._merged[0])} us; "
-                f"the stated lateness is {self._lateness_us} us",
+                self._why_late(source, times, int(i), in_partition=bool(late[i])),
                 b"",
             )
             for i in np.flatnonzero(late | passed)
@@ -201,6 +200,14 @@ class EventTimeOrder:
         for i in np.flatnonzero(passed):
             source.ledger.note_late((int(rows.offsets[i]), int(rows.rows[i])))
         return sorted(rows.dead + refused, key=lambda letter: (letter.offset, letter.row))
+
+    def _why_late(self, source: Input, times: I64, row: int, *, in_partition: bool) -> str:
+        if not in_partition:
+            return (
+                f"event time {times[row]} us: the input was idle, and all inputs were merged up to {self._merged[0]} us"
+            )
+        high = max(source.ledger.high_time_us, int(times[:row].max(initial=NEVER)))
+        return f"event time {times[row]} us came after {high} us; the stated lateness is {self._lateness_us} us"
 
     def wants(self, source: Input) -> bool:
         """Whether more rows of the input should be read: it holds the merge back, or has room."""

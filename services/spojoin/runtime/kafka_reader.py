@@ -15,6 +15,7 @@ from spojoin.runtime.ports import Headers, Input, LogRecord, LogUnavailable
 PREFETCH_KBYTES = 16 << 10
 #: the broker answers at once when there is something to read; this is how often it is asked when there is nothing
 FETCH_WAIT_MS = 50
+OFFSETS_TIMEOUT_S = 10.0
 
 
 class KafkaReader:
@@ -27,12 +28,14 @@ class KafkaReader:
         self._positions: dict[Input, int] = {}
         self._inputs: dict[tuple[str | None, int | None], Input] = {}
         self._at_end: set[Input] = set()
+        self._fresh: set[Input] = set()
         self._consumer = Consumer(
             {
                 **common,
                 "group.id": "spojoin-unused",  # the client demands one; nothing is committed
                 "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
+                # a position that was trimmed away is told, never passed over in silence
+                "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
                 # tells when the end is reached, also where the last offsets hold transaction markers
                 "enable.partition.eof": True,
@@ -53,6 +56,7 @@ class KafkaReader:
         """Read `source` from `offset` on, or from the earliest retained offset if that is later."""
         self.drop(source)
         self._positions[source] = offset
+        self._fresh.add(source)
         self._inputs[source.topic, source.partition] = source
         self._consumer.incremental_assign([TopicPartition(*source, offset)])
 
@@ -105,12 +109,26 @@ class KafkaReader:
         """Stop reading."""
         self._consumer.close()
 
+    def _catch_up_with_trims(self, source: Input) -> None:
+        """Begin where the log begins now, unless something was read already: a gap there would be a loss."""
+        if source not in self._fresh:
+            raise LogUnavailable(f"{source.topic}[{source.partition}] was trimmed beyond {self._positions[source]}")
+        try:
+            earliest, _ = self._consumer.get_watermark_offsets(TopicPartition(*source), timeout=OFFSETS_TIMEOUT_S)
+        except KafkaException as error:
+            raise LogUnavailable(f"the offsets of {source.topic} are not known: {error.args[0]}") from error
+        self.open(source, int(earliest))
+
     def _take(self, message: Message) -> LogRecord[bytes] | None:
         """Note the position; the end of a partition comes as an error that carries the offset behind all gaps."""
         error = message.error()
+        source = self._inputs[message.topic(), message.partition()]
+        if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self._catch_up_with_trims(source)
+            return None
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
             raise LogUnavailable(f"reading {message.topic()}[{message.partition()}] failed: {error}")
-        source = self._inputs[message.topic(), message.partition()]
+        self._fresh.discard(source)
         offset = message.offset() or 0
         if error is not None:
             self._positions[source] = offset

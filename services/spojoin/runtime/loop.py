@@ -145,6 +145,7 @@ class Loop:
             world.metrics,
             world.clock,
             settles=spec.transactional_id is not None or spec.role is Role.SINK,
+            is_transactional=spec.transactional_id is not None,
             is_json=spec.is_json,
             last_output=self._tail.furthest,
         )

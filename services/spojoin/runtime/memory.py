@@ -134,10 +134,12 @@ class MemoryReader(Generic[V]):
         self._log = log
         self._positions: dict[Input, int] = {}
         self._paused: set[Input] = set()
+        self._fresh: set[Input] = set()
 
     def open(self, source: Input, offset: int) -> None:
         """Read `source` from `offset` on, or from the earliest retained offset if that is later."""
         self._positions[source] = max(offset, self._log.bounds(source).earliest)
+        self._fresh.add(source)
         self._paused.discard(source)
 
     def pause(self, source: Input) -> None:
@@ -179,6 +181,9 @@ class MemoryReader(Generic[V]):
 
     def _take(self, source: Input, count: int) -> list[LogRecord[V]]:
         partition = self._log._partition(source)
+        if source not in self._fresh and self._positions[source] < self._log.bounds(source).earliest:
+            raise LogUnavailable(f"{source.topic}[{source.partition}] was trimmed beyond {self._positions[source]}")
+        self._fresh.discard(source)
         start = partition.at(self._positions[source])
         taken = partition.records[start : start + count]
         is_all = start + len(taken) == len(partition.records)

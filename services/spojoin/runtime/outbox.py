@@ -44,6 +44,7 @@ class Outbox:
         clock: Clock,
         *,
         settles: bool,
+        is_transactional: bool,
         is_json: bool = False,
         last_output: Progress | None = None,
     ) -> None:
@@ -52,6 +53,8 @@ class Outbox:
         self._metrics = metrics
         self._clock = clock
         self._settles = settles
+        self._is_transactional = is_transactional
+        self._letters_unsettled = False
         self._is_json = is_json
         self._seq_out = -1 if last_output is None or last_output.seq is None else last_output.seq
         self._unsettled_since_ms: float | None = None
@@ -60,6 +63,10 @@ class Outbox:
     def emit(self, action: Emit) -> None:
         """Append a record; waits while the log's queue is full."""
         topic = action.topic.value
+        if isinstance(action.record, Frame) and self._letters_unsettled and not self._is_transactional:
+            # A frame counts the dead letters before it: without a transaction they must be in before it is.
+            self._writer.flush(SETTLE_TIMEOUT_S)
+        self._letters_unsettled = isinstance(action.record, DeadLetter)
         for message in self._messages(action):
             self._writer.append(message.target, message.value, message.headers)
             self._metrics.written.count(topic, len(message.value))

@@ -69,7 +69,10 @@ class LogReader(Protocol[V]):
         ...
 
     def poll(self, records_max: int, timeout_s: float) -> Sequence[LogRecord[V]]:
-        """At most `records_max` records; waits up to `timeout_s` for the first one. Raises LogUnavailable."""
+        """At most `records_max` records; waits up to `timeout_s` for the first one.
+
+        Raises LogUnavailable, also where records that this reader had still to give were trimmed.
+        """
         ...
 
     def position(self, source: Input) -> int:

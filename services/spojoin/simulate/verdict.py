@@ -34,7 +34,13 @@ class Expected:
 
 
 def judge(scenario: Scenario, outcome: Outcome) -> None:
-    """Raises Wrong with the first thing that is wrong."""
+    """Raises Wrong with the first thing that is wrong: of the output, then of what is still held."""
+    order = judge_output(scenario, outcome)
+    _check_memory(scenario, order, outcome)
+
+
+def judge_output(scenario: Scenario, outcome: Outcome) -> list[SourceRow]:
+    """The total order of the log; raises Wrong where it, a result or a dead letter is wrong."""
     if not outcome.came_to_rest:
         raise Wrong(f"no rest after {outcome.steps} steps")
     expected = _expected(scenario)
@@ -42,7 +48,7 @@ def judge(scenario: Scenario, outcome: Outcome) -> None:
     _check_order(scenario, order, expected)
     _check_rows(scenario, order, outcome)
     _check_dead(outcome, expected)
-    _check_memory(scenario, order, outcome)
+    return order
 
 
 def _expected(scenario: Scenario) -> Expected:

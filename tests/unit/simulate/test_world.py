@@ -12,7 +12,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.memorylog import SimulatedLog
 from spojoin.simulate.scenario import draw
-from spojoin.simulate.verdict import Wrong, judge
+from spojoin.simulate.verdict import Wrong, judge_output
 from spojoin.simulate.world import World
 from spojoin.wire.records import Barrier, Frame, Result
 
@@ -23,7 +23,7 @@ COUNTING = next(seed for seed in range(100) if draw(seed).query.output == "count
 def run(seed, sink=OracleSink):
     scenario = draw(seed)
     outcome = World(scenario, wiring(scenario, sink)).run()
-    judge(scenario, outcome)
+    judge_output(scenario, outcome)
     return outcome
 
 
