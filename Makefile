@@ -17,7 +17,7 @@ setup: $(READY) ## make the environment; the command is then .venv/bin/spojoin
 run: $(READY) ## real flights from PySpark through Kafka and all services, checked against the oracle (report/)
 	@$(BIN)/spojoin demo
 
-test: $(READY) ## every test
+test: lint ## every test, after ruff and mypy
 	$(BIN)/python -m pytest tests/unit -n 2
 	$(BIN)/python -m pytest tests --ignore tests/unit
 
