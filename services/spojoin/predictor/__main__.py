@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from contextlib import ExitStack
@@ -31,6 +32,10 @@ SERVICE = "predictor"
 _log = structlog.get_logger(__name__)
 
 
+#: Nothing waits for a plan, so the predictor leaves the cores to those whom others wait for.
+NICENESS = 10
+
+
 def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
     try:
@@ -38,6 +43,7 @@ def serve(settings: Settings) -> int:
         credentials(settings.kafka)
         log_lines.configure(settings.log_level, SERVICE)
         quiet_faust()
+        os.nice(NICENESS)
         with ExitStack() as stack:
             service = PredictorService(query, settings, _surroundings(query, settings, stack))
             asyncio.run(_until_signalled(service))

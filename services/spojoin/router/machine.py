@@ -39,6 +39,10 @@ from spojoin.wire.records import (
 
 #: Frames' worth of rows that may wait in order; more would only add latency.
 QUEUE_FRAMES = 4
+#: While more frames than these wait for their results, a frame that isn't full lingers longer: every frame costs each
+#: service some hundred microseconds, whatever its size.
+FRAMES_UNDER_WAY_FEW = 1
+LINGER_STRETCH = 10
 
 
 @dataclass(slots=True)
@@ -220,7 +224,9 @@ class RouterMachine:
             return False
         if self._waiting_since_ms is None:
             self._waiting_since_ms = self._now_ms
-        return self._now_ms - self._waiting_since_ms >= self._config.linger_ms
+        # As in Nagle's algorithm: small frames while results keep up, larger ones while others are under way.
+        patience = 1 if self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
+        return self._now_ms - self._waiting_since_ms >= patience * self._config.linger_ms
 
     def _drain(self, *, force: bool) -> Iterator[Action]:
         while self._has_credit() and len(self._queue) >= self._config.frame_tuples:
@@ -233,7 +239,10 @@ class RouterMachine:
             self._waiting_since_ms = None
 
     def _has_credit(self) -> bool:
-        return self._next_frame - self._watermark_frame < self._config.credits_frames
+        return self._frames_under_way() < self._config.credits_frames
+
+    def _frames_under_way(self) -> int:
+        return self._next_frame - self._watermark_frame
 
     def _cut(self) -> Cut:
         """The longest head of the queue that crosses no batch's end, no large slide's and no full frame's (P5)."""

@@ -37,6 +37,9 @@ EXIT_DONE, EXIT_CONFIGURATION, EXIT_STOPPED, EXIT_FENCED = 0, 2, 3, 4
 #: between lives of a machine; doubled from the first to the last while nothing gets better
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.1, 5.0
 
+#: how often the store is asked for the watermark; a router paces its frames by it
+WATERMARK_MS, ROUTER_WATERMARK_MS = 50.0, 5.0
+
 _log = structlog.get_logger(__name__)
 
 
@@ -87,6 +90,7 @@ def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
         transactional_id=f"spojoin.{query.name}.{wiring.service}" if is_transactional else None,
         is_json=settings.results_format == "json",
         tick_ms=wiring.tick_ms,
+        watermark_ms=ROUTER_WATERMARK_MS if role is Role.ROUTER else WATERMARK_MS,
         credits_frames=settings.credits_frames,
         parse=wiring.parse,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import time
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from spojoin.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
+SERVER_PORTS = (10_240, 32_768)
 
 #: what a server's own log says -> the sentence that it means
 _CAUSES = (
@@ -22,11 +24,23 @@ _CAUSES = (
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of this machine that nobody listens on now.
+
+    It lies below the ports that systems hand out to clients, one of which might take it before the server does.
+    """
+    while True:
+        port = random.randrange(*SERVER_PORTS)
+        with socket.socket() as probe:
+            if _can_bind(probe, port):
+                return port
+
+
+def _can_bind(probe: socket.socket, port: int) -> bool:
+    try:
+        probe.bind((LOOPBACK, port))
+    except OSError:
+        return False
+    return True
 
 
 def require_free(name: str, port: int) -> None:
