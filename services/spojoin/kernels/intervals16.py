@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
-from spojoin.kernels.permutation import positions, sort_column
-from spojoin.kernels.ranks import rank_intervals, sorted_keys
+from spojoin.kernels.permutation import positions
+from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
 
 I64 = NDArray[np.int64]
 U16 = NDArray[np.uint16]
@@ -31,12 +31,25 @@ def rank_columns(stored: I64, lo: I64, hi: I64, complement: bool) -> tuple[U16, 
     stored: int64 (n,) codes in arrival order, n <= STORED_MAX; lo, hi: int64 (m,) inclusive code intervals.
     Returns uint16 positions (n,), start (m,), length (m,). ValueError where n is larger.
     """
+    keys, ranks = rank_stored(stored)
+    return ranks, *rank_probes(keys, lo, hi, complement)
+
+
+def rank_stored(stored: I64) -> tuple[SortedKeys, U16]:
+    """Stored codes made for searching, and the rank of each by arrival, uint16 (n,); of equal codes in any order.
+
+    stored: int64 (n,) codes in arrival order, n <= STORED_MAX; ValueError where n is larger.
+    """
     if len(stored) > STORED_MAX:
         raise ValueError(f"stored has {len(stored)} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
-    codes, order = sort_column(stored)
-    a, b = rank_intervals(sorted_keys(codes), lo, hi)
-    start, length = wrapped_intervals(a, b, len(stored), complement)
-    return positions(order), start, length
+    order = np.argsort(stored)
+    return sorted_keys(stored[order]), positions(order.astype(np.uint16))
+
+
+def rank_probes(keys: SortedKeys, lo: I64, hi: I64, complement: bool) -> tuple[U16, U16]:
+    """Each probe's wrapped interval of ranks among stored codes: uint16 start and length (m,)."""
+    a, b = rank_intervals(keys, lo, hi)
+    return wrapped_intervals(a, b, keys.size, complement)
 
 
 def wrapped_intervals(a: I64, b: I64, n: int, complement: bool) -> tuple[U16, U16]:

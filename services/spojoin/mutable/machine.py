@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.kernels.bounds import bounds
-from spojoin.kernels.intervals16 import rank_columns
+from spojoin.kernels.intervals16 import rank_probes, rank_stored
 from spojoin.kernels.permutation import sort_column
+from spojoin.kernels.ranks import SortedKeys
 from spojoin.kernels.tail import Tail
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark
@@ -22,6 +23,7 @@ from spojoin.query.model import Op, Output, Query, Role, RolePredicate
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import (
     I64,
+    U16,
     Barrier,
     Frame,
     Partial,
@@ -63,14 +65,18 @@ class MutableMachine:
                 yield Emit(Topic.RUNS, 0, self._stores[stream].run(piece))
 
     def _evaluate(self, frame: Frame) -> Partial:
-        roles = tuple(self._ranks(role, frame) for role in self._query.roles)
+        ranked: dict[tuple[int, int], tuple[SortedKeys, U16]] = {}
+        roles = tuple(self._ranks(role, frame, ranked) for role in self._query.roles)
         return Partial(frame.epoch, frame.frame_id, self._predicate, roles)
 
-    def _ranks(self, role: Role, frame: Frame) -> RoleRanks:
+    def _ranks(self, role: Role, frame: Frame, ranked: dict[tuple[int, int], tuple[SortedKeys, U16]]) -> RoleRanks:
         predicate = role.predicates[self._predicate]
-        stored = self._stores[role.target].mutable(predicate.target_slot, frame.slices[role.target])
+        column = role.target, predicate.target_slot
+        if column not in ranked:  # both roles of a self join mostly search the same column
+            ranked[column] = rank_stored(self._stores[role.target].mutable(column[1], frame.slices[role.target]))
+        keys, positions = ranked[column]
         lo, hi = self._bounds(predicate, frame.slices[role.probe].codes[predicate.probe_slot])
-        return RoleRanks(*rank_columns(stored, lo, hi, predicate.op is Op.NE))
+        return RoleRanks(positions, *rank_probes(keys, lo, hi, predicate.op is Op.NE))
 
     def _bounds(self, predicate: RolePredicate, probes: I64) -> tuple[I64, I64]:
         return bounds(predicate.op, predicate.domain, predicate.width, probes)
