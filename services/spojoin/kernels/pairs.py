@@ -24,18 +24,18 @@ def merge_segments(a: Segments, b: Segments, limit: int | None) -> Segments:
     return offsets, values
 
 
-def interleave(rights: Segments, lefts: Segments, limit: int | None) -> tuple[I64, I64, I64]:
+def interleave(rights: Segments, lefts: Segments, limit: int | None, first_seq: int) -> tuple[I64, I64, I64]:
     """Pairs of m probes in output order: those where the probe is the right tuple, then those where it is the left.
 
     rights, lefts: m segments of partner seqs each. With a limit, a probe keeps its earliest partners of both roles (of
-    equal ones the right role's first). Returns per pair the probe's number and how it takes part (1: as left), and
-    the partner, int64 (n,) each.
+    equal ones the right role's first). The probes' seqs count up from `first_seq`. Returns per pair the seqs of the
+    probe, of the left and of the right tuple, int64 (n,) each.
     """
     kept_right, kept_left = _kept(rights, lefts, limit)
     total = int(kept_right.sum() + kept_left.sum())
-    probe, as_left, partner = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
-    _interleave(rights[0], rights[1], lefts[0], lefts[1], kept_right, kept_left, probe, as_left, partner)
-    return probe, as_left, partner
+    probe, left, right = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    _interleave(rights[0], rights[1], lefts[0], lefts[1], kept_right, kept_left, first_seq, probe, left, right)
+    return probe, left, right
 
 
 def _kept(rights: Segments, lefts: Segments, limit: int | None) -> tuple[I64, I64]:
@@ -74,13 +74,23 @@ def _limit(ro: I64, rv: I64, lo: I64, lv: I64, limit: int, right: I64, left: I64
 
 @kernel
 def _interleave(
-    ro: I64, rv: I64, lo: I64, lv: I64, right: I64, left: I64, probe: I64, as_left: I64, partner: I64
+    ro: I64,
+    rv: I64,
+    lo: I64,
+    lv: I64,
+    kept_right: I64,
+    kept_left: I64,
+    first_seq: int,
+    probe: I64,
+    left: I64,
+    right: I64,
 ) -> None:
     k = 0
-    for q in range(len(right)):
-        for i in range(right[q]):
-            probe[k], as_left[k], partner[k] = q, 0, rv[ro[q] + i]
+    for q in range(len(kept_right)):
+        seq = first_seq + q
+        for i in range(kept_right[q]):
+            probe[k], left[k], right[k] = seq, rv[ro[q] + i], seq
             k += 1
-        for i in range(left[q]):
-            probe[k], as_left[k], partner[k] = q, 1, lv[lo[q] + i]
+        for i in range(kept_left[q]):
+            probe[k], left[k], right[k] = seq, seq, lv[lo[q] + i]
             k += 1

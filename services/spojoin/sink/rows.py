@@ -35,9 +35,8 @@ def pair_rows(
     With a limit the column `cut` tells that the row's probe has more partners than are listed.
     """
     left, right = (_spread(query, frame, begin, end, number, roles[number]) for number in range(2))
-    probe, as_left, partner = interleave(_segments(right), _segments(left), query.limit)
-    probe_seq = probe + frame.first_seq + begin
-    left_seq, right_seq = np.where(as_left, probe_seq, partner), np.where(as_left, partner, probe_seq)
+    first_seq = frame.first_seq + begin
+    probe_seq, left_seq, right_seq = interleave(_segments(right), _segments(left), query.limit, first_seq)
     columns = {
         "probe_seq": pa.array(probe_seq),
         "left_seq": pa.array(left_seq),
@@ -46,7 +45,7 @@ def pair_rows(
         "right_key": histories[-1].take(right_seq),
     }
     if query.limit is not None:
-        columns["cut"] = pa.array((left.counts + right.counts > query.limit)[probe])
+        columns["cut"] = pa.array((left.counts + right.counts > query.limit)[probe_seq - first_seq])
     return pa.record_batch(columns)
 
 

@@ -1,0 +1,28 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spojoin.kernels.tail import Tail
+
+steps = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 50)), max_size=30)
+
+
+@given(steps, st.integers(0, 5))
+def test_a_tail_is_the_end_of_all_that_was_appended(steps, first):
+    tail, whole, dropped = Tail(first, capacity=4), [], 0
+    for count, drop in steps:
+        values = list(range(len(whole), len(whole) + count))
+        tail.append(np.array(values, np.int64))
+        whole += values
+        tail.drop_below(first + drop)
+        dropped = max(dropped, min(drop, len(whole)))
+        assert (tail.first, tail.end) == (first + dropped, first + len(whole))
+        assert tail.view(tail.first, tail.end).tolist() == whole[dropped:]
+
+
+def test_what_is_not_held_is_refused():
+    tail = Tail(3)
+    tail.append(np.array([1, 2], np.int64))
+    with pytest.raises(IndexError, match=r"\[2, 4\).*\[3, 5\)"):
+        tail.view(2, 4)

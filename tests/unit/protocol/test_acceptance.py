@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+
+from spojoin.protocol.acceptance import LogReader, chain
+from spojoin.protocol.machine import Trim
+from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+from spojoin.protocol.trims import TrimLedger
+from spojoin.wire.records import Barrier, Frame, SourcePosition
+
+NOTHING = np.empty(0, np.int64)
+
+
+def frame(epoch, frame_id, first_seq, previous_link, count=1, link=None):
+    return Frame(
+        epoch, frame_id, first_seq, count, (), 1, previous_link, link or previous_link + 1, {}, b"", {},
+        NOTHING, NOTHING.astype(np.uint32), NOTHING.astype(np.uint8), -1, float("nan"),
+    )  # fmt: skip
+
+
+def accepted(records):
+    reader = LogReader()
+    return [reader.accept(record) for record in records]
+
+
+def test_frames_count_in_their_order_only():
+    log = [
+        Barrier(0, "a"),
+        frame(0, 0, 0, 0),
+        frame(0, 2, 1, 1),
+        frame(0, 1, 2, 1),
+        frame(0, 1, 1, 1),
+        frame(0, 1, 1, 1),
+    ]
+    assert accepted(log) == [True, True, False, False, True, False]
+
+
+def test_a_barrier_voids_older_epochs_and_equal_claims():
+    log = [Barrier(0, "a"), Barrier(1, "b"), Barrier(1, "c"), frame(0, 0, 0, 0), frame(1, 0, 0, 0), Barrier(0, "d")]
+    assert accepted(log) == [True, True, False, False, True, False]
+
+
+def test_a_frame_on_other_inputs_is_refused():
+    assert accepted([Barrier(0, "a"), frame(0, 0, 0, 0, link=7), frame(0, 1, 1, 8), frame(0, 1, 1, 7)]) == [
+        True, True, False, True,
+    ]  # fmt: skip
+
+
+def test_a_trimmed_log_is_taken_from_its_first_frame():
+    assert accepted([frame(3, 9, 40, 5), frame(2, 10, 41, 6), frame(3, 10, 41, 6)]) == [True, False, True]
+
+
+@pytest.mark.parametrize("change", [{"offset": 2}, {"row": 1}, {"high_time_us": 9}])
+def test_the_link_tells_every_source_position(change):
+    at = {"offset": 1, "row": 0, "high_time_us": 5}
+    one, other = SourcePosition(**at), SourcePosition(**at | change)
+    assert chain(1, 2, {(0, 0): one}, b"") != chain(1, 2, {(0, 0): other}, b"")
+    assert chain(1, 2, {(0, 0): one, (0, 1): other}, b"") == chain(1, 2, {(0, 1): other, (0, 0): one}, b"")
+
+
+def test_a_trim_reaches_to_the_first_record_that_is_needed():
+    ledger = TrimLedger(Topic.MATCHES)
+    for offset, needed_until in ((3, 0), (5, 1), (6, 0), (9, 4)):
+        ledger.note(2, offset, needed_until)
+    assert ledger.release(2, 1) == [Trim(Topic.MATCHES, 2, 5)]
+    assert ledger.release(2, 1) == []
+    assert ledger.release(2, 2) == [Trim(Topic.MATCHES, 2, 9)]
+    assert ledger.release(2, 9) == [Trim(Topic.MATCHES, 2, 10)]
+
+
+def test_every_role_stands_in_the_table_once_and_every_topic_has_a_reader_and_a_writer():
+    assert [edge.role for edge in TOPOLOGY] == list(Role)
+    for topic in set(Topic) - {Topic.INPUT, Topic.DEAD}:
+        assert any(topic in edge.reads for edge in TOPOLOGY), topic
+        assert any(topic in edge.writes for edge in TOPOLOGY), topic
+    trimmed = [topic for edge in TOPOLOGY for topic in edge.trims]
+    assert sorted(trimmed) == sorted({Topic.FRAMES, Topic.RUNS, Topic.BATCHES, Topic.PARTIALS, Topic.MATCHES})
