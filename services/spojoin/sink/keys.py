@@ -73,7 +73,8 @@ class KeyStore:
 def _places(held: I64, seqs: I64) -> I64:
     """Where ascending `held` has each of `seqs`; in a self join no seq is missing between, so nothing is searched."""
     if len(held) and held[-1] - held[0] == len(held) - 1:
-        return seqs - held[0]
+        places: I64 = seqs - held[0]
+        return places
     return np.searchsorted(held, seqs).astype(np.int64)
 
 
