@@ -16,7 +16,6 @@ from spojoin.runtime.local.java import find_java
 
 #: tried together; raise both at once and run the contract suite
 KAFKA_MODULES = ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4")
-MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
 
 Progress = Callable[[str], None]
 
@@ -107,7 +106,7 @@ def _failure(said: Sequence[str]) -> str:
     text = "\n".join(said)
     if "No space left on device" in text:
         return f"the disk is full: make room in {cache_folder()}"
-    source = os.environ.get("SPOJOIN_MAVEN_URL", MAVEN_CENTRAL)
+    source = os.environ.get("SPOJOIN_MAVEN_URL", "Maven Central")
     missing = re.findall(r":: (\S+#\S+): not found", text)
     what = f" ({', '.join(dict.fromkeys(missing))} not found)" if missing else ""
     return f"jars could not be fetched from {source}{what}: check the network, or set SPOJOIN_MAVEN_URL to a mirror"
@@ -124,6 +123,8 @@ def _ivy_xml(modules: Sequence[str]) -> str:
 
 
 def _settings_xml() -> str:
-    root = os.environ.get("SPOJOIN_MAVEN_URL", MAVEN_CENTRAL)
+    """Ivy's own resolver finds Maven Central by itself; only another repository needs a name."""
+    other = os.environ.get("SPOJOIN_MAVEN_URL")
+    root = f' root="{other}"' if other else ""
     return f"""<ivysettings><settings defaultResolver="maven"/>
-<resolvers><ibiblio name="maven" m2compatible="true" root="{root}"/></resolvers></ivysettings>"""
+<resolvers><ibiblio name="maven" m2compatible="true"{root}/></resolvers></ivysettings>"""
