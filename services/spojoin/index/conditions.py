@@ -40,15 +40,10 @@ class Interval:
     visit: I64
 
 
-def condition_count(role: Role) -> int:
-    """How many conditions `conditions` yields for this role."""
-    together = {p.target_slot for p in role.predicates if p.op is not Op.NE}
-    return len(together) + sum(p.op is Op.NE for p in role.predicates)
-
-
 def conditions(role: Role, codes: tuple[I64, ...]) -> list[Condition]:
-    """The conditions of m probes with key columns `codes`, int64 (m,) by the probe stream's slot.
+    """The conditions of m probes, `role.condition_count` of them.
 
+    codes: the probes' key columns, int64 (m,) by the probe stream's slot
     Predicates on one stored column, `!=` apart, become one interval.
     """
     single = [_condition(p, codes[p.probe_slot]) for p in role.predicates]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spojoin.index import evaluation, merging
 from spojoin.index.assembly import Assembly
-from spojoin.index.conditions import Condition, condition_count, conditions, located
+from spojoin.index.conditions import Condition, conditions, located
 from spojoin.index.node import Node, from_batch
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.query.model import Output, Role
@@ -43,7 +43,7 @@ class StreamIndex:
         self._counts_only = output is Output.COUNT
         self._with_seqs = not (is_self or self._counts_only)
         self._slots = sorted({p.target_slot for role in roles for p in role.predicates})
-        self._by_wavelet = self._counts_only and all(condition_count(role) <= 2 for role in roles)
+        self._by_wavelet = self._counts_only and all(role.condition_count <= 2 for role in roles)
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
         self._nodes: list[Node] = []
         self._batch_ends: dict[int, int] = {}

@@ -11,21 +11,13 @@ from contextlib import ExitStack
 import structlog
 
 from spojoin.errors import BadData, ConfigurationError, Stop
-from spojoin.predictor.app import PredictorService, Surroundings, quiet_faust
+from spojoin.predictor.app import PredictorService, quiet_faust
 from spojoin.predictor.faust_kafka import credentials
 from spojoin.protocol.topology import Role
 from spojoin.query.load import load_query
-from spojoin.query.model import Query
 from spojoin.runtime import log_lines
-from spojoin.runtime.clock import SystemClock
-from spojoin.runtime.health import Health, HealthServer
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.metrics import Metrics
-from spojoin.runtime.redis_store import RedisStore
-from spojoin.runtime.reporter import Identity, Reporter
-from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE, EXIT_STOPPED, main
+from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE, EXIT_STOPPED, main, open_world
 from spojoin.runtime.settings import Settings
-from spojoin.runtime.shared_state import SharedState
 
 SERVICE = "predictor"
 
@@ -45,7 +37,9 @@ def serve(settings: Settings) -> int:
         quiet_faust()
         os.nice(NICENESS)
         with ExitStack() as stack:
-            service = PredictorService(query, settings, _surroundings(query, settings, stack))
+            service = PredictorService(
+                query, settings, open_world(Role.PREDICTOR, SERVICE, query.name, settings, stack)
+            )
             asyncio.run(_until_signalled(service))
     except ConfigurationError as error:
         print(error, file=sys.stderr)
@@ -55,21 +49,6 @@ def serve(settings: Settings) -> int:
         return EXIT_STOPPED
     _log.info("ended")
     return EXIT_DONE
-
-
-def _surroundings(query: Query, settings: Settings, stack: ExitStack) -> Surroundings:
-    clock, metrics = SystemClock(), Metrics()
-    health = Health(clock, settings.stall_ms_max)
-    server = stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, health, metrics.registry))
-    store = RedisStore(settings.redis_url) if settings.redis_url else None
-    if store is not None:
-        stack.callback(store.close)
-    log = KafkaLog(KafkaConfig(settings.bootstrap_servers, dict(settings.kafka), settings.compression))
-    stack.callback(log.close)
-    shared = SharedState(store, query.name, clock, metrics.store_failures)
-    reporter = Reporter(Identity(Role.PREDICTOR, SERVICE, query.name, server.port), shared, clock, metrics, health)
-    _log.info("started", metrics=f"http://{settings.metrics_host}:{server.port}/metrics", query=query.name)
-    return Surroundings(log, metrics, health, reporter)
 
 
 async def _until_signalled(service: PredictorService) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from typing import NamedTuple
 
 import faust
 import structlog
@@ -22,12 +21,10 @@ from spojoin.predictor.machine import PredictorMachine
 from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
-from spojoin.runtime.health import Health
-from spojoin.runtime.kafka import MESSAGE_BYTES_MAX, KafkaLog
+from spojoin.runtime.kafka import MESSAGE_BYTES_MAX
 from spojoin.runtime.log_lines import CLIENT_LOGGER
-from spojoin.runtime.metrics import Metrics
+from spojoin.runtime.loop import World
 from spojoin.runtime.ports import Input
-from spojoin.runtime.reporter import Reporter
 from spojoin.runtime.service import BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
@@ -48,19 +45,10 @@ class LifeEnded(Retryable):
     """Faust gave up; a new life may do better."""
 
 
-class Surroundings(NamedTuple):
-    """What the service talks to besides Faust."""
-
-    log: KafkaLog
-    metrics: Metrics
-    health: Health
-    reporter: Reporter
-
-
 class PredictorService:
     """Runs one life of the machine after another until asked to stop."""
 
-    def __init__(self, query: Query, settings: Settings, around: Surroundings) -> None:
+    def __init__(self, query: Query, settings: Settings, around: World) -> None:
         self._query = query
         self._settings = settings
         self._around = around
@@ -98,7 +86,7 @@ class PredictorService:
 class Life:
     """One Faust app and one machine."""
 
-    def __init__(self, query: Query, settings: Settings, topics: Topics, around: Surroundings, folder: str) -> None:
+    def __init__(self, query: Query, settings: Settings, topics: Topics, around: World, folder: str) -> None:
         self._around = around
         self._machine = PredictorMachine(query, START)
         self._source = Input(topics.name(Topic.FRAMES), 0)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, input_topic, partitions, topic_name
-from spojoin.query.footprint import Sizes, State, condition_count, expected_state, window_tuples
+from spojoin.query.footprint import Sizes, State, expected_state, window_tuples
 from spojoin.query.model import Domain, Output, Query, Role, Window
 from spojoin.query.selectivity import Selectivity, measure
 
@@ -124,7 +124,7 @@ def _encoding(domain: Domain, scale: int) -> str:
 
 
 def _index(query: Query, role: Role) -> IndexPlan:
-    count = condition_count(role)
+    count = role.condition_count
     return IndexPlan(
         query.streams[role.probe].name,
         query.streams[role.target].name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spojoin.query.model import Op, Output, Query, Role, Stream
+from spojoin.query.model import Output, Query, Role, Stream
 
 CODE_BYTES = 8
 MUTABLE_RANK_BYTES = 2
@@ -44,12 +44,6 @@ class State:
 def window_tuples(query: Query, sizes: Sizes) -> int:
     """Tuples of one stream's window."""
     return sizes.window_tuples if query.window.is_time else query.window.length
-
-
-def condition_count(role: Role) -> int:
-    """Intervals that a role's search intersects: predicates on one stored column, `!=` apart, are one."""
-    together = {p.target_slot for p in role.predicates if p.op is not Op.NE}
-    return len(together) + sum(p.op is Op.NE for p in role.predicates)
 
 
 def expected_state(query: Query, sizes: Sizes) -> tuple[State, ...]:
@@ -93,7 +87,7 @@ def bytes_per_tuple(query: Query, role: Role, tuples: int) -> float:
     slots = {p.target_slot for p in role.predicates}
     stored = len(slots) * (CODE_BYTES + NODE_OFFSET_BYTES)
     partners = SEQ_BYTES if query.output is not Output.COUNT else 0
-    conditions = condition_count(role)
+    conditions = role.condition_count
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
     wavelet = levels * WAVELET_LEVEL_BYTES * padding if conditions == 2 and len(slots) == 2 else 0

@@ -177,6 +177,12 @@ class Role:
     as_left: bool
     predicates: tuple[RolePredicate, ...]
 
+    @property
+    def condition_count(self) -> int:
+        """Intervals that a search intersects: predicates on one stored column, `!=` apart, are one."""
+        together = {p.target_slot for p in self.predicates if p.op is not Op.NE}
+        return len(together) + sum(p.op is Op.NE for p in self.predicates)
+
 
 @dataclass(frozen=True, slots=True)
 class Query:

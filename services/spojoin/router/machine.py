@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from spojoin.errors import Fenced
 from spojoin.protocol.acceptance import LogReader, chain
@@ -22,6 +21,7 @@ from spojoin.router.config import RouterConfig
 from spojoin.router.ledger import InputLedger
 from spojoin.router.ordering import ArrivalOrder, EventTimeOrder, Input, Ordering, only, start_of
 from spojoin.router.queue import OrderedQueue, Places, StreamColumns, concat
+from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import (
     I64,
     U8,
@@ -416,9 +416,7 @@ def _before(probes: U16, stored: U16, *, same: bool) -> I64:
 
 def _no_columns(slots: int, needs_time: bool) -> StreamColumns:
     nothing = np.empty(0, np.int64)
-    return StreamColumns(
-        tuple(nothing for _ in range(slots)), nothing if needs_time else None, pa.array([], pa.int64())
-    )
+    return StreamColumns(tuple(nothing for _ in range(slots)), nothing if needs_time else None, NO_KEYS)
 
 
 def _run_lengths(values: I64) -> tuple[I64, np.ndarray]:

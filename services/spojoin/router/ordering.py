@@ -143,7 +143,6 @@ class EventTimeOrder:
 
     def take(self, source: Input, rows: Rows) -> None:
         """Enter rows of one input; refuse late ones."""
-        source.ended_ms = None
         if rows.heartbeat_us is not None:
             source.heartbeat_us = max(source.heartbeat_us, rows.heartbeat_us)
         times = _times(rows)

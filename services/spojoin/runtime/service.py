@@ -95,7 +95,7 @@ def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
         parse=wiring.parse,
     )
     with ExitStack() as stack, _stop_on_signals() as stop:
-        world = _world(role, wiring.service, query.name, settings, stack)
+        world = open_world(role, wiring.service, query.name, settings, stack)
         try:
             _supervise(spec, world, settings.results_bytes_max, stop)
         except Fenced as error:
@@ -109,7 +109,8 @@ def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
     return EXIT_DONE
 
 
-def _world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> World:
+def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> World:
+    """The ports that a service runs over and those who watch it, open until `stack` closes."""
     clock, metrics = SystemClock(), Metrics()
     health = Health(clock, settings.stall_ms_max)
     server = stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, health, metrics.registry))
