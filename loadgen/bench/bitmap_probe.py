@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.bench.batches import batches
-from loadgen.bench.data import I64, Columns, by_slot
+from loadgen.bench.data import Columns, by_slot
 from loadgen.bench.scans import SCANS, SIMD_TILED, count_both
-from spojoin.index.conditions import Interval, conditions, located
+from spojoin.index.conditions import Interval, Known, Probes, located
 from spojoin.index.node import Node, from_batch
 from spojoin.kernels import bitmaps
 from spojoin.query.model import Query, Role
@@ -37,11 +37,14 @@ class BitmapNodes:
 
     def match(self, role: Role, probes: Columns) -> Iterator[NDArray[np.uint64]]:
         """The bitmaps of all nodes, for some probes at a time: uint64 (k, words); rank lookups included."""
-        wanted = conditions(role, by_slot(self.query, probes))
+        wanted = Probes(by_slot(self.query, probes)).conditions(role)
         for node in self.nodes:
-            intervals = [located(condition, node) for condition in wanted]
+            known: Known = {}
+            intervals = [located(condition, node, known) for condition in wanted]
+            predicates = _predicates(node, intervals)
+            visit = bitmaps.in_parts(predicates, intervals[0].visit)
             for begin in range(0, len(probes), _TOGETHER):
-                yield _words(node, intervals, intervals[0].visit[begin : begin + _TOGETHER])
+                yield bitmaps.match_bitmaps(predicates, visit[begin : begin + _TOGETHER])
 
     def match_all(self, probes: Columns) -> None:
         """The bitmaps of both roles, each dropped when the next one comes."""
@@ -58,14 +61,12 @@ class BitmapNodes:
                 raise AssertionError(f"bitmaps hold {found} matches, a scan finds {expected.sum()}")
 
 
-def _words(node: Node, intervals: Sequence[Interval], chosen: I64) -> NDArray[np.uint64]:
-    """The bitmaps of the probes `chosen`, int64 (k,), in that order: their ranks in the first predicate ascend."""
-    predicates = bitmaps.Predicates(
+def _predicates(node: Node, intervals: Sequence[Interval]) -> bitmaps.Predicates:
+    return bitmaps.Predicates(
         [node.prefixes(x.slot) for x in intervals],
         [node.columns[x.slot].order for x in intervals],
         [node.ranks(x.slot) for x in intervals],
-        [x.a[chosen] for x in intervals],
-        [x.b[chosen] for x in intervals],
+        [x.a for x in intervals],
+        [x.b for x in intervals],
         [x.complement for x in intervals],
     )
-    return bitmaps.match_bitmaps(predicates, np.arange(len(chosen)))

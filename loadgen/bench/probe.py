@@ -37,10 +37,9 @@ class Subject:
     probes: Columns
     index: StreamIndex
 
-    def evaluate(self, probes: Columns) -> list[Matches]:
+    def evaluate(self, probes: Columns) -> tuple[Matches, ...]:
         """Both roles of all probes at once."""
-        codes = by_slot(self.query, probes)
-        return [self.index.evaluate(role, codes, WHOLE_WINDOW) for role in self.query.roles]
+        return self.index.evaluate(by_slot(self.query, probes), WHOLE_WINDOW)
 
 
 def subject(data: Columns, window: int, batch: int, output: Output) -> Subject:
@@ -122,8 +121,7 @@ def _frames(query: Query, probes: Columns, sizes: Sizes) -> list[tuple[I64, ...]
 
 def _evaluate(held: Subject, frames: list[tuple[I64, ...]]) -> None:
     for codes in frames:
-        for role in held.query.roles:
-            held.index.evaluate(role, codes, WHOLE_WINDOW)
+        held.index.evaluate(codes, WHOLE_WINDOW)
 
 
 def check(held: Subject, probes: Columns) -> None:

@@ -11,7 +11,7 @@ class Sizes:
 
     window, window_small: window lengths; a slide is a tenth of them
     batch: tuples of a sealed batch, as the router seals them
-    frame, frames: probes evaluated together, and how many such frames a timing covers
+    frame, frames: probes evaluated together, as many as `spojoin run` does, and how many such frames a timing covers
     scan_probes, partner_probes: probes of a timed scan, and of a timing that lists all partners
     repeats: how often a short timing is repeated, the best counting
     embedded_after: tuples of `spojoin run` behind the full window
@@ -52,8 +52,8 @@ FULL = Sizes(
     window=1_000_000,
     window_small=100_000,
     batch=8_192,
-    frame=4_096,
-    frames=8,
+    frame=8_192,
+    frames=4,
     scan_probes=32,
     partner_probes=128,
     repeats=9,

@@ -1,30 +1,46 @@
-"""A role's predicates for the probes of a frame, as few code intervals as possible."""
+"""A role's predicates for the probes of a frame, as few conditions on stored columns as possible."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.node import Node
 from spojoin.kernels.bounds import bounds
-from spojoin.kernels.ranks import rank_intervals
+from spojoin.kernels.ranks import Sought, ranks, sought
 from spojoin.query.model import Op, Role, RolePredicate
 
 I64 = NDArray[np.int64]
+#: By stored column and what was searched there: #{code < value} and #{code <= value}, int64 (m,) each.
+Known = dict[tuple[int, Sought], tuple[I64, I64]]
+
+_BELOW, _UPTO = 0, 1
+#: Where the rank interval of `stored op probe` begins and ends: before or after the codes equal to the probe's.
+_BEGINS = {Op.GT: _UPTO, Op.GE: _BELOW, Op.EQ: _BELOW, Op.NE: _BELOW}
+_ENDS = {Op.LT: _BELOW, Op.LE: _UPTO, Op.EQ: _UPTO, Op.NE: _UPTO}
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An end of rank intervals: before (0) or after (1) the codes equal to what is sought."""
+
+    sought: Sought
+    side: int
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The stored code of `slot` lies in [lo, hi], or, where `complement`, doesn't.
+    """The rank in `slot` lies from every edge of `begins` on and before every edge of `ends`.
 
-    lo, hi: int64 (m,), lo > hi where nothing lies; visit: int64 (m,), the probes in ascending order
+    complement: or rather it doesn't; visit: int64 (m,), the probes in an order in which they lie close together
     """
 
     slot: int
-    lo: I64
-    hi: I64
+    begins: tuple[Edge, ...]
+    ends: tuple[Edge, ...]
     complement: bool
     visit: I64
 
@@ -40,31 +56,64 @@ class Interval:
     visit: I64
 
 
-def conditions(role: Role, codes: tuple[I64, ...]) -> list[Condition]:
-    """The conditions of m probes, `role.condition_count` of them.
+class Probes:
+    """The probes of a frame, each column of theirs sorted once however many roles and nodes it is searched for.
 
-    codes: the probes' key columns, int64 (m,) by the probe stream's slot
-    Predicates on one stored column, `!=` apart, become one interval.
+    codes: int64 (m,) by the probe stream's slot
     """
-    single = [_condition(p, codes[p.probe_slot]) for p in role.predicates]
-    together: dict[int, Condition] = {}
-    for condition in single:
-        if not condition.complement:
-            known = together.get(condition.slot)
-            together[condition.slot] = condition if known is None else _intersection(known, condition)
-    return [*together.values(), *(c for c in single if c.complement)]
+
+    def __init__(self, codes: tuple[I64, ...]) -> None:
+        self._codes = codes
+        self._sought: dict[int, Sought] = {}
+
+    def conditions(self, role: Role) -> list[Condition]:
+        """The conditions of a role, `role.condition_count` of them.
+
+        Predicates on one stored column, `!=` apart, become one.
+        """
+        single = [self._condition(p) for p in role.predicates]
+        together: dict[int, Condition] = {}
+        for condition in single:
+            if not condition.complement:
+                known = together.get(condition.slot)
+                together[condition.slot] = condition if known is None else _both(known, condition)
+        return [*together.values(), *(c for c in single if c.complement)]
+
+    def _condition(self, predicate: RolePredicate) -> Condition:
+        op, slot = predicate.op, predicate.probe_slot
+        probes = self._sorted(slot)
+        if op in (Op.BAND_LT, Op.BAND_LE):
+            lo, hi = (sought(ends) for ends in bounds(op, predicate.domain, predicate.width, self._codes[slot]))
+            return Condition(predicate.target_slot, (Edge(lo, _BELOW),), (Edge(hi, _UPTO),), False, probes.probes)
+        begins = (Edge(probes, _BEGINS[op]),) if op in _BEGINS else ()
+        ends = (Edge(probes, _ENDS[op]),) if op in _ENDS else ()
+        return Condition(predicate.target_slot, begins, ends, op is Op.NE, probes.probes)
+
+    def _sorted(self, slot: int) -> Sought:
+        if slot not in self._sought:
+            self._sought[slot] = sought(self._codes[slot])
+        return self._sought[slot]
 
 
-def located(condition: Condition, node: Node) -> Interval:
-    """A condition's rank intervals in a node."""
-    a, b = rank_intervals(node.columns[condition.slot].keys, condition.lo, condition.hi, condition.visit)
-    return Interval(condition.slot, a, b, condition.complement, condition.visit)
+def located(condition: Condition, node: Node, known: Known) -> Interval:
+    """A condition's rank intervals in a node; `known` is what was searched in that node, and grows."""
+    begins, ends = (
+        [_ranks(edge, condition.slot, node, known) for edge in e] for e in (condition.begins, condition.ends)
+    )
+    m = len(condition.visit)
+    a = reduce(np.maximum, begins) if begins else np.zeros(m, np.int64)
+    b = reduce(np.minimum, ends) if ends else np.full(m, node.size)
+    return Interval(
+        condition.slot, a, np.maximum(a, b) if begins and ends else b, condition.complement, condition.visit
+    )
 
 
-def _condition(predicate: RolePredicate, probes: I64) -> Condition:
-    lo, hi = bounds(predicate.op, predicate.domain, predicate.width, probes)
-    return Condition(predicate.target_slot, lo, hi, predicate.op is Op.NE, np.argsort(probes))
+def _ranks(edge: Edge, slot: int, node: Node, known: Known) -> I64:
+    key = slot, edge.sought
+    if key not in known:
+        known[key] = ranks(node.columns[slot].keys, edge.sought)
+    return known[key][edge.side]
 
 
-def _intersection(a: Condition, b: Condition) -> Condition:
-    return Condition(a.slot, np.maximum(a.lo, b.lo), np.minimum(a.hi, b.hi), False, a.visit)
+def _both(a: Condition, b: Condition) -> Condition:
+    return Condition(a.slot, a.begins + b.begins, a.ends + b.ends, False, a.visit)

@@ -52,7 +52,7 @@ class Node:
     level: int
     _permutations: dict[tuple[int, int], Unsigned] = field(default_factory=dict)
     _ranks: dict[int, Unsigned] = field(default_factory=dict, init=False)
-    _wavelets: dict[tuple[int, int], U64] = field(default_factory=dict, init=False)
+    _wavelets: dict[tuple[int, int], wavelet.Wavelet] = field(default_factory=dict, init=False)
     _prefixes: dict[int, U64] = field(default_factory=dict, init=False)
 
     @property
@@ -103,7 +103,7 @@ class Node:
             self._ranks[slot] = permutation.positions(self.columns[slot].order)
         return self._ranks[slot]
 
-    def wavelet(self, slot_a: int, slot_b: int) -> U64:
+    def wavelet(self, slot_a: int, slot_b: int) -> wavelet.Wavelet:
         """The wavelet matrix of the permutation from one column's ranks to another's."""
         key = slot_a, slot_b
         if key not in self._wavelets:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spojoin.index import evaluation, merging
 from spojoin.index.assembly import Assembly
-from spojoin.index.conditions import Condition, conditions, located
+from spojoin.index.conditions import Interval, Known, Probes, located
 from spojoin.index.node import Node, from_batch
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.query.model import Output, Role
@@ -29,7 +29,7 @@ class StreamIndex:
     Batches may come in any order and repeatedly. A window is given with every evaluation by its first index, which is
     never below what was expired; its end is that of what was added.
 
-    target: the stream; roles: the query's roles that search it
+    target: the stream; roles: the query's roles that search it, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
     is_self: a partner's seq is its index, so that no seqs are kept
     """
@@ -80,26 +80,29 @@ class StreamIndex:
         self._nodes = [node for node in self._nodes if node.end > self._expired]
         self._batch_ends = {batch: end for batch, end in self._batch_ends.items() if end > self._expired}
 
-    def evaluate(self, role: Role, codes: tuple[I64, ...], lower: I64, match_rate: float = float("nan")) -> Matches:
-        """The matches of m probes in `role` among all tuples held with index >= lower.
+    def evaluate(self, codes: tuple[I64, ...], lower: I64) -> tuple[Matches, ...]:
+        """The matches of m probes in each of the index's roles, among all tuples held with index >= lower.
 
         codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,)
-        match_rate: an estimate of matches per window tuple, NaN where unknown; never changes the result
         """
-        m = len(codes[role.predicates[0].probe_slot])
-        assembly = Assembly(m, not self._counts_only, self.limit)
-        if m == 0:
-            return assembly.matches()
+        m = len(codes[self.roles[0].predicates[0].probe_slot])
+        assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self.roles]
+        if m > 0:
+            self._evaluate_nodes(Probes(codes), lower, assemblies)
+        return tuple(assembly.matches() for assembly in assemblies)
+
+    def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
         low, high = int(lower.min()), int(lower.max())
         merging.part(self._nodes, low, high, evaluation.MASKED_MAX)
-        wanted = conditions(role, codes)
+        wanted = [probes.conditions(role) for role in self.roles]
         for node in self._nodes:
             if node.end > low:
-                self._evaluate_node(node, wanted, lower if node.first < high else None, assembly)
-        return assembly.matches()
+                known: Known = {}
+                for conditions, assembly in zip(wanted, assemblies, strict=True):
+                    intervals = [located(condition, node, known) for condition in conditions]
+                    self._evaluate_node(node, intervals, lower if node.first < high else None, assembly)
 
-    def _evaluate_node(self, node: Node, wanted: list[Condition], lower: I64 | None, assembly: Assembly) -> None:
-        intervals = [located(condition, node) for condition in wanted]
+    def _evaluate_node(self, node: Node, intervals: list[Interval], lower: I64 | None, assembly: Assembly) -> None:
         if lower is None and self._counts_only:
             assembly.count(evaluation.count(node, intervals))
         elif lower is None:

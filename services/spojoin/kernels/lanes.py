@@ -1,10 +1,11 @@
 # ruff: noqa: ANN401  (numba hands out untyped contexts and builders)
-"""Steps of searches that LANES probes take together, as vector instructions.
+"""Steps of searches as vector instructions of LANES lanes.
 
-Every step of a search waits for a load whose place the step before has found. The compiler doesn't vectorise such
-loops, as it can't rule out that the probes' states alias the structure they search, so these steps are written as
-LLVM vectors: a gather serves LANES probes at once, and waits of neighbouring groups overlap. LLVM lowers them to
-whatever the machine has (AVX-512, AVX2, or scalar loads).
+The compiler vectorises none of these loops. Every step of a descent waits for a load whose place the step before has
+found, and it can't rule out that the probes' states alias the structure they descend: here a gather serves LANES
+probes at once, and waits of neighbouring groups overlap. A search in a sorted column ends at an element that it can't
+foresee: here LANES elements are compared at once, without a branch. The steps are written as LLVM vectors, which LLVM
+lowers to whatever the machine has (AVX-512, AVX2, or scalar instructions).
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from numba.extending import intrinsic
 
 #: int64 lanes of a 512-bit register.
 LANES = 8
+#: Bytes of a cache line.
+LINE = 64
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
 _POINTERS = ir.VectorType(_WORD.as_pointer(), LANES)
 _MASK = ir.VectorType(ir.IntType(1), LANES)
+_MASK_BITS = ir.IntType(LANES)
+_BYTE = ir.IntType(8)
 _INDEX = ir.IntType(32)
 
 
@@ -95,23 +100,52 @@ def _wavelet_step(_context: Any, row: Any, places: Any, caps: Any, totals: Any, 
     return types.void(row, places, caps, totals, types.int64, types.int64), generate
 
 
-def _bisect_step(_context: Any, column: Any, places: Any, values: Any, at: Any, half: Any) -> Any:
+def _count_below(_context: Any, column: Any, at: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e = _Emitter(context, builder)
+        found = e.load(e.slot(signature.args[0], arguments[0], arguments[1]))
+        below = builder.bitcast(builder.icmp_signed("<", found, e.splat(arguments[2])), _MASK_BITS)
+        count = _declared(builder.module, ir.FunctionType(_MASK_BITS, [_MASK_BITS]), f"llvm.ctpop.i{LANES}")
+        return builder.zext(builder.call(count, [below]), _WORD)
+
+    return types.int64(column, types.int64, types.int64), generate
+
+
+def _count_bytes_below(_context: Any, leaf: Any, at: Any, cap: Any, upto: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e, b = _Emitter(context, builder), builder
-        place_slot, value_slot = (e.slot(signature.args[i], arguments[i], arguments[3]) for i in (1, 2))
-        half = e.splat(arguments[4])
-        place = e.load(place_slot)
-        found = e.gather(e.data(signature.args[0], arguments[0]), b.sub(b.add(place, half), e.constant(1)))
-        less = b.icmp_signed("<", found, e.load(value_slot))
-        e.store(b.add(place, b.select(less, half, e.constant(0))), place_slot)
+        base, at, cap, upto = e.data(signature.args[0], arguments[0]), *arguments[1:]
+        line = b.load(b.bitcast(b.gep(base, [at]), ir.VectorType(_BYTE, LINE).as_pointer()))
+        line.align = 1
+        single = b.insert_element(ir.Constant(line.type, ir.Undefined), b.trunc(cap, _BYTE), _INDEX(0))
+        caps = b.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, LINE), [0] * LINE))
+        below = b.bitcast(b.icmp_unsigned("<", line, caps), _WORD)
+        first = b.sub(b.shl(_WORD(1), upto), _WORD(1))
+        return b.ctpop(b.and_(below, first))
+
+    return types.int64(leaf, types.int64, types.int64, types.int64), generate
+
+
+def _prefetch(_context: Any, column: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e = _Emitter(context, builder)
+        pointer = builder.gep(e.data(signature.args[0], arguments[0]), [arguments[1]])
+        byte = _BYTE.as_pointer()
+        signature = ir.FunctionType(ir.VoidType(), [byte, _INDEX, _INDEX, _INDEX])
+        hint = _declared(builder.module, signature, "llvm.prefetch.p0")
+        builder.call(hint, [builder.bitcast(pointer, byte), _INDEX(0), _INDEX(3), _INDEX(1)])
         return context.get_dummy_value()
 
-    return types.void(column, places, values, types.int64, types.int64), generate
+    return types.void(column, types.int64), generate
 
 
 #: (row, places, caps, totals, at, shift): one level's descent of lanes at..at + LANES of a wavelet matrix, where
 #: `row` is the level, uint64; places, caps, totals are the states, int64; 1 << shift is half a node
 wavelet_step: Any = intrinsic(_wavelet_step)
-#: (column, places, values, at, half): places[q] += half where column[places[q] + half - 1] < values[q], all int64,
-#: for q in at..at + LANES
-bisect_step: Any = intrinsic(_bisect_step)
+#: (leaf, at, cap, upto) -> how many of the bytes leaf[at : at + upto] are smaller than cap; all LINE bytes must exist,
+#: 0 <= upto < LINE
+count_bytes_below: Any = intrinsic(_count_bytes_below)
+#: (column, at, value) -> how many of column[at : at + LANES] are smaller, all int64
+count_below: Any = intrinsic(_count_below)
+#: (column, at): bring column[at] into the cache, without waiting for it
+prefetch: Any = intrinsic(_prefetch)

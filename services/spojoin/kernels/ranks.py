@@ -1,4 +1,8 @@
-"""Where code intervals fall in a sorted column."""
+"""Where probes fall in a sorted column.
+
+A frame's probes are sorted once and then searched in many columns: each search goes on from where its smaller
+neighbour ended, a cache line of keys a step, so memory is read once and in order.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,16 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.bounds import GREATEST, LEAST
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.kernels.lanes import LANES, bisect_step
+from spojoin.kernels.lanes import LANES, count_below, prefetch
 
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
 
 #: Keys of one block: a cache line.
-_BLOCK = 8
-#: At most so many bounds are searched together: few enough to lie close, many enough to pay for finding the stretch.
+_BLOCK = LANES
+#: Walking over so many heads takes as long as a bisection of them.
+_WALK_MAX = 1 << 8
+#: Blocks of so many probes fit the first-level cache.
 _TOGETHER = 1 << 8
 
 
@@ -25,7 +31,7 @@ class SortedKeys:
     """A sorted column of n codes, made for searching: little memory is read, and that in order.
 
     keys: int64, the codes ascending, or the k distinct ones where they are few; then blanks up to whole blocks
-    heads: int64, each block's last key; the last is a blank, which is above every bound
+    heads: int64, each block's last key, then a block of blanks, at which every walk ends
     starts: uint32 (k + 1,), the rank of each distinct code's first tuple, and n; empty where keys holds every code
     """
 
@@ -56,83 +62,132 @@ def sorted_keys(codes: I64) -> SortedKeys:
     chosen = codes[starts[:-1]] if few else codes
     keys = np.full((len(chosen) // _BLOCK + 1) * _BLOCK, GREATEST)
     keys[: len(chosen)] = chosen
-    return SortedKeys(keys, keys[_BLOCK - 1 :: _BLOCK].copy(), starts, n)
+    heads = np.concatenate((keys[_BLOCK - 1 :: _BLOCK], np.full(_BLOCK, GREATEST)))
+    return SortedKeys(keys, heads, starts, n)
 
 
-def rank_intervals(column: SortedKeys, lo: I64, hi: I64, visit: I64 | None = None) -> tuple[I64, I64]:
-    """Rank intervals [a, b) of the code intervals [lo, hi]: a = #{code < lo}, b = #{code <= hi}, b = a where empty.
+@dataclass(frozen=True, slots=True, eq=False)
+class Sought:
+    """m codes to be searched in sorted columns.
 
-    lo, hi: int64 (m,) in any order; visit: int64 (m,), an order of the probes in which the bounds ascend, so that
-    neighbours find what they search in the cache (None: as they stand). Returns two int64 (m,).
+    values: int64 (m,), ascending; probes: int64 (m,), whose each value is
     """
-    m = len(lo)
-    ends = np.empty((2, m), np.int64)
-    states = np.empty((3, min(m, _TOGETHER) + LANES), np.int64)
-    visited = np.arange(m) if visit is None else visit
-    _rank_intervals(column.keys, column.heads, column.starts, column.size, lo, hi, visited, states, ends)
-    return ends[0], ends[1]
+
+    values: I64
+    probes: I64
+
+
+def sought(codes: I64) -> Sought:
+    """The codes int64 (m,) of m probes in any order, made for being searched."""
+    probes = np.argsort(codes)
+    return Sought(codes[probes], probes)
+
+
+def ranks(column: SortedKeys, wanted: Sought) -> tuple[I64, I64]:
+    """For each probe's value v #{code < v} and #{code <= v}, both int64 (m,) by probe."""
+    found = np.empty((2, len(wanted.values)), np.int64)
+    _ranks(column.keys, column.heads, column.starts, column.size, wanted.values, wanted.probes, found[0], found[1])
+    return found[0], found[1]
+
+
+def rank_intervals(column: SortedKeys, lo: I64, hi: I64) -> tuple[I64, I64]:
+    """Rank intervals [a, b) of the code intervals [lo, hi]: a = #{code < lo}, b = #{code <= hi}, b = a where lo > hi.
+
+    lo, hi: int64 (m,) in any order. Returns two int64 (m,).
+    """
+    a = np.zeros_like(lo) if (lo == LEAST).all() else ranks(column, sought(lo))[0]
+    b = np.full_like(hi, column.size) if (hi == GREATEST).all() else ranks(column, sought(hi))[1]
+    return a, np.maximum(a, b)
 
 
 @kernel
-def _rank_intervals(
-    keys: I64, heads: I64, starts: U32, n: int, lo: I64, hi: I64, visit: I64, states: I64, ends: I64
-) -> np.int64:
-    places, values, probes = states[0], states[1], states[2]
-    touched = np.int64(0)
-    for side in range(2):
-        found = ends[side]
-        waiting = 0
-        for k in range(len(visit)):
-            q = visit[k]
-            bound = hi[q] if side else lo[q]
-            if lo[q] > hi[q]:
-                found[q] = 0
-            elif bound == (GREATEST if side else LEAST):
-                found[q] = n if side else 0
-            else:
-                values[waiting], probes[waiting] = bound + side, q
-                waiting += 1
-            if waiting > 0 and (waiting == len(places) - LANES or k == len(visit) - 1):
-                touched ^= _search(keys, heads, places, values, waiting)
-                for i in range(waiting):
-                    found[probes[i]] = starts[places[i]] if len(starts) > 0 else places[i]
-                waiting = 0
-    return touched
+def _ranks(keys: I64, heads: I64, starts: U32, n: int, values: I64, probes: I64, below: I64, upto: I64) -> None:
+    blocks = np.empty(len(values), np.int64)
+    if len(heads) > _WALK_MAX * len(values):
+        for k in range(len(values)):
+            blocks[k] = _bisect(heads, len(heads), values[k])
+    else:
+        _walk_all(heads, values, blocks, keys)
+    n_keys = len(starts) - 1 if len(starts) > 0 else n
+    ends = np.empty((2, _TOGETHER), np.int64)
+    for begin in range(0, len(values), _TOGETHER):
+        chunk = slice(begin, min(begin + _TOGETHER, len(values)))
+        _search_blocks(keys, n_keys, blocks[chunk], values[chunk], ends[0], ends[1])
+        for k in range(chunk.stop - begin):
+            first, after, probe = ends[0, k], ends[1, k], probes[begin + k]
+            below[probe] = starts[first] if len(starts) > 0 else first
+            upto[probe] = starts[after] if len(starts) > 0 else after
 
 
 @inlined
-def _search(keys: I64, heads: I64, places: I64, values: I64, m: int) -> np.int64:
-    """places[q] = #{key < values[q]} for q < m.
+def _search_blocks(keys: I64, n_keys: int, blocks: I64, values: I64, firsts: I64, afters: I64) -> None:
+    """Where the keys equal to each value, which begin in `blocks`, begin and end.
 
-    Neighbouring values lie close together, so the stretch of heads between the least and the greatest is read from
-    end to end first, in an order that the machine foresees. What was read is returned lest the compiler drop it.
+    Loads that don't wait for one another bring the blocks into the cache before anything branches on what they hold.
     """
-    touched = np.int64(0)
-    begin, end = _count_below(heads, values[:m].min()), _count_below(heads, values[:m].max())
-    if end - begin < 64 * m:
-        for i in range(begin, end, 8):
-            touched ^= heads[i]
-    values[m : m + LANES] = values[0]
-    places[: m + LANES] = begin
-    length = end - begin
-    while length > 0:
-        half = (length + 1) >> 1
-        for q in range(0, m, LANES):
-            bisect_step(heads, places, values, q, half)
-        length -= half
-    places[: m + LANES] *= _BLOCK
-    for half in (4, 2, 1):
-        for q in range(0, m, LANES):
-            bisect_step(keys, places, values, q, half)
-    return touched
+    for k in range(len(blocks)):
+        begin = blocks[k] * _BLOCK
+        firsts[k] = begin + count_below(keys, begin, values[k])
+        afters[k] = begin + count_below(keys, begin, values[k] + 1)
+    for k in range(len(blocks)):
+        if values[k] == GREATEST:
+            afters[k] = n_keys
+        elif afters[k] == (blocks[k] + 1) * _BLOCK:
+            afters[k] = _after_equals(keys, n_keys, blocks[k] + 1, values[k])
 
 
 @inlined
-def _count_below(heads: I64, value: np.int64) -> int:
-    begin, length = 0, len(heads)
+def _walk_all(heads: I64, values: I64, blocks: I64, keys: I64) -> None:
+    """The block of each value: the first whose head is not below it.
+
+    Four stretches of the values are walked along in turn, so that the machine needn't wait for a step's end.
+    """
+    quarter = len(values) >> 2
+    one, two, three = quarter, 2 * quarter, 3 * quarter
+    at0, at1, at2, at3 = 0, 0, 0, 0
+    if quarter > 0:
+        at1 = _bisect(heads, len(heads), values[one])
+        at2 = _bisect(heads, len(heads), values[two])
+        at3 = _bisect(heads, len(heads), values[three])
+    for k in range(quarter):
+        at0, at1 = _walk(heads, at0, values[k]), _walk(heads, at1, values[one + k])
+        at2, at3 = _walk(heads, at2, values[two + k]), _walk(heads, at3, values[three + k])
+        blocks[k], blocks[one + k], blocks[two + k], blocks[three + k] = at0, at1, at2, at3
+        prefetch(keys, at0 * _BLOCK)
+        prefetch(keys, at1 * _BLOCK)
+        prefetch(keys, at2 * _BLOCK)
+        prefetch(keys, at3 * _BLOCK)
+    for k in range(4 * quarter, len(values)):
+        at3 = _walk(heads, at3, values[k])
+        blocks[k] = at3
+
+
+@inlined
+def _walk(heads: I64, at: int, value: np.int64) -> int:
+    step = count_below(heads, at, value)
+    while step == _BLOCK:
+        at += step
+        step = count_below(heads, at, value)
+    return int(at + step)
+
+
+@inlined
+def _after_equals(keys: I64, n_keys: int, block: int, value: np.int64) -> int:
+    """Where keys equal to `value`, which is not the greatest, end that reach up to `block`; mostly they are few."""
+    for begin in range(block * _BLOCK, min((block + 4) * _BLOCK, len(keys)), _BLOCK):
+        step = count_below(keys, begin, value + 1)
+        if step < _BLOCK:
+            return int(begin + step)
+    return _bisect(keys, n_keys, value + 1)
+
+
+@inlined
+def _bisect(column: I64, n: int, value: np.int64) -> int:
+    """How many of the first n of a sorted column are smaller."""
+    begin, length = 0, n
     while length > 0:
         half = (length + 1) >> 1
-        if heads[begin + half - 1] < value:
+        if column[begin + half - 1] < value:
             begin += half
         length -= half
     return begin

@@ -7,52 +7,72 @@ Ordonez, "The wavelet matrix", Information Systems 47, 2015). Probes descend tog
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, popcount
-from spojoin.kernels.lanes import LANES, wavelet_step
+from spojoin.kernels.lanes import LANES, LINE, count_bytes_below, wavelet_step
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
+U8 = NDArray[np.uint8]
+
+#: The last levels, of nodes that fit a cache line, are one comparison of all their values.
+_LEAF_LEVELS = 6
 
 #: At most so many corners descend together: a level of a large node is read once for all of them.
 _TOGETHER = 1 << 14
 
 
-def build(permutation: NDArray[Any]) -> U64:
-    """The matrix of a permutation of 0..n-1, 1 <= n < 2**32.
+@dataclass(frozen=True, slots=True)
+class Wavelet:
+    """The matrix of a permutation that is padded to 2**L values.
 
-    permutation: unsigned (n,). Returns uint64 (levels, 2**levels / 32 + 1): 32 complemented bits in an entry's lower
-    half, the zeros of its level before them in the upper; the last entry is the level's end, where a descent may come.
+    entries: uint64 (L - 6, 2**L / 32 + 1), a level's bits: 32 complemented bits in an entry's lower half, the zeros of
+    its level before them in the upper; the last entry is the level's end, where a descent may come
+    leaves: uint8 (2**L,), where the levels end: nodes of LINE values, each value less its node's smallest
     """
-    levels = max((len(permutation) - 1).bit_length(), 5)
+
+    entries: U64
+    leaves: U8
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.entries.nbytes + self.leaves.nbytes
+
+
+def build(permutation: NDArray[Any]) -> Wavelet:
+    """The matrix of a permutation of 0..n-1, unsigned (n,), 1 <= n < 2**32."""
+    levels = max((len(permutation) - 1).bit_length(), _LEAF_LEVELS)
     values = np.arange(1 << levels, dtype=np.uint32)
     values[: len(permutation)] = permutation
-    entries = np.empty((levels, (1 << (levels - 5)) + 1), np.uint64)
-    _build(values, np.empty_like(values), entries)
-    return entries
+    entries = np.empty((levels - _LEAF_LEVELS, (1 << (levels - 5)) + 1), np.uint64)
+    leaves = np.empty(1 << levels, np.uint8)
+    _build(values, np.empty_like(values), entries, leaves)
+    return Wavelet(entries, leaves)
 
 
-def rectangle_counts(entries: U64, n: int, a0: I64, b0: I64, a1: I64, b1: I64) -> I64:
+def rectangle_counts(matrix: Wavelet, n: int, a0: I64, b0: I64, a1: I64, b1: I64) -> I64:
     """#{i: a0 <= i < b0, a1 <= permutation[i] < b1} for each probe, from at most four dominance counts.
 
-    entries: of `build`; a0, b0, a1, b1: int64 (m,) within [0, n], a <= b. Returns int64 (m,).
+    n: the permutation's length; a0, b0, a1, b1: int64 (m,) within [0, n], a <= b. Returns int64 (m,).
     """
     counts = np.zeros(len(a0), np.int64)
     states = np.empty((5, min(4 * len(a0), _TOGETHER) + LANES), np.int64)
-    _add_rectangles(entries, n, (a0, b0), (a1, b1), states, counts)
+    _add_rectangles(matrix.entries, matrix.leaves, n, (a0, b0), (a1, b1), states, counts)
     return counts
 
 
 @kernel
-def _build(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries: U64) -> None:
+def _build(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries: U64, leaves: U8) -> None:
     n = len(values)
     levels = len(entries)
     for level in range(levels):
-        shift = np.uint32(levels - 1 - level)
+        shift = np.uint32(levels + _LEAF_LEVELS - 1 - level)
         node = n >> level
         row = entries[level]
         zeros = np.uint64(0)
@@ -73,11 +93,13 @@ def _build(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries: U64) 
             zeros += popcount(bits)
         row[n >> 5] = zeros << np.uint64(32)
         values, spare = spare, values
+    for i in range(n):
+        leaves[i] = values[i] & np.uint32(LINE - 1)
 
 
 @kernel
 def _add_rectangles(
-    entries: U64, n: int, first: tuple[I64, I64], second: tuple[I64, I64], states: I64, counts: I64
+    entries: U64, leaves: U8, n: int, first: tuple[I64, I64], second: tuple[I64, I64], states: I64, counts: I64
 ) -> np.uint64:
     """Add to each count its rectangle: dominance counts of its corners, with alternating signs."""
     places, caps, totals, probes, signs = states[0], states[1], states[2], states[3], states[4]
@@ -96,18 +118,18 @@ def _add_rectangles(
             places[waiting], caps[waiting], probes[waiting], signs[waiting] = place, cap, q, sign
             waiting += 1
             if waiting == len(places) - LANES:
-                touched += _descend(entries, places, caps, totals, waiting)
+                touched += _descend(entries, leaves, places, caps, totals, waiting)
                 for i in range(waiting):
                     counts[probes[i]] += signs[i] * totals[i]
                 waiting = 0
-    touched += _descend(entries, places, caps, totals, waiting)
+    touched += _descend(entries, leaves, places, caps, totals, waiting)
     for i in range(waiting):
         counts[probes[i]] += signs[i] * totals[i]
     return touched
 
 
 @inlined
-def _descend(entries: U64, places: I64, caps: I64, totals: I64, m: int) -> np.uint64:
+def _descend(entries: U64, leaves: U8, places: I64, caps: I64, totals: I64, m: int) -> np.uint64:
     """totals[q] = #{i < places[q]: permutation[i] < caps[q]} for q < m; lanes beyond m idle at the root.
 
     Many probes visit most of a level, and in no order that the machine foresees: reading it once from end to end
@@ -124,5 +146,15 @@ def _descend(entries: U64, places: I64, caps: I64, totals: I64, m: int) -> np.ui
             for word in range(0, len(row), 8):
                 touched ^= row[word]
         for q in range(0, m, LANES):
-            wavelet_step(row, places, caps, totals, q, levels - 1 - level)
+            wavelet_step(row, places, caps, totals, q, levels + _LEAF_LEVELS - 1 - level)
+    if 2 * m > len(leaves) >> 6:
+        for line in range(0, len(leaves), LINE):
+            touched ^= np.uint64(leaves[line])
+    for q in range(m):
+        leaf = caps[q] & ~np.int64(LINE - 1)
+        cap, upto = caps[q] & (LINE - 1), places[q] - leaf
+        if upto == LINE:
+            totals[q] += cap
+        else:
+            totals[q] += count_bytes_below(leaves, leaf, cap, upto)
     return touched

@@ -84,17 +84,21 @@ class PoJoinMachine:
             share.hand_over(frame.slices[stream], first_reached(frame, stream))
         chunks = Chunks(frame.count, first_position(frame, self._watermark), self._query.output)
         for begin, end in chunks:
-            roles = tuple(self._matches(frame, role, begin, end) for role in self._query.roles)
+            roles = self._matches(frame, begin, end)
             chunks.note(roles)
             part = Part(frame.epoch, frame.frame_id, 1 + self._worker, begin, end, roles)
             yield Emit(Topic.MATCHES, 1 + self._worker, part)
 
-    def _matches(self, frame: Frame, role: Role, begin: int, end: int) -> Matches:
-        probes = frame.slices[role.probe]
-        first, last = probe_range(probes.positions, begin, end)
-        codes = tuple(column[first:last] for column in probes.codes)
-        index = self._shares[role.target].index
-        return index.evaluate(role, codes, lower_bounds(probes, first, last), frame.match_rate)
+    def _matches(self, frame: Frame, begin: int, end: int) -> tuple[Matches, ...]:
+        """The matches of the tuples at frame positions [begin, end), by the query's roles."""
+        by_role: dict[Role, Matches] = {}
+        for share in self._shares:
+            probes = frame.slices[share.index.roles[0].probe]
+            first, last = probe_range(probes.positions, begin, end)
+            codes = tuple(column[first:last] for column in probes.codes)
+            found = share.index.evaluate(codes, lower_bounds(probes, first, last))
+            by_role.update(zip(share.index.roles, found, strict=True))
+        return tuple(by_role[role] for role in self._query.roles)
 
     def on_caught_up(self) -> Iterator[Action]:
         """Nothing to do."""

@@ -105,7 +105,7 @@ def test_index_and_bitmaps_of_a_window_agree_with_a_scan(workload: str) -> None:
     index = filled(query, by_slot(query, stored), 300, 128)
     assert index.tuples == 3_001
     expected = count_both(SCANS["NumPy"], stored, probes)
-    for role, found in zip(query.roles, expected, strict=True):
-        matches = index.evaluate(role, by_slot(query, probes), np.zeros(1, np.int64))
+    by_role = index.evaluate(by_slot(query, probes), np.zeros(1, np.int64))
+    for matches, found in zip(by_role, expected, strict=True):
         assert matches.counts.tolist() == found.tolist()
     BitmapNodes.of(query, stored, 300).check(probes)

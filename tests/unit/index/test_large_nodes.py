@@ -45,7 +45,7 @@ def test_large_nodes_answer_as_a_scan(ops, output, group):
     probes = random.integers(0, [[300], [40], [20000]], (SLOTS, 12))
     for first in (0, 1, 65_000, 100_001):
         lower = first + np.arange(12) * 7
-        matches = index.evaluate(role, tuple(probes), lower)
+        (matches,) = index.evaluate(tuple(probes), lower)
         for q in range(12):
             mask = np.arange(stored.shape[1]) >= lower[q]
             for slot, op in enumerate(ops):
@@ -64,5 +64,5 @@ def test_two_predicates_fit_their_bytes_a_tuple(output, bytes_max):
     for k in range(11):
         at = (k % 10) * DELTA
         index.add(batch_of(k, k * DELTA, stored[:, at : at + DELTA].T, range(k * DELTA, (k + 1) * DELTA), k // 10))
-    index.evaluate(role, tuple(stored[:, :3]), np.zeros(1, np.int64))
+    index.evaluate(tuple(stored[:, :3]), np.zeros(1, np.int64))
     assert index.nbytes <= bytes_max * index.tuples

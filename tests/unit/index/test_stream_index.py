@@ -57,9 +57,7 @@ def streams(draw):
     return batches, first
 
 
-def check(index, role, naive, probes, lower):
-    codes = tuple(np.array([p[s] for p in probes], np.int64) for s in range(SLOTS))
-    matches = index.evaluate(role, codes, np.array(lower, np.int64))
+def check(index, role, matches, naive, probes, lower):
     plain = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in role.predicates]
     bounds = lower * len(probes) if len(lower) == 1 else lower
     want = [naive.partners(plain, probe, low) for probe, low in zip(probes, bounds, strict=True)]
@@ -111,5 +109,7 @@ def ask(index, naive, data, last):
     if data.draw(st.booleans()):
         floor = naive.expired = max(floor, data.draw(bound))
         index.expire(floor)
-    for role in index.roles:
-        check(index, role, naive, probes, [max(low, floor) for low in lower])
+    lower = [max(low, floor) for low in lower]
+    codes = tuple(np.array([p[s] for p in probes], np.int64) for s in range(SLOTS))
+    for role, matches in zip(index.roles, index.evaluate(codes, np.array(lower, np.int64)), strict=True):
+        check(index, role, matches, naive, probes, lower)

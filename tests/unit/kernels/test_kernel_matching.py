@@ -104,12 +104,16 @@ def test_two_predicates_are_a_rectangle(case):
 @pytest.mark.parametrize("n", [1, 64, 65, 255, 256, 257, 700, bitmaps.CHUNK_MAX])
 @pytest.mark.parametrize("predicates", [1, 2, 3])
 @pytest.mark.parametrize("limit", [None, 0, 3])
-def test_bitmaps_hold_exactly_the_matches(n, predicates, limit):
+@pytest.mark.parametrize("shape", ["intervals", "rays", "complements"])
+def test_bitmaps_hold_exactly_the_matches(n, predicates, limit, shape):
     random = np.random.default_rng([n, predicates])
-    m = 24
+    m = 50
     orders = [random.permutation(n).astype(np.uint16) for _ in range(predicates)]
     ends = [np.sort(random.choice([0, n, *random.integers(0, n + 1, 20)], (2, m)), axis=0) for _ in orders]
-    complement = [p % 2 == 1 for p in range(predicates)]
+    if shape == "rays":
+        for a, b in ends:
+            a[::2], b[1::2] = 0, n
+    complement = [shape == "complements" and p % 2 == 1 for p in range(predicates)]
     matched = bitmaps.Predicates(
         [bitmaps.build(o) for o in orders],
         orders,
@@ -118,8 +122,9 @@ def test_bitmaps_hold_exactly_the_matches(n, predicates, limit):
         [e[1] for e in ends],
         complement,
     )
-    visit = np.argsort(ends[0][1])
-    words = bitmaps.match_bitmaps(matched, visit)
+    visit = bitmaps.in_parts(matched, np.argsort(ends[0][1]))
+    words = np.empty((m, (n + 63) // 64), np.uint64)
+    words[visit] = bitmaps.match_bitmaps(matched, visit)
     counts, begins, taken, places = bitmaps.collect(matched, visit, np.full(m, n if limit is None else limit))
     for q in range(m):
         want = np.ones(n, bool)

@@ -6,18 +6,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spojoin.kernels import permutation
-from spojoin.kernels.ranks import rank_intervals, sorted_keys
+from spojoin.kernels.ranks import rank_intervals, ranks, sorted_keys, sought
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 codes = st.one_of(st.integers(-3, 3), st.sampled_from([LEAST, LEAST + 1, GREATEST - 1, GREATEST]))
 columns = st.lists(codes, max_size=40).map(sorted)
 
 
-@given(column=columns, probes=st.lists(st.tuples(codes, codes)), visits_sorted=st.booleans())
+@given(column=columns, probes=st.lists(codes))
 @settings(max_examples=300, deadline=None)
-def test_ranks_count_the_codes_below(column, probes, visits_sorted):
+def test_ranks_count_the_codes_below_and_up_to_each_probe(column, probes):
+    below, upto = ranks(sorted_keys(np.array(column, np.int64)), sought(np.array(probes, np.int64)))
+    assert below.tolist() == [bisect_left(column, p) for p in probes]
+    assert upto.tolist() == [bisect_right(column, p) for p in probes]
+
+
+@pytest.mark.parametrize("probes", [1, 2, 3, 5, 700])
+@pytest.mark.parametrize(("n", "values"), [(7, 9), (3000, 40), (3000, 2500), (40_000, 1 << 40)])
+def test_long_columns_are_searched_by_few_and_many_probes(probes, n, values):
+    random = np.random.default_rng(n + probes)
+    column = np.sort(np.append(random.integers(0, values, n), np.full(n // 3, values // 2)))
+    wanted = np.append(random.integers(-2, values + 2, probes), values // 2)
+    below, upto = ranks(sorted_keys(column), sought(wanted))
+    assert below.tolist() == np.searchsorted(column, wanted).tolist()
+    assert upto.tolist() == np.searchsorted(column, wanted, "right").tolist()
+
+
+@given(column=columns, probes=st.lists(st.tuples(codes, codes)))
+@settings(max_examples=300, deadline=None)
+def test_rank_intervals_hold_the_codes_between_two(column, probes):
     lo, hi = (np.array([p[i] for p in probes], np.int64) for i in (0, 1))
-    a, b = rank_intervals(sorted_keys(np.array(column, np.int64)), lo, hi, np.argsort(lo) if visits_sorted else None)
+    a, b = rank_intervals(sorted_keys(np.array(column, np.int64)), lo, hi)
     for q, (low, high) in enumerate(probes):
         if low > high:
             assert a[q] == b[q]
