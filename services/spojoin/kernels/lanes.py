@@ -114,7 +114,8 @@ def _count_below(_context: Any, column: Any, at: Any, value: Any) -> Any:
 def _count_bytes_below(_context: Any, leaf: Any, at: Any, cap: Any, upto: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e, b = _Emitter(context, builder), builder
-        base, at, cap, upto = e.data(signature.args[0], arguments[0]), *arguments[1:]
+        base = e.data(signature.args[0], arguments[0])
+        at, cap, upto = arguments[1], arguments[2], arguments[3]
         line = b.load(b.bitcast(b.gep(base, [at]), ir.VectorType(_BYTE, LINE).as_pointer()))
         line.align = 1
         single = b.insert_element(ir.Constant(line.type, ir.Undefined), b.trunc(cap, _BYTE), _INDEX(0))

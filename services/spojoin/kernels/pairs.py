@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,10 @@ from spojoin.kernels.compile import kernel
 
 I64 = NDArray[np.int64]
 Segments = tuple[I64, I64]
+
+
+def _column(n: int) -> I64:
+    return np.empty(n, np.int64)
 
 
 def merge_segments(a: Segments, b: Segments, limit: int | None) -> Segments:
@@ -24,16 +30,18 @@ def merge_segments(a: Segments, b: Segments, limit: int | None) -> Segments:
     return offsets, values
 
 
-def interleave(rights: Segments, lefts: Segments, limit: int | None, first_seq: int) -> tuple[I64, I64, I64]:
+def interleave(
+    rights: Segments, lefts: Segments, limit: int | None, first_seq: int, column: Callable[[int], I64] = _column
+) -> tuple[I64, I64, I64]:
     """Pairs of m probes in output order: those where the probe is the right tuple, then those where it is the left.
 
     rights, lefts: m segments of partner seqs each. With a limit, a probe keeps its earliest partners of both roles (of
     equal ones the right role's first). The probes' seqs count up from `first_seq`. Returns per pair the seqs of the
-    probe, of the left and of the right tuple, int64 (n,) each.
+    probe, of the left and of the right tuple, int64 (n,) each, in what `column` gives for n.
     """
     kept_right, kept_left = _kept(rights, lefts, limit)
     total = int(kept_right.sum() + kept_left.sum())
-    probe, left, right = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    probe, left, right = column(total), column(total), column(total)
     _interleave(rights[0], rights[1], lefts[0], lefts[1], kept_right, kept_left, first_seq, probe, left, right)
     return probe, left, right
 

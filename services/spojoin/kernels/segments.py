@@ -1,4 +1,4 @@
-"""Variable-length rows stored one after the other."""
+"""Copies of rows, of fixed and of variable length."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ def append_segments(begins: I64, lengths: I64, values: I64, places: I64, out: I6
         for i in range(lengths[q]):
             out[places[q] + i] = values[begins[q] + i]
         places[q] += lengths[q]
+
+
+@kernel
+def gather(values: I64, places: I64, first: int, out: I64) -> None:
+    """out[k] = values[places[k] - first], all int64; every place must lie within the values."""
+    for k in range(len(places)):
+        out[k] = values[places[k] - first]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from spojoin.kernels.segments import gather
 from spojoin.kernels.tail import Tail
+from spojoin.sink.columns import int64_column
 from spojoin.wire.records import I64
 
 #: String pieces that are looked through one by one before they are joined.
@@ -49,14 +51,16 @@ class KeyStore:
 
     def take(self, seqs: I64) -> pa.Array:
         """Keys of tuples by seq, int64 (n,), all of them held."""
-        places = _places(self._seqs.view(self._seqs.first, self._seqs.end), seqs)
+        places, first = _places(self._seqs.view(self._seqs.first, self._seqs.end), seqs)
         if len(self._integers):
-            return pa.array(self._integers.view(self._integers.first, self._integers.end)[places])
+            keys, column = int64_column(len(seqs))
+            gather(self._integers.view(self._integers.first, self._integers.end), places, first, keys)
+            return column
         if not self._strings:
             return pa.array([], pa.int64())
         if len(self._strings) > PIECES_MAX:
             self._strings = [pa.concat_arrays(self._strings)]
-        places += self._seqs.first - self._strings_first
+        places = places + (self._seqs.first - self._strings_first - first)
         return pa.chunked_array(self._strings).take(pa.array(places)).combine_chunks()
 
     def drop_below(self, index: int) -> None:
@@ -70,12 +74,14 @@ class KeyStore:
         return len(self._seqs)
 
 
-def _places(held: I64, seqs: I64) -> I64:
-    """Where ascending `held` has each of `seqs`; in a self join no seq is missing between, so nothing is searched."""
+def _places(held: I64, seqs: I64) -> tuple[I64, int]:
+    """Where ascending `held` has each of `seqs`, plus a number that is returned, too.
+
+    In a self join no seq is missing between, so the seqs themselves are such places.
+    """
     if len(held) and held[-1] - held[0] == len(held) - 1:
-        places: I64 = seqs - held[0]
-        return places
-    return np.searchsorted(held, seqs).astype(np.int64)
+        return seqs, int(held[0])
+    return np.searchsorted(held, seqs).astype(np.int64), 0
 
 
 class KeyHistory:

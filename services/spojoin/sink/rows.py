@@ -8,6 +8,7 @@ import pyarrow as pa
 from spojoin.kernels.pairs import interleave
 from spojoin.protocol.parts import probe_range
 from spojoin.query.model import Query
+from spojoin.sink.columns import int64_column
 from spojoin.sink.keys import KeyHistory
 from spojoin.wire.records import I64, Frame, Matches
 
@@ -36,11 +37,16 @@ def pair_rows(
     """
     left, right = (_spread(query, frame, begin, end, number, roles[number]) for number in range(2))
     first_seq = frame.first_seq + begin
-    probe_seq, left_seq, right_seq = interleave(_segments(right), _segments(left), query.limit, first_seq)
+    made: list[pa.Array] = []
+
+    def column(n: int) -> I64:
+        values, array = int64_column(n)
+        made.append(array)
+        return values
+
+    probe_seq, left_seq, right_seq = interleave(_segments(right), _segments(left), query.limit, first_seq, column)
     columns = {
-        "probe_seq": pa.array(probe_seq),
-        "left_seq": pa.array(left_seq),
-        "right_seq": pa.array(right_seq),
+        **dict(zip(("probe_seq", "left_seq", "right_seq"), made, strict=True)),
         "left_key": histories[0].take(left_seq),
         "right_key": histories[-1].take(right_seq),
     }
