@@ -107,7 +107,8 @@ class Life:
         self._app.agent(self._topic(self._source.topic), name="frames")(self._follow)
 
     def _topic(self, name: str) -> faust.TopicT:
-        return self._app.topic(name, value_type=bytes, value_serializer="raw", partitions=1)
+        # Acknowledged offsets are kept until they are committed, which they never are.
+        return self._app.topic(name, value_type=bytes, value_serializer="raw", partitions=1, acks=False)
 
     async def start(self) -> None:
         """Join and begin to read."""

@@ -1,7 +1,8 @@
 """Faust on this system's terms: it sees what transactions committed, and commits no offsets itself.
 
 Faust reads uncommitted records unless it writes in transactions itself. The predictor must see the log as every other
-reader does (rule P3), so the driver's consumer is told so at its making; Faust has no setting for that.
+reader does (rule P3), so the driver's consumer is told so at its making; Faust has no setting for that, nor for
+fetching seldom and much, which costs the broker and the predictor a fraction of fetching each frame.
 """
 
 from __future__ import annotations
@@ -32,11 +33,16 @@ SECURITY = (
 )
 
 
+#: advice may be old by so much
+FETCH_BYTES_MIN, FETCH_WAIT_MS = 8 << 20, 500
+
+
 class _Thread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         # Taken by the fetcher when the consumer starts.
         consumer._isolation_level = "read_committed"
+        consumer._fetch_min_bytes, consumer._fetch_max_wait_ms = FETCH_BYTES_MIN, FETCH_WAIT_MS
         return consumer
 
 

@@ -13,7 +13,8 @@ SEQ_BYTES = 8
 KEY_BYTES = 8  # an int64; text keys take their length instead
 TIME_BYTES = 8
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
-WAVELET_LEVEL_BYTES = 0.25  # 64 bits and a count for each 64 tuples
+WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
+WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,9 @@ def bytes_per_tuple(query: Query, role: Role, tuples: int) -> float:
     conditions = role.condition_count
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
-    wavelet = levels * WAVELET_LEVEL_BYTES * padding if conditions == 2 and len(slots) == 2 else 0
+    wavelet = ((levels - WAVELET_LEAF_LEVELS) * WAVELET_LEVEL_BYTES + WAVELET_LEAF_BYTES) * padding
     bitmaps = conditions * PREFIX_BITMAP_BYTES if conditions > 2 or query.output is Output.BITMAP else 0
-    return stored + partners + wavelet + bitmaps
+    return stored + partners + (wavelet if conditions == 2 and len(slots) == 2 else 0) + bitmaps
 
 
 def _worker(query: Query, sizes: Sizes, window: int) -> int:

@@ -17,8 +17,8 @@ from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring
 from spojoin.wire.records import Rows
 
-#: half the shortest linger that makes sense
-TICK_MS = 2.0
+#: the shortest linger that makes sense
+TICK_MS = 5.0
 
 
 def wire(query: Query, settings: Settings) -> Wiring:

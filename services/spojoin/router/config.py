@@ -16,8 +16,8 @@ class RouterConfig:
 
     router_id: unlike any other router instance's
     workers: PO-Join workers from the next frame on
-    frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or up to ten times as long
-        after it while the results of other frames are awaited
+    frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or six times as long after it
+        where it is more than a handful or the results of other frames are awaited
     batch_tuples: delta, a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
     handover_frames: from so many frames after its seal a batch is immutable
     credits_frames: frames that may be under way before their results are out

@@ -39,10 +39,12 @@ from spojoin.wire.records import (
 
 #: Frames' worth of rows that may wait in order; more would only add latency.
 QUEUE_FRAMES = 4
-#: While more frames than these wait for their results, a frame that isn't full lingers longer: every frame costs each
-#: service some hundred microseconds, whatever its size.
+#: A frame of fewer tuples than this part of a full one goes out after `linger_ms` while no more frames than these wait
+#: for their results: few tuples leave the machine time for small frames. Any other lingers LINGER_STRETCH times as
+#: long, since a frame costs every service about a millisecond whatever its size.
+HANDFUL = 1 / 8
 FRAMES_UNDER_WAY_FEW = 1
-LINGER_STRETCH = 10
+LINGER_STRETCH = 6
 
 
 @dataclass(slots=True)
@@ -225,7 +227,8 @@ class RouterMachine:
         if self._waiting_since_ms is None:
             self._waiting_since_ms = self._now_ms
         # As in Nagle's algorithm: small frames while results keep up, larger ones while others are under way.
-        patience = 1 if self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
+        is_handful = len(self._queue) < HANDFUL * self._config.frame_tuples
+        patience = 1 if is_handful and self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
         return self._now_ms - self._waiting_since_ms >= patience * self._config.linger_ms
 
     def _drain(self, *, force: bool) -> Iterator[Action]:

@@ -38,7 +38,7 @@ EXIT_DONE, EXIT_CONFIGURATION, EXIT_STOPPED, EXIT_FENCED = 0, 2, 3, 4
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.1, 5.0
 
 #: how often the store is asked for the watermark; a router paces its frames by it
-WATERMARK_MS, ROUTER_WATERMARK_MS = 50.0, 5.0
+WATERMARK_MS, ROUTER_WATERMARK_MS = 50.0, 15.0
 
 _log = structlog.get_logger(__name__)
 
