@@ -189,5 +189,6 @@ def test_parts_cover_the_engine(tmp_path: Path) -> None:
         "read Parquet",
         "write Parquet",
     } <= figures.keys()
-    assert all(figure.value >= 0 for figure in figures.values())
+    # What is left for the engine is a difference, and the clocks of two cores may differ by microseconds.
+    assert {name: figure.value for name, figure in figures.items() if figure.value < -1} == {}
     assert pq.read_table(tmp_path / "out.parquet").num_rows == 400
