@@ -1,28 +1,85 @@
-"""`spojoin status`: the services' table, again and again."""
+"""`spojoin status`: all services of all queries, or everything about one query; once, or again and again."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
+from spojoin.errors import ConfigurationError, Retryable
 from spojoin.runtime.redis_store import RedisStore
 from spojoin.runtime.status import status_table
 
 REFRESH_S = 1.0
+#: a rate needs two words of a service, which speaks every second
+RATES_S = 2.5
+
+View = Callable[[], RenderableType]
 
 
 def show_status(url: str, console: Console, *, is_once: bool) -> None:
-    """Print the table, once or every second until Ctrl-C. Raises StoreUnavailable."""
-    store = RedisStore(url)
+    """Print the table of all services, once or every second until Ctrl-C.
+
+    Raises StoreUnavailable where there is no store at the start; one that is away later is waited for.
+    """
     try:
-        if is_once:
-            console.print(status_table(store))
-            return
-        with Live(status_table(store), console=console, auto_refresh=False) as live:
-            while True:
-                time.sleep(REFRESH_S)
-                live.update(status_table(store), refresh=True)
+        store = RedisStore(url)
+    except ValueError as error:
+        raise ConfigurationError(f"--redis can't be read ({error}): give redis://HOST:PORT/0") from error
+    try:
+        _show(lambda: status_table(store), console, is_once=is_once)
     finally:
         store.close()
+
+
+def show_query(query: Path, redis: str, bootstrap: str, console: Console, *, is_once: bool) -> None:
+    """Print what the page shows of one query, once or every second until Ctrl-C. Raises ConfigurationError."""
+    with _query_view(query, redis, bootstrap) as view:
+        _show(view, console, is_once=is_once)
+
+
+def _show(view: View, console: Console, *, is_once: bool) -> None:
+    if is_once:
+        console.print(view())
+        return
+    shown = view()
+    if not console.is_terminal:  # nothing can be written over: one after the other
+        while True:
+            console.print(shown)
+            time.sleep(REFRESH_S)
+            shown = _next(view, shown)
+    with Live(shown, console=console, auto_refresh=False, screen=False) as live:
+        while True:
+            time.sleep(REFRESH_S)
+            live.update(_next(view, shown), refresh=True)
+
+
+def _next(view: View, before: RenderableType) -> RenderableType:
+    """What is to be seen now; a store that is away for a moment doesn't end the watch."""
+    try:
+        return view()
+    except Retryable as error:
+        return Group(before, Text(f"{error}; trying again", style="bold red"))
+
+
+@contextmanager
+def _query_view(query: Path, redis: str, bootstrap: str) -> Iterator[View]:
+    from spojoin.page.service import censor_of, open_watches  # noqa: PLC0415  (these load what reads Arrow)
+    from spojoin.page.settings import load_page_settings, secrets_of  # noqa: PLC0415
+    from spojoin.page.state import state_of  # noqa: PLC0415
+    from spojoin.page.subject import Subject  # noqa: PLC0415
+    from spojoin.page.terminal import screen  # noqa: PLC0415
+    from spojoin.query.load import load_query  # noqa: PLC0415
+
+    settings = load_page_settings(query_file=query, redis_url=redis, bootstrap_servers=bootstrap).service
+    subject = Subject.of(load_query(query), settings.workers, settings.input_topics)
+    censor = censor_of(secrets_of(settings))
+    with open_watches(subject, settings) as watches:
+        watches.wait_ready()
+        time.sleep(RATES_S)
+        yield lambda: screen(state_of(watches.known(), censor))

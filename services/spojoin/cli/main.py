@@ -25,6 +25,17 @@ A query is one YAML file. Run it over files in this process with `spojoin run`, 
 `spojoin up`. See it work on real flights with `spojoin demo`.""",
 )
 
+
+@app.callback()
+def first() -> None:
+    """Runs before every command."""
+    import os
+
+    from spojoin.cli.container import prepare
+
+    prepare(os.environ)
+
+
 QueryFile = Annotated[Path, typer.Argument(help="The query's YAML file.", show_default=False)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback where something fails.")]
 
@@ -72,7 +83,13 @@ def run(
 
 
 @app.command()
-def validate(query: QueryFile, debug: Debug = False) -> None:
+def validate(
+    query: QueryFile,
+    joiners: Annotated[
+        int | None, typer.Option(min=1, help="How many mutable joiners are deployed: one is needed for each predicate.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
     """Check a query; say nothing but its name if it is right, and the line, the name and what was expected if not.
 
     Example:
@@ -80,9 +97,16 @@ def validate(query: QueryFile, debug: Debug = False) -> None:
         spojoin validate query.yaml
     """
     with one_sentence(is_debug=debug):
+        from spojoin.errors import ConfigurationError
         from spojoin.query.load import load_query
 
-        typer.echo(f"{load_query(query).name}: the query is valid")
+        loaded = load_query(query)
+        if joiners not in (None, len(loaded.predicates)):
+            raise ConfigurationError(
+                f"the query has {len(loaded.predicates)} predicates and {joiners} mutable joiners are deployed: "
+                f"set mutable.replicas to {len(loaded.predicates)}"
+            )
+        typer.echo(f"{loaded.name}: the query is valid")
 
 
 @app.command()
@@ -244,7 +268,9 @@ def kafka(
 
 @app.command()
 def service(
-    role: Annotated[str, typer.Argument(help="router, predictor, mutable, permutation, pojoin, logical-and or sink.")],
+    role: Annotated[
+        str, typer.Argument(help="router, predictor, mutable, permutation, pojoin, logical-and, sink or controller.")
+    ],
     settings: Annotated[Path | None, typer.Option(help="A .yaml, .toml or .env file of settings.")] = None,
     debug: Debug = False,
 ) -> None:
@@ -267,24 +293,71 @@ def service(
         raise typer.Exit(serve(Role(role), load_settings(settings)))
 
 
+Redis = Annotated[
+    str, typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="Where services report.")
+]
+Bootstrap = Annotated[str, typer.Option(envvar="SPOJOIN_BOOTSTRAP_SERVERS", metavar="HOST:PORT", help="Kafka.")]
+
+
 @app.command()
 def status(
-    redis: Annotated[str, typer.Option(envvar="REDIS_URL", metavar="URL")] = "redis://127.0.0.1:6379/0",
-    once: Annotated[bool, typer.Option("--once", help="Print the table once.")] = False,
+    query: Annotated[Path | None, typer.Argument(help="A query's YAML file, to see all about it.")] = None,
+    redis: Redis = "redis://127.0.0.1:6379/0",
+    bootstrap: Bootstrap = "127.0.0.1:9092",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C; so it is at a terminal.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once; so it is where there is no terminal.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Show all services of all queries: state, lag, tuples, matches and latency, live until Ctrl-C.
+    """Show all services of all queries: state, lag, tuples, matches and latency.
 
-    Example:
+    With a query also its flow with rates, how full its window is, its latest results and its dead letters.
+
+    Examples:
 
         spojoin status --redis redis://127.0.0.1:6379/0
+
+        spojoin status query.yaml --watch --redis redis://127.0.0.1:6379/0 --bootstrap 127.0.0.1:9092
     """
     with one_sentence(is_debug=debug):
         from rich.console import Console
 
-        from spojoin.cli.live import show_status
+        from spojoin.cli.live import show_query, show_status
+        from spojoin.errors import ConfigurationError
 
-        show_status(redis, Console(), is_once=once)
+        if watch and once:
+            raise ConfigurationError("--watch goes on and --once does not: give one of them")
+        console = Console()
+        is_once = once or not (watch or console.is_terminal)
+        if query is None:
+            show_status(redis, console, is_once=is_once)
+        else:
+            show_query(query, redis, bootstrap, console, is_once=is_once)
+
+
+@app.command()
+def page(
+    query: QueryFile,
+    redis: Redis = "redis://127.0.0.1:6379/0",
+    bootstrap: Bootstrap = "127.0.0.1:9092",
+    host: Annotated[str | None, typer.Option(help="Where to serve it; default this machine alone.")] = None,
+    port: Annotated[int | None, typer.Option(help="Its port; default 8080, 0 takes any free one.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="PO-Join workers that there should be.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Serve a page about a query until Ctrl-C: its flow with rates and lag, window, latest results, dead letters.
+
+    Example:
+
+        spojoin page query.yaml --redis redis://127.0.0.1:6379/0 --bootstrap 127.0.0.1:9092
+    """
+    with one_sentence(is_debug=debug):
+        from spojoin.page.service import run as serve
+        from spojoin.page.settings import load_page_settings
+
+        settings = load_page_settings(
+            host=host, port=port, query_file=query, redis_url=redis, bootstrap_servers=bootstrap, workers=workers
+        )
+        raise typer.Exit(serve(settings, lambda address: typer.echo(f"the page is at {address}")))
 
 
 @app.command()

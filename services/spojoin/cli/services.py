@@ -27,7 +27,10 @@ class Deployment:
 
 
 def services_of(deployment: Deployment) -> list[Service]:
-    """One process for each role; for mutable joiners one a predicate, for PO-Join one a worker."""
+    """One process for each role; for mutable joiners one a predicate, for PO-Join one a worker.
+
+    There is no controller: it serves Kubernetes, where workers come and go.
+    """
     return [
         Service(name, [sys.executable, "-m", f"spojoin.{role.value.replace('-', '_')}"], port, environment)
         for role, number in _instances(deployment)
@@ -37,7 +40,7 @@ def services_of(deployment: Deployment) -> list[Service]:
 
 
 def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
-    counts = {Role.MUTABLE: len(deployment.query.predicates), Role.POJOIN: deployment.workers}
+    counts = {Role.MUTABLE: len(deployment.query.predicates), Role.POJOIN: deployment.workers, Role.CONTROLLER: 0}
     for role in Role:
         if role in counts:
             yield from ((role, number) for number in range(counts[role]))

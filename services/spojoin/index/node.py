@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.index.work import Work
 from spojoin.kernels import bitmaps, permutation, wavelet
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
 from spojoin.wire.records import Batch
@@ -42,6 +44,7 @@ class Node:
     columns: by slot
     seqs: int64 (n,) by offset, or None where a partner is named by its index or not at all
     level: how often it was merged, or LEAVING
+    work: where what its structures take is counted
     """
 
     piece_firsts: I64
@@ -51,6 +54,7 @@ class Node:
     group: int
     level: int
     _permutations: dict[tuple[int, int], Unsigned] = field(default_factory=dict)
+    work: Work = field(default_factory=Work)
     _ranks: dict[int, Unsigned] = field(default_factory=dict, init=False)
     _wavelets: dict[tuple[int, int], wavelet.Wavelet] = field(default_factory=dict, init=False)
     _prefixes: dict[int, U64] = field(default_factory=dict, init=False)
@@ -100,30 +104,39 @@ class Node:
     def ranks(self, slot: int) -> Unsigned:
         """Each tuple's rank in a column, by offset."""
         if slot not in self._ranks:
+            began_s = perf_counter()
             self._ranks[slot] = permutation.positions(self.columns[slot].order)
+            self.work.built(began_s)
         return self._ranks[slot]
 
     def wavelet(self, slot_a: int, slot_b: int) -> wavelet.Wavelet:
         """The wavelet matrix of the permutation from one column's ranks to another's."""
         key = slot_a, slot_b
         if key not in self._wavelets:
+            began_s = perf_counter()
             self._wavelets[key] = wavelet.build(self._permutation(slot_a, slot_b))
+            self.work.built(began_s)
         return self._wavelets[key]
 
     def prefixes(self, slot: int) -> U64:
         """The prefix bitmaps of a column."""
         if slot not in self._prefixes:
+            began_s = perf_counter()
             self._prefixes[slot] = bitmaps.build(self.columns[slot].order)
+            self.work.built(began_s)
         return self._prefixes[slot]
 
     def split(self, at: int, level: int) -> tuple[Node, Node]:
         """The tuples below offset `at`, 0 < at < n, and the others, as two nodes of `level`."""
+        began_s = perf_counter()
         columns = {slot: _split_column(column, at) for slot, column in self.columns.items()}
         (firsts_a, offsets_a), (firsts_b, offsets_b) = _cut_pieces(self.piece_firsts, self.piece_offsets, at)
         seqs_a, seqs_b = (None, None) if self.seqs is None else (self.seqs[:at].copy(), self.seqs[at:].copy())
+        below, above = ({s: halves[side] for s, halves in columns.items()} for side in (0, 1))
+        self.work.merged(began_s)
         return (
-            Node(firsts_a, offsets_a, {s: halves[0] for s, halves in columns.items()}, seqs_a, self.group, level),
-            Node(firsts_b, offsets_b, {s: halves[1] for s, halves in columns.items()}, seqs_b, self.group, level),
+            Node(firsts_a, offsets_a, below, seqs_a, self.group, level, work=self.work),
+            Node(firsts_b, offsets_b, above, seqs_b, self.group, level, work=self.work),
         )
 
     def _permutation(self, slot_a: int, slot_b: int) -> Unsigned:
@@ -135,7 +148,9 @@ class Node:
         )
 
 
-def from_batch(batch: Batch, slots: Sequence[int], *, with_seqs: bool, with_permutations: bool) -> Node:
+def from_batch(
+    batch: Batch, slots: Sequence[int], *, with_seqs: bool, with_permutations: bool, work: Work | None = None
+) -> Node:
     """A node of one batch with the columns of `slots`; copies, so that the message can be freed."""
     size = batch.end - batch.first
     dtype = permutation.rank_type(size)
@@ -149,6 +164,7 @@ def from_batch(batch: Batch, slots: Sequence[int], *, with_seqs: bool, with_perm
         group=batch.group,
         level=0,
         _permutations={k: np.array(v) for k, v in batch.permutations.items() if with_permutations and k[0] < k[1]},
+        work=Work() if work is None else work,
     )
 
 
@@ -162,10 +178,12 @@ def merged(nodes: Sequence[Node], level: int) -> Node:
 
 
 def _merged_pair(a: Node, b: Node, level: int) -> Node:
+    began_s = perf_counter()
     columns = {slot: _merge_columns(column, b.columns[slot]) for slot, column in a.columns.items()}
     firsts, offsets = _join_pieces(a, b)
     seqs = None if a.seqs is None or b.seqs is None else np.concatenate((a.seqs, b.seqs))
-    return Node(firsts, offsets, columns, seqs, a.group, level)
+    a.work.merged(began_s)
+    return Node(firsts, offsets, columns, seqs, a.group, level, work=a.work)
 
 
 def _merge_columns(a: Column, b: Column) -> Column:

@@ -11,6 +11,7 @@ from spojoin.index import evaluation, merging
 from spojoin.index.assembly import Assembly
 from spojoin.index.conditions import Interval, Known, Probes, located
 from spojoin.index.node import Node, from_batch
+from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.query.model import Output, Role
 from spojoin.wire.records import Batch, Matches
@@ -32,14 +33,24 @@ class StreamIndex:
     target: the stream; roles: the query's roles that search it, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
     is_self: a partner's seq is its index, so that no seqs are kept
+    work: where merges and builds are counted
     """
 
-    def __init__(self, target: int, roles: Sequence[Role], output: Output, limit: int | None, is_self: bool) -> None:
+    def __init__(
+        self,
+        target: int,
+        roles: Sequence[Role],
+        output: Output,
+        limit: int | None,
+        is_self: bool,
+        work: Work | None = None,
+    ) -> None:
         self.target = target
         self.roles = tuple(roles)
         self.output = output
         self.limit = limit
         self.is_self = is_self
+        self.work = Work() if work is None else work
         self._counts_only = output is Output.COUNT
         self._with_seqs = not (is_self or self._counts_only)
         self._slots = sorted({p.target_slot for role in roles for p in role.predicates})
@@ -116,7 +127,9 @@ class StreamIndex:
                 assembly.collect(evaluation.collect_masked(node, intervals, begin, end, assembly.room), node)
 
     def _node_of(self, batch: Batch) -> Node:
-        return from_batch(batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._by_wavelet)
+        return from_batch(
+            batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._by_wavelet, work=self.work
+        )
 
     def _size_max(self, group: int) -> int:
         """A node that is left bit by bit is split again, so it holds at most a quarter of the window."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.pojoin.machine import PoJoinMachine
+from spojoin.pojoin.worker import PoJoinWorker
 from spojoin.protocol.topology import Role
 from spojoin.query.model import Query
 from spojoin.runtime.service import leave, main
@@ -12,8 +12,8 @@ from spojoin.runtime.wiring import Wiring, numbered
 
 def wire(query: Query, settings: Settings) -> Wiring:
     """How the runtime makes the worker that the settings name."""
-    worker = numbered(settings, "worker", settings.workers)
-    return Wiring(f"pojoin-{worker}", lambda watermark: PoJoinMachine(query, worker, watermark))
+    worker = numbered(settings, "worker", settings.workers_max)
+    return Wiring(f"pojoin-{worker}", lambda watermark: PoJoinWorker(query, worker, watermark))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from spojoin.index.stream_index import StreamIndex
+from spojoin.index.work import Work
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Rewind, Trim, Watermark
 from spojoin.protocol.parts import Chunks, first_position, first_reached, lower_bounds, probe_range
@@ -23,19 +24,24 @@ WAITING_MAX = 64
 
 
 class PoJoinMachine:
-    """Evaluates frames against the immutable batches that this worker owns."""
+    """Evaluates frames against the immutable batches that this worker owns.
 
-    def __init__(self, query: Query, worker: int, watermark: Watermark) -> None:
+    workers: the layout to start in where it is known; else the first frame tells it
+    """
+
+    def __init__(self, query: Query, worker: int, watermark: Watermark, workers: int = 0) -> None:
         self._query = query
         self._worker = worker
         self._watermark = watermark
         self._reader = LogReader()
         self._frames: deque[Frame] = deque()
-        self._workers = 0
+        self._workers = workers
+        self._compared = 0
+        self._work = Work()
         self._shares = self._empty_shares()
 
     def _empty_shares(self) -> list[Share]:
-        return [Share(self._query, stream) for stream in range(len(self._query.streams))]
+        return [Share(self._query, stream, self._work) for stream in range(len(self._query.streams))]
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Frames are taken while few wait; batches once a frame has told the layout."""
@@ -55,20 +61,25 @@ class PoJoinMachine:
     def _evaluate_ready(self) -> Iterator[Action]:
         while self._frames:
             frame = self._frames[0]
-            if frame.workers != self._workers:
+            if frame.workers != self._workers and frame.frame_id >= self._watermark.frame_id:
                 yield from self._change_layout(frame.workers)
             if not self._is_due(frame):
-                self._frames.popleft()
+                self._pass_over(self._frames.popleft())
                 continue
             if not all(self._has_all(share, piece) for share, piece in zip(self._shares, frame.slices, strict=True)):
                 return
             self._frames.popleft()
             yield from self._evaluate(frame)
 
+    def _pass_over(self, frame: Frame) -> None:
+        for share, piece in zip(self._shares, frame.slices, strict=True):
+            share.forget_before(piece.live_batch)
+
     def _change_layout(self, workers: int) -> Iterator[Action]:
         self._workers = workers
         self._shares = self._empty_shares()
-        yield Rewind(Topic.BATCHES)
+        if self._worker < workers:  # P11: a worker beyond the layout holds nothing and says nothing
+            yield Rewind(Topic.BATCHES)
 
     def _is_due(self, frame: Frame) -> bool:
         return frame.count > 0 and frame.frame_id >= self._watermark.frame_id and self._worker < frame.workers
@@ -96,6 +107,7 @@ class PoJoinMachine:
             probes = frame.slices[share.index.roles[0].probe]
             first, last = probe_range(probes.positions, begin, end)
             codes = tuple(column[first:last] for column in probes.codes)
+            self._compared += (last - first) * share.index.tuples
             found = share.index.evaluate(codes, lower_bounds(probes, first, last))
             by_role.update(zip(share.index.roles, found, strict=True))
         return tuple(by_role[role] for role in self._query.roles)
@@ -105,12 +117,17 @@ class PoJoinMachine:
         yield from ()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
+        """Go on where the watermark has passed a frame that waited for a batch: it waits for nothing any more."""
+        yield from self._evaluate_ready()
 
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
-        """Nothing to trim here: batches and frames have other readers."""
+        """Be silent for what it covers: batches of such frames may be gone. Nothing is trimmed here."""
+        self._watermark = max(self._watermark, watermark)
         return []
+
+    def counters(self) -> dict[str, float]:
+        """Pairs of probe and stored tuple answered for, and what the indexes spend on themselves."""
+        return {"comparisons": self._compared, **self._work.counters()}
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
@@ -124,9 +141,9 @@ class PoJoinMachine:
 class Share:
     """This worker's batches of one stream: those handed over in an index, those that wait for it beside."""
 
-    def __init__(self, query: Query, stream: int) -> None:
+    def __init__(self, query: Query, stream: int, work: Work) -> None:
         roles = [role for role in query.roles if role.target == stream]
-        self.index = StreamIndex(stream, roles, query.output, query.limit, query.is_self)
+        self.index = StreamIndex(stream, roles, query.output, query.limit, query.is_self, work)
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()
         self._live = 0
@@ -150,11 +167,16 @@ class Share:
 
         piece: the frame's slice of this stream; lower: the first index that a window of the frame reaches
         """
-        self._live = max(self._live, piece.live_batch)
-        self._waiting = {number: batch for number, batch in self._waiting.items() if number >= self._live}
-        self._handed_over = {number for number in self._handed_over if number >= self._live}
+        self.forget_before(piece.live_batch)
         for number in sorted(n for n in self._waiting if n < piece.handover_batch):
             batch = self._waiting.pop(number)
             self._handed_over.add(number)
             self.index.add(batch)
         self.index.expire(lower)
+
+    def forget_before(self, live_batch: int) -> None:
+        """No window reaches batches before this one any more."""
+        if live_batch > self._live:
+            self._live = live_batch
+            self._waiting = {number: batch for number, batch in self._waiting.items() if number >= live_batch}
+            self._handed_over = {number for number in self._handed_over if number >= live_batch}

@@ -29,7 +29,7 @@ from spojoin.runtime.service import BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Frame
+from spojoin.wire.records import Frame, Plan
 
 #: between looks at how things stand
 TICK_S = 0.25
@@ -52,7 +52,7 @@ class PredictorService:
         self._query = query
         self._settings = settings
         self._around = around
-        self._topics = Topics.of(query, settings.workers, settings.input_topics)
+        self._topics = Topics.of(query, settings.workers_max, settings.input_topics)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Return once `stop` is set. Raises BadData where a record of the log can't be read."""
@@ -87,6 +87,7 @@ class Life:
     """One Faust app and one machine."""
 
     def __init__(self, query: Query, settings: Settings, topics: Topics, around: World, folder: str) -> None:
+        self._query = query
         self._around = around
         self._machine = PredictorMachine(query, START)
         self._source = Input(topics.name(Topic.FRAMES), 0)
@@ -113,6 +114,7 @@ class Life:
     async def start(self) -> None:
         """Join and begin to read."""
         self._around.health.waits_for = "the broker"
+        self._around.metrics.replay_began(self._around.clock.monotonic_ms())
         await asyncio.wait_for(self._app.start(), START_TIMEOUT_S)
 
     async def stop(self) -> None:
@@ -131,12 +133,15 @@ class Life:
         position = await self._position()
         health, metrics = self._around.health, self._around.metrics
         health.tick()
+        if position >= self._caught_up_at and not health.is_ready:
+            metrics.replay_ended(self._around.clock.monotonic_ms())
         health.is_ready = position >= self._caught_up_at
         health.waits_for = f"frames: at offset {position} of {self._caught_up_at}"
-        metrics.caught_up.set(health.is_ready)
         if self._around.reporter.is_due():
             end = (await asyncio.to_thread(self._around.log.bounds, self._source)).end
-            metrics.lag.labels(Topic.FRAMES.value, "0").set(max(0, end - position))
+            metrics.lag.labels(self._source.topic, "0").set(max(0, end - position))
+            for predicate, share in zip(self._query.predicates, self._machine.selectivities(), strict=True):
+                metrics.selectivity.labels(predicate.text).set(share)
             await asyncio.to_thread(self._around.reporter.publish, {f"{Topic.FRAMES.value}/0": position}, START)
 
     async def _position(self) -> int:
@@ -169,6 +174,7 @@ class Life:
                 await self._emit(action)
         if isinstance(record, Frame):
             self._around.metrics.head_frame.set(record.frame_id + 1)
+            self._around.metrics.epochs.set(record.epoch + 1)
         self._next_offset = offset + 1
 
     async def _emit(self, action: Emit) -> None:
@@ -176,6 +182,14 @@ class Life:
         # The second wait is for the broker's acknowledgement: no more than one plan is ever under way.
         await (await self._plans.send(value=value))
         self._around.metrics.written.count(Topic.PLAN.value, len(value))
+        if isinstance(action.record, Plan):
+            self._count_hot(action.record)
+
+    def _count_hot(self, plan: Plan) -> None:
+        for number, stream in enumerate(self._query.streams):
+            for slot, column in enumerate(stream.keys):
+                codes, _ = plan.hot.get((number, slot), ((), ()))
+                self._around.metrics.hot_keys.labels(stream.name, column.text).set(len(codes))
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

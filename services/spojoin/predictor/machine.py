@@ -66,6 +66,10 @@ class PredictorMachine:
         """Counts are not bound to the window."""
         return []
 
+    def selectivities(self) -> list[float]:
+        """For each predicate the share of sampled pairs that satisfy it; NaN where too little is known."""
+        return self._sample.selectivities()
+
     def _take(self, frame: Frame) -> None:
         for number, piece in enumerate(frame.slices):
             for slot, codes in enumerate(piece.codes):

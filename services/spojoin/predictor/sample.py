@@ -53,6 +53,20 @@ class Sample:
             np.fill_diagonal(matches, False)
         return float(np.count_nonzero(matches)) / pairs * (2 if self._query.is_self else 1)
 
+    def selectivities(self) -> list[float]:
+        """For each predicate the share of pairs that satisfy it; NaN where too little is known."""
+        left, right = self._codes[0], self._codes[-1]
+        pairs = left.shape[1] * right.shape[1] - (left.shape[1] if self._query.is_self else 0)
+        if pairs <= 0:
+            return [float("nan")] * len(self._query.predicates)
+        return [self._satisfying(predicate, left, right) / pairs for predicate in self._query.predicates]
+
+    def _satisfying(self, predicate: Predicate, left: I64, right: I64) -> int:
+        mask = _satisfied(predicate, left, right)
+        if self._query.is_self:
+            np.fill_diagonal(mask, False)
+        return int(np.count_nonzero(mask))
+
 
 def _some(piece: StreamSlice) -> I64:
     at = np.linspace(0, len(piece) - 1, min(len(piece), TUPLES_A_FRAME)).astype(np.int64)

@@ -7,7 +7,7 @@ wants appended. Everything that a machine emits is idempotent: readers drop what
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Record
@@ -72,4 +72,13 @@ class Machine(Protocol):
 
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
         """Results have come to `watermark`: forget what lies behind it and say what may be trimmed."""
+        ...
+
+
+@runtime_checkable
+class Leaver(Protocol):
+    """A machine that others may wait for after its service was asked to end (rule P11)."""
+
+    def is_needed(self) -> bool:
+        """Whether frames under way, or those to come, wait for what this machine would say."""
         ...

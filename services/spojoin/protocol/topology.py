@@ -19,6 +19,7 @@ class Role(enum.StrEnum):
     POJOIN = "pojoin"
     LOGICAL_AND = "logical-and"
     SINK = "sink"
+    CONTROLLER = "controller"
 
 
 class Topic(enum.StrEnum):
@@ -32,6 +33,7 @@ class Topic(enum.StrEnum):
     MATCHES = "matches"
     RESULTS = "results"
     PLAN = "plan"
+    CONTROL = "control"
     DEAD = "dlq"
 
 
@@ -48,7 +50,7 @@ class Edge:
 TOPOLOGY = (
     Edge(
         Role.ROUTER,
-        (Topic.INPUT, Topic.FRAMES, Topic.BATCHES, Topic.PLAN, Topic.RESULTS),
+        (Topic.INPUT, Topic.FRAMES, Topic.BATCHES, Topic.PLAN, Topic.CONTROL, Topic.RESULTS),
         (Topic.FRAMES, Topic.DEAD),
     ),
     Edge(Role.PREDICTOR, (Topic.FRAMES, Topic.RESULTS), (Topic.PLAN,)),
@@ -62,6 +64,7 @@ TOPOLOGY = (
         (Topic.RESULTS,),
         (Topic.MATCHES, Topic.FRAMES, Topic.BATCHES),
     ),
+    Edge(Role.CONTROLLER, (Topic.CONTROL,), (Topic.CONTROL,), (Topic.CONTROL,)),
 )
 
 

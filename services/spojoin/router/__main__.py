@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
+import structlog
+
 from spojoin.protocol.machine import Watermark
 from spojoin.protocol.topology import Role
 from spojoin.query.model import Query
@@ -20,12 +22,14 @@ from spojoin.wire.records import Rows
 #: the shortest linger that makes sense
 TICK_MS = 5.0
 
+_log = structlog.get_logger(__name__)
+
 
 def wire(query: Query, settings: Settings) -> Wiring:
     """How the runtime makes it; each life of the machine is a router of its own to the protocol."""
 
     def machine(watermark: Watermark) -> RouterMachine:
-        return RouterMachine(query, watermark, router_config(settings))
+        return RouterMachine(query, watermark, router_config(settings), _log.error)
 
     def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
         messages = [Message(record.offset, record.timestamp_ms, record.value, record.headers) for record in records]
@@ -40,6 +44,7 @@ def router_config(settings: Settings) -> RouterConfig:
     return RouterConfig(
         router_id=uuid.uuid4().hex,
         workers=settings.workers,
+        workers_max=settings.workers_max,
         frame_tuples=settings.frame_tuples,
         batch_tuples=settings.batch_tuples,
         batch_frames=settings.batch_frames,

@@ -15,7 +15,8 @@ class RouterConfig:
     """Sizes in tuples or frames, times in milliseconds.
 
     router_id: unlike any other router instance's
-    workers: PO-Join workers from the next frame on
+    workers: PO-Join workers in new frames, until the control topic says otherwise
+    workers_max: the most workers that a layout may have
     frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or six times as long after it
         where it is more than a handful or the results of other frames are awaited
     batch_tuples: delta, a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
@@ -33,11 +34,14 @@ class RouterConfig:
     linger_ms: int = 5
     idle_timeout_ms: int = 1_000
     credits_frames: int = 256
+    workers_max: int = 1_024
 
     def __post_init__(self) -> None:
         for name in ("workers", "frame_tuples", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.workers > self.workers_max:
+            raise ConfigurationError(f"workers is {self.workers}; raise workers_max, which is {self.workers_max}")
         # Waiting for handover: the open batch, what was sealed within the handover frames, and the frame itself.
         mutable = self.batch_tuples + (self.handover_frames + 2) * self.frame_tuples
         if mutable > MUTABLE_TUPLES_MAX:

@@ -18,6 +18,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.query.model import Order, Query
 from spojoin.router.book import StreamBook
 from spojoin.router.config import RouterConfig
+from spojoin.router.layout import LayoutWish, Tell
 from spojoin.router.ledger import InputLedger
 from spojoin.router.ordering import ArrivalOrder, EventTimeOrder, Input, Ordering, only, start_of
 from spojoin.router.queue import OrderedQueue, Places, StreamColumns, concat
@@ -30,6 +31,7 @@ from spojoin.wire.records import (
     Batch,
     DeadLetter,
     Frame,
+    Layout,
     Plan,
     Record,
     Rows,
@@ -58,7 +60,7 @@ class Cut:
 class RouterMachine:
     """Orders rows, numbers them and writes frames; see the module."""
 
-    def __init__(self, query: Query, watermark: Watermark, config: RouterConfig) -> None:
+    def __init__(self, query: Query, watermark: Watermark, config: RouterConfig, tell: Tell = lambda _: None) -> None:
         self.active = False
         self._query = query
         self._config = config
@@ -70,6 +72,7 @@ class RouterMachine:
         self._ordering: Ordering = ArrivalOrder(self._queue, len(query.streams))
         self._last: Frame | None = None
         self._plan: Plan | None = None
+        self._wish = LayoutWish(config, tell)
         self._rejected: dict[str, int] = {}
         self._watermark_frame = watermark.frame_id
         self._claimed = -1
@@ -87,14 +90,24 @@ class RouterMachine:
         return topic is not Topic.BATCHES or not self.active
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Follow the log, restore batches, note plans."""
+        """Follow the log, restore batches, note plans and layouts."""
         if isinstance(record, Frame | Barrier):
             self._follow(record)
         elif isinstance(record, Batch) and not self.active:
             self._books[record.stream].restore(record)
         elif isinstance(record, Plan) and (self._plan is None or record.version > self._plan.version):
             self._plan = record
-        yield from ()
+        elif isinstance(record, Layout):
+            self._wish.hear(record)
+        yield from self._tell_layout()
+
+    def _tell_layout(self) -> Iterator[Action]:
+        """P11: a changed layout is in the log at once, in a frame of its own that asks for no credit.
+
+        Frames under way may wait for workers that are gone; this frame tells those that are left to answer instead.
+        """
+        if self.active and self._last is not None and self._last.workers != self._wish.workers:
+            yield from self._write(self._nothing())
 
     def _follow(self, record: Frame | Barrier) -> None:
         accepted = self._reader.accept(record)
@@ -237,7 +250,7 @@ class RouterMachine:
         while force and self._has_credit() and len(self._queue):
             yield from self._write(self._cut())
         if force and self._has_credit() and any(s.ledger.passable for s in self._inputs):
-            yield from self._write(Cut(0, [False] * len(self._books)))
+            yield from self._write(self._nothing())
         if force and not len(self._queue):
             self._waiting_since_ms = None
 
@@ -257,6 +270,9 @@ class RouterMachine:
         if self._query.window.is_time:
             count, ends_slide = self._cut_at_slides(streams, count)
         return Cut(count, ends_slide)
+
+    def _nothing(self) -> Cut:
+        return Cut(0, [False] * len(self._books))
 
     def _cut_at_slides(self, streams: U8, count: int) -> tuple[int, list[bool]]:
         ends = []
@@ -304,7 +320,7 @@ class RouterMachine:
             first_seq=self._next_seq,
             count=len(places),
             slices=slices,
-            workers=self._config.workers,
+            workers=self._wish.workers,
             previous_link=self._link,
             link=chain(self._link, self._next_frame, source, checkpoint),
             source=source,

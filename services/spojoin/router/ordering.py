@@ -41,6 +41,10 @@ class Input:
         """Rows held for the merge."""
         return sum(len(p) for p in self.places)
 
+    def late_ahead(self) -> list[Place]:
+        """Late rows from before a restart that are still to be read again."""
+        return [place for place in self.late_before if place >= self.ledger.read_end()]
+
 
 class Ordering(Protocol):
     """Turns rows of single inputs into rows in the total order."""
@@ -263,12 +267,22 @@ class EventTimeOrder:
         self._frontier = (time_us, source.stream, source.partition, *source.ledger.place(row_id))
 
     def checkpoint(self) -> bytes:
-        """The frontier, how far each input was read, and late rows that positions have not passed."""
+        """The frontier, how far each input was read, and late rows that positions have not passed.
+
+        What was read before a restart still counts where it has not been read again.
+        """
+        read = dict(self._reads)
+        known = {(source.stream, source.partition) for source in self._inputs}
+        late = {place for place in self._late if place[:2] not in known}
+        for source in self._inputs:
+            name = source.stream, source.partition
+            read[name] = max(source.ledger.read_end(), source.read_before)
+            late |= {(*name, *place) for place in source.ledger.late() + source.late_ahead()}
         return orjson.dumps(
             {
                 "frontier": [self._frontier],
-                "read": [[s.stream, s.partition, *s.ledger.read_end()] for s in self._inputs],
-                "late": [[s.stream, s.partition, *place] for s in self._inputs for place in s.ledger.late()],
+                "read": [[*name, *place] for name, place in sorted(read.items())],
+                "late": [list(place) for place in sorted(late)],
             }
         )
 

@@ -83,7 +83,8 @@ class Intake:
 
     def has_passed(self, source: Input, offset: int) -> bool:
         """Whether everything before `offset` has been taken."""
-        return not self.waiting[source].records and self.reader.position(source) >= offset
+        records = self.waiting[source].records
+        return (records[0].offset if records else self.reader.position(source)) >= offset
 
     def _balance(self) -> None:
         is_all_full = all(queue.fill >= 1 for queue in self.waiting.values())

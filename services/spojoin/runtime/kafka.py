@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -36,6 +36,7 @@ class KafkaConfig:
 
     `extra` goes to every client as it is (security, mostly). `request_timeout_s` bounds each question to the cluster,
     `delivery_timeout_s`, longer than a broker's restart, how long an append is tried before it counts as ambiguous.
+    `on_error` is told of what readers and writers report besides what they raise: mostly brokers that are away.
     """
 
     bootstrap: str
@@ -43,6 +44,7 @@ class KafkaConfig:
     compression: str = "none"
     request_timeout_s: float = 10.0
     delivery_timeout_s: float = 45.0
+    on_error: Callable[[KafkaError], None] = lambda _: None
 
     def common(self) -> Properties:
         """Properties of every client."""
@@ -55,6 +57,10 @@ class KafkaConfig:
             "log_level": 2,
             **self.extra,
         }
+
+    def watched(self) -> dict[str, object]:
+        """The same, and who is told of errors."""
+        return {**self.common(), "error_cb": self.on_error}
 
 
 class KafkaLog:
@@ -114,11 +120,11 @@ class KafkaLog:
 
     def reader(self) -> KafkaReader:
         """A reader with no inputs yet."""
-        return KafkaReader(self._config.common(), MESSAGE_BYTES_MAX)
+        return KafkaReader(self._config.watched(), MESSAGE_BYTES_MAX)
 
     def writer(self, transactional_id: str | None = None) -> KafkaWriter:
         """A writer; with an id its flushes are transactions and all older writers of that id are fenced."""
-        properties = self._config.common() | {
+        properties = self._config.watched() | {
             "compression.type": self._config.compression,
             "message.max.bytes": MESSAGE_BYTES_MAX,
             "delivery.timeout.ms": int(self._config.delivery_timeout_s * 1000),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -24,7 +24,7 @@ class KafkaReader:
     `common` are the properties of every client, `message_bytes_max` the largest record.
     """
 
-    def __init__(self, common: dict[str, str | int | float | bool], message_bytes_max: int) -> None:
+    def __init__(self, common: Mapping[str, object], message_bytes_max: int) -> None:
         self._positions: dict[Input, int] = {}
         self._inputs: dict[tuple[str | None, int | None], Input] = {}
         self._at_end: set[Input] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -38,9 +38,7 @@ class KafkaWriter:
     writer can't be registered.
     """
 
-    def __init__(
-        self, common: dict[str, str | int | float | bool], transactional_id: str | None, wait_s_max: float
-    ) -> None:
+    def __init__(self, common: Mapping[str, object], transactional_id: str | None, wait_s_max: float) -> None:
         self._wait_s_max = wait_s_max
         self._is_transactional = transactional_id is not None
         self._in_transaction = False

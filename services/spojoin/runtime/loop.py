@@ -7,6 +7,8 @@ L3  Inputs are read from their earliest retained records; where they end now is 
 L4  Results count towards the watermark when they are readable, not when they are appended.
 L5  What fails for now throws machine, readers and writer away; a new loop recovers as after a crash.
 L6  A record that can't be decoded ends the service: passing it over would lose results.
+L7  A machine may have a topic read again; until that is done the service is not ready. One that others wait for goes on
+    for a while when it is asked to end.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from spojoin.errors import WireError
-from spojoin.protocol.machine import Action, Emit, Machine, Rewind, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Leaver, Machine, Rewind, Trim, Watermark
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime.health import Health
 from spojoin.runtime.inputs import InputFeed, InputMachine, Parse
@@ -47,7 +49,8 @@ class LoopSpec:
     """What to run. `tick_ms` is the time between `on_time` calls while nothing else happens.
 
     `parse` is given where the machine takes the users' inputs. `watermark_ms` is how often the store is asked.
-    `credits_frames` is how far a router may be ahead of the results.
+    `credits_frames` is how far a router may be ahead of the results. `drain_ms` is how long a machine that others wait
+    for goes on when it is asked to end.
     """
 
     role: Role
@@ -58,6 +61,7 @@ class LoopSpec:
     tick_ms: float = 20.0
     watermark_ms: float = 50.0
     credits_frames: int = 0
+    drain_ms: int = 0
     parse: Parse | None = None
 
 
@@ -115,6 +119,17 @@ class Loop:
         self._world.metrics.step.observe((self._clock.monotonic_ms() - began_ms) / 1000)
         self._world.health.tick()
 
+    def drain(self, time_ms_max: int) -> None:
+        """L7: go on while others wait for this machine, but no longer than this."""
+        deadline_ms = self._clock.monotonic_ms() + time_ms_max
+        while self.is_needed and self._clock.monotonic_ms() < deadline_ms:
+            self.step()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether other services wait for this machine by name."""
+        return isinstance(self._machine, Leaver) and self._machine.is_needed()
+
     def finish(self) -> None:
         """Settle all that was emitted: the end of an orderly stop."""
         watermark = self._outbox.settle(STOP_TIMEOUT_S)
@@ -133,7 +148,7 @@ class Loop:
     def _start(self) -> None:
         spec, world = self._spec, self._world
         world.health.is_ready, world.health.waits_for = False, "reading what is in the log"
-        world.metrics.caught_up.set(0)
+        world.metrics.replay_began(world.clock.monotonic_ms())
         results = Input(spec.topics.name(Topic.RESULTS), 0)
         self._tail = Tail(world.log, self._intake.reader, results)
         self._tail.find(TAIL_TIMEOUT_S, world.clock)  # L2
@@ -233,10 +248,16 @@ class Loop:
             self._settle()
 
     def _rewind(self, topic: Topic) -> None:
+        """L7: read a topic again from its earliest retained record."""
         name = self._spec.topics.name(topic)
         for source in list(self._intake.waiting):
             if source.topic == name:
-                self._intake.open(source, self._world.log.bounds(source).earliest)
+                bounds = self._world.log.bounds(source)
+                self._intake.open(source, bounds.earliest)
+                self._targets[source] = bounds.end
+        if self._world.health.is_ready:
+            self._world.metrics.replay_began(self._clock.monotonic_ms())
+        self._world.health.is_ready, self._world.health.waits_for = False, f"reading {name} again"
 
     def _tick(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -254,7 +275,6 @@ class Loop:
     def _follow_watermark(self) -> None:
         fresh, self._fresh = self._follower.poll() or self._fresh, None
         if fresh is not None:
-            self._world.metrics.watermark_frame.set(fresh.frame_id)
             for trim in self._machine.on_watermark(fresh):
                 self._note_trim(trim)
 
@@ -263,10 +283,13 @@ class Loop:
         self._world.reporter.trimmed(trim)
 
     def _check_caught_up(self) -> None:
-        if not self._is_caught_up and all(self._intake.has_passed(s, end) for s, end in self._targets.items()):
+        self._targets = {s: end for s, end in self._targets.items() if not self._intake.has_passed(s, end)}
+        if self._targets:
+            return
+        if not self._is_caught_up:
             self._is_caught_up = True
             self._perform(self._machine.on_caught_up())
-        elif self._is_caught_up and not self._world.health.is_ready:
+        elif not self._world.health.is_ready:
             self._check_ready()
 
     def _check_ready(self) -> None:
@@ -278,7 +301,7 @@ class Loop:
             health.waits_for = "its claim to the log"
         else:
             health.is_ready = True
-            self._world.metrics.caught_up.set(1)
+            self._world.metrics.replay_ended(self._clock.monotonic_ms())
 
     # -- what has time
 
@@ -292,6 +315,7 @@ class Loop:
             self._open_inputs()
         if self._world.reporter.is_due():
             self._measure()
+            self._world.reporter.measure(self._machine)
             self._world.reporter.publish(self._positions(), self._follower.latest)
 
     def _trim(self) -> None:

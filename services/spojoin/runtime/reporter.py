@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from spojoin.protocol.machine import Emit, Trim, Watermark
+from spojoin.protocol.machine import Emit, Machine, Trim, Watermark
 from spojoin.protocol.topology import Role, Topic
+from spojoin.query.model import Query
+from spojoin.runtime.gauges import MachineGauges, WindowGauges
 from spojoin.runtime.health import Health
 from spojoin.runtime.metrics import Metrics, value_of
 from spojoin.runtime.ports import Clock, Fields
 from spojoin.runtime.shared_state import STATUS_TTL_S, SharedState, key
-from spojoin.wire.records import Batch, Frame, Plan, Record
+from spojoin.wire.records import Barrier, Batch, Frame, Plan, Record
 
 PUBLISH_MS = 1_000
 
@@ -39,15 +42,27 @@ class Reporter:
         self._publish_at_ms = 0.0
         self._started_ms = clock.wall_ms()
         self._head: Fields = {}
+        self._layout = (0, 0)
         self._plan: Plan | None = None
         self._batches: dict[tuple[int, int], tuple[int, str]] = {}
         self._gone: list[tuple[int, int]] = []
         self._replay: dict[str, int] = {}
+        self._machine = MachineGauges(metrics)
+        self._windows: WindowGauges | None = None
+
+    def watch_windows(self, query: Query) -> None:
+        """Tell from now on how full the query's windows are; for whoever writes frames."""
+        self._windows = WindowGauges(query, self._metrics)
 
     def saw(self, partition: int, offset: int, record: Record) -> None:
         """A record was read."""
+        if isinstance(record, Frame | Barrier):
+            self._metrics.epochs.set(record.epoch + 1)
         if isinstance(record, Frame):
             self._metrics.head_frame.set(record.frame_id + 1)
+            self._metrics.layout_workers.set(record.workers)
+            if self._windows is not None:
+                self._windows.saw(record)
         elif isinstance(record, Plan):
             self._plan = record
         elif isinstance(record, Batch) and self._who.role is Role.SINK:
@@ -58,7 +73,13 @@ class Reporter:
         frame = action.record
         if isinstance(frame, Frame):
             place = {"frame_id": frame.frame_id + 1, "next_seq": frame.first_seq + frame.count}
-            self._head = {**place, "epoch": frame.epoch, "wall_ms": self._clock.wall_ms()}
+            if frame.workers != self._layout[0]:
+                self._layout = (frame.workers, frame.frame_id)
+            layout = {"workers": frame.workers, "layout_frame": self._layout[1]}
+            self._metrics.layout_workers.set(frame.workers)
+            self._head = {**place, **layout, "epoch": frame.epoch, "wall_ms": self._clock.wall_ms()}
+            if self._windows is not None:
+                self._windows.wrote(frame)
 
     def trimmed(self, trim: Trim) -> None:
         """Records before an offset are needed no more."""
@@ -73,6 +94,10 @@ class Reporter:
                 del self._batches[place]
             self._gone += gone
 
+    def measure(self, machine: Machine) -> None:
+        """Read what a machine tells of itself."""
+        self._machine.read(machine)
+
     def is_due(self) -> bool:
         """Whether it is time to publish."""
         return self._clock.monotonic_ms() >= self._publish_at_ms
@@ -80,8 +105,11 @@ class Reporter:
     def publish(self, positions: Mapping[str, int], watermark: Watermark) -> None:
         """Write everything; what the store misses is written the next time. `positions` by topic/partition."""
         self._publish_at_ms = self._clock.monotonic_ms() + PUBLISH_MS
+        if self._who.role is not Role.PREDICTOR:
+            self._metrics.watermark_frame.set(watermark.frame_id)
         if self._who.role is Role.SINK:
             self._shared.put_watermark(watermark)
+            self._note_completeness()
         entries = {
             self._key("head"): self._head,
             self._key("progress", self._who.service): dict(positions),
@@ -94,6 +122,14 @@ class Reporter:
         gone, self._gone = self._gone, []
         for stream, batch_id in gone:
             self._shared.remove(self._key("batches", str(stream)), str(batch_id))
+
+    def _note_completeness(self) -> None:
+        """The last check's verdict stays in force while the store is away."""
+        found = self._shared.completeness()
+        if found is not None:
+            self._metrics.completeness.set(found.ratio)
+            self._metrics.exact.set(found.is_exact)
+            self._metrics.checked.set(found.checked_ms / 1000)
 
     def _key(self, *parts: str) -> str:
         return key(self._who.query, *parts)
@@ -126,6 +162,7 @@ class Reporter:
             "head_frame": int(value_of(metrics.head_frame)),
             "watermark_frame": watermark.frame_id,
             "lag": int(value_of(metrics.lag)),
+            "cpu_s": round(time.process_time(), 3),
             "tuples": int(value_of(metrics.tuples)),
             "matches": int(value_of(metrics.matches)),
             "dead_letters": int(value_of(metrics.dead_letters)),

@@ -65,7 +65,7 @@ def run(role: Role, settings: Settings) -> int:
     role has taken over. The reason is the last line on stderr.
     """
     room = importlib.import_module(f"spojoin.{role.value.replace('-', '_')}.__main__")
-    if role is Role.PREDICTOR:
+    if role in (Role.PREDICTOR, Role.CONTROLLER):
         return int(room.serve(settings))
     try:
         query = load_query(settings.query_file)
@@ -81,7 +81,7 @@ def _refused(error: ConfigurationError) -> int:
 
 def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
     log_lines.configure(settings.log_level, wiring.service)
-    topics = Topics.of(query, settings.workers, settings.input_topics)
+    topics = Topics.of(query, settings.workers_max, settings.input_topics)
     is_transactional = settings.transactions and wiring.is_transactional
     spec = LoopSpec(
         role=role,
@@ -92,10 +92,13 @@ def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
         tick_ms=wiring.tick_ms,
         watermark_ms=ROUTER_WATERMARK_MS if role is Role.ROUTER else WATERMARK_MS,
         credits_frames=settings.credits_frames,
+        drain_ms=settings.drain_ms,
         parse=wiring.parse,
     )
-    with ExitStack() as stack, _stop_on_signals() as stop:
+    with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(role, wiring.service, query.name, settings, stack)
+        if role is Role.ROUTER:
+            world.reporter.watch_windows(query)
         try:
             _supervise(spec, world, settings.results_bytes_max, stop)
         except Fenced as error:
@@ -111,13 +114,21 @@ def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
 
 def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> World:
     """The ports that a service runs over and those who watch it, open until `stack` closes."""
-    clock, metrics = SystemClock(), Metrics()
+    clock = SystemClock()
+    metrics = Metrics({"query": query, "role": role.value, "service_name": service})
     health = Health(clock, settings.stall_ms_max)
     server = stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, health, metrics.registry))
     store = RedisStore(settings.redis_url) if settings.redis_url else None
     if store is not None:
         stack.callback(store.close)
-    log = KafkaLog(KafkaConfig(settings.bootstrap_servers, dict(settings.kafka), settings.compression))
+    log = KafkaLog(
+        KafkaConfig(
+            settings.bootstrap_servers,
+            dict(settings.kafka),
+            settings.compression,
+            on_error=lambda error: metrics.kafka_errors.labels(error.name()).inc(),
+        )
+    )
     stack.callback(log.close)
     shared = SharedState(store, query, clock, metrics.store_failures)
     reporter = Reporter(Identity(role, service, query, server.port), shared, clock, metrics, health)
@@ -154,14 +165,15 @@ def _live(spec: LoopSpec, world: World, stop: threading.Event) -> None:
     try:
         while not stop.is_set():
             loop.step()
-        _log.info("ending")
+        _log.info("ending", is_needed=loop.is_needed)
+        loop.drain(spec.drain_ms)
         loop.finish()
     finally:
         loop.close()
 
 
 @contextmanager
-def _stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals() -> Iterator[threading.Event]:
     """SIGTERM and SIGINT ask for the end after the record in hand; a second one ends at once."""
     stop = threading.Event()
 

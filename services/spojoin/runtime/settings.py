@@ -23,13 +23,18 @@ ENV_PREFIX = "SPOJOIN_"
 _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", ".env": "env_file"}
 
 
+#: Settings whose values may hold passwords, and are never printed.
+_SECRET = ("kafka", "redis_url")
+
+
 class Settings(BaseSettings):
     """Everything a service can be told; each is an environment variable of the same name behind SPOJOIN_.
 
     query_file: the query, a YAML file
     predicate: which predicate a mutable joiner evaluates, from 0
     worker: which PO-Join worker this is, from 0
-    workers: PO-Join workers in the layout of new frames
+    workers: PO-Join workers in the layout of new frames, until the controller says otherwise
+    workers_max: the most workers that a layout may have; default as many as workers
     bootstrap_servers: Kafka
     kafka: further client properties as librdkafka names them (security, mostly)
     redis_url: the store; without it services find the watermark in the results topic alone
@@ -43,7 +48,15 @@ class Settings(BaseSettings):
     handover_frames: from so many frames after its seal a batch is immutable
     credits_frames: frames that may be under way before their results are out
     idle_timeout_ms: an input that is silent for so long no longer holds the event-time merge
+    drain_ms: how long a PO-Join worker that is asked to end goes on while frames wait for it
     stall_ms_max: a loop that has not come round for so long is not healthy
+    statefulset, namespace: the workers' StatefulSet, for the controller; by default in its own namespace
+    autoscale: whether the controller sets the number of workers itself, by what they say in the store
+    scale_min, scale_max: within which limits; default up to workers_max
+    scale_cpu_high, scale_lag_high: a worker is busy that uses so many cores, or is so many records behind
+    scale_cpu_low: one worker less would do where it would use no more cores than this
+    scale_up_after_s, scale_down_after_s: for how long it must be busy, or one less would do
+    scale_wait_s_max: how long new workers may take to be ready, and frames to be answered before workers go
     metrics_host, metrics_port: where /metrics, /healthz and /readyz are served; port 0 takes any free one
     log_level: debug, info, warning or error
     """
@@ -54,6 +67,7 @@ class Settings(BaseSettings):
     predicate: int | None = Field(None, ge=0)
     worker: int | None = Field(None, ge=0)
     workers: int = Field(2, ge=1, le=1024)
+    workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
     bootstrap_servers: str = Field("127.0.0.1:9092", min_length=1)
     kafka: dict[str, str | int | float | bool] = Field(default_factory=dict)
     redis_url: str | None = None
@@ -69,7 +83,19 @@ class Settings(BaseSettings):
     handover_frames: int = Field(2, ge=1)
     credits_frames: int = Field(256, ge=1)
     idle_timeout_ms: int = Field(1_000, ge=0)
+    drain_ms: int = Field(0, ge=0)
     stall_ms_max: int = Field(60_000, ge=1_000)
+    statefulset: str | None = None
+    namespace: str | None = None
+    autoscale: bool = False
+    scale_min: int = Field(1, ge=1)
+    scale_max: int = Field(default_factory=lambda given: given.get("workers_max", 1), ge=1)
+    scale_cpu_high: float = Field(0.8, gt=0)
+    scale_cpu_low: float = Field(0.4, gt=0)
+    scale_lag_high: int = Field(64, ge=1)
+    scale_up_after_s: float = Field(15.0, ge=0)
+    scale_down_after_s: float = Field(300.0, ge=0)
+    scale_wait_s_max: float = Field(300.0, gt=0)
     metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(0, ge=0, le=65_535)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -80,8 +106,25 @@ class Settings(BaseSettings):
         for name in sorted(owned & self.kafka.keys()):
             raise ValueError(f"kafka: {name} is set by the service itself; remove it")
         if self.redis_url is not None and not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError(f"redis_url is {self.redis_url!r}; expected redis://, rediss:// or unix://")
+            # Not told itself: it may hold a password.
+            raise ValueError("redis_url doesn't begin with redis://, rediss:// or unix://")
+        if self.workers_max < self.workers:
+            raise ValueError(f"workers_max is {self.workers_max}; expected at least workers, which is {self.workers}")
+        self._check_scale()
         return self
+
+    def _check_scale(self) -> None:
+        if not self.scale_min <= self.scale_max <= self.workers_max:
+            raise ValueError(
+                f"scale_min is {self.scale_min} and scale_max is {self.scale_max}; expected scale_min <= scale_max <= "
+                f"workers_max, which is {self.workers_max}"
+            )
+        if self.scale_cpu_low >= self.scale_cpu_high:
+            raise ValueError(
+                f"scale_cpu_low is {self.scale_cpu_low}; expected less than scale_cpu_high, {self.scale_cpu_high}"
+            )
+        if self.autoscale and self.redis_url is None:
+            raise ValueError("autoscale needs redis_url: workers tell their load in Redis")
 
     @classmethod
     def settings_customise_sources(
@@ -131,4 +174,5 @@ def _sentence(error: ValidationError, path: Path | None) -> str:
         return f"setting {name} is unknown: remove it or correct its name"
     if not name:
         return first["msg"].removeprefix("Value error, ")
-    return f"setting {name} is {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    value = "of a wrong kind" if name.split(".")[0] in _SECRET else f"{first['input']!r}"
+    return f"setting {name} is {value}: {first['msg'][0].lower()}{first['msg'][1:]}"

@@ -2,22 +2,24 @@
 
 All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and are hashes:
 
-    head                   frame_id, next_seq, epoch, wall_ms     router: behind its latest frame
+    head                   frame_id, next_seq, epoch, wall_ms,    router: behind its latest frame; that frame's layout,
+                           workers, layout_frame                  and the first frame that it is known to hold from
     watermark              log, frame_id, position                sink: results are out before; the router's credits
     progress:<service>     <topic>/<partition> = next offset      each service: what it has read
     batches:<stream>       <batch id> = first, end, group         sink: sealed batches that a window can reach
     replay                 <topic>/<partition> = earliest offset  whoever trims: where a rebuilt service begins
     hot:<stream>:<slot>    <code> = count                         router: the predictor's hot keys in force
+    completeness           ratio, is_exact, checked_ms            the checker: its last verdict on the results
     status:<service>       see `runtime.status`                   each service, every second; gone some seconds after it
 
-Everything is written anew at intervals, so that a wiped store fills again. `log` is the id of the frames topic: a
-watermark that an earlier topic of that name left behind is no watermark.
+Everything but the verdict is written anew at intervals, so that a wiped store fills again. `log` is the id of the
+frames topic: a watermark that an earlier topic of that name left behind is no watermark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 from prometheus_client import Counter
@@ -33,6 +35,18 @@ STATUS_TTL_S = 10.0
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
+
+
+class Completeness(NamedTuple):
+    """A check's verdict: right result rows / rows expected; whether nothing at all differs; when, ms since 1970."""
+
+    ratio: float
+    is_exact: bool
+    checked_ms: int
+
+    def fields(self) -> Fields:
+        """As the store holds it."""
+        return {"ratio": self.ratio, "is_exact": int(self.is_exact), "checked_ms": self.checked_ms}
 
 
 def key(query: str, *parts: str) -> str:
@@ -67,6 +81,26 @@ class SharedState:
         if found.get("log") != self.log_id or not {"frame_id", "position"} <= found.keys():
             return None
         return Watermark(int(found["frame_id"]), int(found["position"]))
+
+    def head(self) -> dict[str, str]:
+        """What the router said of its latest frame; empty where the store does not know it."""
+        nothing: dict[str, str] = {}
+        return self._attempt(lambda store: store.get(key(self._query, "head")), nothing)
+
+    def statuses(self) -> dict[str, dict[str, str]]:
+        """What each service said within the last seconds, by its name."""
+        nothing: dict[str, dict[str, str]] = {}
+        prefix = key(self._query, "status", "")
+        found = self._attempt(lambda store: store.scan(prefix), nothing)
+        return {name.removeprefix(prefix): fields for name, fields in found.items()}
+
+    def completeness(self) -> Completeness | None:
+        """The last check's verdict, where the store knows one."""
+        nothing: dict[str, str] = {}
+        found = self._attempt(lambda store: store.get(key(self._query, "completeness")), nothing)
+        if not set(Completeness._fields) <= found.keys():
+            return None
+        return Completeness(float(found["ratio"]), found["is_exact"] == "1", int(found["checked_ms"]))
 
     def put(self, entries: Mapping[str, Fields], ttl_s: float | None = None) -> None:
         """Set fields of keys made by `key`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping
 from itertools import groupby
@@ -14,11 +15,18 @@ from spojoin.protocol.topology import Role
 from spojoin.runtime.ports import Store
 from spojoin.runtime.shared_state import SCHEMA_VERSION
 
+_PREFIX = f"spojoin:v{SCHEMA_VERSION}:"
 _ORDER = {role.value: place for place, role in enumerate(Role)}
+
+#: a user and a password in an address, before its host or among its parameters
+_CREDENTIALS = re.compile(r"(//)\S*(?=@)|((?:password|username)=)[^\s&,;'\"]*", re.IGNORECASE)
 
 
 class ServiceStatus(NamedTuple):
-    """One service's last word; `age_s` is how long ago. Latencies are NaN but for the sink."""
+    """One service's last word; `age_s` is how long ago. Latencies are NaN but for the sink.
+
+    `cpu_s`, the processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't tell them.
+    """
 
     query: str
     service: str
@@ -37,17 +45,29 @@ class ServiceStatus(NamedTuple):
     latency_ms_p99: float
     uptime_s: float
     age_s: float
+    wall_ms: int
+    cpu_s: float
+    rss_bytes: int
 
 
 def read_status(store: Store, wall_ms: int) -> list[ServiceStatus]:
     """All services, by query and in the order of the data's way. Raises StoreUnavailable."""
-    prefix = f"spojoin:v{SCHEMA_VERSION}:"
+    return status_rows(store.scan(_PREFIX), wall_ms)
+
+
+def status_rows(entries: Mapping[str, Mapping[str, str]], wall_ms: int) -> list[ServiceStatus]:
+    """The services among the store's `entries`, as `read_status` gives them."""
     rows = []
-    for name, fields in store.scan(prefix).items():
-        query, kind, *service = name.removeprefix(prefix).split(":")
+    for name, fields in entries.items():
+        query, kind, *service = name.removeprefix(_PREFIX).split(":")
         if kind == "status":
             rows.append(_row(query, ":".join(service), fields, wall_ms))
     return sorted(rows, key=lambda row: (row.query, _ORDER.get(row.role, len(_ORDER)), row.service))
+
+
+def without_credentials(text: str) -> str:
+    """A sentence that may be shown: the user and the password of an address are blanked."""
+    return _CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***", text)
 
 
 def status_table(store: Store) -> Table:
@@ -73,7 +93,7 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
         query=query,
         service=service,
         role=fields.get("role", "?"),
-        state=fields.get("state", "?"),
+        state=without_credentials(fields.get("state", "?")),
         place=f"{host}/{fields.get('pid', '?')}",
         metrics=fields.get("metrics_port", "?"),
         head_frame=number("head_frame"),
@@ -87,6 +107,9 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
         latency_ms_p99=float(fields.get("latency_ms_p99", "nan")),
         uptime_s=(number("wall_ms") - number("started_ms")) / 1000,
         age_s=(wall_ms - number("wall_ms")) / 1000,
+        wall_ms=number("wall_ms"),
+        cpu_s=float(fields.get("cpu_s", "nan")),
+        rss_bytes=number("rss_bytes"),
     )
 
 

@@ -26,13 +26,13 @@ class Topics:
     query: str
     inputs: tuple[str, ...]
     predicates: int
-    workers: int
+    workers_max: int
 
     @classmethod
-    def of(cls, query: Query, workers: int, input_topics: Mapping[str, str]) -> Topics:
+    def of(cls, query: Query, workers_max: int, input_topics: Mapping[str, str]) -> Topics:
         """Those of `query`; `input_topics` overrides names by stream."""
         inputs = tuple(input_topics.get(stream.name, input_topic(stream.name)) for stream in query.streams)
-        return cls(query.name, inputs, len(query.predicates), workers)
+        return cls(query.name, inputs, len(query.predicates), workers_max)
 
     def name(self, topic: Topic) -> str:
         """An internal topic's name."""
@@ -40,7 +40,7 @@ class Topics:
 
     def inputs_of(self, topic: Topic) -> list[Input]:
         """All partitions of an internal topic."""
-        count = partitions(topic, predicates=self.predicates, streams=len(self.inputs), workers_max=self.workers)
+        count = partitions(topic, predicates=self.predicates, streams=len(self.inputs), workers_max=self.workers_max)
         return [Input(self.name(topic), partition) for partition in range(count)]
 
     def dead_letters(self, stream: int) -> Input:

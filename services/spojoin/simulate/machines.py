@@ -5,7 +5,7 @@ from __future__ import annotations
 from spojoin.logical_and.machine import LogicalAndMachine
 from spojoin.mutable.machine import MutableMachine
 from spojoin.permutation.machine import PermutationMachine
-from spojoin.pojoin.machine import PoJoinMachine
+from spojoin.pojoin.worker import PoJoinWorker
 from spojoin.router.machine import RouterMachine
 from spojoin.simulate.world import Wiring
 from spojoin.sink.machine import SinkMachine
@@ -14,7 +14,7 @@ WIRING = Wiring(
     router=RouterMachine,
     mutable=MutableMachine,
     permutation=PermutationMachine,
-    pojoin=PoJoinMachine,
+    pojoin=PoJoinWorker,
     logical_and=LogicalAndMachine,
     sink=SinkMachine,
 )

@@ -6,6 +6,7 @@ none carries anything over.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import orjson
 
 from spojoin.index.stream_index import StreamIndex
 from spojoin.kernels import bounds as kernel_bounds
@@ -23,6 +25,7 @@ from spojoin.logical_and.machine import LogicalAndMachine
 from spojoin.mutable.machine import MutableMachine
 from spojoin.permutation.machine import PermutationMachine
 from spojoin.pojoin.machine import PoJoinMachine, Share
+from spojoin.pojoin.worker import PoJoinWorker
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Watermark
 from spojoin.protocol.topology import Topic
@@ -30,6 +33,7 @@ from spojoin.query.model import Op, Role, RolePredicate
 from spojoin.router import ordering
 from spojoin.router.book import StreamBook
 from spojoin.router.machine import RouterMachine
+from spojoin.router.ordering import EventTimeOrder
 from spojoin.router.queue import Places, StreamColumns
 from spojoin.simulate.followers import ResultsFollower
 from spojoin.simulate.process import Process
@@ -88,6 +92,19 @@ def _no_source_chain() -> Patches:
         patch.object(RouterMachine, "sources", lambda self: {**sources(self), **committed}),
         patch.object(RouterMachine, "on_rows", commit),
     ]
+
+
+@_mutant("reads-forgotten", "a router's first frames forget how far inputs were read before it")
+def _reads_forgotten() -> Patches:
+    checkpoint = EventTimeOrder.checkpoint
+
+    def forgetful(self: EventTimeOrder) -> bytes:
+        known = orjson.loads(checkpoint(self))
+        known["read"] = [[s.stream, s.partition, *s.ledger.read_end()] for s in self._inputs]
+        known["late"] = [[s.stream, s.partition, *place] for s in self._inputs for place in s.ledger.late()]
+        return orjson.dumps(known)
+
+    return [patch.object(EventTimeOrder, "checkpoint", forgetful)]
 
 
 @_mutant("no-frame-number", "readers accept any frame of the current epoch, in whatever place")
@@ -206,6 +223,28 @@ def _layout_kept() -> Patches:
         yield from ()
 
     return [patch.object(PoJoinMachine, "_change_layout", change)]
+
+
+@_mutant("layout-of-the-newest-frame", "a worker evaluates frames in the layout of the newest one that it has read")
+def _layout_of_the_newest_frame() -> Patches:
+    evaluate_ready = PoJoinMachine._evaluate_ready
+
+    def ahead(self: PoJoinMachine) -> Iterator[Action]:
+        newest = self._frames[-1].workers if self._frames else 0
+        self._frames = deque(replace(frame, workers=newest) for frame in self._frames)
+        return evaluate_ready(self)
+
+    return [patch.object(PoJoinMachine, "_evaluate_ready", ahead)]
+
+
+@_mutant("nobody-stands-in", "frames under way wait for the workers that a smaller layout has left behind")
+def _nobody_stands_in() -> Patches:
+    return [patch.object(PoJoinWorker, "_cover", lambda _: iter(()))]
+
+
+@_mutant("layout-waits-for-credit", "a router tells a layout with its next frame only, for which it may have no credit")
+def _layout_waits_for_credit() -> Patches:
+    return [patch.object(RouterMachine, "_tell_layout", lambda _: iter(()))]
 
 
 @_mutant("band-by-sums", "a band over doubles is taken as [probe - width, probe + width], which rounds elsewhere")

@@ -36,6 +36,7 @@ class Faults:
     crash: a process dies, its unsent appends lost or landing later; zombie: of these, it keeps running beside its heir
     twice: an append happens twice; stall: a process doesn't hear of a topic for a while
     stale: an old watermark is given; rescale: a router restart changes the number of workers
+    layouts: how often a controller changes it while data flows, taking workers away and bringing others
     encode: records pass through the wire codec
     """
 
@@ -45,6 +46,7 @@ class Faults:
     stall: float
     stale: float
     rescale: float
+    layouts: int
     encode: bool
     at_most: int
 
@@ -58,7 +60,6 @@ class Scenario:
     join: Join
     inputs: dict[Place, tuple[Message, ...]]
     config: RouterConfig
-    workers_max: int
     faults: Faults
     limits: dict[str, int]
 
@@ -83,13 +84,13 @@ def draw(seed: int) -> Scenario:
     rng = Random(seed)
     question = draw_question(rng)
     config = _draw_config(rng, question.query)
+    workers_max = rng.randint(config.workers, 4)
     return Scenario(
         seed,
         question.query,
         question.join,
         _draw_inputs(rng, question),
-        config,
-        rng.randint(config.workers, 4),
+        replace(config, workers_max=workers_max),
         _draw_faults(rng),
         _draw_limits(rng),
     )
@@ -117,7 +118,7 @@ def _draw_config(rng: Random, query: Query) -> RouterConfig:
 
 def _draw_faults(rng: Random) -> Faults:
     if rng.random() < 0.1:
-        return Faults(0, 0, 0, 0, 0, 0, rng.random() < 0.2, 0)
+        return Faults(0, 0, 0, 0, 0, 0, 0, rng.random() < 0.2, 0)
     return Faults(
         crash=rng.choice((0.0, 0.002, 0.005, 0.02)),
         zombie=rng.choice((0.0, 0.3, 0.7)),
@@ -125,6 +126,7 @@ def _draw_faults(rng: Random) -> Faults:
         stall=rng.choice((0.0, 0.005, 0.02)),
         stale=rng.choice((0.0, 0.3)),
         rescale=rng.choice((0.0, 0.5, 1.0)),
+        layouts=rng.choice((0, 0, 1, 2, 4)),
         encode=rng.random() < 0.2,
         at_most=rng.choice((2, 6, 16)),
     )
@@ -136,6 +138,7 @@ SHRUNK = {
     "spojoin.protocol.parts.CHUNK_PARTNERS": (1, 4, 1 << 20),
     "spojoin.logical_and.machine.WAITING_MAX": (1, 2, 64),
     "spojoin.pojoin.machine.WAITING_MAX": (1, 2, 64),
+    "spojoin.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
 }
 
 

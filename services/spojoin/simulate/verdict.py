@@ -232,7 +232,9 @@ def _reach(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
     window = scenario.query.window
     if not window.is_time:
         return window.length + window.slide
-    end = max((row.time_us or 0 for row in order), default=0)
+    # The last frame's own tuples move the window over a stream whose probes are silent with the next frame only.
+    before = order[: -scenario.config.frame_tuples] or order
+    end = max((row.time_us or 0 for row in before), default=0)
     return sum(row.stream == stream and (row.time_us or 0) >= end - window.length - window.slide for row in order)
 
 

@@ -24,7 +24,7 @@ from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.process import Outbox, Post, Process
 from spojoin.simulate.scenario import Place, Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Batch, DeadLetter, Plan, Record, Rows, SourceState
+from spojoin.wire.records import Batch, DeadLetter, Layout, Plan, Record, Rows, SourceState
 
 #: A seed takes some 5,000 steps; one that needs 40 times as many goes round in circles.
 STEPS_MAX = 200_000
@@ -119,6 +119,10 @@ class World:
         self._progress = 0
         self._names = 0
         self._workers = scenario.config.workers
+        self._layouts_left = scenario.faults.layouts if scenario.config.workers_max > 1 else 0
+        # Without a controller all workers that a layout may name are there from the start.
+        self._replicas = scenario.config.workers if self._layouts_left else scenario.config.workers_max
+        self._versions = 0
         self._watermarks = [self.results.watermark]
         self._available = dict.fromkeys(scenario.inputs, 0)
         self._feeds: dict[str, _Feed] = {}
@@ -171,13 +175,13 @@ class World:
         query = self.scenario.query
         sizes = {"predicates": len(query.predicates), "streams": len(query.streams)}
         for topic in Topic:
-            self.log.create(topic, partitions(topic, workers_max=self.scenario.workers_max, **sizes))
+            self.log.create(topic, partitions(topic, workers_max=self.scenario.config.workers_max, **sizes))
         self.log.create(Topic.DEAD, len(query.streams))
 
     def _posts(self) -> list[Post]:
         posts = [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK)]
         posts += [Post(Role.MUTABLE, i) for i in range(len(self.scenario.query.predicates))]
-        return posts + [Post(Role.POJOIN, w) for w in range(self.scenario.workers_max)]
+        return posts + [Post(Role.POJOIN, w) for w in range(self._replicas)]
 
     def _start(self, post: Post) -> Process:
         self._names += 1
@@ -247,15 +251,18 @@ class World:
     def _revive(self) -> None:
         for due, post in [entry for entry in self._down if entry[0] <= self.step]:
             self._down.remove((due, post))
+            if not self._is_wanted(post):
+                continue
             if post.role is Role.ROUTER and self._may_rescale():
                 self._workers = self.rng.choice(
-                    [w for w in range(1, self.scenario.workers_max + 1) if w != self._workers]
+                    [w for w in range(1, self.scenario.config.workers_max + 1) if w != self._workers]
                 )
                 self._note(f"{self._workers} workers from now on")
             self.processes.append(self._start(post))
 
     def _may_rescale(self) -> bool:
-        return self.scenario.workers_max > 1 and self.rng.random() < self.scenario.faults.rescale
+        faults = self.scenario.faults
+        return self.scenario.config.workers_max > 1 and not faults.layouts and self.rng.random() < faults.rescale
 
     def _make_trouble(self) -> None:
         faults = self.scenario.faults
@@ -267,6 +274,11 @@ class World:
             self._stall(self.rng.choice(self.processes))
         if self.rng.random() < 0.002:
             self._advise()
+        if self._layouts_left and self.rng.random() < 0.005:
+            self._layouts_left -= 1
+            self._change_layout()
+        if self.rng.random() < 0.01:
+            self._dismiss()
 
     def _victim(self) -> Process:
         """Any process; rather one with appends under way, or the router, where a crash is the hardest."""
@@ -309,6 +321,41 @@ class World:
         hot = {(0, 0): (codes, np.ones(1, np.int64))}
         self.log.append((Topic.PLAN, 0), Plan(self._plans, len(self.frames.accepted), hot, self.rng.random()))
 
+    # -- the layout as a controller changes it
+
+    def _change_layout(self) -> None:
+        """Workers come before their layout is asked for; of those that go some go before and some later (P11)."""
+        workers_max = self.scenario.config.workers_max
+        self._replicas = self.rng.choice([w for w in range(1, workers_max + 1) if w != self._replicas])
+        self._note(f"{self._replicas} workers are asked for")
+        there = {process.post.number for process in self.processes if process.post.role is Role.POJOIN}
+        for number in set(range(self._replicas)) - there:
+            self._replace_at(self.step, Post(Role.POJOIN, number))
+        self._revive()
+        if self.rng.random() < 0.5:
+            self._dismiss()
+        self._ask_for(self._replicas)
+
+    def _ask_for(self, workers: int) -> None:
+        """Write the wish: perhaps twice, or before it one that is too large, and after it one that is out of date."""
+        self._versions += 2
+        records = [Layout(self._versions, workers)]
+        if self.rng.random() < 0.2:
+            records.insert(0, Layout(self._versions - 1, self.scenario.config.workers_max + 1))
+        if self.rng.random() < 0.2:
+            records.append(self.rng.choice((records[-1], Layout(self._versions - 2, 1))))
+        for record in records:
+            self.log.append((Topic.CONTROL, 0), record)
+
+    def _is_wanted(self, post: Post) -> bool:
+        return post.role is not Role.POJOIN or post.number < self._replicas
+
+    def _dismiss(self) -> None:
+        """Workers beyond the number asked for are gone for good, whoever waits for them."""
+        for process in [p for p in self.processes if not self._is_wanted(p.post)]:
+            self._note(f"{process.name} is taken away")
+            self._bury(process)
+
     def _note(self, fault: str) -> None:
         self.faults.append(f"step {self.step}: {fault}")
 
@@ -318,6 +365,7 @@ class World:
         self._is_storm = False
         self._landing = 0.5
         self._note("faults end")
+        self._dismiss()
         while self._ghosts:
             self._land_ghost()
         self._down = [(0, post) for _, post in self._down]

@@ -21,6 +21,7 @@ from spojoin.protocol.trims import TrimLedger
 from spojoin.query.model import Output, Query
 from spojoin.sink.assembly import PartChunks, combined
 from spojoin.sink.keys import KeyHistory
+from spojoin.sink.made import MadeBatches
 from spojoin.sink.rows import bitmap_rows, count_rows, cut_probes, pair_rows
 from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, Result
 
@@ -55,6 +56,7 @@ class SinkMachine:
         self._held: dict[int, list[int]] = {}
         self._histories = [KeyHistory() for _ in query.streams]
         self._marks: deque[FrameMark] = deque()
+        self._made = [MadeBatches() for _ in query.streams]
         self._matches_trims = TrimLedger(Topic.MATCHES)
         self._batch_trims = TrimLedger(Topic.BATCHES)
         self._frames_trimmed = -1
@@ -105,6 +107,7 @@ class SinkMachine:
         )
 
     def _take_batch(self, batch: Batch) -> None:
+        self._made[batch.stream].add(batch.first, batch.end)
         if self._query.output is Output.PAIRS and batch.keys is not None:
             self._histories[batch.stream].restore(batch.first, batch.seqs, batch.keys)
 
@@ -216,18 +219,28 @@ class SinkMachine:
         return trims
 
     def _trim_frames(self, watermark: Watermark) -> tuple[list[Trim], FrameMark | None]:
-        """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9)."""
+        """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9).
+
+        An empty frame is done without any worker that would have waited for the batches handed over: until they are
+        in their topic the log is all that holds their tuples.
+        """
         marks = self._marks
         place = watermark.frame_id - 1 - marks[0].frame_id if marks else -1
         if not 0 <= place < len(marks):
             return [], None
         done = marks[place]
-        while marks[0].frame_id < done.frame_id and _lies_before(marks[0].ends, done.handovers):
+        made = tuple(batches.end(reached) for batches, reached in zip(self._made, done.reached, strict=True))
+        needless = tuple(map(min, done.handovers, made))
+        while marks[0].frame_id < done.frame_id and _lies_before(marks[0].ends, needless):
             marks.popleft()
         if marks[0].offset <= self._frames_trimmed:
             return [], done
         self._frames_trimmed = marks[0].offset
         return [Trim(Topic.FRAMES, 0, marks[0].offset)], done
+
+    def counters(self) -> dict[str, float]:
+        """Matches, where rows don't tell them without unpacking."""
+        return {"matches": self.matches} if self._query.output is Output.BITMAP else {}
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

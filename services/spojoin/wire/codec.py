@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from spojoin.errors import WireError
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.columns import ALIGNMENT_BYTES, ColumnReader, ColumnWriter, padding
-from spojoin.wire.headers import LAYOUTS, Layout
+from spojoin.wire.headers import FORMS, Form
 from spojoin.wire.invariants import check
 from spojoin.wire.records import Record
 
@@ -36,7 +36,7 @@ SIZE_BYTES_MAX = 64 << 20
 _PREFIX = struct.Struct("<4sIIIII")
 _CHECKED = struct.Struct("<IIII")
 _CHECKED_FROM = _PREFIX.size - _CHECKED.size
-_LAYOUTS = {layout.field: (kind, layout) for kind, layout in LAYOUTS.items()}
+_FORMS = {form.field: (kind, form) for kind, form in FORMS.items()}
 
 
 class Peek(NamedTuple):
@@ -66,13 +66,13 @@ def encode(record: Record, *, size_bytes_max: int = SIZE_BYTES_MAX) -> bytes:
 
 
 def _header(record: Record, envelope: pb.Envelope, columns: ColumnWriter) -> bytes:
-    layout = LAYOUTS.get(type(record))
-    if layout is None:
+    form = FORMS.get(type(record))
+    if form is None:
         raise WireError(f"a {type(record).__name__} is no record that travels")
-    header = getattr(envelope, layout.field)
+    header = getattr(envelope, form.field)
     header.SetInParent()
     try:
-        layout.write(record, header, columns)
+        form.write(record, header, columns)
         data: bytes = envelope.SerializeToString(deterministic=True)
     except (ValueError, TypeError, EncodeError) as error:
         raise WireError(f"a field of a {type(record).__name__} does not fit its header: {error}") from error
@@ -86,9 +86,9 @@ def decode(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) ->
     body = view[body_at:]
     if zlib.crc32(body) != body_crc:
         raise WireError(f"the columns of a message of {len(view)} bytes do not match their CRC-32: they were altered")
-    kind, layout = _layout(envelope)
+    kind, form = _form(envelope)
     columns = ColumnReader(envelope.columns, body, kind.__name__)
-    record = layout.read(getattr(envelope, layout.field), columns)
+    record = form.read(getattr(envelope, form.field), columns)
     columns.finish()
     check(record)
     return record
@@ -97,8 +97,8 @@ def decode(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) ->
 def peek(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) -> Peek:
     """Type, epoch and frame of a message from its header alone; the body is neither read nor checked."""
     envelope, _, _ = _open(memoryview(data), size_bytes_max)
-    kind, layout = _layout(envelope)
-    header = getattr(envelope, layout.field)
+    kind, form = _form(envelope)
+    header = getattr(envelope, form.field)
     return Peek(kind, getattr(header, "epoch", None), getattr(header, "frame_id", None))
 
 
@@ -137,8 +137,8 @@ def _envelope(data: memoryview) -> pb.Envelope:
         raise WireError(f"a message's header is no Envelope: {error}") from error
 
 
-def _layout(envelope: pb.Envelope) -> tuple[type[Record], Layout]:
+def _form(envelope: pb.Envelope) -> tuple[type[Record], Form]:
     field = envelope.WhichOneof("record")
     if field is None:
         raise WireError("a message holds a type of record that this version does not know, or none")
-    return _LAYOUTS[field]
+    return _FORMS[field]

@@ -17,6 +17,7 @@ from spojoin.wire.records import (
     Batch,
     DeadLetter,
     Frame,
+    Layout,
     Matches,
     Part,
     Partial,
@@ -31,7 +32,7 @@ from spojoin.wire.records import (
 )
 
 
-class Layout(NamedTuple):
+class Form(NamedTuple):
     """How a record type travels: its field in the envelope, its writer (record, header, columns), its reader."""
 
     field: str
@@ -290,14 +291,26 @@ def _read_dead_letter(header: pb.DeadLetter, columns: ColumnReader) -> DeadLette
     return DeadLetter(**_taken(header, _DEAD_LETTER))
 
 
-LAYOUTS: dict[type[Record], Layout] = {
-    Frame: Layout("frame", _write_frame, _read_frame),
-    Barrier: Layout("barrier", _write_barrier, _read_barrier),
-    Partial: Layout("partial", _write_partial, _read_partial),
-    Run: Layout("run", _write_run, _read_run),
-    Batch: Layout("batch", _write_batch, _read_batch),
-    Part: Layout("part", _write_part, _read_part),
-    Result: Layout("result", _write_result, _read_result),
-    Plan: Layout("plan", _write_plan, _read_plan),
-    DeadLetter: Layout("dead_letter", _write_dead_letter, _read_dead_letter),
+_LAYOUT = ("version", "workers")
+
+
+def _write_layout(layout: Layout, header: pb.Layout, columns: ColumnWriter) -> None:
+    _copy(layout, header, _LAYOUT)
+
+
+def _read_layout(header: pb.Layout, columns: ColumnReader) -> Layout:
+    return Layout(**_taken(header, _LAYOUT))
+
+
+FORMS: dict[type[Record], Form] = {
+    Frame: Form("frame", _write_frame, _read_frame),
+    Barrier: Form("barrier", _write_barrier, _read_barrier),
+    Partial: Form("partial", _write_partial, _read_partial),
+    Run: Form("run", _write_run, _read_run),
+    Batch: Form("batch", _write_batch, _read_batch),
+    Part: Form("part", _write_part, _read_part),
+    Result: Form("result", _write_result, _read_result),
+    Plan: Form("plan", _write_plan, _read_plan),
+    DeadLetter: Form("dead_letter", _write_dead_letter, _read_dead_letter),
+    Layout: Form("layout", _write_layout, _read_layout),
 }

@@ -16,6 +16,7 @@ from spojoin.errors import WireError
 from spojoin.wire.records import (
     Batch,
     Frame,
+    Layout,
     Matches,
     Part,
     Partial,
@@ -186,6 +187,11 @@ def _check_plan(plan: Plan) -> None:
         _expect_length(f"plan {plan.version}: counts of stream {stream}, slot {slot}", counts, len(codes))
 
 
+def _check_layout(layout: Layout) -> None:
+    if layout.workers < 1:
+        _fail(f"layout {layout.version} has {layout.workers} workers, expected at least 1")
+
+
 def _expect_rising(name: str, values: NDArray[Any]) -> None:
     if (values[1:] <= values[:-1]).any():
         _fail(f"{name} do not rise")
@@ -204,4 +210,5 @@ _RULES: dict[type[Record], Callable[[Any], None]] = {
     Part: _check_part,
     Result: _check_result,
     Plan: _check_plan,
+    Layout: _check_layout,
 }

@@ -104,6 +104,14 @@ class Barrier:
     router_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A wish: from a frame to come on, PO-Join workers 0..workers-1 share the batches. The largest version counts."""
+
+    version: int
+    workers: int
+
+
 @dataclass(slots=True)
 class RoleRanks:
     """Rank intervals of a frame's m probes of one role among the target's n mutable tuples, for one predicate.
@@ -265,4 +273,4 @@ class Rows:
         return len(self.offsets)
 
 
-Record = Frame | Barrier | Partial | Run | Batch | Part | Result | Plan | DeadLetter
+Record = Frame | Barrier | Partial | Run | Batch | Part | Result | Plan | DeadLetter | Layout

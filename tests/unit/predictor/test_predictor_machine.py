@@ -108,3 +108,16 @@ sql: |
     sample = Sample(parse_query(text))
     sample.take(left)
     assert sample.match_rate() == 2 / 8
+
+
+def test_selectivities_are_those_of_the_sampled_pairs():
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(0, 50, (2, 16))
+    machine = PredictorMachine(make_query(), START)
+    assert np.isnan(machine.selectivities()).all()
+    for record in log_of([a, b], 16):
+        list(machine.on_record(Topic.FRAMES, 0, 0, record))
+    pairs = [(i, j) for i in range(16) for j in range(16) if i != j]
+    greater = sum(a[i] > a[j] for i, j in pairs) / len(pairs)
+    near = sum(abs(b[i] - b[j]) <= 1 for i, j in pairs) / len(pairs)
+    assert machine.selectivities() == pytest.approx([greater, near])

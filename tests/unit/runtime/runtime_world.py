@@ -22,7 +22,7 @@ from spojoin.wire.codec import encode
 from spojoin.wire.records import Barrier, Partial, Record, Result, RoleRanks
 from spojoin.wire.results import result_to_message
 
-TOPICS = Topics("q", ("in.trips",), predicates=2, workers=2)
+TOPICS = Topics("q", ("in.trips",), predicates=2, workers_max=2)
 FRAMES = Input("q.frames", 0)
 RESULTS = Input("q.results", 0)
 

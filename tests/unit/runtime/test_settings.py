@@ -64,7 +64,7 @@ def test_files(tmp_path, monkeypatch, name, text):
             {"query_file": "q", "results_format": "xml"},
             "setting results_format is 'xml': input should be",
         ),
-        ({"query_file": "q", "redis_url": "localhost"}, "redis_url is 'localhost'; expected redis://"),
+        ({"query_file": "q", "redis_url": "localhost"}, "redis_url doesn't begin with redis://"),
         ({"query_file": "q", "kafka": {"group.id": "x"}}, "kafka: group.id is set by the service itself"),
         ({"query_file": "q", "wrokers": 2}, "setting wrokers is unknown"),
     ],
@@ -96,3 +96,13 @@ def test_numbers_of_instances():
         numbered(settings, "worker", 1)
     with pytest.raises(ConfigurationError, match="SPOJOIN_PREDICATE"):
         numbered(settings, "predicate", 2)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"redis_url": "user:hunter2@redis"}, {"kafka": "hunter2"}, {"kafka": {"sasl.password": ["hunter2"]}}],
+)
+def test_a_sentence_tells_no_password(given):
+    with pytest.raises(ConfigurationError) as raised:
+        load_settings(query_file="q", **given)
+    assert "hunter2" not in str(raised.value)

@@ -93,7 +93,7 @@ def test_a_fenced_service_ends():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_asks_for_the_end_and_handlers_come_back(number):
     before = signal.getsignal(number)
-    with service._stop_on_signals() as stop:
+    with service.stop_on_signals() as stop:
         assert not stop.is_set()
         os.kill(os.getpid(), number)
         assert stop.wait(10)

@@ -12,6 +12,7 @@ from spojoin.wire.records import (
     Batch,
     DeadLetter,
     Frame,
+    Layout,
     Matches,
     Part,
     Partial,
@@ -211,4 +212,6 @@ dead_letters = st.builds(
     DeadLetter, small, small, natural, natural, st.text(max_size=5), st.text(max_size=9), st.binary(max_size=9)
 )
 
-records = st.one_of(frames(), barriers, partials, runs(), batches(), parts(), results(), plans(), dead_letters)
+layouts = st.builds(Layout, i64, st.integers(1, 2**32 - 1))
+
+records = st.one_of(frames(), barriers, partials, runs(), batches(), parts(), results(), plans(), dead_letters, layouts)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from spojoin.errors import WireError
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.codec import Peek, decode, encode, peek
-from spojoin.wire.headers import LAYOUTS
-from spojoin.wire.records import Barrier, Frame, Matches, Part, Partial, Record, Result, RoleRanks, StreamSlice
+from spojoin.wire.headers import FORMS
+from spojoin.wire.records import Barrier, Frame, Layout, Matches, Part, Partial, Record, Result, RoleRanks, StreamSlice
 from tests.unit.wire import samples
 
 SIZE_PREFIX = 24
@@ -95,8 +95,8 @@ def test_any_address_will_do(record, shift):
 
 
 def test_every_record_type_travels():
-    assert set(LAYOUTS) == set(Record.__args__)
-    assert {layout.field for layout in LAYOUTS.values()} == {
+    assert set(FORMS) == set(Record.__args__)
+    assert {form.field for form in FORMS.values()} == {
         field.name for field in pb.Envelope.DESCRIPTOR.oneofs_by_name["record"].fields
     }
 
@@ -125,7 +125,7 @@ def test_result_rows_are_views_of_the_message():
     assert decode(message).rows.column(0).buffers()[1].address in range(start, start + len(message))
 
 
-@pytest.mark.parametrize("record", [frame(), Barrier(1, "a")], ids=["frame", "barrier"])
+@pytest.mark.parametrize("record", [frame(), Barrier(1, "a"), Layout(3, 2)], ids=["frame", "barrier", "layout"])
 def test_truncated_at_every_length(record):
     message = encode(record)
     for size in range(len(message)):
@@ -296,6 +296,7 @@ UNFIT = {
         1, 1, 0, 0, 1, (Matches(np.zeros(1, np.int64), np.array([0, 1]), np.zeros(1, np.int64)),)
     ),
     "range that ends before it begins": Part(1, 1, 0, 2, 1, ()),
+    "layout without workers": Layout(1, 0),
     "no record": object(),
 }
 

@@ -17,6 +17,9 @@ from spojoin.runtime.local.java import find_java
 #: tried together; raise both at once and run the contract suite
 KAFKA_MODULES = ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4")
 
+#: of the package `ivy`
+_DEBIAN_IVY = Path("/usr/share/java/ivy.jar")
+
 Progress = Callable[[str], None]
 
 
@@ -66,9 +69,10 @@ def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     places = spec.submodule_search_locations if spec else None
     found = sorted(jar for place in places or () for jar in Path(place).glob("jars/ivy-*.jar"))
+    found.extend(jar for jar in [_DEBIAN_IVY] if jar.is_file())
     if not found:
         raise ConfigurationError("PySpark, which carries the downloader Ivy, is missing: pip install 'spojoin[spark]'")
-    return found[-1]
+    return found[0]
 
 
 def _retrieve(ivy: Sequence[str], modules: Sequence[str], scratch: Path, progress: Progress) -> None:

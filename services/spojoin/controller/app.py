@@ -1,0 +1,98 @@
+"""The controller's turns: look, decide, act (rule P11)."""
+
+from __future__ import annotations
+
+import structlog
+from prometheus_client import Counter, Gauge
+
+from spojoin.controller.cluster import Cluster, Event, Workers
+from spojoin.controller.control_topic import ControlTopic
+from spojoin.controller.loads import LoadMeter
+from spojoin.controller.policy import Ask, Limits, Observation, Scale, State, Step, decide
+from spojoin.protocol.machine import START
+from spojoin.runtime.loop import World
+
+_log = structlog.get_logger(__name__)
+
+
+class Gauges:
+    """What the controller counts."""
+
+    def __init__(self, world: World) -> None:
+        registry = world.metrics.registry
+        self.replicas = Gauge("spojoin_scale_replicas", "PO-Join workers asked for (controller).", registry=registry)
+        self.ready = Gauge("spojoin_scale_ready", "PO-Join workers that are ready (controller).", registry=registry)
+        self.layout = Gauge(
+            "spojoin_scale_layout_workers", "Workers in the layout asked for last (controller).", registry=registry
+        )
+        self.steps = Counter(
+            "spojoin_scale_steps", "Layouts asked for, scales set, events told (controller).", ["kind"],
+            registry=registry,
+        )  # fmt: skip
+
+
+class Controller:
+    """Follows one query's workers; `workers` is the layout that routers begin with."""
+
+    def __init__(
+        self, cluster: Cluster, control: ControlTopic, world: World, gauges: Gauges, limits: Limits, workers: int
+    ) -> None:
+        self._cluster = cluster
+        self._control = control
+        self._world = world
+        self._gauges = gauges
+        self._limits = limits
+        self._workers = workers
+        self._meter = LoadMeter()
+        self._state = State()
+
+    def turn(self) -> None:
+        """Do what is to be done now; what fails is decided anew in the next turn."""
+        seen = self._look()
+        state, steps = decide(seen, self._state, self._limits)
+        for step in steps:
+            self._take(step)
+        self._state = state
+
+    def _look(self) -> Observation:
+        asked = self._control.refresh()
+        found = self._cluster.workers()
+        layout = self._workers if asked is None else asked.workers
+        self._note(found, layout)
+        shared, clock = self._world.shared, self._world.clock
+        return Observation(
+            now_s=clock.monotonic_ms() / 1000,
+            replicas=found.replicas,
+            ready=found.ready,
+            layout=layout,
+            is_asked=asked is not None,
+            is_answered=self._is_answered(layout),
+            loads=self._meter.read(shared.statuses(), clock.wall_ms()),
+        )
+
+    def _is_answered(self, layout: int) -> bool | None:
+        """Whether the router has told the layout and results are out for all frames before."""
+        head, watermark = self._world.shared.head(), self._world.shared.watermark()
+        if watermark is None or not {"workers", "layout_frame"} <= head.keys():
+            return None
+        return int(head["workers"]) == layout and watermark.frame_id >= int(head["layout_frame"])
+
+    def _note(self, found: Workers, layout: int) -> None:
+        self._gauges.replicas.set(found.replicas)
+        self._gauges.ready.set(found.ready)
+        self._gauges.layout.set(layout)
+        if self._world.reporter.is_due():
+            self._world.reporter.publish({}, self._world.shared.watermark() or START)
+
+    def _take(self, step: Step) -> None:
+        self._gauges.steps.labels(type(step).__name__.lower()).inc()
+        if isinstance(step, Ask):
+            self._control.ask(step.workers)
+        elif isinstance(step, Scale):
+            self._cluster.scale(step.replicas)
+        else:
+            self._tell(step)
+
+    def _tell(self, event: Event) -> None:
+        _log.info(event.message, reason=event.reason)
+        self._cluster.tell(event)

@@ -1,0 +1,45 @@
+"""An index counts what it spends on itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from test_stream_index import SLOTS, batch_of
+
+from spojoin.index.stream_index import StreamIndex
+from spojoin.index.work import Work
+from spojoin.query.model import Domain, Op, Output, Role, RolePredicate
+
+DELTA = 2_000
+ROLE = Role(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in range(2)))
+
+
+def batch(number, group=0):
+    rows = np.random.default_rng(number).integers(0, 1000, (DELTA, SLOTS))
+    return batch_of(number, number * DELTA, rows, range(number * DELTA, (number + 1) * DELTA), group)
+
+
+def test_merges_and_builds_are_counted_with_their_time():
+    work = Work()
+    index = StreamIndex(0, (ROLE,), Output.COUNT, None, True, work)
+    index.add(batch(0))
+    assert work == Work()
+    for number in range(1, 4):
+        index.add(batch(number))
+    assert (index.nodes, work.merges, work.builds) == (1, 3, 0)  # four nodes become one by three merges of two
+    probes = tuple(np.arange(SLOTS * 3).reshape(SLOTS, 3))
+    for _ in range(2):
+        index.evaluate(probes, np.zeros(1, np.int64))
+    assert work.builds == 1  # a wavelet matrix, once
+    assert work.merge_seconds > 0
+    assert work.build_seconds > 0
+
+
+def test_splits_count_too():
+    index = StreamIndex(0, (ROLE,), Output.COUNT, None, True)
+    for number in range(8):
+        index.add(batch(number))
+    index.add(batch(8, group=1))  # the first group is complete: one node, too large to be left bit by bit
+    merges, nodes = index.work.merges, index.nodes
+    index.evaluate(tuple(np.arange(SLOTS * 3).reshape(SLOTS, 3)), np.array([10, 20, 30]))
+    assert index.nodes > nodes
+    assert index.work.merges - merges == index.nodes - nodes

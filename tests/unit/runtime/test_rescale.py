@@ -1,0 +1,123 @@
+"""What the loop does for a changed layout: read again, tell that it isn't ready, leave when nobody waits."""
+
+from __future__ import annotations
+
+from runtime_world import FRAMES, Bench, FakeMachine, barrier
+
+from spojoin.protocol.machine import Rewind
+from spojoin.protocol.topology import Role, Topic
+from spojoin.runtime.metrics import value_of
+from spojoin.runtime.shared_state import key
+
+
+def ready(bench):
+    loop = bench.loop()
+    for _ in range(3):
+        loop.step(0)
+    assert bench.health.ready()[0]
+    return loop
+
+
+def test_a_service_that_reads_again_is_not_ready_until_that_is_done():
+    bench = Bench()
+    bench.prepare = lambda machine: setattr(
+        machine, "answer", lambda r: [Rewind(Topic.FRAMES)] if r == barrier(2) and len(machine.records()) < 4 else []
+    )
+    bench.append(FRAMES, barrier(0), barrier(1))
+    loop = ready(bench)
+    bench.machines[0].unwanted.add(Topic.FRAMES)
+    bench.append(FRAMES, barrier(2))
+    loop.step(0)
+    bench.machines[0].unwanted.clear()
+    loop._deliver_round()
+    bench.machines[0].unwanted.add(Topic.FRAMES)
+    loop.step(0)
+    assert bench.health.ready() == (False, "waiting: reading q.frames again")
+    assert value_of(bench.metrics.caught_up) == 0
+    bench.machines[0].unwanted.clear()
+    for _ in range(3):
+        loop.step(0)
+    assert bench.health.ready()[0]
+    assert value_of(bench.metrics.caught_up) == 1
+    assert bench.machines[0].seen("caught up") == [()]
+
+
+def test_catching_up_does_not_wait_for_what_comes_behind():
+    """Under load a queue is never empty: what counts is whether the records of before have been taken."""
+    bench = Bench()
+    bench.append(FRAMES, barrier(0))
+    loop = bench.loop()
+    bench.append(FRAMES, barrier(1), barrier(2))
+    (machine,) = bench.machines
+
+    def stop_after_the_first(record: object) -> list:
+        machine.unwanted.add(Topic.FRAMES)
+        return []
+
+    machine.answer = stop_after_the_first
+    loop.step(0)
+    assert machine.records() == [barrier(0)]
+    assert machine.seen("caught up") == [()]
+
+
+class Needed(FakeMachine):
+    """A machine that others wait for until it has seen so many ticks."""
+
+    ticks = 5
+
+    def is_needed(self) -> bool:
+        return len(self.seen("time")) < self.ticks
+
+
+class Ticking(Bench):
+    """Time passes with every step."""
+
+    def _machine(self, watermark):
+        self.machines.append(Needed(watermark))
+        return self.machines[-1]
+
+    def loop(self):
+        loop = super().loop()
+        step = loop.step
+
+        def slow(wait_s=None):
+            self.clock.sleep(0.1)
+            step(0)
+
+        loop.step = slow
+        return loop
+
+
+def test_a_service_that_others_wait_for_leaves_when_they_do_no_more():
+    bench = Ticking(Role.POJOIN)
+    loop = bench.loop()
+    loop.drain(60_000)
+    assert len(bench.machines[0].seen("time")) == Needed.ticks
+    assert not loop.is_needed
+
+
+def test_it_leaves_in_time_even_if_they_wait_for_ever():
+    bench = Ticking(Role.POJOIN)
+    loop = bench.loop()
+    loop.drain(300)
+    assert len(bench.machines[0].seen("time")) < Needed.ticks
+
+
+def test_without_patience_it_leaves_at_once_as_does_one_that_nobody_waits_for():
+    bench = Ticking(Role.POJOIN)
+    bench.loop().drain(0)
+    assert bench.machines[0].seen("time") == []
+    other = Bench()
+    other.loop().drain(60_000)
+    assert other.machines[0].seen("time") == []
+
+
+def test_the_store_tells_each_service_and_its_processor_time():
+    bench = Bench()
+    ready(bench)
+    statuses = bench.shared.statuses()
+    assert statuses.keys() == {"x-0"}
+    assert float(statuses["x-0"]["cpu_s"]) > 0
+    assert bench.shared.head() == {}
+    bench.shared.put({key("q", "head"): {"workers": 3, "layout_frame": 5}})
+    assert bench.shared.head() == {"workers": "3", "layout_frame": "5"}
