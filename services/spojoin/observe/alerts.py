@@ -1,0 +1,108 @@
+"""Alert rules as Prometheus reads them; each has a section of its name in the chart's RUNBOOK.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from spojoin.observe.expressions import TENANT
+from spojoin.protocol.topology import Role
+
+#: Without one of these there are no results.
+NEEDED = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)
+
+_LAG = f"sum by ({TENANT}, role) (spojoin_input_lag_records)"
+_MOVES = f'max by ({TENANT}) (changes(spojoin_watermark_frames{{role="sink"}}[5m]))'
+_INPUTS_WAIT = f'sum by ({TENANT}) (spojoin_input_lag_records{{role="router"}})'
+_HEAD = f'max by ({TENANT}) (spojoin_head_frames{{role="router"}})'
+_DONE = f'max by ({TENANT}) (spojoin_watermark_frames{{role="sink"}})'
+_RUNNING = f"count by ({TENANT}) (spojoin_build_info)"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A rule: it fires when `expression` has given a series for as long as `lasting`.
+
+    summary: one line, with the labels of the series; severity: `critical` where results stop or are wrong
+    """
+
+    name: str
+    expression: str
+    lasting: str
+    severity: str
+    summary: str
+
+    @property
+    def runbook(self) -> str:
+        """Where the runbook speaks of it, seen from the chart's folder."""
+        return f"RUNBOOK.md#{self.name.lower()}"
+
+
+ALERTS = (
+    Alert(
+        "SpojoinLagGrows",
+        f"min_over_time({_LAG}[10m:30s]) > 0 and deriv({_LAG}[10m:30s]) > 0",
+        "10m",
+        "warning",
+        "{{ $labels.role }} of {{ $labels.query }} reads slower than its inputs grow: {{ $value }} records wait.",
+    ),
+    Alert(
+        "SpojoinNoProgress",
+        f"(({_INPUTS_WAIT} > 0) or ({_HEAD} - {_DONE} > 0)) unless ({_MOVES} > 0)",
+        "2m",
+        "critical",
+        "{{ $labels.query }} has work but no result has come for five minutes.",
+    ),
+    Alert(
+        "SpojoinServiceGone",
+        f"count by ({TENANT}) (count by ({TENANT}, role) "
+        f'(spojoin_build_info{{role=~"{"|".join(NEEDED)}"}})) < {len(NEEDED)}',
+        "1m",
+        "critical",
+        f"{{{{ $labels.query }}}} has only {{{{ $value }}}} of {len(NEEDED)} roles running that results need.",
+    ),
+    Alert(
+        "SpojoinDeadLetters",
+        f'sum by ({TENANT}, reason) (increase(spojoin_dead_letters_total{{role="router"}}[5m])) > 0',
+        "0m",
+        "warning",
+        "{{ $labels.query }} has refused rows in the last five minutes: {{ $labels.reason }}.",
+    ),
+    Alert(
+        "SpojoinCompletenessBelowOne",
+        f'min by ({TENANT}) (spojoin_completeness_ratio{{role="sink"}}) < 1'
+        f' or min by ({TENANT}) (spojoin_results_exact{{role="sink"}}) < 1',
+        "0m",
+        "critical",
+        "The last check of {{ $labels.query }} found results that are missing or wrong.",
+    ),
+    Alert(
+        "SpojoinPredictorGone",
+        f'{_RUNNING} unless count by ({TENANT}) (spojoin_build_info{{role="{Role.PREDICTOR}"}})',
+        "5m",
+        "warning",
+        "{{ $labels.query }} runs without a predictor: its plan is no longer renewed.",
+    ),
+    Alert(
+        "SpojoinRedisGone",
+        f"sum by ({TENANT}) (rate(spojoin_store_errors_total[1m])) > 0.5",
+        "1m",
+        "warning",
+        "Services of {{ $labels.query }} get no answer from Redis.",
+    ),
+)
+
+
+def rules() -> dict[str, Any]:
+    """The rule file's content, also the `spec` of a PrometheusRule."""
+    return {"groups": [{"name": "spojoin", "rules": [_rule(alert) for alert in ALERTS]}]}
+
+
+def _rule(alert: Alert) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        "for": alert.lasting,
+        "labels": {"severity": alert.severity},
+        "annotations": {"summary": alert.summary, "runbook_url": alert.runbook},
+    }

@@ -1,0 +1,50 @@
+"""Pieces of PromQL, and what an expression names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+#: What every expression of a dashboard is about. Outside Kubernetes the first two labels are not there, and match "".
+SCOPE = {"namespace": '=~"$namespace"', "release": '=~"$release"', "query": '="$query"'}
+#: What alerts are told apart by.
+TENANT = "namespace, release, query"
+
+_NAME = re.compile(r"\b(?:spojoin|process|python)_[a-z0-9_]+")
+_VARIABLE = re.compile(r"\$\{?([a-zA-Z_]+)\}?")
+
+
+def pick(name: str, **labels: str) -> str:
+    """The series of a metric within the dashboard's scope; a label's value with `~` in front is a pattern."""
+    wanted = {**SCOPE, **{label: _matcher(value) for label, value in labels.items()}}
+    return f"{name}{{{', '.join(label + matcher for label, matcher in wanted.items())}}}"
+
+
+def rate(name: str, **labels: str) -> str:
+    """What a counter grows by a second, series by series."""
+    return f"rate({pick(name, **labels)}[$__rate_interval])"
+
+
+def total(expression: str, by: str = "") -> str:
+    """The sum of all series, or one for each value of labels."""
+    return f"sum by ({by}) ({expression})" if by else f"sum({expression})"
+
+
+def quantile(share: float, histogram: str, by: str = "", **labels: str) -> str:
+    """A quantile of what a histogram has seen lately."""
+    buckets = total(rate(f"{histogram}_bucket", **labels), f"le, {by}" if by else "le")
+    return f"histogram_quantile({share:g}, {buckets})"
+
+
+def names(expression: str) -> set[str]:
+    """The metrics that an expression reads."""
+    return set(_NAME.findall(expression))
+
+
+def filled(expression: str, values: Mapping[str, str]) -> str:
+    """The expression with Grafana's variables replaced. Raises KeyError where one has no value."""
+    return _VARIABLE.sub(lambda found: values[found.group(1)], expression)
+
+
+def _matcher(value: str) -> str:
+    return f'=~"{value[1:]}"' if value.startswith("~") else f'="{value}"'

@@ -1,0 +1,182 @@
+"""Dashboards as plain data, and as the JSON that Grafana reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count
+from typing import Any
+
+Json = dict[str, Any]
+
+#: Grafana lays panels out on so many columns.
+COLUMNS = 24
+HEIGHTS = {"stat": 4, "timeseries": 8, "heatmap": 8}
+#: of the JSON that is written here; Grafana brings older ones up to date
+SCHEMA_VERSION = 39
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+
+class Kind(StrEnum):
+    """How a panel shows its series: the latest number, lines, or a histogram over time."""
+
+    NUMBER = "stat"
+    LINES = "timeseries"
+    HEAT = "heatmap"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """An expression, and what its series are called."""
+
+    expression: str
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What one chart shows. `unit` is Grafana's name of it; `alarm_below`: a lower value is shown red."""
+
+    title: str
+    about: str
+    series: tuple[Series, ...]
+    unit: str = "short"
+    kind: Kind = Kind.LINES
+    width: int = 8
+    alarm_below: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels under one heading."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A choice at the dashboard's head: the values of a label; `has_all`: all of them, an absent label included."""
+
+    name: str
+    series: str
+    has_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """A page of panels; `uid` is its address and stays."""
+
+    uid: str
+    title: str
+    about: str
+    variables: tuple[Variable, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def panels(self) -> list[Panel]:
+        """All panels, in order."""
+        return [panel for row in self.rows for panel in row.panels]
+
+
+def as_json(dashboard: Dashboard) -> Json:
+    """What Grafana imports."""
+    return {
+        "uid": dashboard.uid,
+        "title": dashboard.title,
+        "description": dashboard.about,
+        "tags": ["spojoin"],
+        "schemaVersion": SCHEMA_VERSION,
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": "10s",
+        "time": {"from": "now-30m", "to": "now"},
+        "links": [
+            {"type": "dashboards", "title": "spojoin", "tags": ["spojoin"], "keepTime": True, "includeVars": True}
+        ],
+        "templating": {"list": [_source_variable(), *(_variable(each) for each in dashboard.variables)]},
+        "panels": list(_laid_out(dashboard.rows)),
+    }
+
+
+def _laid_out(rows: Sequence[Row]) -> Iterator[Json]:
+    """Rows below each other, their panels from left to right."""
+    ids, y = count(1), 0
+    for row in rows:
+        yield {"id": next(ids), "type": "row", "title": row.title, "gridPos": _place(0, y, COLUMNS, 1), "panels": []}
+        x, y, height = 0, y + 1, 0
+        for panel in row.panels:
+            if x + panel.width > COLUMNS:
+                x, y, height = 0, y + height, 0
+            height = max(height, HEIGHTS[panel.kind])
+            yield {"id": next(ids), "gridPos": _place(x, y, panel.width, HEIGHTS[panel.kind]), **_panel(panel)}
+            x += panel.width
+        y += height
+
+
+def _place(x: int, y: int, width: int, height: int) -> Json:
+    return {"x": x, "y": y, "w": width, "h": height}
+
+
+def _panel(panel: Panel) -> Json:
+    return {
+        "type": panel.kind.value,
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": SOURCE,
+        "targets": [_target(number, series, panel.kind) for number, series in enumerate(panel.series)],
+        "fieldConfig": {"defaults": _field(panel), "overrides": []},
+        "options": _OPTIONS[panel.kind],
+    }
+
+
+def _target(number: int, series: Series, kind: Kind) -> Json:
+    return {
+        "refId": chr(ord("A") + number),
+        "datasource": SOURCE,
+        "expr": series.expression,
+        "legendFormat": series.legend or "__auto",
+        "format": "heatmap" if kind is Kind.HEAT else "time_series",
+    }
+
+
+def _field(panel: Panel) -> Json:
+    field: Json = {"unit": panel.unit}
+    if panel.kind is Kind.LINES:
+        field |= {"min": 0, "custom": {"fillOpacity": 10, "showPoints": "never", "spanNulls": False}}
+    if panel.alarm_below is not None:
+        steps = [{"color": "red", "value": None}, {"color": "green", "value": panel.alarm_below}]
+        field |= {"thresholds": {"mode": "absolute", "steps": steps}, "color": {"mode": "thresholds"}}
+    elif panel.kind is Kind.NUMBER:
+        field |= {"color": {"mode": "fixed", "fixedColor": "text"}}
+    return field
+
+
+_OPTIONS: dict[Kind, Json] = {
+    Kind.NUMBER: {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value", "graphMode": "area"},
+    Kind.LINES: {
+        "legend": {"displayMode": "list", "placement": "bottom"},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    },
+    Kind.HEAT: {"calculate": False, "yAxis": {"unit": "s"}, "color": {"mode": "scheme", "scheme": "Oranges"}},
+}
+
+
+def _source_variable() -> Json:
+    return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+
+
+def _variable(variable: Variable) -> Json:
+    values = f"label_values({variable.series}, {variable.name})"
+    chosen = {"includeAll": True, "allValue": ".*", "current": {"text": "All", "value": "$__all"}}
+    return {
+        "name": variable.name,
+        "type": "query",
+        "datasource": SOURCE,
+        "definition": values,
+        "query": {"query": values, "refId": variable.name},
+        "refresh": 2,
+        "sort": 1,
+        **(chosen if variable.has_all else {}),
+    }
