@@ -1,0 +1,9 @@
+"""The page as a process."""
+
+from __future__ import annotations
+
+from spojoin.page.service import main
+from spojoin.runtime.service import leave
+
+if __name__ == "__main__":
+    leave(main())

@@ -1,0 +1,115 @@
+"""The latest results and dead letters as rows of short texts, from what stands in their topics."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from spojoin.errors import WireError
+from spojoin.query.model import Output
+from spojoin.runtime.ports import LogRecord
+from spojoin.wire.codec import decode
+from spojoin.wire.records import Layout
+from spojoin.wire.results import CONTENT_TYPE, JSON, result_from_message
+
+#: how many of each are shown
+ROWS = 20
+#: of how many layouts the one with the largest version counts
+LAYOUTS = 16
+#: longer texts are cut
+TEXT_MAX = 60
+VALUE_MAX = 160
+
+Row = dict[str, Any]
+
+
+class ResultRows(NamedTuple):
+    """Results, the latest first, one text for each of `columns`."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+
+class Letter(NamedTuple):
+    """A refused message: when it came, why it was refused, where it stands, and how its value begins."""
+
+    time_ms: int
+    reason: str
+    detail: str
+    place: str
+    value: str
+
+
+def rows_of(record: LogRecord[bytes]) -> list[Row]:
+    """At most the last `ROWS` results of a record of the results topic, in either form. Raises WireError."""
+    headers = dict(record.headers)
+    if headers.get(CONTENT_TYPE) == JSON:
+        return _json_rows(record)
+    rows: pa.RecordBatch = result_from_message(headers, record.value).rows
+    found: list[Row] = rows.slice(max(0, rows.num_rows - ROWS)).to_pylist()
+    return found
+
+
+def _json_rows(record: LogRecord[bytes]) -> list[Row]:
+    """A message is a probe, or a probe with its pairs; the value is empty where there is none."""
+    if not record.value:
+        return []
+    try:
+        probe = orjson.loads(record.value)
+        pairs = probe.pop("pairs", None)
+        return [probe] if pairs is None else [{**probe, **pair} for pair in pairs[-ROWS:]]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise WireError(f"the result at offset {record.offset} is no JSON object of ours: {error}") from error
+
+
+def result_rows(rows: Sequence[Row], output: Output) -> ResultRows:
+    """The table of `rows`, which come in the topic's order."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    texts = [[_cell(row.get(name), name, output) for name in columns] for row in reversed(rows)]
+    return ResultRows(columns, texts)
+
+
+def _cell(value: object, name: str, output: Output) -> str:
+    if output is Output.BITMAP and name in ("as_left", "as_right") and isinstance(value, bytes | str):
+        return f"{_partners(value):,} partners"
+    if isinstance(value, bytes):
+        return _cut(base64.b64encode(value).decode(), TEXT_MAX)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else _cut(str(value), TEXT_MAX)
+
+
+def _partners(bitmap: bytes | str) -> int:
+    return len(BitMap64.deserialize(base64.b64decode(bitmap) if isinstance(bitmap, str) else bitmap))
+
+
+def letter_of(record: LogRecord[bytes]) -> Letter:
+    """A record of a dead-letter topic."""
+    headers = dict(record.headers)
+    source = f"{_said(headers, 'source-topic')}[{_said(headers, 'source-partition')}]"
+    return Letter(
+        time_ms=record.timestamp_ms,
+        reason=_said(headers, "reason"),
+        detail=_cut(_said(headers, "detail"), VALUE_MAX),
+        place=f"offset {_said(headers, 'source-offset')} of {source}",
+        value=_cut(record.value[: 4 * VALUE_MAX].decode(errors="replace"), VALUE_MAX),
+    )
+
+
+def layouts_of(record: LogRecord[bytes]) -> list[Layout]:
+    """The layout that a record of the control topic asks for. Raises WireError."""
+    found = decode(record.value)
+    return [found] if isinstance(found, Layout) else []
+
+
+def _said(headers: Mapping[str, bytes], name: str) -> str:
+    return headers.get(f"spojoin-{name}", b"?").decode(errors="replace")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,153 @@
+"""What the store says at one moment, and what only a series of looks can tell: rates, and who has fallen silent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from spojoin.errors import BadData
+from spojoin.page.rates import Rates
+from spojoin.page.subject import Subject
+from spojoin.protocol.topology import Role, Topic
+from spojoin.runtime.shared_state import key
+from spojoin.runtime.status import ServiceStatus, status_rows
+
+Entries = Mapping[str, Mapping[str, str]]
+
+#: services speak every second; who says nothing for so long is gone
+SILENCE_MS_MAX = 5_000
+
+
+class Place(NamedTuple):
+    """A partition of a topic; `name` tells topics of one kind apart."""
+
+    topic: Topic
+    name: str
+    partition: str
+
+
+class Instance(NamedTuple):
+    """One service as it was seen last. Rates are None until it was seen twice.
+
+    `records_per_s` has for each partition of a topic that it reads how many offsets it passes a second.
+    """
+
+    status: ServiceStatus
+    silent_ms: float
+    tuples_per_s: float | None
+    matches_per_s: float | None
+    cpu_share: float | None
+    records_per_s: Mapping[Place, float]
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has fallen silent."""
+        return self.silent_ms > SILENCE_MS_MAX
+
+
+class Sighting(NamedTuple):
+    """Everything of one query in the store; `next_seq` and `epoch` are None before the first frame."""
+
+    instances: tuple[Instance, ...]
+    next_seq: int | None
+    epoch: int | None
+    head_frame: int | None
+    watermark_frame: int | None
+    watermark_position: int | None
+    sealed: Mapping[int, tuple[int, int]]
+    windows: Mapping[str, int]
+    completeness: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Heard:
+    """A service's last word by its own clock, and when it came by ours: clocks that differ do no harm."""
+
+    wall_ms: int = -1
+    at_ms: float = 0.0
+    rates: Rates = field(default_factory=Rates)
+
+
+class Observer:
+    """Looks at the store's entries again and again; bounded by the services that are there."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._heard: dict[str, _Heard] = {}
+
+    def take(self, entries: Entries, now_ms: float) -> Sighting:
+        """What `entries` say; `now_ms` never runs backwards. Raises BadData where they can't be read."""
+        try:
+            return self._sighting(entries, now_ms)
+        except (ValueError, IndexError) as error:
+            raise BadData(f"Redis holds what no service has written ({error}): delete the query's keys") from error
+
+    def _sighting(self, entries: Entries, now_ms: float) -> Sighting:
+        statuses = [row for row in status_rows(entries, 0) if row.query == self._subject.query.name]
+        self._heard = {row.service: self._heard.get(row.service, _Heard()) for row in statuses}
+        for status in statuses:
+            self._hear(status, self._positions(entries, status.service), now_ms)
+        head, watermark = self._entry(entries, "head"), self._entry(entries, "watermark")
+        return Sighting(
+            instances=tuple(self._instance(status, now_ms) for status in statuses),
+            next_seq=_number(head, "next_seq"),
+            epoch=_number(head, "epoch"),
+            head_frame=_number(head, "frame_id"),
+            watermark_frame=_number(watermark, "frame_id"),
+            watermark_position=_number(watermark, "position"),
+            sealed=dict(self._sealed(entries)),
+            windows=dict(self._windows(entries)),
+            completeness=dict(self._entry(entries, "completeness")),
+        )
+
+    def _entry(self, entries: Entries, *parts: str) -> Mapping[str, str]:
+        return entries.get(key(self._subject.query.name, *parts), {})
+
+    def _positions(self, entries: Entries, service: str) -> dict[Hashable, float]:
+        found: dict[Hashable, float] = {}
+        for text, offset in self._entry(entries, "progress", service).items():
+            name, _, partition = text.rpartition("/")
+            topic = self._subject.topic_of(name)
+            if topic is not None:
+                found[Place(topic, name if topic is Topic.INPUT else topic.value, partition)] = int(offset)
+        return found
+
+    def _sealed(self, entries: Entries) -> Iterator[tuple[int, tuple[int, int]]]:
+        """For each stream the indexes [first, end) of the sealed batches that a window can reach."""
+        for stream in range(len(self._subject.query.streams)):
+            batches = [text.split(",") for text in self._entry(entries, "batches", str(stream)).values()]
+            if batches:
+                yield stream, (min(int(batch[0]) for batch in batches), max(int(batch[1]) for batch in batches))
+
+    def _windows(self, entries: Entries) -> Iterator[tuple[str, int]]:
+        """Tuples in each stream's window, where a service tells them: fields `window_tuples:<stream>` of its status."""
+        names = [stream.name for stream in self._subject.query.streams]
+        for entry in (self._entry(entries, "status", role.value) for role in Role):
+            yield from ((name, int(float(entry[f]))) for name in names if (f := f"window_tuples:{name}") in entry)
+
+    def _hear(self, status: ServiceStatus, positions: Mapping[Hashable, float], now_ms: float) -> None:
+        heard = self._heard[status.service]
+        if status.wall_ms == heard.wall_ms:
+            return
+        heard.wall_ms, heard.at_ms = status.wall_ms, now_ms
+        counted: dict[Hashable, float] = {"tuples": status.tuples, "matches": status.matches}
+        counted.update(positions)
+        if not math.isnan(status.cpu_s):
+            counted["cpu"] = status.cpu_s
+        for name, value in counted.items():
+            heard.rates.note(name, status.wall_ms, value)
+        heard.rates.keep(counted)
+
+    def _instance(self, status: ServiceStatus, now_ms: float) -> Instance:
+        heard = self._heard[status.service]
+        rates = heard.rates.all_per_s()
+        records = {name: rate for name, rate in rates.items() if isinstance(name, Place)}
+        return Instance(
+            status, now_ms - heard.at_ms, rates.get("tuples"), rates.get("matches"), rates.get("cpu"), records
+        )
+
+
+def _number(fields: Mapping[str, str], name: str) -> int | None:
+    return int(fields[name]) if name in fields else None

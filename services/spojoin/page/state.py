@@ -1,0 +1,261 @@
+"""/state.json: everything that the page shows, as plain data made of what was seen. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spojoin.page.flow import readers, writers
+from spojoin.page.latest import Letter, ResultRows
+from spojoin.page.sightings import Instance, Place, Sighting
+from spojoin.page.subject import Subject, window_text
+from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+
+Json = dict[str, Any]
+#: takes out of a sentence what must not be shown
+Censor = Callable[[str], str]
+
+#: roles that count tuples; the others count the records that they read
+_COUNTS_TUPLES = (Role.ROUTER, Role.SINK)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All that is known at a moment. None is what was never seen; `troubles` are sentences about what is away.
+
+    is_store_up: whether the store answered the last look; what it said before is shown, but no state rests on it.
+    out_per_s: records a second appended to topics that no service says it reads.
+    workers: PO-Join workers that the log asks for; None where it asks for none.
+    """
+
+    subject: Subject
+    wall_ms: int
+    sighting: Sighting | None = None
+    is_store_up: bool = False
+    results: ResultRows | None = None
+    letters: Sequence[Letter] | None = None
+    out_per_s: Mapping[Topic, float] | None = None
+    workers: int | None = None
+    troubles: Sequence[str] = ()
+
+    def expected(self, role: Role) -> tuple[str, ...]:
+        """The services of a role that there should be."""
+        return self.subject.expected(role, self.workers)
+
+
+def state_of(known: Known, censor: Censor) -> Json:
+    """The whole state; every sentence that a service wrote goes through `censor`."""
+    roles = {edge.role.value: _role(edge.role, known) for edge in TOPOLOGY}
+    return {
+        "query": _query(known.subject),
+        "wall_ms": known.wall_ms,
+        "troubles": [censor(text) for text in known.troubles],
+        "summary": _summary(known, roles),
+        "roles": roles,
+        "topics": {topic.value: _topic(topic, known) for topic in _topics()},
+        "services": _services(known, censor),
+        "windows": list(_windows(known)),
+        "results": {"columns": known.results.columns, "rows": known.results.rows} if known.results else None,
+        "dead_letters": None if known.letters is None else [letter._asdict() for letter in known.letters],
+    }
+
+
+def _query(subject: Subject) -> Json:
+    query = subject.query
+    return {
+        "name": query.name,
+        "text": query.text,
+        "window": window_text(query),
+        "output": query.output.value,
+        "streams": [stream.name for stream in query.streams],
+    }
+
+
+def _topics() -> list[Topic]:
+    named = {topic for edge in TOPOLOGY for topic in (*edge.reads, *edge.writes)}
+    return [topic for topic in Topic if topic in named]
+
+
+def _instances(known: Known, role: Role | None = None) -> list[Instance]:
+    found = known.sighting.instances if known.sighting else ()
+    return [each for each in found if role is None or each.status.role == role.value]
+
+
+# -- summary
+
+
+def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
+    seen = known.sighting
+    router, sink = (_live(known, role) for role in _COUNTS_TUPLES)
+    latencies = sink[0].status if sink else None
+    return {
+        "roles_ready": sum(role["state"] == "ready" for role in roles.values()),
+        "roles": sum(role["state"] != "off" for role in roles.values()),
+        "in_per_s": _sum(each.tuples_per_s for each in router),
+        "out_per_s": _sum(each.tuples_per_s for each in sink),
+        "matches_per_s": _sum(each.matches_per_s for each in sink),
+        "latency_ms_p50": _finite(latencies.latency_ms_p50) if latencies else None,
+        "latency_ms_p99": _finite(latencies.latency_ms_p99) if latencies else None,
+        "tuples": seen.next_seq if seen else None,
+        "matches": sum(each.status.matches for each in sink) if sink else None,
+        "dead_letters": sum(each.status.dead_letters for each in router) if router else None,
+        "epoch": seen.epoch if seen else None,
+        "frames_out": seen.watermark_frame if seen else None,
+        "frames_under_way": _under_way(seen),
+        "completeness": _completeness(seen),
+    }
+
+
+def _under_way(seen: Sighting | None) -> int | None:
+    if seen is None or seen.head_frame is None:
+        return None
+    return max(0, seen.head_frame - (seen.watermark_frame or 0))
+
+
+def _completeness(seen: Sighting | None) -> Json | None:
+    """The checker's last verdict."""
+    said = seen.completeness if seen else {}
+    if not {"ratio", "is_exact", "checked_ms"} <= said.keys():
+        return None
+    return {"ratio": float(said["ratio"]), "is_exact": said["is_exact"] == "1", "checked_ms": int(said["checked_ms"])}
+
+
+def _windows(known: Known) -> Iterator[Json]:
+    """For each stream its tuples in the window, and how many a full one holds (None: a window of time)."""
+    length = None if known.subject.query.window.is_time else known.subject.query.window.length
+    for number, stream in enumerate(known.subject.query.streams):
+        yield {"stream": stream.name, "tuples": _window_tuples(known, number, length), "tuples_max": length}
+
+
+def _window_tuples(known: Known, stream: int, length: int | None) -> int | None:
+    """As the router tells; else, for a window of tuples, by how many there were; else those in sealed batches."""
+    query, seen = known.subject.query, known.sighting
+    if seen is None:
+        return None
+    if (told := seen.windows.get(query.streams[stream].name)) is not None:
+        return told
+    first, end = seen.sealed.get(stream, (0, 0))
+    if length is None:
+        return end - first
+    return min(length, max(end, seen.next_seq or 0) if query.is_self else end)
+
+
+# -- roles and services
+
+
+def _role(role: Role, known: Known) -> Json:
+    live, expected = _live(known, role), known.expected(role)
+    return {
+        "state": _role_state(role, known, live),
+        "instances": len(live),
+        "expected": max(len(expected), len(live)),
+        "tuples_per_s": _sum(each.tuples_per_s for each in live) if role in _COUNTS_TUPLES else None,
+        "records_per_s": _records_per_s(live),
+        "lag": max((each.status.lag for each in live), default=None),
+        "cpu_share": _sum(each.cpu_share for each in live),
+        "rss_bytes": sum(each.status.rss_bytes for each in live) or None,
+    }
+
+
+def _live(known: Known, role: Role) -> list[Instance]:
+    return [each for each in _instances(known, role) if not each.is_gone]
+
+
+def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
+    """Gone if a service of it is, waiting if one waits, off if there is and need be none; unknown without the store."""
+    if not known.is_store_up:
+        return "unknown"
+    present = {each.status.service for each in live}
+    if not set(known.expected(role)) <= present:
+        return "gone"
+    if not live:
+        return "off"
+    return "ready" if all(each.status.state == "ready" for each in live) else "waiting"
+
+
+def _services(known: Known, censor: Censor) -> list[Json]:
+    """Those that report and those that should, in the order of the data's way."""
+    found = [_service(instance, known, censor) for instance in _instances(known)] + list(_missing(known))
+    order = [role.value for role in Role]
+    return sorted(
+        found, key=lambda one: (order.index(one["role"]) if one["role"] in order else len(order), one["service"])
+    )
+
+
+def _service(instance: Instance, known: Known, censor: Censor) -> Json:
+    status = instance.status
+    return {
+        "service": status.service,
+        "role": status.role,
+        "state": _service_state(instance, known),
+        "said": censor(status.state),
+        "place": status.place,
+        "tuples_per_s": instance.tuples_per_s if status.role in [role.value for role in _COUNTS_TUPLES] else None,
+        "records_per_s": _records_per_s([instance]),
+        "lag": status.lag,
+        "retries": status.retries,
+        "uptime_s": status.uptime_s,
+        "cpu_share": instance.cpu_share,
+        "rss_bytes": status.rss_bytes or None,
+    }
+
+
+def _service_state(instance: Instance, known: Known) -> str:
+    if not known.is_store_up:
+        return "unknown"
+    if instance.is_gone:
+        return "gone"
+    return "ready" if instance.status.state == "ready" else "waiting"
+
+
+def _missing(known: Known) -> Iterator[Json]:
+    """Services that there should be and of which the store knows nothing."""
+    present = {each.status.service for each in _instances(known)}
+    for role in (edge.role for edge in TOPOLOGY):
+        for name in known.expected(role):
+            if name not in present:
+                state = "gone" if known.is_store_up else "unknown"
+                yield {"service": name, "role": role.value, "state": state, "said": "reports nothing"}
+
+
+# -- topics
+
+
+def _topic(topic: Topic, known: Known) -> Json:
+    """Names, ends and records a second; those of each role that reads it, since one may lag behind another."""
+    by_role = {role.value: _topic_per_s(topic, _live(known, role)) for role in readers(topic) if _live(known, role)}
+    outside = (known.out_per_s or {}).get(topic)
+    rates = [rate for rate in by_role.values() if rate is not None]
+    return {
+        "names": known.subject.names(topic),
+        "writers": [role.value for role in writers(topic)],
+        "readers": [role.value for role in readers(topic)],
+        "records_per_s": max(rates, default=outside),
+        "read_per_s": by_role,
+    }
+
+
+def _topic_per_s(topic: Topic, instances: Sequence[Instance]) -> float | None:
+    """Services of a role may read the same partitions, or each some: a partition counts once."""
+    fastest: dict[Place, float] = {}
+    for instance in instances:
+        for place, rate in instance.records_per_s.items():
+            if place.topic is topic:
+                fastest[place] = max(rate, fastest.get(place, 0.0))
+    return sum(fastest.values()) if fastest else None
+
+
+def _records_per_s(instances: Sequence[Instance]) -> float | None:
+    return _sum(_topic_per_s(topic, instances) for topic in _topics())
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,56 @@
+"""What the page is about: one query and its deployment, as far as they are known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spojoin.page.flow import readers
+from spojoin.protocol.topology import Role, Topic
+from spojoin.query.model import Query
+from spojoin.runtime.topics import Topics
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A query, its topics, and how many PO-Join workers it has unless the log says otherwise."""
+
+    query: Query
+    topics: Topics
+    workers: int
+
+    @classmethod
+    def of(cls, query: Query, workers: int, input_topics: Mapping[str, str]) -> Subject:
+        """The query served with so many workers; `input_topics` overrides names by stream."""
+        return cls(query, Topics.of(query, workers, input_topics), workers)
+
+    def expected(self, role: Role, workers: int | None = None) -> tuple[str, ...]:
+        """The services of a role that there should be at least; none of a role that takes nothing from the flow.
+
+        `workers` is how many PO-Join workers the log asks for, if it does.
+        """
+        if role not in {reader for topic in Topic for reader in readers(topic)}:
+            return ()
+        counts = {Role.MUTABLE: len(self.query.predicates), Role.POJOIN: workers or self.workers}
+        if role not in counts:
+            return (role.value,)
+        return tuple(f"{role.value}-{number}" for number in range(counts[role]))
+
+    def names(self, topic: Topic) -> list[str]:
+        """Kafka's names of a topic; one a stream for inputs and dead letters."""
+        if topic is Topic.INPUT:
+            return list(self.topics.inputs)
+        if topic is Topic.DEAD:
+            return [self.topics.dead_letters(stream).topic for stream in range(len(self.topics.inputs))]
+        return [self.topics.name(topic)]
+
+    def topic_of(self, name: str) -> Topic | None:
+        """The topic that Kafka, or a service in its short form, calls so."""
+        return next((topic for topic in Topic if name in (topic.value, *self.names(topic))), None)
+
+
+def window_text(query: Query) -> str:
+    """The window in words."""
+    if not query.window.is_time:
+        return f"{query.window.length:,} tuples, moving by {query.window.slide:,}"
+    return f"{query.window.length / 1e6:,g} s of event time, moving by {query.window.slide / 1e6:,g} s"

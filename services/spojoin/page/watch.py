@@ -1,0 +1,208 @@
+"""The page's two watchers, one of the store and one of the log: neither waits for the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import structlog
+
+from spojoin.errors import BadData, Retryable
+from spojoin.page.latest import LAYOUTS, ROWS, Letter, ResultRows, Row, layouts_of, letter_of, result_rows, rows_of
+from spojoin.page.rates import Rates
+from spojoin.page.sightings import Observer, Sighting
+from spojoin.page.state import Known
+from spojoin.page.subject import Subject
+from spojoin.page.tail import TopicTail
+from spojoin.protocol.topology import Topic
+from spojoin.runtime.health import Health
+from spojoin.runtime.ports import Clock, Input, Log, LogReader, Store, StoreUnavailable
+from spojoin.runtime.shared_state import key
+
+LOOK_S = 1.0
+READY_POLL_S = 0.05
+
+_log = structlog.get_logger(__name__)
+
+
+class StoreWatch:
+    """Looks at the store; `sighting` is what it said last, `trouble` why it says nothing now."""
+
+    def __init__(self, store: Store, subject: Subject, clock: Clock) -> None:
+        self.sighting: Sighting | None = None
+        self.trouble: str | None = "Redis was not asked yet"
+        self._store = store
+        self._clock = clock
+        self._prefix = key(subject.query.name, "")
+        self._observer = Observer(subject)
+
+    def look(self) -> None:
+        """Ask once."""
+        try:
+            entries = self._store.scan(self._prefix)
+            self.sighting = self._observer.take(entries, self._clock.monotonic_ms())
+            self._note(None)
+        except StoreUnavailable as error:
+            self._note("Redis does not answer, so the services' state is not known", error)
+        except BadData as error:
+            self._note(str(error), error)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._store.close()
+
+    def _note(self, trouble: str | None, reason: Exception | None = None) -> None:
+        if trouble is not None and trouble != self.trouble:
+            _log.warning("the store can't be read", reason=str(reason))
+        self.trouble = trouble
+
+
+class LatestNews(NamedTuple):
+    """The latest results and dead letters, the records a second that come to their topics, and the layout asked for."""
+
+    results: ResultRows
+    letters: list[Letter]
+    per_s: dict[Topic, float]
+    workers: int | None
+
+
+class LogWatch:
+    """Looks at the ends of the results and dead-letter topics; `news` is what it found last."""
+
+    def __init__(self, log: Log[bytes], subject: Subject, clock: Clock) -> None:
+        self.news: LatestNews | None = None
+        self.trouble: str | None = None
+        self._log = log
+        self._clock = clock
+        self._output = subject.query.output
+        self._results: TopicTail[Row] = TopicTail(log, Input(subject.topics.name(Topic.RESULTS), 0), ROWS, rows_of)
+        self._letters = [
+            TopicTail(log, subject.topics.dead_letters(stream), ROWS, lambda record: [letter_of(record)])
+            for stream in range(len(subject.topics.inputs))
+        ]
+        self._layouts = TopicTail(log, Input(subject.topics.name(Topic.CONTROL), 0), LAYOUTS, layouts_of)
+        self._rates = Rates()
+        self._reader: LogReader[bytes] | None = None
+
+    def look(self) -> None:
+        """Ask once."""
+        try:
+            self._reader = self._reader or self._log.reader()
+            self._results.look(self._reader)
+            for tail in self._letters:
+                tail.look(self._reader)
+            self._layouts.look(self._reader)
+            results = result_rows(self._results.items, self._output)
+            self.news = LatestNews(results, self._newest(), self._per_s(), self._workers())
+            self._note(None)
+        except Retryable as error:
+            self._close_reader()
+            self._note("Kafka does not answer, so results and dead letters are not the latest", error)
+        except BadData as error:
+            self._note("a record of the results or the control topic can't be read", error)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._close_reader()
+        self._log.close()
+
+    def _newest(self) -> list[Letter]:
+        return sorted((letter for tail in self._letters for letter in tail.items), key=lambda x: -x.time_ms)[:ROWS]
+
+    def _per_s(self) -> dict[Topic, float]:
+        ends = {Topic.RESULTS: self._results.end or 0, Topic.DEAD: sum(tail.end or 0 for tail in self._letters)}
+        for topic, end in ends.items():
+            self._rates.note(topic, self._clock.monotonic_ms(), end)
+        return {topic: rate for topic in ends if (rate := self._rates.per_s(topic)) is not None}
+
+    def _workers(self) -> int | None:
+        """Of the layout with the largest version."""
+        return max(((each.version, each.workers) for each in self._layouts.items), default=(0, None))[1]
+
+    def _close_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _note(self, trouble: str | None, reason: Exception | None = None) -> None:
+        if trouble is not None and trouble != self.trouble:
+            _log.warning("the log can't be read", reason=str(reason))
+        self.trouble = trouble
+
+
+class Watches:
+    """Both watchers, each in a thread of its own within the block."""
+
+    def __init__(self, subject: Subject, store: StoreWatch, log: LogWatch, clock: Clock, stall_ms_max: int) -> None:
+        self._subject = subject
+        self._clock = clock
+        self._store = store
+        self._log = log
+        self._stop = threading.Event()
+        self._healths = [Health(clock, stall_ms_max) for _ in range(2)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(look, health), name=name, daemon=True)
+            for name, look, health in zip(("store", "log"), (store.look, log.look), self._healths, strict=True)
+        ]
+
+    def __enter__(self) -> Self:
+        """Begin to look, once a second."""
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def wait_ready(self) -> None:
+        """Return when both have looked; each look ends by its timeouts."""
+        while not self.ready()[0]:
+            self._clock.sleep(READY_POLL_S)
+
+    def close(self) -> None:
+        """Stop looking and let go of the connections."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._store.close()
+        self._log.close()
+
+    def known(self) -> Known:
+        """What both know now."""
+        news = self._log.news
+        return Known(
+            subject=self._subject,
+            wall_ms=self._clock.wall_ms(),
+            sighting=self._store.sighting,
+            is_store_up=self._store.trouble is None,
+            results=news.results if news else None,
+            letters=news.letters if news else None,
+            out_per_s=news.per_s if news else None,
+            workers=news.workers if news else None,
+            troubles=[text for text in (self._store.trouble, self._log.trouble) if text],
+        )
+
+    def live(self) -> tuple[bool, str]:
+        """Whether both watchers came round lately, and a sentence."""
+        return _first_no(health.live() for health in self._healths)
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether both have looked, whatever they found: the page also tells what is away."""
+        return _first_no(health.ready() for health in self._healths)
+
+    def _run(self, look: Callable[[], None], health: Health) -> None:
+        health.waits_for = "the first look"
+        while not self._stop.is_set():
+            look()
+            health.is_ready = True
+            health.tick()
+            self._stop.wait(LOOK_S)
+
+
+def _first_no(said: Iterator[tuple[bool, str]]) -> tuple[bool, str]:
+    answers: Sequence[tuple[bool, str]] = list(said)
+    return next((answer for answer in answers if not answer[0]), answers[0])

@@ -1,0 +1,342 @@
+"""The page over HTTP: one document without outside assets, escaped, without secrets, and true about what is away."""
+
+import json
+import re
+import socket
+import struct
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from io import StringIO
+
+import pytest
+from page_world import SELF, World, append_letter, append_results, shown
+from rich.console import Console
+from typer.testing import CliRunner
+
+from spojoin.cli import live
+from spojoin.cli.main import app
+from spojoin.errors import ConfigurationError
+from spojoin.page.document import document, policy
+from spojoin.page.server import TEXT, Answer, PageServer
+from spojoin.page.service import answers_of, censor_of, main, open_watches
+from spojoin.page.settings import load_page_settings, secrets_of
+from spojoin.page.sightings import Observer
+from spojoin.page.state import Known
+from spojoin.page.terminal import screen
+from spojoin.page.watch import LogWatch, StoreWatch, Watches
+from spojoin.protocol.topology import TOPOLOGY
+from spojoin.runtime.local.net import free_port
+from spojoin.runtime.memory import MemoryStore
+from spojoin.runtime.ports import StoreUnavailable
+
+STALL_MS = 30_000
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def fetch(port, path, method="GET"):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, dict(answer.headers), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read().decode()
+
+
+@contextmanager
+def serving(world: World, store=None):
+    """The page over ports in memory, after both watchers have looked."""
+    watches = Watches(
+        world.subject,
+        StoreWatch(store or world.store, world.subject, world.clock),
+        LogWatch(world.log, world.subject, world.clock),
+        world.clock,
+        STALL_MS,
+    )
+    with watches, PageServer("127.0.0.1", 0, answers_of(world.subject, watches, censor_of([])), policy()) as server:
+        deadline = time.monotonic() + 30
+        while not watches.ready()[0]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield server.port
+
+
+def test_the_state_over_http():
+    world = World()
+    append_results(world.log, 0, 2, keys=["a", HOSTILE])
+    append_letter(world.log, HOSTILE.encode())
+    world.pass_second()
+    with serving(world) as port:
+        status, headers, text = fetch(port, "/state.json")
+    state = json.loads(text)
+    assert status == 200
+    assert headers["Content-Type"] == "application/json"
+    assert state["roles"]["sink"]["state"] == "ready"
+    assert state["results"]["rows"][0][2] == HOSTILE
+    assert state["dead_letters"][0]["value"] == HOSTILE
+
+
+def test_paths_headers_and_probes():
+    world = World()
+    with serving(world) as port:
+        for path, status in (("/", 200), ("/?a=1", 200), ("/metrics", 200), ("/healthz", 200), ("/readyz", 200)):
+            found, headers, _ = fetch(port, path)
+            assert (path, found) == (path, status)
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert "default-src 'none'" in headers["Content-Security-Policy"]
+            assert "Python" not in headers["Server"]
+        assert "process_resident_memory_bytes" in fetch(port, "/metrics")[2]
+        assert fetch(port, "/", "HEAD")[2] == ""
+        assert fetch(port, "/etc/passwd")[0] == 404
+        assert fetch(port, "/state.json", "POST")[0] == 501
+
+
+def test_watchers_that_hang_are_not_healthy():
+    world = World()
+    watches = Watches(
+        world.subject,
+        StoreWatch(world.store, world.subject, world.clock),
+        LogWatch(world.log, world.subject, world.clock),
+        world.clock,
+        STALL_MS,
+    )
+    assert watches.live()[0]
+    assert not watches.ready()[0]
+    world.clock.sleep(2 * STALL_MS / 1000)
+    assert not watches.live()[0]
+
+
+class GoneStore(MemoryStore):
+    def scan(self, prefix):
+        raise StoreUnavailable("Redis does not answer: redis://user:hunter2@redis")
+
+
+def test_a_store_that_is_away_is_said_and_the_page_goes_on():
+    world = World()
+    append_results(world.log, 0, 1)
+    with serving(world, GoneStore()) as port:
+        assert fetch(port, "/readyz")[0] == 200
+        text = fetch(port, "/state.json")[2]
+    state = json.loads(text)
+    assert state["troubles"] == ["Redis does not answer, so the services' state is not known"]
+    assert len(state["results"]["rows"]) == 1
+    assert "hunter2" not in text
+
+
+def test_neither_redis_nor_kafka(tmp_path, monkeypatch):
+    """With real clients and nothing listening: the page tells both, and none of its settings."""
+    (tmp_path / "q.yaml").write_text(SELF)
+    redis, port = f"redis://user:hunter2@127.0.0.1:{free_port()}/0", free_port()
+    kafka = {"sasl.password": "s3cret", "sasl.username": "me", "ssl.key.password": "k3y"}
+    settings = load_page_settings(
+        query_file=tmp_path / "q.yaml", redis_url=redis, bootstrap_servers=f"127.0.0.1:{port}", kafka=kafka
+    ).service
+    assert secrets_of(settings) == [redis, "hunter2", "s3cret", "k3y"]
+    world = World()
+    censor = censor_of(secrets_of(settings))
+    with (
+        open_watches(world.subject, settings.model_copy(update={"kafka": {}})) as watches,
+        PageServer("127.0.0.1", 0, answers_of(world.subject, watches, censor), policy()) as server,
+    ):
+        watches.wait_ready()
+        told = "".join(fetch(server.port, path)[2] for path in ("/", "/state.json", "/metrics", "/healthz"))
+        state = json.loads(fetch(server.port, "/state.json")[2])
+    assert len(state["troubles"]) == 2
+    assert "Redis does not answer" in state["troubles"][0]
+    assert "Kafka does not answer" in state["troubles"][1]
+    for secret in ("hunter2", "s3cret", "k3y", redis):
+        assert secret not in told
+
+
+def test_a_port_in_use_is_one_sentence():
+    with (
+        PageServer("127.0.0.1", 0, {}, "") as server,
+        pytest.raises(ConfigurationError, match=f"127.0.0.1:{server.port}.*SPOJOIN_PAGE_PORT"),
+    ):
+        PageServer("127.0.0.1", server.port, {}, "")
+
+
+def test_a_client_that_leaves_does_no_harm(capsys):
+    big = Answer(200, TEXT, b"x" * (64 << 20))
+    with PageServer("127.0.0.1", 0, {"/": lambda: big, "/small": lambda: Answer(200, TEXT, b"")}, "") as server:
+        client = socket.create_connection(("127.0.0.1", server.port))
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert client.recv(10)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes by a reset
+        client.close()
+        assert fetch(server.port, "/small")[0] == 200
+        until_no_thread_answers()
+    assert capsys.readouterr().err == ""
+
+
+def until_no_thread_answers():
+    deadline = time.monotonic() + 30
+    while any("process_request_thread" in thread.name for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# -- the document
+
+
+def test_the_document_needs_nothing_from_outside():
+    page = document("q").decode()
+    addresses = set(re.findall(r"(?:https?:)?//[\w.-]+", re.sub(r"// [^\n]*", "", page)))
+    assert addresses <= {"http://www.w3.org"}  # the name space of the icon's SVG
+    assert not re.search(r"<link(?![^>]*href=\"data:)|\ssrc=|@import|url\((?!#)", page)
+    assert "innerHTML" not in page
+    assert not re.search(r"\son\w+=|\sstyle=", page)
+
+
+def test_only_the_documents_own_style_and_script_may_run():
+    page = document("q").decode()
+    import base64
+    import hashlib
+
+    for tag, directive in (("style", "style-src"), ("script", "script-src")):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy()
+    assert "unsafe" not in policy()
+
+
+def test_a_query_name_is_escaped():
+    page = document(HOSTILE).decode()
+    assert HOSTILE not in page
+    assert "&lt;/script&gt;&lt;img" in page
+
+
+def test_every_element_that_the_script_names_exists():
+    page = document("q").decode()
+    script = page[page.index("<script>") :]
+    names = set(re.findall(r'(?:byId|say|fill)\("([\w-]+)"', script))
+    assert {"results", "letters", "services", "health"} <= names
+    for name in names:
+        assert f'id="{name}"' in page
+
+
+# -- settings
+
+
+def test_settings_come_from_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "q.yaml").write_text(SELF)
+    monkeypatch.setenv("SPOJOIN_QUERY_FILE", str(tmp_path / "q.yaml"))
+    monkeypatch.setenv("SPOJOIN_REDIS_URL", "redis://r")
+    monkeypatch.setenv("SPOJOIN_PAGE_PORT", "1234")
+    monkeypatch.setenv("SPOJOIN_PAGE_HOST", "0.0.0.0")
+    assert load_page_settings().place.port == 1234
+    assert load_page_settings(port=5).place.port == 5
+    assert load_page_settings().place.host == "0.0.0.0"
+    monkeypatch.setenv("SPOJOIN_PAGE_PORT", "eighty")
+    with pytest.raises(ConfigurationError, match=r"SPOJOIN_PAGE_PORT is 'eighty'.*integer"):
+        load_page_settings()
+
+
+def test_a_page_without_redis_does_not_start(tmp_path, monkeypatch, capsys):
+    (tmp_path / "q.yaml").write_text(SELF)
+    monkeypatch.delenv("SPOJOIN_REDIS_URL", raising=False)
+    monkeypatch.setenv("SPOJOIN_QUERY_FILE", str(tmp_path / "q.yaml"))
+    assert main() == 2
+    assert "SPOJOIN_REDIS_URL" in capsys.readouterr().err
+    monkeypatch.setenv("SPOJOIN_REDIS_URL", "redis://host:port/0")
+    assert main() == 2
+    assert "redis_url can't be read" in capsys.readouterr().err
+
+
+# -- the terminal
+
+
+def text_of(renderable, width=200) -> str:
+    out = StringIO()
+    Console(file=out, width=width).print(renderable)
+    return out.getvalue()
+
+
+def test_the_terminal_shows_the_same():
+    world = World()
+    append_results(world.log, 0, 2, keys=["[bold]a", "b"])
+    append_letter(world.log, b"[red]oops")
+    world.put("head", frame_id=1, next_seq=500, epoch=4, wall_ms=1)
+    world.fields["router"] = {"state": "waiting: its claim to the log"}
+    world.gone.add("sink")
+    observer, log = Observer(world.subject), LogWatch(world.log, world.subject, world.clock)
+    for _ in range(3):
+        world.pass_second()
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+    log.look()
+    known = Known(world.subject, 0, sighting, is_store_up=True, results=log.news.results, letters=log.news.letters)
+    text = text_of(screen(shown(known)))
+    for edge in TOPOLOGY:
+        assert edge.role.value in text
+    assert "in 100 tuples/s" in text
+    assert "frames 7.0/s" in text
+    assert "500 of 1,000" in text
+    assert "epoch 4" in text
+    assert "waiting: its claim to the log" in text
+    assert "gone" in text
+    assert "[bold]a" in text
+    assert "[red]oops" in text
+
+
+def test_the_terminal_before_anything_is_known():
+    assert "results: none yet" in text_of(screen(shown(Known(World().subject, 0))))
+
+
+@pytest.fixture
+def stores(monkeypatch):
+    """What `spojoin status` finds in place of Redis."""
+    world = World()
+    world.pass_second()
+    monkeypatch.setattr(live, "RedisStore", lambda url: world.store)
+    return world
+
+
+def test_status_prints_once_where_there_is_no_terminal(stores):
+    for arguments in (["status"], ["status", "--once"]):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        assert result.output.count("router") == 1
+
+
+def test_status_watch_goes_on_and_outlives_a_store_that_is_away_for_a_moment(stores, monkeypatch):
+    looks = iter([None, StoreUnavailable("Redis does not answer"), None, KeyboardInterrupt()])
+    scan = stores.store.scan
+
+    def scripted(prefix):
+        if (error := next(looks)) is not None:
+            raise error
+        return scan(prefix)
+
+    monkeypatch.setattr(stores.store, "scan", scripted)
+    monkeypatch.setattr(live.time, "sleep", lambda _: None)
+    result = CliRunner().invoke(app, ["status", "--watch"])
+    assert result.exit_code == 130
+    assert "Redis does not answer; trying again" in result.output
+    assert result.output.count("router") == 3
+
+
+def test_status_tells_no_secret(stores):
+    stores.fields["router"] = {"state": "waiting: redis://:hunter2@redis:6379/0 is away"}
+    stores.pass_second()
+    result = CliRunner().invoke(app, ["status"], env={"COLUMNS": "200"})
+    assert "redis://***@redis:6379/0 is away" in result.output
+    assert "hunter2" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["status", "--watch", "--once"], "give one of them"),
+        (["status", "--redis", "redis://host:port/0"], "--redis can't be read"),
+        (["status", "none.yaml"], "none.yaml can't be read"),
+        (["page", "none.yaml", "--port", "0"], "none.yaml can't be read"),
+        (["page", "none.yaml", "--port", "70000"], "SPOJOIN_PAGE_PORT is 70000"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments, sentence):
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1

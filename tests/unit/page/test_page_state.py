@@ -1,0 +1,241 @@
+"""What the page tells, from given entries of the store."""
+
+import pytest
+from page_world import CROSS, TIMED, World, shown, subject
+
+from spojoin.errors import BadData
+from spojoin.page.rates import READINGS, Rates
+from spojoin.page.service import censor_of
+from spojoin.page.sightings import SILENCE_MS_MAX, Observer
+from spojoin.page.state import Known
+from spojoin.protocol.topology import TOPOLOGY, Topic
+
+
+def look(world: World, seconds: int = 3, observer: Observer | None = None, **known):
+    observer = observer or Observer(world.subject)
+    for _ in range(seconds):
+        world.pass_second()
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+    return shown(Known(world.subject, world.clock.wall_ms(), sighting, is_store_up=True, **known))
+
+
+def test_all_roles_are_ready_with_rates():
+    state = look(World())
+    needed = {name: role for name, role in state["roles"].items() if role["state"] != "off"}
+    assert {"router", "predictor", "mutable", "permutation", "pojoin", "logical-and", "sink"} <= needed.keys()
+    assert {role["state"] for role in needed.values()} == {"ready"}
+    assert state["summary"]["roles_ready"] == state["summary"]["roles"] == len(needed)
+    assert state["roles"]["router"]["tuples_per_s"] == state["summary"]["in_per_s"] == 100
+    assert (state["summary"]["out_per_s"], state["summary"]["matches_per_s"]) == (100, 300)
+    assert state["roles"]["permutation"]["tuples_per_s"] is None
+    assert state["roles"]["permutation"]["records_per_s"] == 14  # runs and batches
+    assert (state["roles"]["pojoin"]["instances"], state["roles"]["pojoin"]["expected"]) == (2, 2)
+
+
+def test_one_look_gives_no_rate():
+    state = look(World(), seconds=1)
+    assert state["summary"]["in_per_s"] is None
+    assert state["topics"]["frames"]["records_per_s"] is None
+
+
+def test_a_topic_read_by_many_counts_once():
+    frames = look(World())["topics"]["frames"]
+    assert frames["records_per_s"] == 7
+    assert frames["read_per_s"]["pojoin"] == 7  # both workers read the same partition
+    assert frames["writers"] == ["router"]
+    assert frames["names"] == ["racks.frames"]
+
+
+def test_each_reader_of_a_topic_has_its_own_rate():
+    world = World()
+    observer = Observer(world.subject)
+    look(world, 2, observer)
+    for _ in range(2):
+        world.pass_second()
+        world.put("progress", "sink", **{"racks.frames/0": 14})
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+    state = shown(Known(world.subject, 0, sighting, is_store_up=True))
+    assert state["topics"]["frames"]["read_per_s"]["sink"] < 5 < state["topics"]["frames"]["read_per_s"]["pojoin"]
+
+
+def test_results_and_dead_letters_have_the_rate_that_the_log_tells():
+    topics = look(World(), out_per_s={Topic.RESULTS: 4.5, Topic.DEAD: 0.0})["topics"]
+    assert (topics["results"]["records_per_s"], topics["dlq"]["records_per_s"]) == (4.5, 0.0)
+    assert topics["dlq"]["names"] == ["in.readings.dlq"]
+
+
+def test_a_service_that_falls_silent_is_gone_and_stays_so_when_the_store_forgets_it():
+    world = World()
+    observer = Observer(world.subject)
+    look(world, 3, observer)
+    world.gone.add("pojoin-1")
+    assert look(world, SILENCE_MS_MAX // 1000, observer)["roles"]["pojoin"]["state"] == "ready"
+    for seconds in (1, 30):
+        state = look(world, seconds, observer)
+        pojoin = state["roles"]["pojoin"]
+        assert (pojoin["state"], pojoin["instances"], pojoin["expected"]) == ("gone", 1, 2)
+        (service,) = [one for one in state["services"] if one["service"] == "pojoin-1"]
+        assert service["state"] == "gone"
+    assert state["roles"]["router"]["state"] == "ready"
+    assert service["said"] == "reports nothing"
+
+
+def test_a_role_of_which_nobody_reports_is_gone():
+    world = World()
+    world.gone.add("sink")
+    state = look(world)
+    assert state["roles"]["sink"]["state"] == "gone"
+    assert state["summary"]["out_per_s"] is None
+
+
+def test_who_waits_says_for_what():
+    world = World()
+    world.fields["router"] = {"state": "waiting: input topic in.readings"}
+    state = look(world)
+    assert state["roles"]["router"]["state"] == "waiting"
+    assert state["services"][0]["said"] == "waiting: input topic in.readings"
+
+
+def test_clocks_that_differ_do_no_harm():
+    world = World()
+    world.skew_ms = 3_600_000
+    observer = Observer(world.subject)
+    assert look(world, 3, observer)["roles"]["sink"]["state"] == "ready"
+    world.gone.add("sink")
+    assert look(world, 8, observer)["roles"]["sink"]["state"] == "gone"
+
+
+def test_a_service_that_starts_anew_has_no_negative_rate():
+    world = World()
+    observer = Observer(world.subject)
+    look(world, 4, observer)
+    world.fields["router"] = {"tuples": 0}
+    assert look(world, 1, observer)["summary"]["in_per_s"] is None
+    world.fields["router"] = {"tuples": 50}
+    assert look(world, 1, observer)["summary"]["in_per_s"] == 50
+
+
+def test_without_the_store_nobody_is_called_ready():
+    world = World()
+    observer = Observer(world.subject)
+    world.pass_second()
+    sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+    state = shown(Known(world.subject, 0, sighting, is_store_up=False, troubles=["Redis does not answer"]))
+    assert {role["state"] for role in state["roles"].values()} == {"unknown"}
+    assert {one["state"] for one in state["services"]} == {"unknown"}
+    assert state["troubles"] == ["Redis does not answer"]
+
+
+def test_before_the_first_look_everything_is_unknown():
+    state = shown(Known(subject(), 0))
+    assert state["roles"].keys() == {edge.role.value for edge in TOPOLOGY}
+    assert {role["state"] for role in state["roles"].values()} == {"unknown"}
+    assert state["results"] is None
+    assert state["dead_letters"] is None
+
+
+def test_services_of_other_queries_are_not_shown():
+    world, other = World(), World(subject(CROSS))
+    other.pass_second()
+    world.store.put(other.store.scan("spojoin:"))
+    state = look(world)
+    assert [one["service"] for one in state["services"]].count("router") == 1
+
+
+def test_what_a_service_uses():
+    world = World()
+    observer = Observer(world.subject)
+    for second in range(3):
+        world.fields = {f"mutable-{n}": {"cpu_s": 0.25 * second, "rss_bytes": 1 << 20} for n in range(2)}
+        state = look(world, 1, observer)
+    assert (state["roles"]["mutable"]["cpu_share"], state["roles"]["mutable"]["rss_bytes"]) == (0.5, 2 << 20)
+    assert state["roles"]["sink"]["cpu_share"] is None
+
+
+def test_latency_is_the_sinks_and_absent_before_the_first_result():
+    world = World()
+    world.fields["sink"] = {"latency_ms_p50": "nan", "latency_ms_p99": "nan"}
+    assert look(world)["summary"]["latency_ms_p50"] is None
+    world.fields["sink"] = {"latency_ms_p50": 82.0, "latency_ms_p99": 215.0}
+    summary = look(world)["summary"]
+    assert (summary["latency_ms_p50"], summary["latency_ms_p99"]) == (82.0, 215.0)
+
+
+def test_frames_epoch_and_verdict():
+    world = World()
+    world.put("head", frame_id=40, next_seq=900, epoch=2, wall_ms=1)
+    world.put("watermark", log="x", frame_id=33, position=5)
+    world.put("completeness", ratio=1.0, is_exact=1, checked_ms=77)
+    summary = look(world)["summary"]
+    assert (summary["tuples"], summary["epoch"], summary["frames_out"], summary["frames_under_way"]) == (900, 2, 33, 7)
+    assert summary["completeness"] == {"ratio": 1.0, "is_exact": True, "checked_ms": 77}
+
+
+@pytest.mark.parametrize(("next_seq", "held"), [(0, 0), (900, 900), (5_000, 1_000)])
+def test_the_window_of_a_self_join_fills_to_its_length(next_seq, held):
+    world = World()
+    world.put("head", frame_id=1, next_seq=next_seq, epoch=0, wall_ms=1)
+    assert look(world)["windows"] == [{"stream": "readings", "tuples": held, "tuples_max": 1_000}]
+
+
+def test_windows_of_two_streams_fill_by_what_is_sealed_of_each():
+    world = World(subject(CROSS))
+    world.put("head", frame_id=1, next_seq=9_000, epoch=0, wall_ms=1)
+    world.put("batches", "0", **{"0": "0,300,0", "1": "300,640,0"})
+    tuples = {window["stream"]: window["tuples"] for window in look(world)["windows"]}
+    assert tuples == {"orders": 640, "quotes": 0}
+
+
+def test_a_window_of_time_has_tuples_and_no_length():
+    world = World(subject(TIMED))
+    world.put("batches", "0", **{"4": "400,500,0", "5": "500,620,0"})
+    assert look(world)["windows"] == [{"stream": "s", "tuples": 220, "tuples_max": None}]
+
+
+def test_a_router_that_tells_its_windows_is_believed():
+    world = World(subject(CROSS))
+    world.fields["router"] = {"window_tuples:orders": 123}
+    assert look(world)["windows"][0]["tuples"] == 123
+
+
+def test_the_layout_of_the_log_says_how_many_workers_there_should_be():
+    world = World()
+    world.gone.add("pojoin-1")
+    assert look(world)["roles"]["pojoin"]["state"] == "gone"
+    assert look(world, workers=1)["roles"]["pojoin"]["state"] == "ready"
+    assert look(world, workers=3)["roles"]["pojoin"]["expected"] == 3
+
+
+def test_entries_that_no_service_wrote_are_refused():
+    world = World()
+    world.put("head", frame_id="soon")
+    with pytest.raises(BadData, match="delete the query's keys"):
+        look(world)
+
+
+def test_no_secret_is_told():
+    redis, password = "redis://user:hunter2@redis:6379/0", "s3cret"
+    world = World()
+    world.fields["router"] = {"state": f"waiting: no answer from {redis} or with {password}"}
+    world.fields["sink"] = {"state": "waiting: rediss://:pa/ss@word@host:1/0?password=abc&db=1 is away"}
+    observer = Observer(world.subject)
+    world.pass_second()
+    sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+    known = Known(world.subject, 0, sighting, is_store_up=True, troubles=[f"{redis} is away"])
+    text = str(shown(known, censor_of([redis, password])))
+    for secret in ("hunter2", "s3cret", "pa/ss", "word@host", "abc"):
+        assert secret not in text
+    assert "waiting: no answer from redis://***@redis:6379/0 or with ***" in text
+    assert "//***@host:1/0?password=***&db=1 is away" in text
+
+
+def test_rates_forget_what_is_old_and_what_is_not_kept():
+    rates = Rates()
+    assert rates.per_s("a") is None
+    for second in range(100):
+        rates.note("a", 1000 * second, second**2)
+    assert rates.per_s("a") == (99**2 - (100 - READINGS) ** 2) / (READINGS - 1)
+    rates.note("a", 99_000, 10**9)  # the same moment again
+    assert rates.per_s("a") < 1000
+    rates.keep(["b"])
+    assert rates.all_per_s() == {}
