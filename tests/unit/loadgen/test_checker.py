@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from loadgen import checker, ordering, rows
+from loadgen import judging, ordering, rows
 from loadgen.ordering import StreamRows
 from loadgen.results import Message, accept
 from loadgen.verdict import Verdict
@@ -115,7 +115,7 @@ class Case:
 
     def verdict(self, **options):
         streams = [as_stream_rows(self.query, k, plain) for k, plain in enumerate(self.sources)]
-        return checker.judge(self.query, streams, pa.Table.from_pylist(self.rows), Verdict("q"), **options)
+        return judging.judge(self.query, streams, pa.Table.from_pylist(self.rows), Verdict("q"), **options)
 
 
 CASES = [
@@ -315,7 +315,7 @@ def refused_case():
 )
 def test_dead_letters_are_compared(dead, wrong):
     verdict = Verdict("q")
-    checker.compare_rejects("s", refused_case(), dead, verdict)
+    judging.compare_rejects("s", refused_case(), dead, verdict)
     assert verdict.rejects_wrong == wrong
     assert verdict.is_exact == (wrong == 0)
 

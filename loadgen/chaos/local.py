@@ -1,0 +1,69 @@
+"""Faults for services that are processes of this machine, kept by a supervisor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Sequence
+
+import redis
+
+from loadgen.local import Serving
+
+
+class LocalDriver:
+    """Strikes what `served` keeps; the supervisor starts services anew."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._paused: dict[str, int] = {}
+        self._broker = threading.Lock()
+
+    def targets(self) -> Sequence[str]:
+        """The services' names."""
+        return list(self._serving.supervisor.pids())
+
+    def delete(self, target: str) -> None:
+        """SIGTERM."""
+        self._signal(target, signal.SIGTERM)
+
+    def kill(self, target: str) -> None:
+        """SIGKILL."""
+        self._signal(target, signal.SIGKILL)
+
+    def pause(self, target: str) -> None:
+        """SIGSTOP."""
+        self._paused[target] = self._signal(target, signal.SIGSTOP)
+
+    def resume(self, target: str) -> None:
+        """SIGCONT to the process that was paused, unless it was killed meanwhile."""
+        pid = self._paused.pop(target)
+        if self._serving.supervisor.pids().get(target) == pid:
+            os.kill(pid, signal.SIGCONT)
+
+    def restart_broker(self) -> None:
+        """SIGKILL, and a start with the same data."""
+        with self._broker:
+            self._serving.cluster.broker.kill()
+            self._serving.cluster.broker.start()
+
+    def flush_redis(self) -> None:
+        """FLUSHALL."""
+        flush(self._serving.cluster.redis.url)
+
+    def tend(self) -> None:
+        """The supervisor starts anew what has ended."""
+        self._serving.supervisor.tend()
+
+    def _signal(self, target: str, number: signal.Signals) -> int:
+        pid = self._serving.supervisor.pids()[target]
+        # A process that has ended is still there until the supervisor has looked after it.
+        os.kill(pid, number)
+        return pid
+
+
+def flush(url: str) -> None:
+    """Empty a Redis."""
+    with redis.Redis.from_url(url) as client:
+        client.flushall()

@@ -1,0 +1,175 @@
+"""Watches a query's output while faults happen, and recomputes it when they are over.
+
+What must come out is known without asking the services: rows that were there before are read back from the input
+topics, those of the campaign are made anew from its seed. The join is a nested loop, results are read as plain Arrow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from loadgen import rows
+from loadgen.judging import judge, place_of, reason_of, settle_rejects
+from loadgen.load import Load
+from loadgen.load_streams import LoadStream
+from loadgen.ordering import Place, StreamRows
+from loadgen.results import END, Chain, Message
+from loadgen.verdict import Verdict
+from spojoin.errors import ConfigurationError, Retryable
+from spojoin.protocol.topology import HEARTBEAT, Topic, dead_letter_topic, topic_name
+from spojoin.query.model import Query, Stream
+from spojoin.runtime.ports import Bounds, Input, Log, LogReader, LogRecord
+
+POLL_S = 0.1
+RECORDS_MAX = 1_000
+#: Messages parsed at once.
+PARSED = 512
+
+
+class InputMessage(NamedTuple):
+    """A message of an input topic, and where it stands."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+class Watcher:
+    """Reads results and dead letters from their beginning on.
+
+    chain: the results so far; refused: reasons of dead letters by stream's topic and place
+    """
+
+    def __init__(self, log: Log[bytes], query: Query, load: Load) -> None:
+        self.chain = Chain()
+        self.refused: dict[str, dict[Place, str]] = defaultdict(dict)
+        self._log = log
+        self._results = Input(topic_name(query.name, Topic.RESULTS), 0)
+        self._letters = {
+            Input(dead_letter_topic(topic), 0): topic
+            for topic in (load.topic_of(stream.name) for stream in query.streams)
+        }
+        if not log.partitions(self._results.topic):
+            raise ConfigurationError(
+                f"Kafka has no topic {self._results.topic!r}: start the services of {query.name} first"
+            )
+        there = [each for each in self._letters if log.partitions(each.topic)]
+        self._positions = dict.fromkeys([self._results, *there], 0)
+        self._reader = self._open()
+
+    @property
+    def out(self) -> int:
+        """Rows that have their result or their dead letter."""
+        return self.chain.tuples + sum(len(places) for places in self.refused.values())
+
+    def read(self) -> bool:
+        """Take what is there, waiting for POLL_S at most; whether there was anything."""
+        try:
+            records = self._reader.poll(RECORDS_MAX, POLL_S)
+        except Retryable:
+            # A reader that has raised is spent; the broker may just be away.
+            self._reader.close()
+            self._reader = self._open()
+            return False
+        for record in records:
+            self._positions[record.input] = record.offset + 1
+            self._take(record)
+        return bool(records)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._reader.close()
+
+    def verdict(self, query: Query, streams: Sequence[StreamRows], sample: int | None, seed: int) -> Verdict:
+        """Compare everything that came out with the join of `streams`."""
+        verdict = Verdict(query.name)
+        streams = settle_rejects(streams, [self.refused[topic] for topic in self._letters.values()], query, verdict)
+        accepted = self.chain.accepted()
+        verdict.resent = accepted.resent
+        if accepted.gap is not None:
+            verdict.differs(accepted.gap)
+        return judge(query, streams, accepted.rows, verdict, sample=sample, seed=seed)
+
+    def _open(self) -> LogReader[bytes]:
+        reader = self._log.reader()
+        for source, position in self._positions.items():
+            reader.open(source, position)
+        return reader
+
+    def _take(self, record: LogRecord[bytes]) -> None:
+        message = Message(dict(record.headers), record.value)
+        if record.input != self._results:
+            self.refused[self._letters[record.input]][place_of(message.headers)] = reason_of(message.headers)
+        elif END not in message.headers:
+            raise ConfigurationError("the results are JSON messages: start the services with results_format frames")
+        else:
+            self.chain.take(message)
+
+
+def divergences(verdict: Verdict) -> int:
+    """How many rows differ: missing or wrong, doubled, out of order, wrongly refused or let in."""
+    found = verdict.rows_expected - verdict.rows_right
+    found += verdict.duplicates + verdict.misordered + verdict.rejects_wrong
+    return found or int(not verdict.is_exact)
+
+
+# --- what went in -----------------------------------------------------------------------------------------------------
+
+
+def messages_before(log: Log[bytes], bounds: Mapping[Input, Bounds], topic: str) -> Iterator[InputMessage]:
+    """The messages that a topic held before the campaign. Raises ConfigurationError where some are deleted already."""
+    for source, (earliest, end) in bounds.items():
+        if source.topic != topic or not end:
+            continue
+        if earliest:
+            raise ConfigurationError(
+                f"{topic}: the first {earliest:,} messages of partition {source.partition} are deleted, so that nobody "
+                f"can say what must come out: start from an empty topic"
+            )
+        yield from _read_to(log, source, end)
+
+
+def _read_to(log: Log[bytes], source: Input, end: int) -> Iterator[InputMessage]:
+    reader = log.reader()
+    try:
+        reader.open(source, 0)
+        while reader.position(source) < end:
+            for record in reader.poll(RECORDS_MAX, POLL_S):
+                if record.offset < end and HEARTBEAT not in dict(record.headers):
+                    yield InputMessage(source.partition, record.offset, record.value)
+    finally:
+        reader.close()
+
+
+def messages_sent(load: Load, sent: int, bounds: Mapping[Input, Bounds], stream: LoadStream) -> Iterator[InputMessage]:
+    """A stream's messages of the campaign, made anew. sent: its rows; bounds: of the topics before them."""
+    offsets = Counter({source: found.end for source, found in bounds.items()})
+    # Alone, a stream would have the pace of all, which shapes the packets.
+    alone = replace(load.workload, streams=(stream,))
+    own = replace(load, workload=alone, batch_rows=load.packet_rows, rows=sent, digests={})
+    for packet in own.packets():
+        for value in packet.values:
+            yield InputMessage(packet.target.partition, offsets[packet.target], value)
+            offsets[packet.target] += 1
+
+
+def parsed(messages: Iterable[InputMessage], query: Query, stream: Stream) -> StreamRows:
+    """A stream's rows by the independent reader."""
+    columns = list(dict.fromkeys([*stream.schema, *(name for name in (stream.time, stream.key) if name is not None)]))
+    found = rows.parse(_batches(messages), stream, columns, query.needs_time)
+    return StreamRows.of(pa.Table.from_batches(found, rows.parsed_schema(stream)), query.needs_time)
+
+
+def _batches(messages: Iterable[InputMessage]) -> Iterator[pa.RecordBatch]:
+    """As `rows.parse` wants them."""
+    types = pa.int32(), pa.int64(), pa.binary()
+    source = iter(messages)
+    while part := list(islice(source, PARSED)):
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*part, strict=True), types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=list(rows.MESSAGE))

@@ -1,0 +1,24 @@
+"""How the command ends: one sentence where something is wrong, a traceback only where it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from spojoin.cli.errors import STATUS_INTERRUPTED, STATUS_MISTAKE, describe
+
+
+@contextmanager
+def one_sentence(*, is_debug: bool) -> Iterator[None]:
+    """Turns what a person can put right into one line on stderr and status 2."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit(STATUS_INTERRUPTED) from None
+    except Exception as error:
+        sentence = str(error) if isinstance(error, ValueError | FileNotFoundError) else describe(error)
+        if is_debug or sentence is None:
+            raise
+        print(f"loadgen: {sentence}", file=sys.stderr)
+        raise SystemExit(STATUS_MISTAKE) from error

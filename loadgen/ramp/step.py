@@ -1,0 +1,121 @@
+"""One rate, tried for a while: what was measured, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+
+#: A lag that grows by a smaller share of the rate is flat: within a step nobody could tell it from noise.
+LAG_GROWTH_MAX = 0.02
+#: Nor does a lag count that has grown by less than what comes in so short a time: results come by the frame.
+LAG_NOISE_S = 0.1
+#: The producer may be late by so much before the step says more about it than about the services.
+BEHIND_S_MAX = 0.5
+
+
+class LagPoint(NamedTuple):
+    """Rows that were due and neither answered nor refused, so many seconds after the step's start."""
+
+    seconds: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rate and what came of it in the measured part.
+
+    rate, produced, answered: rows a second: asked for, sent, and answered or refused
+    lag_growth: rows a second by which the lag grew; lag_rows: its mean
+    latency_*: milliseconds from the moment at which a row was due to its result in hand; None where none came
+    verdict: why the rate doesn't hold, in words; empty where it does
+    """
+
+    rate: float
+    produced: float
+    answered: float
+    lag_rows: float
+    lag_growth: float
+    latency_ms_p50: float | None
+    latency_ms_p90: float | None
+    latency_ms_p99: float | None
+    latency_ms_max: float | None
+    tuples: int
+    verdict: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the rate can be kept up for good."""
+        return not self.verdict
+
+    def as_json(self) -> dict[str, object]:
+        """For machines."""
+        return {**asdict(self), "holds": self.holds}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The raw material of a step, of its measured part only.
+
+    lag: at least four points; latencies_ms: of each tuple that was due in it, float64 (n,)
+    behind_s: the latest that the producer was; is_drained: whether all rows were answered in the end
+    """
+
+    rate: float
+    produced: float
+    answered: float
+    lag: Sequence[LagPoint]
+    latencies_ms: F64
+    behind_s: float
+    is_drained: bool
+
+
+def judge(measured: Measured, p99_ms_max: float) -> Step:
+    """Whether a rate holds: the producer held it, the lag is flat, p99 is within its bound."""
+    growth = lag_growth(measured.lag)
+    percentiles = _percentiles(measured.latencies_ms)
+    p99 = percentiles[2]
+    return Step(
+        rate=measured.rate,
+        produced=measured.produced,
+        answered=measured.answered,
+        lag_rows=float(np.mean([point.rows for point in measured.lag])),
+        lag_growth=growth,
+        latency_ms_p50=percentiles[0],
+        latency_ms_p90=percentiles[1],
+        latency_ms_p99=p99,
+        latency_ms_max=percentiles[3],
+        tuples=len(measured.latencies_ms),
+        verdict=_verdict(measured, growth, p99, p99_ms_max),
+    )
+
+
+def lag_growth(lag: Sequence[LagPoint]) -> float:
+    """Rows a second between the means of the first and the second half, so that a burst in each cancels out."""
+    half = len(lag) // 2
+    (early_s, early), (late_s, late) = (np.mean(part, axis=0) for part in (lag[:half], lag[half:]))
+    return float((late - early) / (late_s - early_s))
+
+
+def _verdict(measured: Measured, growth: float, p99: float | None, p99_ms_max: float) -> str:
+    span_s = measured.lag[-1].seconds - measured.lag[0].seconds
+    if measured.behind_s > BEHIND_S_MAX:
+        return f"the load generator was {measured.behind_s:.1f} s late: it is the limit here, not the services"
+    if growth > LAG_GROWTH_MAX * measured.rate and growth * span_s / 2 > LAG_NOISE_S * measured.rate:
+        return f"lag grows by {growth:,.0f} rows/s"
+    if not measured.is_drained:
+        return "not all rows were answered"
+    if p99 is None:
+        return "no results"
+    return f"p99 {p99:,.0f} ms is above {p99_ms_max:,.0f} ms" if p99 > p99_ms_max else ""
+
+
+def _percentiles(latencies_ms: F64) -> tuple[float | None, ...]:
+    if not len(latencies_ms):
+        return None, None, None, None
+    return tuple(round(float(value), 1) for value in np.percentile(latencies_ms, (50, 90, 99, 100)))
