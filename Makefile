@@ -7,10 +7,14 @@ READY  := $(VENV)/.ready
 CONSTRAINTS := $(wildcard constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench lint format clean
+.PHONY: help setup run test bench lint format clean images test-cluster kind-up minikube-up
+
+BASE_IMAGE ?= python:3.11-slim
+TAG        ?= dev
+BUILD      := docker build --build-arg BASE_IMAGE=$(BASE_IMAGE) $(BUILD_OPTIONS)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make the environment; the command is then .venv/bin/spojoin
 
@@ -19,15 +23,37 @@ run: $(READY) ## real flights from PySpark through Kafka and all services, check
 
 test: lint ## every test, after ruff and mypy
 	$(BIN)/python -m pytest tests/unit -n 2
-	$(BIN)/python -m pytest tests --ignore tests/unit
+	$(BIN)/python -m pytest tests --ignore tests/unit --ignore tests/cluster -rs
 
 bench: $(READY) ## every speed that is promised, measured (bench-results/)
 	$(BIN)/python -m loadgen.bench
+
+images: ## build the container images (BASE_IMAGE, TAG)
+	$(BUILD) --file docker/services.Dockerfile --tag spojoin:$(TAG) .
+	$(BUILD) --file docker/dev.Dockerfile --tag spojoin-dev:$(TAG) .
+	$(BUILD) --file docker/spark.Dockerfile --tag spojoin-spark:$(TAG) .
+
+test-cluster: $(READY) ## install, break, rescale and remove a release on the cluster that KUBECONFIG names
+	$(BIN)/python -m pytest tests/cluster --run-cluster
+
+kind-up: images ## a kind cluster with the images and a demo release
+	kind get clusters | grep -qx spojoin || kind create cluster --name spojoin
+	kind load docker-image --name spojoin spojoin:$(TAG) spojoin-dev:$(TAG) spojoin-spark:$(TAG)
+	$(DEMO) --kube-context kind-spojoin
+
+minikube-up: images ## a minikube cluster with the images and a demo release
+	minikube status --profile spojoin >/dev/null || minikube start --profile spojoin
+	minikube image load --profile spojoin spojoin:$(TAG) spojoin-dev:$(TAG) spojoin-spark:$(TAG)
+	$(DEMO) --kube-context spojoin
+
+DEMO = helm upgrade --install demo helm/spojoin --namespace spojoin --create-namespace --set demo.enabled=true \
+	--set image.tag=$(TAG) --set devImage.tag=$(TAG) --wait --timeout 5m
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m spojoin.observe --check
 
 format: $(READY) ## bring the code into form
 	$(BIN)/ruff check --fix .
@@ -42,7 +68,7 @@ $(READY): pyproject.toml $(CONSTRAINTS)
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing: install it, or say where it is: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { echo "Java is missing: install Java 17 (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[local,spark,dev]'
+	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[local,spark,kubernetes,dev]'
 	$(BIN)/spojoin fetch
 	$(BIN)/python -m spojoin.embedded.warm_up
 	@touch $@

@@ -27,9 +27,12 @@ ALLOWED: dict[str, set[str]] = {
     "logical_and": {"kernels", "protocol"},
     "sink": {"kernels", "protocol"},
     "runtime": {"protocol", "query", "wire"},
+    "observe": {"protocol.topology", "runtime.metrics"},
+    "page": {"protocol", "query", "wire", "runtime"},
+    "controller": {"protocol", "query", "wire", "runtime"},
     "embedded": {"kernels", "index", "protocol", "query", "wire", *SERVICES},
     "simulate": {"kernels", "index", "protocol", "query", "wire", "runtime", *SERVICES},
-    "cli": {"protocol", "query", "wire", "runtime", "embedded", "simulate"},
+    "cli": {"protocol", "query", "wire", "runtime", "embedded", "simulate", "page"},
 }
 
 

@@ -1,0 +1,28 @@
+# For development and demos: one Kafka node, or one Redis; nothing here keeps data safe.
+#   docker build -f docker/dev.Dockerfile -t spojoin-dev:dev .      docker run … broker      docker run … store
+ARG BASE_IMAGE=python:3.11-slim
+
+FROM ${BASE_IMAGE} AS server
+# The JRE's set-up expects a folder that slim images lack.
+RUN mkdir -p /usr/share/man/man1 && apt-get update \
+ && apt-get install --yes --no-install-recommends default-jre-headless redis-server \
+ && rm -rf /var/lib/apt/lists/*
+
+FROM server AS jars
+RUN apt-get update && apt-get install --yes --no-install-recommends ivy
+COPY services/spojoin /source/spojoin
+RUN SPOJOIN_CACHE_FOLDER=/cache PYTHONPATH=/source python3 -c \
+    "from spojoin.runtime.local.jars import kafka_jars; kafka_jars().rename('/opt/kafka')"
+
+FROM server
+COPY --from=jars /opt/kafka /opt/kafka
+COPY services/spojoin/__init__.py services/spojoin/errors.py /opt/dev/spojoin/
+COPY services/spojoin/runtime/__init__.py /opt/dev/spojoin/runtime/
+COPY services/spojoin/runtime/local/__init__.py services/spojoin/runtime/local/broker_config.py /opt/dev/spojoin/runtime/local/
+COPY docker/dev.py /opt/dev/
+ENV PYTHONDONTWRITEBYTECODE=1
+RUN mkdir /data && chown 10001:10001 /data
+USER 10001:10001
+EXPOSE 9092 6379
+ENTRYPOINT ["python3", "/opt/dev/dev.py"]
+CMD ["broker"]

@@ -1,0 +1,38 @@
+# The PySpark feed and the completeness checker:  docker run … spojoin-spark -m loadgen.spark …
+#   docker build -f docker/spark.Dockerfile -t spojoin-spark:dev .
+ARG BASE_IMAGE=python:3.11-slim
+
+FROM ${BASE_IMAGE} AS java
+# The JRE's set-up expects a folder that slim images lack.
+RUN mkdir -p /usr/share/man/man1 && apt-get update \
+ && apt-get install --yes --no-install-recommends default-jre-headless procps \
+ && rm -rf /var/lib/apt/lists/*
+
+FROM java AS build
+WORKDIR /source
+COPY docker/spark.lock docker/build.lock docker/
+RUN python3 -m venv /opt/spojoin \
+ && /opt/spojoin/bin/pip install --no-cache-dir --require-hashes --requirement docker/spark.lock \
+ && python3 -m venv /opt/build \
+ && /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement docker/build.lock
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY protos protos
+COPY services services
+COPY loadgen loadgen
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+ && /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
+# The connector's jars, so that nothing is fetched where it runs.
+RUN SPOJOIN_CACHE_FOLDER=/opt/cache /opt/spojoin/bin/python -c "from loadgen.spark import start; start(progress=print).stop()"
+
+FROM java
+COPY --from=build /opt/spojoin /opt/spojoin
+COPY --from=build /opt/cache /opt/cache
+ENV PATH=/opt/spojoin/bin:${PATH} \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    NUMBA_CACHE_DIR=/tmp/kernels \
+    SPOJOIN_CACHE_FOLDER=/opt/cache \
+    HOME=/tmp
+USER 10001:10001
+ENTRYPOINT ["/opt/spojoin/bin/python"]
+CMD ["-m", "loadgen", "--help"]

@@ -1,0 +1,206 @@
+{{- define "spojoin.name" -}}spojoin{{- end }}
+
+{{- define "spojoin.fullname" -}}
+{{- if contains "spojoin" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-spojoin" .Release.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- /* Labels of a component: dict "root" $ "component" "router" */}}
+{{- define "spojoin.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "spojoin.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "spojoin.labels" -}}
+{{ include "spojoin.selectorLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: spojoin
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "spojoin.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}{{ default (include "spojoin.fullname" .) .Values.serviceAccount.name }}{{ else }}{{ default "default" .Values.serviceAccount.name }}{{ end }}
+{{- end }}
+
+{{- define "spojoin.devKafka" -}}{{ if kindIs "invalid" .Values.devKafka.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devKafka.enabled }}{{ end }}{{- end }}
+{{- define "spojoin.devRedis" -}}{{ if kindIs "invalid" .Values.devRedis.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devRedis.enabled }}{{ end }}{{- end }}
+
+{{- define "spojoin.query" -}}
+{{- if .Values.query }}{{ .Values.query }}
+{{- else if .Values.demo.enabled }}{{ .Files.Get "files/demo-query.yaml" }}
+{{- else }}{{ fail "query is empty: give the query file with --set-file query=query.yaml, or try --set demo.enabled=true" }}
+{{- end }}
+{{- end }}
+
+{{- /* One joiner a predicate: the comparisons between ON and WINDOW are counted; the install's check has the last word. */}}
+{{- define "spojoin.mutableReplicas" -}}
+{{- if kindIs "invalid" .Values.mutable.replicas -}}
+{{- $on := regexFind "(?is)\\bon\\b.*?\\bwindow\\b" (include "spojoin.query" . | replace "\n" " ") -}}
+{{- len (regexFindAll "<=|>=|!=|<>|<|>|=" $on -1) -}}
+{{- else -}}{{ .Values.mutable.replicas }}{{- end -}}
+{{- end }}
+
+{{- define "spojoin.bootstrap" -}}
+{{- if .Values.kafka.bootstrapServers }}{{ .Values.kafka.bootstrapServers }}
+{{- else if eq (include "spojoin.devKafka" .) "true" }}{{ include "spojoin.fullname" . }}-kafka:9092
+{{- else }}{{ fail "kafka.bootstrapServers is empty: name the brokers as host:port, or try --set demo.enabled=true" }}
+{{- end }}
+{{- end }}
+
+{{- define "spojoin.redisUrl" -}}
+{{- if .Values.redis.url }}{{ .Values.redis.url }}
+{{- else if eq (include "spojoin.devRedis" .) "true" }}redis://{{ include "spojoin.fullname" . }}-redis:6379/0
+{{- end }}
+{{- end }}
+
+{{- define "spojoin.image" -}}{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}{{- end }}
+{{- define "spojoin.devImage" -}}{{ .Values.devImage.repository }}:{{ default .Chart.AppVersion .Values.devImage.tag }}{{- end }}
+
+{{- define "spojoin.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "spojoin.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- /* What every program of the services' image is told. */}}
+{{- define "spojoin.env" -}}
+- {name: SPOJOIN_QUERY_FILE, value: /etc/spojoin/query/query.yaml}
+- {name: SPOJOIN_BOOTSTRAP_SERVERS, value: {{ include "spojoin.bootstrap" . | quote }}}
+{{- if .Values.kafka.existingSecret }}
+- name: SPOJOIN_KAFKA
+  valueFrom: {secretKeyRef: {name: {{ .Values.kafka.existingSecret }}, key: properties.json}}
+{{- else if .Values.kafka.properties }}
+- {name: SPOJOIN_KAFKA, value: {{ toJson .Values.kafka.properties | quote }}}
+{{- end }}
+{{- if .Values.redis.existingSecret }}
+- name: SPOJOIN_REDIS_URL
+  valueFrom: {secretKeyRef: {name: {{ .Values.redis.existingSecret }}, key: url}}
+{{- else if include "spojoin.redisUrl" . }}
+- {name: SPOJOIN_REDIS_URL, value: {{ include "spojoin.redisUrl" . | quote }}}
+{{- end }}
+- {name: SPOJOIN_WORKERS, value: {{ .Values.pojoin.replicas | quote }}}
+- {name: SPOJOIN_WORKERS_MAX, value: {{ max .Values.pojoin.maxReplicas .Values.pojoin.replicas | quote }}}
+{{- range $name, $value := .Values.settings }}
+- {name: SPOJOIN_{{ upper $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "spojoin.volumes" -}}
+- name: query
+  configMap: {name: {{ include "spojoin.fullname" . }}-query}
+- name: tmp
+  emptyDir: {}
+{{- with .Values.kafka.tlsSecret }}
+- name: kafka-tls
+  secret: {secretName: {{ . }}}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "spojoin.volumeMounts" -}}
+- {name: query, mountPath: /etc/spojoin/query, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+{{- if .Values.kafka.tlsSecret }}
+- {name: kafka-tls, mountPath: /etc/spojoin/kafka, readOnly: true}
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Where a pod may run: dict "root" $ "values" <the role's values> "component" … */}}
+{{- define "spojoin.placement" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with (default .root.Values.nodeSelector .values.nodeSelector) }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with (default .root.Values.tolerations .values.tolerations) }}
+tolerations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with (default .root.Values.affinity .values.affinity) }}
+affinity: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with (default .root.Values.priorityClassName .values.priorityClassName) }}
+priorityClassName: {{ . }}
+{{- end }}
+topologySpreadConstraints:
+{{- with .root.Values.topologySpreadConstraints }}
+{{ toYaml . | indent 2 }}
+{{- else }}
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{ include "spojoin.selectorLabels" . | nindent 8 }}
+{{- end }}
+{{- end }}
+
+{{- /* The pod of a service: dict "root" $ "component" "router" "values" .Values.router "index" "SPOJOIN_WORKER" or "" */}}
+{{- define "spojoin.pod" -}}
+metadata:
+  labels:
+    {{- include "spojoin.labels" . | nindent 4 }}
+    {{- with .root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
+  annotations:
+    checksum/query: {{ include "spojoin.query" .root | sha256sum }}
+    {{- with .root.Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
+spec:
+  serviceAccountName: {{ include "spojoin.serviceAccountName" .root }}
+  automountServiceAccountToken: false
+  {{- if .root.Values.shareProcessNamespace }}
+  shareProcessNamespace: true
+  {{- end }}
+  terminationGracePeriodSeconds: {{ .root.Values.terminationGracePeriodSeconds }}
+  securityContext: {{ include "spojoin.podSecurityContext" .root | nindent 4 }}
+  {{- include "spojoin.placement" . | nindent 2 }}
+  containers:
+    - name: {{ .component }}
+      image: {{ include "spojoin.image" .root }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      args: [service, {{ .component }}]
+      securityContext: {{ include "spojoin.containerSecurityContext" .root | nindent 8 }}
+      env:
+        {{- include "spojoin.env" .root | nindent 8 }}
+        {{- if eq .component "pojoin" }}
+        # A worker that is taken away goes on until no frame waits for it.
+        - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10)) | quote }}}
+        {{- end }}
+        {{- with .index }}
+        - name: {{ . }}
+          valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}
+        {{- end }}
+        {{- with .values.extraEnv }}{{ toYaml . | nindent 8 }}{{ end }}
+      ports: [{name: metrics, containerPort: 8080}]
+      startupProbe:
+        httpGet: {path: /healthz, port: metrics}
+        periodSeconds: 1
+        failureThreshold: 120
+      readinessProbe:
+        httpGet: {path: /readyz, port: metrics}
+        periodSeconds: 2
+        timeoutSeconds: 5
+      livenessProbe:
+        httpGet: {path: /healthz, port: metrics}
+        periodSeconds: 10
+        timeoutSeconds: 10
+        failureThreshold: 3
+      resources: {{ toYaml .values.resources | nindent 8 }}
+      volumeMounts: {{ include "spojoin.volumeMounts" .root | nindent 8 }}
+  volumes: {{ include "spojoin.volumes" .root | nindent 4 }}
+{{- end }}
