@@ -118,6 +118,9 @@ def ramp(
     measure: Annotated[str, typer.Option(help="How long each rate is measured.")] = "10s",
     settle: Annotated[str, typer.Option(help="How long each rate runs before that.")] = "3s",
     drain: Annotated[str, typer.Option(help="How long the services may take to catch up after it.")] = "60s",
+    fill: Annotated[
+        int | None, typer.Option(min=0, help="Rows of each stream to send before. Default: those of the window.")
+    ] = None,
     precision: Annotated[float, typer.Option(min=0.01, help="How closely the limit is to be known.")] = 0.1,
     output: Annotated[Path, typer.Option(help="The folder for ramp.json and ramp.html.")] = Path("ramp"),
     query: options.QueryFile = None,
@@ -139,8 +142,9 @@ def ramp(
     """Find the highest rate that holds, and draw latency by throughput.
 
     A rate holds if the lag is flat and p99, from the moment at which a row was due to its result in hand, stays within
-    its bound. Rates go up by halves until one doesn't hold; then the limit is closed in. The services must run and be
-    at rest, in event-time order on topics that have seen no later rows (or give --first). Exit status 0 if one holds.
+    its bound. First the window is filled. Then rates go up by halves until one doesn't hold, and the limit is closed
+    in. The services must be at rest, in event-time order on topics that have seen no later rows (or give --first).
+    Exit status 0 if a rate holds.
 
     Examples:
 
@@ -154,7 +158,7 @@ def ramp(
         request = Request(
             workload.value, start, measure, partitions, message.value, batch_rows, seed, first, on_share, period, topic
         )
-        plan = RampRequest(most, p99_ms, settle, drain, precision, output)
+        plan = RampRequest(most, p99_ms, settle, drain, precision, output, fill)
         where = LocalRequest(query, workers, setting) if local else None
         raise typer.Exit(climb(request, plan, where, query, bootstrap, kafka or ()))
 

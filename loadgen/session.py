@@ -33,6 +33,7 @@ from spojoin.query.model import Query
 from spojoin.runtime.kafka import KafkaLog
 
 STATUS_DIVERGED = 1
+LOG_COLUMNS = 140
 #: A service may be struck as often as it takes.
 RESTARTS_MAX = 100_000
 
@@ -111,6 +112,7 @@ class RampRequest:
     drain: str
     precision: float
     output: Path
+    fill: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class ChaosRequest:
 
 def send(request: Request, bootstrap: str | None, kafka: Sequence[str], report: Path | None, *, is_spark: bool) -> None:
     """`loadgen produce`."""
-    console, errors = Console(), Console(stderr=True)
+    console, errors = _console(), Console(stderr=True)
     where, load = connection(bootstrap, kafka), request.load()
     if is_spark:
         _require_spark_can(load)
@@ -148,6 +150,12 @@ def send(request: Request, bootstrap: str | None, kafka: Sequence[str], report: 
     console.print(producing.table(produced))
     if report is not None:
         report.write_bytes(orjson.dumps(produced.as_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def _console() -> Console:
+    """Logs have room for tables wherever they are read."""
+    console = Console()
+    return console if console.is_terminal else Console(width=LOG_COLUMNS)
 
 
 def _require_spark_can(load: Load) -> None:
@@ -187,7 +195,7 @@ def climb(
     from loadgen.ramp.measure import Bench, Plan  # noqa: PLC0415
     from loadgen.ramp.search import Search  # noqa: PLC0415
 
-    console = Console()
+    console = _console()
     search = Search(request.rate, most=max(ramp.most, request.rate), precision=ramp.precision)
     times = Plan(_ending(ramp.settle), _ending(request.duration), _ending(ramp.drain))
     about = {**machine.describe(), "workload": request.workload, "p99_ms_max": ramp.p99_ms}
@@ -203,6 +211,7 @@ def climb(
         bench = Bench(load, tap, lambda: KafkaSender(where, load.message), times)
         if serving:
             bench.tend = serving.supervisor.tend
+        ramps.fill_windows(bench, query, ramp.fill, console.print)
         bench.show = stack.enter_context(stepping(console))
         found = ramps.climb(bench, search, ramp.p99_ms, ramps.step_teller(console))
     console.print(ramps.table(found, request.workload))
@@ -243,7 +252,7 @@ def break_things(
     """`loadgen chaos`; its exit status."""
     from loadgen.chaos import report  # noqa: PLC0415  (help is quick)
 
-    console = Console()
+    console = _console()
     timing = Timing(_ending(request.duration), _ending(chaos.every), pause_s_max=2 * _ending(chaos.every))
     kinds, query = _kinds(chaos.kinds), _query(request, query_file)
     about = {"workload": request.workload, "seed": request.seed, "rate": request.rate, **machine.describe()}

@@ -66,7 +66,7 @@ def _cells(struck: list[Struck]) -> tuple[str, ...]:
 def _caption(outcome: Outcome) -> str:
     verdict = outcome.verdict
     lines = [
-        f"{outcome.rows:,} rows sent in {outcome.seconds:.0f} s, {outcome.out:,} answered or refused",
+        f"{outcome.rows:,} rows sent, {outcome.out:,} of them answered or refused, in {outcome.seconds:.0f} s",
         f"{verdict.probes_checked:,} probes with {verdict.matches:,} matches recomputed: completeness "
         f"{verdict.completeness:.6f}, false positives {verdict.false_positives:,}, duplicates {verdict.duplicates:,}, "
         f"out of order {verdict.misordered:,}, records written again {verdict.resent:,}",

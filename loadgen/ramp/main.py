@@ -16,6 +16,7 @@ from loadgen.ramp.page import HEADINGS, as_json, cells, write_page
 from loadgen.ramp.search import Search, highest_that_holds
 from loadgen.ramp.step import Step, judge
 from loadgen.tap import ResultsTap
+from loadgen.workloads import TUPLES_PER_SECOND
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.topology import Topic, dead_letter_topic, topic_name
 from spojoin.query.model import Query
@@ -28,6 +29,27 @@ class Ramp:
 
     steps: list[Step]
     best: float | None
+
+
+def fill_windows(bench: Bench, query: Query, rows: int | None, say: Callable[[str], None]) -> None:
+    """Send rows until windows are full (or `rows` of each stream), since a join costs by its window.
+
+    Raises ConfigurationError where nothing comes out.
+    """
+    wanted = rows_of_window(query) if rows is None else rows
+    if not wanted:
+        return
+    say(f"filling the window with {wanted:,} rows of each stream")
+    if not bench.fill(wanted):
+        raise ConfigurationError(
+            f"the services of {query.name} gave no result for {bench.plan.drain_s:.0f} s: see `spojoin status`"
+        )
+
+
+def rows_of_window(query: Query) -> int:
+    """How many rows of a stream fill its window; by event time they come at the load's own density."""
+    window = query.window
+    return window.length * TUPLES_PER_SECOND // 1_000_000 if window.is_time else window.length
 
 
 def climb(bench: Bench, search: Search, p99_ms_max: float, tell: Callable[[Step], None]) -> Ramp:

@@ -16,6 +16,8 @@ from loadgen.tap import ResultsTap
 
 #: Event-time order holds the last rows back until their input counts as idle; so what is measured ends before.
 TAIL_S = 1.0
+#: How fast windows are filled, in rows a second.
+FILL_RATE = 50_000.0
 #: Lag is looked at so often.
 LAG_S = 0.1
 LAG_POINTS_MIN = 4
@@ -70,6 +72,32 @@ class Bench:
             behind_s=behind_s,
             is_drained=is_drained,
         )
+
+    def fill(self, rows: int) -> bool:
+        """Send so many rows of each stream, fast, and wait for their results: then windows are full and code is warm.
+
+        False where the services have given nothing for `drain_s`.
+        """
+        load = replace(self.load, arrivals=Arrivals(FILL_RATE), first=self.load.first + self.rows, rows=rows)
+        base, out = self._out(), -1
+        with OpenLoop(self.new_sender(), load.packets()) as loop:
+            while not loop.is_done:
+                loop.wait(0.0)
+                self.tend()
+                self.tap.read()
+            sent = loop.rows
+        self.rows += rows
+        while out < self._out() < base + sent:
+            out = self._out()
+            self._drain_some(base + sent, out)
+        return self._out() >= base + sent
+
+    def _drain_some(self, due: int, out: int) -> None:
+        """Read until anything has come, for `drain_s` at most."""
+        deadline = time.monotonic() + self.plan.drain_s
+        while self._out() == out < due and time.monotonic() < deadline:
+            self.tend()
+            self.tap.read()
 
     def _load(self, rate: float) -> Load:
         arrivals = replace(self.load.arrivals, rate=rate)

@@ -47,6 +47,7 @@ pytestmark = [
 ]
 
 NAME, TOPIC = "watched", "in.watched"
+CHART = Path(__file__).parents[2] / "helm" / "spojoin"
 QUERY = f"""
 name: {NAME}
 streams:
@@ -141,7 +142,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 def start_prometheus(cluster: LocalCluster, folder: Path, ports: list[int]) -> Prometheus:
     targets = [f"{LOOPBACK}:{port}" for port in ports]
-    (folder / "rules.yaml").write_text(files()["alerts/rules.yaml"])
+    (folder / "rules.yaml").write_text(files(CHART)["alerts/rules.yaml"])
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": ["rules.yaml"],

@@ -89,6 +89,9 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - {name: SPOJOIN_WORKERS, value: {{ .Values.pojoin.replicas | quote }}}
 - {name: SPOJOIN_WORKERS_MAX, value: {{ max .Values.pojoin.maxReplicas .Values.pojoin.replicas | quote }}}
+{{- if and .Values.demo.enabled (not (hasKey .Values.settings "results_bytes_max")) }}
+- {name: SPOJOIN_RESULTS_BYTES_MAX, value: "268435456"}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 - {name: SPOJOIN_{{ upper $name }}, value: {{ $value | quote }}}
 {{- end }}

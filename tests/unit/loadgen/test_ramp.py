@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from loadgen.arrivals import Arrivals
 from loadgen.load import Load
 from loadgen.load_streams import LOADS
-from loadgen.ramp.main import climb, table, write
+from loadgen.ramp.main import climb, fill_windows, rows_of_window, table, write
 from loadgen.ramp.measure import Bench, Plan
 from loadgen.ramp.search import Search, highest_that_holds
 from loadgen.ramp.step import LagPoint, Measured, judge, lag_growth
+from spojoin.errors import ConfigurationError
+from spojoin.query.load import load_query
 
 
 @dataclass
@@ -151,6 +153,23 @@ def test_a_rate_is_measured_between_settling_and_the_tail():
     assert overseen.rows == 440, "of each of two streams, at 400 a second for 2.2 seconds"
     assert overseen.tap.tuples == 880
     assert overseen._load(800.0).first == 440, "the next rate goes on where this one ended"
+
+
+def test_windows_are_filled_first():
+    overseen = bench(Services())
+    overseen.tap.due = lambda: 2 * 3_000
+    assert overseen.fill(3_000)
+    assert overseen.rows == 3_000
+    assert rows_of_window(load_query(LOADS["q1"].query_path)) == 100_000
+    assert rows_of_window(load_query(LOADS["q2"].query_path)) == 100_000, "100 s at 1,000 rows a second"
+
+
+def test_services_that_take_rows_and_give_none_are_told(tmp_path):
+    overseen = bench(Services(is_up=False))
+    overseen.plan = Plan(drain_s=0.2)
+    with pytest.raises(ConfigurationError, match="gave no result for 0 s"):
+        fill_windows(overseen, load_query(LOADS["q1"].query_path), 10, lambda _: None)
+    fill_windows(overseen, load_query(LOADS["q1"].query_path), 0, lambda _: None)
 
 
 class Limited:
