@@ -182,7 +182,7 @@ spec:
         {{- include "spojoin.env" .root | nindent 8 }}
         {{- if eq .component "pojoin" }}
         # A worker that is taken away goes on until no frame waits for it.
-        - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10)) | quote }}}
+        - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (min 10 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10))) | quote }}}
         {{- end }}
         {{- with .index }}
         - name: {{ . }}
