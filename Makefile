@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 CONSTRAINTS := $(wildcard constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench lint format clean images test-cluster kind-up minikube-up
+.PHONY: help setup run test fuzz bench lint format clean images test-cluster kind-up minikube-up
 
 BASE_IMAGE ?= python:3.11-slim
 TAG        ?= dev
@@ -24,6 +24,9 @@ run: $(READY) ## real flights from PySpark through Kafka and all services, check
 test: lint ## every test, after ruff and mypy
 	$(BIN)/python -m pytest tests/unit -n 2
 	$(BIN)/python -m pytest tests --ignore tests/unit --ignore tests/cluster -rs
+
+fuzz: $(READY) ## search for new counterexamples of the properties: other examples in each run, ten times as many
+	$(BIN)/python -m pytest tests/unit -n 2 --hypothesis-profile search
 
 bench: $(READY) ## every speed that is promised, measured (bench-results/)
 	$(BIN)/python -m loadgen.bench

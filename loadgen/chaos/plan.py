@@ -74,8 +74,8 @@ def plan(seed: int, targets: Sequence[str], kinds: Sequence[Kind], timing: Timin
         if at_s > timing.duration_s - timing.calm_s:
             return tuple(faults)
         lasts_s = round(rng.uniform(0.1, 1.0) * timing.pause_s_max, 1) if kind is Kind.PAUSE else 0.0
-        faults.append(Fault(round(at_s, 2), kind, target, lasts_s))
-        at_s += timing.every_s * rng.uniform(0.5, 1.5)
+        faults.append(Fault(at_s, kind, target, lasts_s))
+        at_s = round(at_s + timing.every_s * rng.uniform(0.5, 1.5), 2)
     raise ConfigurationError("--kinds names no fault for what runs: name at least one of " + ", ".join(Kind))
 
 
