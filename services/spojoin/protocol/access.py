@@ -1,0 +1,122 @@
+"""What each of those who talk to Kafka may do there; ACLs in code, chart and tests derive from it.
+
+All names are literal: no right reaches a topic of another query. Kafka implies Describe in Read, Write and Delete.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic, dead_letter_topic, topic_name
+
+#: Kafka's client demands a group's name of every reader and asks who coordinates it; nobody joins this one.
+UNUSED_GROUP = "spojoin-unused"
+
+
+class Person(enum.StrEnum):
+    """Those outside the services: who makes topics, feeds inputs or reads results, and the page that shows the flow."""
+
+    TOPICS = "topics"
+    FEED = "feed"
+    RESULTS = "results"
+    PAGE = "page"
+
+
+Principal = Role | Person
+
+
+class Kind(enum.StrEnum):
+    """What a right is about, as Strimzi's KafkaUser names it."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactionalId"
+
+
+class Operation(enum.StrEnum):
+    """What is allowed, as Kafka and Strimzi name it. DELETE on a topic is for trims: records, before an offset."""
+
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    ALTER = "Alter"
+    DELETE = "Delete"
+    DESCRIBE = "Describe"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One operation on one resource, named literally."""
+
+    kind: Kind
+    name: str
+    operation: Operation
+
+
+def rights(principal: Principal, query: str, inputs: Sequence[str]) -> tuple[Right, ...]:
+    """All that `principal` may do for a query whose input topics have these names: each once, in a fixed order."""
+    found = _of_role(principal, query, inputs) if isinstance(principal, Role) else _of_person(principal, query, inputs)
+    return tuple(sorted(set(found)))
+
+
+def transactional_id(query: str, service: str) -> str:
+    """What a service that writes in transactions calls itself."""
+    return f"spojoin.{query}.{service}"
+
+
+def consumer_group(query: str, service: str) -> str:
+    """The consumer group of a service that joins one."""
+    return f"spojoin.{query}.{service}"
+
+
+def names(topic: Topic, query: str, inputs: Sequence[str]) -> tuple[str, ...]:
+    """Kafka's names of a row of the table: one, or one a stream."""
+    if topic is Topic.INPUT:
+        return tuple(inputs)
+    if topic is Topic.DEAD:
+        return tuple(dead_letter_topic(each) for each in inputs)
+    return (topic_name(query, topic),)
+
+
+#: Writers in transactions, by their role's name; the predictor's group is Faust's.
+_TRANSACTIONAL = (Role.ROUTER, Role.SINK)
+_GROUPED = (Role.PREDICTOR,)
+
+
+def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
+    edge = next(edge for edge in TOPOLOGY if edge.role is role)
+    yield from _on_topics(edge, query, inputs)
+    if Topic.FRAMES not in (*edge.reads, *edge.writes):
+        # Every role tells the log from an earlier one of its name by the id of this topic.
+        yield Right(Kind.TOPIC, topic_name(query, Topic.FRAMES), Operation.DESCRIBE)
+    yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
+    if role in _TRANSACTIONAL:
+        yield Right(Kind.TRANSACTIONAL_ID, transactional_id(query, role), Operation.WRITE)
+    if role in _GROUPED:
+        yield Right(Kind.GROUP, consumer_group(query, role), Operation.READ)
+
+
+def _on_topics(edge: Edge, query: str, inputs: Sequence[str]) -> Iterator[Right]:
+    parts = ((edge.reads, Operation.READ), (edge.writes, Operation.WRITE), (edge.trims, Operation.DELETE))
+    for topics, operation in parts:
+        yield from _each(operation, topics, query, inputs)
+
+
+def _each(operation: Operation, topics: Iterable[Topic], query: str, inputs: Sequence[str]) -> Iterator[Right]:
+    yield from (Right(Kind.TOPIC, name, operation) for topic in topics for name in names(topic, query, inputs))
+
+
+def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Right]:
+    if person is Person.TOPICS:
+        own = [topic for topic in Topic if topic is not Topic.INPUT]
+        for operation in (Operation.CREATE, Operation.ALTER, Operation.DESCRIBE):
+            yield from _each(operation, own, query, inputs)
+    elif person is Person.FEED:
+        yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)
+    else:
+        # The page also shows which layouts were asked for, and both show what was refused.
+        layouts = (Topic.CONTROL,) if person is Person.PAGE else ()
+        yield from _each(Operation.READ, (Topic.RESULTS, Topic.DEAD, *layouts), query, inputs)
+        yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
