@@ -9,7 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from loadgen.connection import Connection
 from loadgen.formats import MessageFormat
-from spojoin.runtime.kafka import MESSAGE_BYTES_MAX, KafkaConfig
+from spojoin.protocol.topology import MESSAGE_BYTES_MAX
+from spojoin.runtime.kafka import KafkaConfig
 from spojoin.runtime.log_lines import CLIENT_LOGGER
 from spojoin.runtime.ports import AmbiguousAppend, Input
 

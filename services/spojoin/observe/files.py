@@ -11,6 +11,7 @@ from spojoin.observe.alerts import rules
 from spojoin.observe.dashboards import DASHBOARDS
 from spojoin.observe.page import page
 from spojoin.observe.panels import as_json
+from spojoin.observe.topology_file import topology_file
 from spojoin.observe.values_page import values_page
 
 _RULES_HEAD = "# Made by `python -m spojoin.observe --write`; do not edit.\n"
@@ -21,7 +22,13 @@ def files(chart: Path) -> dict[str, str]:
     boards = {f"dashboards/{each.uid}.json": json.dumps(as_json(each), indent=1) + "\n" for each in DASHBOARDS}
     readme = values_page((chart / "values.yaml").read_text())
     alerts = _RULES_HEAD + yaml.safe_dump(rules(), sort_keys=False, width=2**16)
-    return {**boards, "alerts/rules.yaml": alerts, "METRICS.md": page(), "README.md": readme}
+    return {
+        **boards,
+        "alerts/rules.yaml": alerts,
+        "files/topology.yaml": topology_file(),
+        "METRICS.md": page(),
+        "README.md": readme,
+    }
 
 
 def stale(chart: Path) -> list[str]:

@@ -19,9 +19,8 @@ from spojoin.errors import Retryable, SpoJoinError
 from spojoin.predictor.faust_kafka import make_app
 from spojoin.predictor.machine import PredictorMachine
 from spojoin.protocol.machine import START, Emit
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Topic
 from spojoin.query.model import Query
-from spojoin.runtime.kafka import MESSAGE_BYTES_MAX
 from spojoin.runtime.log_lines import CLIENT_LOGGER
 from spojoin.runtime.loop import World
 from spojoin.runtime.ports import Input

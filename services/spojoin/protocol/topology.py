@@ -8,6 +8,9 @@ from dataclasses import dataclass
 #: Header of an input message without a value: milliseconds of event time up to which its partition promises silence.
 HEARTBEAT = "spojoin-heartbeat"
 
+#: the largest record; brokers need the same (message.max.bytes)
+MESSAGE_BYTES_MAX = 64 << 20
+
 
 class Role(enum.StrEnum):
     """The services; each is a process of its own."""
@@ -68,13 +71,45 @@ TOPOLOGY = (
 )
 
 
-def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int) -> int:
-    """How many partitions an internal topic has.
+class Size(enum.StrEnum):
+    """What a topic's partitions are counted by.
 
     One a predicate for partials; one a stream for batches, so that a slow stream's old batches don't hold a fast
     stream's; one a part for matches (0 the mutable part, 1 + w worker w). The rest has one: they are logs.
     """
-    return {Topic.PARTIALS: predicates, Topic.BATCHES: streams, Topic.MATCHES: 1 + workers_max}.get(topic, 1)
+
+    ONE = "one"
+    PREDICATES = "predicates"
+    STREAMS = "streams"
+    PARTS = "parts"
+
+
+_SIZES = {Topic.PARTIALS: Size.PREDICATES, Topic.BATCHES: Size.STREAMS, Topic.MATCHES: Size.PARTS}
+
+
+def size(topic: Topic) -> Size:
+    """What an internal topic's partitions are counted by."""
+    return _SIZES.get(topic, Size.ONE)
+
+
+def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int) -> int:
+    """How many partitions an internal topic has."""
+    counts = {Size.ONE: 1, Size.PREDICATES: predicates, Size.STREAMS: streams, Size.PARTS: 1 + workers_max}
+    return counts[size(topic)]
+
+
+#: Internal topics that no role trims behind the recovery point: for whoever reads results or letters.
+KEPT = (Topic.RESULTS, Topic.DEAD)
+
+
+def topic_config(retention_bytes: int | None = None) -> dict[str, str]:
+    """A topic's configuration in Kafka: only trims take records away, and a bound on a partition's bytes if given."""
+    return {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(MESSAGE_BYTES_MAX),
+        "retention.bytes": str(-1 if retention_bytes is None else retention_bytes),
+        "retention.ms": "-1",
+    }
 
 
 def topic_name(query: str, topic: Topic) -> str:

@@ -12,13 +12,11 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from spojoin.protocol.topology import MESSAGE_BYTES_MAX, topic_config
 from spojoin.runtime.kafka_reader import KafkaReader
 from spojoin.runtime.kafka_writer import KafkaWriter
 from spojoin.runtime.log_lines import CLIENT_LOGGER
 from spojoin.runtime.ports import Bounds, Input, LogUnavailable
-
-#: the largest record; brokers need the same (message.max.bytes), topics made here get it
-MESSAGE_BYTES_MAX = 64 << 20
 
 #: the client waits in vain for a leader that it doesn't know; see `_offset`
 LEADER_TIMEOUT_S = 2.0
@@ -76,17 +74,12 @@ class KafkaLog:
         Raises LogUnavailable where the cluster does not answer.
         """
         existing = self._partition_counts()
-        topic_config = {
-            "cleanup.policy": "delete",
-            "max.message.bytes": str(MESSAGE_BYTES_MAX),
-            "retention.bytes": str(-1 if retention_bytes is None else retention_bytes),
-            "retention.ms": "-1",
-        }
+        config = topic_config(retention_bytes)
         missing = [topic for topic in partitions if topic not in existing]
         small = [topic for topic, count in partitions.items() if 0 < existing.get(topic, 0) < count]
         timeout_s = self._config.request_timeout_s
         if missing:
-            topics = [NewTopic(topic, partitions[topic], -1, config=topic_config) for topic in missing]
+            topics = [NewTopic(topic, partitions[topic], -1, config=config) for topic in missing]
             self._await(self._admin.create_topics(topics, operation_timeout=timeout_s), allowed=_TOPIC_IS_THERE)
         if small:
             added = [NewPartitions(topic, partitions[topic]) for topic in small]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spojoin.protocol.topology import (
+    KEPT,
     TOPOLOGY,
     Edge,
     Role,
@@ -49,7 +50,7 @@ class Topics:
 
     def trimmed(self) -> dict[str, int]:
         """Partition counts of all internal topics that the protocol trims, and of the plan."""
-        names = [topic for topic in Topic if topic not in (Topic.INPUT, Topic.RESULTS, Topic.DEAD)]
+        names = [topic for topic in Topic if topic not in (Topic.INPUT, *KEPT)]
         return {self.name(topic): len(self.inputs_of(topic)) for topic in names}
 
 
