@@ -170,7 +170,9 @@ def chaos(
     rate: Annotated[float, typer.Option(min=0.1, help="Rows a second, of all streams together.")] = 2_000.0,
     duration: Annotated[str, typer.Option(help="90s, 5m or 1.5h.")] = "60s",
     every: Annotated[str, typer.Option(help="Time between two faults, on average.")] = "5s",
-    kinds: Annotated[str, typer.Option(help="Which faults, with commas.", metavar="KIND,...")] = ",".join(Kind),
+    kinds: Annotated[
+        str, typer.Option(help="Which faults, with commas; `none` for an undisturbed run.", metavar="KIND,...")
+    ] = ",".join(Kind),
     sample: Annotated[int | None, typer.Option(min=1, help="Recompute so many probes instead of all.")] = None,
     stall: Annotated[str, typer.Option(help="Without a result for so long the services count as stuck.")] = "120s",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the schedule.")] = False,
@@ -183,6 +185,9 @@ def chaos(
     ] = None,
     delete_broker: Annotated[
         bool, typer.Option("--delete-broker", help="Kubernetes: delete Kafka's pod instead of ending its process.")
+    ] = False,
+    delete_redis: Annotated[
+        bool, typer.Option("--delete-redis", help="Kubernetes: delete the release's Redis instead of flushing it.")
     ] = False,
     redis: Annotated[
         str | None, typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="Kubernetes: Redis.")
@@ -203,7 +208,7 @@ def chaos(
 
     Kinds: *delete* a pod (locally SIGTERM), *kill* (SIGKILL) and *pause* (SIGSTOP for seconds) a service, restart the
     *broker*, flush *redis*. Each service is struck once a round. In the end all probes are recomputed by a nested loop
-    over the same rows. A fault is survived when everything that was in by then is answered. Exit status 1 where a
+    over the same rows; SHA-256 of the output stands for all of it. A fault is survived when everything that was in by then is answered. Exit status 1 where a
     result differs or a fault isn't survived.
 
     Examples:
@@ -221,7 +226,7 @@ def chaos(
             workload.value, rate, duration, partitions, message.value, batch_rows, seed, first, None, 2.0, topic
         )
         plan = ChaosRequest(every, kinds, sample, stall, dry_run, output)
-        pods = PodsRequest(namespace, release, broker_selector, delete_broker, redis)
+        pods = PodsRequest(namespace, release, broker_selector, delete_broker, delete_redis, redis)
         place = pods if where is Place.KUBERNETES else LocalRequest(query, workers, setting)
         raise typer.Exit(break_things(request, plan, place, query, bootstrap, kafka or ()))
 

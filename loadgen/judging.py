@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from loadgen import ordering
 from loadgen.nested_loop import NestedLoop, Tuples
 from loadgen.ordering import Ordered, Place, StreamRows
+from loadgen.output_digest import expected_sha256, reported_sha256
 from loadgen.results import Pairs
 from loadgen.verdict import (
     Bitmaps,
@@ -60,6 +61,8 @@ def judge(
 ) -> Verdict:
     """Compare the result rows `reported`, in their order, with the join of `streams`."""
     verdict.rejected = ordering.rejected_counts(query, streams)
+    if query.output is Output.COUNT:
+        verdict.output_sha256 = reported_sha256(query, reported)
     if query.output is not Output.PAIRS:
         reported = _one_row_a_seq(reported, verdict)
     else:
@@ -74,7 +77,9 @@ def judge(
     seqs = _probes(verdict.tuples, sample, seed)
     verdict.probes_checked = len(seqs)
     blocks = [seqs[at : at + BLOCK_PROBES] for at in range(0, len(seqs), BLOCK_PROBES)]
-    _sum_up(runner(query, ordered.tuples(query, streams), claims, blocks), verdict)
+    expected = _sum_up(runner(query, ordered.tuples(query, streams), claims, blocks), verdict)
+    if expected is not None and expected.shape[1] == verdict.tuples:
+        verdict.oracle_sha256 = expected_sha256(query, ordered.keys(streams), expected)
     return verdict
 
 
@@ -93,9 +98,12 @@ def _probes(tuples: int, sample: int | None, seed: int) -> I64:
     return np.sort(np.random.default_rng(seed).choice(tuples, sample, replace=False)).astype(np.int64)
 
 
-def _sum_up(tallies: Iterable[Tally], verdict: Verdict) -> None:
+def _sum_up(tallies: Iterable[Tally], verdict: Verdict) -> I64 | None:
+    """Into the verdict; the expected counts, int64 (2, m), where the tallies tell them, which then come in order."""
     first: tuple[int, str] | None = None
+    expected: list[I64] | None = [np.zeros((2, 0), np.int64)]
     for tally in tallies:
+        expected = None if expected is None or tally.expected is None else [*expected, tally.expected]
         verdict.matches += tally.matches
         verdict.rows_expected += tally.rows_expected
         verdict.rows_right += tally.rows_right
@@ -104,6 +112,7 @@ def _sum_up(tallies: Iterable[Tally], verdict: Verdict) -> None:
             first = tally.first, tally.words
     if first is not None:
         verdict.differs(first[1])
+    return None if expected is None else np.concatenate(expected, axis=1)
 
 
 def _one_row_a_seq(reported: pa.Table, verdict: Verdict) -> pa.Table:

@@ -16,7 +16,7 @@ from loadgen.arrivals import Arrivals
 from loadgen.bench import machine
 from loadgen.chaos.campaign import Campaign, Rules
 from loadgen.chaos.driver import Driver
-from loadgen.chaos.plan import Kind, Timing, plan
+from loadgen.chaos.plan import Fault, Kind, Timing, plan
 from loadgen.connection import Connection, connection, pairs
 from loadgen.durations import seconds
 from loadgen.formats import MessageFormat
@@ -99,6 +99,7 @@ class PodsRequest:
     release: str
     broker_selector: str | None
     is_broker_deleted: bool
+    is_redis_deleted: bool
     redis: str | None
 
 
@@ -258,11 +259,11 @@ def break_things(
     about = {"workload": request.workload, "seed": request.seed, "rate": request.rate, **machine.describe()}
     with ending_on_signals(), ExitStack() as stack:
         if chaos.is_dry and isinstance(place, LocalRequest):
-            faults = plan(request.seed, _local_names(query, place), kinds, timing)
+            faults = _plan(request, _local_names(query, place), kinds, timing)
             console.print("\n".join(map(str, faults)), highlight=False)
             return 0
         driver, where = stack.enter_context(_driver(request, place, bootstrap, kafka, console))
-        faults = plan(request.seed, driver.targets(), kinds, timing)
+        faults = _plan(request, driver.targets(), kinds, timing)
         if chaos.is_dry:
             console.print("\n".join(map(str, faults)), highlight=False)
             return 0
@@ -299,6 +300,7 @@ def _driver(
             place.broker_selector or f"app.kubernetes.io/instance={place.release},app.kubernetes.io/component=kafka",
             place.redis,
             place.is_broker_deleted,
+            place.is_redis_deleted,
         )
         yield connect(cluster), connection(bootstrap, kafka)
         return
@@ -317,7 +319,14 @@ def _local_names(query: Query, place: LocalRequest) -> list[str]:
     return [service.name for service in services_of(Deployment(query, Path(), "", "", place.workers))]
 
 
-def _kinds(text: str) -> list[Kind]:
+def _plan(request: Request, targets: Sequence[str], kinds: Sequence[Kind] | None, timing: Timing) -> Sequence[Fault]:
+    return () if kinds is None else plan(request.seed, targets, kinds, timing)
+
+
+def _kinds(text: str) -> list[Kind] | None:
+    """None for a run without faults."""
+    if text.strip() == "none":
+        return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in list(Kind):

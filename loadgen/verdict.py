@@ -27,6 +27,8 @@ class Verdict:
     completeness: right result rows / rows expected, of the probes checked (count: one row a probe; else one a match)
     false_positives: matches reported that are none; duplicates: rows reported again; misordered: rows out of order
     resent: records on the wire that a restart wrote again, which a reader drops
+    output_sha256, oracle_sha256: of a count output and of what the definition gives (see `output_digest`); the latter
+    only where this process has recomputed all of it
     first_difference: in words, None where there is none
     """
 
@@ -42,6 +44,8 @@ class Verdict:
     duplicates: int = 0
     misordered: int = 0
     resent: int = 0
+    output_sha256: str | None = None
+    oracle_sha256: str | None = None
     first_difference: str | None = None
 
     @property
@@ -71,7 +75,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One block of probes, compared; `first` is the first difference's seq, -1 where there is none."""
+    """One block of probes, compared; `first` is the first difference's seq, -1 where there is none.
+
+    expected: of a count output, int64 (2, m), the definition's counts as left and as right
+    """
 
     matches: int
     rows_expected: int
@@ -79,6 +86,7 @@ class Tally:
     false_positives: int
     first: int
     words: str
+    expected: I64 | None = None
 
 
 Compare = Callable[[int, I64], Tally]
@@ -129,6 +137,7 @@ def compare_counts(query: Query, loop: NestedLoop, counts: Counts, seqs: I64) ->
         false_positives=int(surplus),
         first=-1 if first < 0 else int(seqs[first]),
         words=words,
+        expected=expected,
     )
 
 

@@ -56,6 +56,7 @@ class Cluster:
 
     broker_selector: labels of Kafka's pods; is_broker_deleted: whether its pod is deleted, else its process 1 gets
     SIGTERM and the container starts anew, which keeps data that goes with the pod
+    is_redis_deleted: whether the pod of the release's own Redis is deleted, else Redis is flushed
     """
 
     namespace: str
@@ -63,6 +64,7 @@ class Cluster:
     broker_selector: str
     redis_url: str | None
     is_broker_deleted: bool = False
+    is_redis_deleted: bool = False
 
     @property
     def selector(self) -> str:
@@ -130,7 +132,10 @@ class KubernetesDriver:
             self._execute(pod, ["sh", "-c", "kill -TERM 1"])
 
     def flush_redis(self) -> None:
-        """FLUSHALL."""
+        """FLUSHALL, or the end of the pod, which keeps nothing."""
+        if self._cluster.is_redis_deleted:
+            self._delete(self._wait_for(f"{self._cluster.selector},app.kubernetes.io/component=redis", 0, "Redis"))
+            return
         if self._cluster.redis_url is None:
             raise ConfigurationError(
                 "Redis can't be flushed without its address: give --redis, or leave it out of --kinds"

@@ -1,9 +1,33 @@
-"""The cluster tests run only where they are asked for."""
+"""The cluster tests run only where they are asked for; what they measured is left in report/cluster.json."""
 
+import json
 from pathlib import Path
 
 import pytest
-from release import NAMESPACE, Cluster, run
+from release import NAMESPACE, load_images, run
+
+REPORT = Path(__file__).parents[2] / "report/cluster.json"
+
+#: Rights of who breaks things.
+CHAOS_RIGHTS = (
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "chaos"}},
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "chaos"},
+        "rules": [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "delete"]},
+            {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
+        ],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "chaos"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "chaos"},
+        "subjects": [{"kind": "ServiceAccount", "name": "chaos", "namespace": NAMESPACE}],
+    },
+)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -16,9 +40,20 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session")
-def cluster():
+def namespace():
+    """An empty namespace under the restricted Pod Security Standard, but for what repairs a volume's owner."""
+    load_images()
     run("kubectl", "create", "namespace", NAMESPACE)
     try:
-        yield Cluster()
+        yield NAMESPACE
     finally:
         run("kubectl", "delete", "namespace", NAMESPACE, "--wait=true", timeout_s=300)
+
+
+@pytest.fixture(scope="session")
+def measured():
+    """Figures by name; written at the end."""
+    found = {}
+    yield found
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(json.dumps(found, indent=2) + "\n")

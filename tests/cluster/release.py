@@ -1,43 +1,79 @@
 """A release on the cluster that KUBECONFIG names.
 
-Environment: SPOJOIN_TEST_TAG, the images' tag (default dev); SPOJOIN_TEST_NAMESPACE (default spojoin-test), made and
-removed; SPOJOIN_TEST_FIX_PERMISSIONS=1 where the storage class ignores fsGroup; SPOJOIN_TEST_STORAGE_CLASS.
+Environment:
+  SPOJOIN_TEST_IMAGE, SPOJOIN_TEST_DEV_IMAGE, SPOJOIN_TEST_SPARK_IMAGE   default spojoin:dev and so on
+  SPOJOIN_TEST_LOAD_COMMAND   run before the tests with the three images behind it, where nodes can't pull them:
+                              `kind load docker-image --name spojoin`
+  SPOJOIN_TEST_NAMESPACE      default spojoin-test; made and removed
+  SPOJOIN_TEST_STORAGE_CLASS  default: the cluster's own
+  SPOJOIN_TEST_FIX_PERMISSIONS=1   where the storage ignores fsGroup
 """
 
-import json
 import os
+import shlex
 import subprocess
 import time
 from pathlib import Path
 
+from kubernetes import client, config, dynamic, utils
+
 CHART = Path(__file__).parents[2] / "helm/spojoin"
 NAMESPACE = os.environ.get("SPOJOIN_TEST_NAMESPACE", "spojoin-test")
-TAG = os.environ.get("SPOJOIN_TEST_TAG", "dev")
-RELEASE = "proof"
+IMAGE, DEV_IMAGE, SPARK_IMAGE = (
+    os.environ.get(f"SPOJOIN_TEST_{kind}IMAGE", f"spojoin{suffix}:dev")
+    for kind, suffix in (("", ""), ("DEV_", "-dev"), ("SPARK_", "-spark"))
+)
+#: Kept by Kubernetes itself, or by what watches the cluster.
+NOT_OURS = ("Event", "EndpointSlice", "Endpoints", "ControllerRevision", "ReplicaSet", "PodMetrics")
+POLL_S = 0.5
 
 
-def run(*command, timeout_s=300, check=True, text=None):
+def run(*command, timeout_s=300, check=True):
     done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=timeout_s, check=False, input=text
+        [str(part) for part in command], capture_output=True, text=True, timeout=timeout_s, check=False
     )
     if check:
         assert done.returncode == 0, f"{command}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done
 
 
-class Cluster:
-    """Helm and kubectl in one namespace."""
+def load_images():
+    if command := os.environ.get("SPOJOIN_TEST_LOAD_COMMAND"):
+        run(*shlex.split(command), IMAGE, DEV_IMAGE, SPARK_IMAGE, timeout_s=900)
 
-    def kubectl(self, *arguments, **options):
-        return run("kubectl", "--namespace", NAMESPACE, *arguments, **options).stdout
+
+def eventually(look, timeout_s, what):
+    """What `look` finds, as soon as it finds something; `what` tells what was there instead."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(POLL_S)
+    raise AssertionError(what())
+
+
+class Cluster:
+    """Helm and Kubernetes' API in one namespace, for the release `name`."""
+
+    def __init__(self, name):
+        config.load_kube_config()
+        self.name = name
+        self.full = f"{name}-spojoin"
+        self.selector = f"app.kubernetes.io/instance={name}"
+        self._api = client.ApiClient()
+        self._core, self._apps = client.CoreV1Api(self._api), client.AppsV1Api(self._api)
+        self._batch = client.BatchV1Api(self._api)
 
     def helm(self, verb, *arguments, **options):
         return run("helm", verb, "--namespace", NAMESPACE, *arguments, **options)
 
     def values(self, **extra):
+        image, dev_image = (name.rpartition(":") for name in (IMAGE, DEV_IMAGE))
         values = {
-            "image.tag": TAG,
-            "devImage.tag": TAG,
+            "image.repository": image[0],
+            "image.tag": image[2],
+            "devImage.repository": dev_image[0],
+            "devImage.tag": dev_image[2],
             "demo.enabled": "true",
             "demo.load": "false",
             "devKafka.fixPermissions": str(bool(os.environ.get("SPOJOIN_TEST_FIX_PERMISSIONS"))).lower(),
@@ -47,21 +83,121 @@ class Cluster:
             values["devKafka.persistence.storageClassName"] = storage
         return [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
 
-    def objects(self, kinds):
-        selector = f"app.kubernetes.io/instance={RELEASE}"
-        return json.loads(self.kubectl("get", kinds, "--selector", selector, "--output", "json"))["items"]
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def apply(self, *manifests):
+        for manifest in manifests:
+            utils.create_from_dict(self._api, manifest, namespace=NAMESPACE)
+
+    def scale_workers(self, replicas):
+        self._apps.patch_namespaced_stateful_set_scale(
+            f"{self.full}-pojoin", NAMESPACE, {"spec": {"replicas": replicas}}
+        )
+
+    def pods(self, selector=""):
+        wanted = f"{self.selector},{selector}".strip(",")
+        return self._core.list_namespaced_pod(NAMESPACE, label_selector=wanted).items
 
     def wait_ready(self, timeout_s=180):
-        """Until every pod of the release that isn't finished is ready, and no other is about to come."""
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            pods = [pod for pod in self.objects("pods") if pod["metadata"].get("deletionTimestamp") is None]
-            wanted = sum(o["spec"]["replicas"] for o in self.objects("deployments,statefulsets"))
-            if sum(map(is_ready, pods)) >= wanted and len(pods) >= wanted:
-                return
-            time.sleep(1)
-        raise AssertionError(self.kubectl("get", "pods"))
+        """Until every pod that is wanted is ready, and no other is about to go."""
+        eventually(self._is_ready, timeout_s, self._told)
+
+    def _is_ready(self):
+        sets = self._apps.list_namespaced_stateful_set(NAMESPACE, label_selector=self.selector).items
+        sets += self._apps.list_namespaced_deployment(NAMESPACE, label_selector=self.selector).items
+        pods = [pod for pod in self.pods() if pod.status.phase not in ("Succeeded", "Failed")]
+        return len(pods) == sum(each.spec.replicas for each in sets) and all(map(is_ready, pods))
+
+    def _told(self):
+        return [(pod.metadata.name, pod.status.phase, is_ready(pod)) for pod in self.pods()]
+
+    def left(self):
+        """`kind/name` of all that is labelled as the release's, of any kind that can be listed."""
+        found = []
+        resources = dynamic.DynamicClient(self._api).resources.search()
+        for resource in resources:
+            if not getattr(resource, "namespaced", False) or "list" not in (resource.verbs or ()):
+                continue
+            if resource.kind.endswith("List") or resource.kind in NOT_OURS:
+                continue
+            items = resource.get(namespace=NAMESPACE, label_selector=self.selector).items
+            found += [f"{resource.kind}/{item.metadata.name}" for item in items]
+        return found
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def job(self, name, arguments, image=IMAGE, python="/opt/spojoin/bin/python", memory="2Gi"):
+        """A Job of the load generator's that knows the release's Kafka, Redis and query."""
+        env = {
+            "SPOJOIN_BOOTSTRAP_SERVERS": f"{self.full}-kafka:9092",
+            "SPOJOIN_REDIS_URL": f"redis://{self.full}-redis:6379/0",
+        }
+        container = {
+            "name": "loadgen",
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": [python, "-m", "loadgen"],
+            "args": [str(part) for part in arguments],
+            "env": [{"name": key, "value": value} for key, value in env.items()],
+            "resources": {"limits": {"memory": memory}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+            "volumeMounts": [
+                {"name": "query", "mountPath": "/etc/spojoin/query"},
+                {"name": "tmp", "mountPath": "/tmp"},
+            ],
+        }
+        pod = {
+            "serviceAccountName": "chaos",
+            "restartPolicy": "Never",
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 10001,
+                "fsGroup": 10001,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            "volumes": [
+                {"name": "query", "configMap": {"name": f"{self.full}-query"}},
+                {"name": "tmp", "emptyDir": {}},
+            ],
+        }
+        # Of the application, so that Kafka's and Redis' policies let it in; not of the release, which it outlives.
+        labels = {"app.kubernetes.io/name": "spojoin", "app.kubernetes.io/instance": self.name}
+        self.apply(
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {"name": name},
+                "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": labels}, "spec": pod}},
+            }
+        )
+
+    def outcome(self, name, timeout_s=600):
+        """What a Job printed, once it has ended well; the Job is removed."""
+        eventually(lambda: self._has_ended_well(name), timeout_s, lambda: self.logs(name)[-6000:])
+        said = self.logs(name)
+        self._batch.delete_namespaced_job(name, NAMESPACE, propagation_policy="Foreground")
+        return said
+
+    def _has_ended_well(self, name):
+        status = self._batch.read_namespaced_job_status(name, NAMESPACE).status
+        assert not status.failed, self.logs(name)[-6000:]
+        return bool(status.succeeded)
+
+    def logs(self, job):
+        pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=f"job-name={job}").items
+        return "".join(self._log(pod.metadata.name) for pod in pods)
+
+    def _log(self, pod):
+        # Undecoded: the client would print a JSON document as Python does.
+        return self._core.read_namespaced_pod_log(pod, NAMESPACE, _preload_content=False).data.decode()
 
 
 def is_ready(pod):
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+    conditions = pod.status.conditions or []
+    is_true = any(each.type == "Ready" and each.status == "True" for each in conditions)
+    return is_true and pod.metadata.deletion_timestamp is None

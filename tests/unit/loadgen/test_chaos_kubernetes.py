@@ -171,6 +171,12 @@ def test_redis_needs_an_address():
         driver(Api()).flush_redis()
 
 
+def test_the_releases_own_redis_is_deleted():
+    api = Api(pod("q3-redis-x", "redis"), pod("q3-sink-x", "sink"))
+    driver(api, is_redis_deleted=True).flush_redis()
+    assert api.deleted == ["q3-redis-x"]
+
+
 # --- the signal itself ------------------------------------------------------------------------------------------------
 
 #: In a namespace of its own nothing but what is started there can be struck.

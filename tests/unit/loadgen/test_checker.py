@@ -1,5 +1,7 @@
 """The checker must find nothing in right results, and each planted error in wrong ones."""
 
+import hashlib
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -138,6 +140,21 @@ def test_right_results_are_exact(text, order, output):
     assert verdict.tuples == verdict.probes_checked == len(case.order)
     assert verdict.matches == sum(len(left) + len(right) for _, left, right in joined(case.query, case.order)) > 100
     assert verdict.completeness == 1
+
+
+@pytest.mark.parametrize(("text", "order"), [(t, o) for t, o, output in CASES if output == "count"])
+def test_the_digests_of_output_and_definition_are_equal_exactly_where_the_rows_are(text, order):
+    case = Case(text, order, "count")
+    names = ("seq", "key", "as_left", "as_right") if case.query.is_self else ("seq", "key", "matches")
+    lines = "".join(" ".join(str(row[name]) for name in names) + "\n" for row in case.rows)
+    verdict = case.verdict()
+    assert verdict.output_sha256 == verdict.oracle_sha256 == hashlib.sha256(lines.encode()).hexdigest()
+    assert case.verdict(sample=5).oracle_sha256 is None
+    del case.rows[30]
+    damaged = case.verdict()
+    assert damaged.output_sha256 != damaged.oracle_sha256
+    if order == "event_time":  # in the order of arrival the results themselves tell the order
+        assert damaged.oracle_sha256 == verdict.oracle_sha256
 
 
 @pytest.mark.parametrize(("text", "order", "output"), CASES)

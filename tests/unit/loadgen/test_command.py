@@ -57,6 +57,7 @@ def test_a_dry_campaign_only_prints_its_schedule():
     times = [float(line.split()[0]) for line in one.splitlines()]
     assert times == sorted(times)
     assert "mutable-1" in one
+    assert not invoke("chaos", "--workload", "q3", "--seed", 7, "--dry-run", "--kinds", "none").output.strip()
 
 
 @pytest.mark.parametrize(
