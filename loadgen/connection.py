@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import orjson
+from pydantic import SecretStr
 
 from spojoin.errors import ConfigurationError
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog, Properties
+from spojoin.runtime.credentials import Properties, secret, with_login
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 
 BOOTSTRAP_VARIABLE, KAFKA_VARIABLE = "SPOJOIN_BOOTSTRAP_SERVERS", "SPOJOIN_KAFKA"
+USERNAME_VARIABLE, PASSWORD_VARIABLE = f"{KAFKA_VARIABLE}_USERNAME", f"{KAFKA_VARIABLE}_PASSWORD"
+PASSWORD_FILE_VARIABLE = f"{PASSWORD_VARIABLE}_FILE"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
@@ -20,7 +25,7 @@ class Connection:
     """A cluster. properties: for every client, as librdkafka names them."""
 
     bootstrap: str
-    properties: Properties = field(default_factory=dict)
+    properties: Properties = field(default_factory=dict, repr=False)
 
     def log(self) -> KafkaLog:
         """The cluster as a log."""
@@ -35,7 +40,8 @@ def connection(
     Raises ConfigurationError.
     """
     servers = bootstrap or environment.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
-    return Connection(servers, _from_environment(environment) | _from_options(options))
+    properties = _from_environment(environment) | _from_options(options)
+    return Connection(servers, with_login(properties, environment.get(USERNAME_VARIABLE), _password(environment)))
 
 
 def pairs(options: Sequence[str], name: str) -> dict[str, str]:
@@ -45,6 +51,11 @@ def pairs(options: Sequence[str], name: str) -> dict[str, str]:
         if not (key and equals):
             raise ConfigurationError(f"--{name} {option}: expected the form name=value")
     return dict(option.split("=", 1) for option in options)
+
+
+def _password(environment: Mapping[str, str]) -> str | None:
+    text, file = environment.get(PASSWORD_VARIABLE), environment.get(PASSWORD_FILE_VARIABLE)
+    return secret(PASSWORD_VARIABLE.lower(), SecretStr(text) if text else None, Path(file) if file else None)
 
 
 def _from_options(options: Sequence[str]) -> Properties:

@@ -37,6 +37,10 @@ def first() -> None:
 
 
 QueryFile = Annotated[Path, typer.Argument(help="The query's YAML file.", show_default=False)]
+Redis = Annotated[
+    str, typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="Where services report.")
+]
+Bootstrap = Annotated[str, typer.Option(envvar="SPOJOIN_BOOTSTRAP_SERVERS", metavar="HOST:PORT", help="Kafka.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback where something fails.")]
 
 
@@ -201,12 +205,42 @@ def up(
 
 
 @app.command()
+def topics(
+    query: QueryFile,
+    bootstrap: Bootstrap = "127.0.0.1:9092",
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="Make the input topics as well, with so many partitions each.")
+    ] = None,
+    workers_max: Annotated[int | None, typer.Option(min=1, help="The most PO-Join workers that there will be.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Make a query's topics where the services may not, and where a bigger query needs it add partitions.
+
+    What concerns Kafka is told by the services' variables or their settings file: SPOJOIN_KAFKA and its like.
+
+    Example:
+
+        spojoin topics query.yaml --bootstrap kafka:9092 --workers-max 8
+    """
+    with one_sentence(is_debug=debug):
+        from spojoin.cli.topics import make_topics
+        from spojoin.query.load import load_query
+        from spojoin.runtime.settings import load_settings
+
+        settings = load_settings(
+            query_file=query, bootstrap_servers=bootstrap, workers=workers_max, workers_max=workers_max
+        )
+        for name, count in make_topics(load_query(query), settings, partitions).items():
+            typer.echo(f"{name}: {count} partition{'' if count == 1 else 's'}")
+
+
+@app.command()
 def send(
     query: QueryFile,
     inputs: Annotated[
         list[str], typer.Option("--input", "-i", metavar="STREAM=FILE", help="CSV, JSON lines or Parquet.")
     ],
-    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT", help="Kafka.")] = "127.0.0.1:9092",
+    bootstrap: Bootstrap = "127.0.0.1:9092",
     debug: Debug = False,
 ) -> None:
     """Push the rows of files to a query's input topics, as Arrow batches.
@@ -218,15 +252,17 @@ def send(
     with one_sentence(is_debug=debug):
         from spojoin.cli.topics import send_files
         from spojoin.query.load import load_query
+        from spojoin.runtime.settings import load_settings
 
-        sent = send_files(load_query(query), _stream_files(inputs), bootstrap)
+        settings = load_settings(query_file=query, bootstrap_servers=bootstrap)
+        sent = send_files(load_query(query), _stream_files(inputs), settings)
         typer.echo(", ".join(f"{rows:,} rows to {topic}" for topic, rows in sent.items()))
 
 
 @app.command()
 def results(
     query: QueryFile,
-    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT", help="Kafka.")] = "127.0.0.1:9092",
+    bootstrap: Bootstrap = "127.0.0.1:9092",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end, until Ctrl-C.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -241,8 +277,10 @@ def results(
 
         from spojoin.cli.topics import print_results
         from spojoin.query.load import load_query
+        from spojoin.runtime.settings import load_settings
 
-        print_results(load_query(query), bootstrap, sys.stdout.buffer, is_following=follow)
+        settings = load_settings(query_file=query, bootstrap_servers=bootstrap)
+        print_results(load_query(query), settings, sys.stdout.buffer, is_following=follow)
 
 
 @app.command()
@@ -293,12 +331,6 @@ def service(
         raise typer.Exit(serve(Role(role), load_settings(settings)))
 
 
-Redis = Annotated[
-    str, typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="Where services report.")
-]
-Bootstrap = Annotated[str, typer.Option(envvar="SPOJOIN_BOOTSTRAP_SERVERS", metavar="HOST:PORT", help="Kafka.")]
-
-
 @app.command()
 def status(
     query: Annotated[Path | None, typer.Argument(help="A query's YAML file, to see all about it.")] = None,
@@ -323,13 +355,16 @@ def status(
 
         from spojoin.cli.live import show_query, show_status
         from spojoin.errors import ConfigurationError
+        from spojoin.runtime.settings import load_settings
 
         if watch and once:
             raise ConfigurationError("--watch goes on and --once does not: give one of them")
         console = Console()
         is_once = once or not (watch or console.is_terminal)
         if query is None:
-            show_status(redis, console, is_once=is_once)
+            # A table of all queries: the settings tell the store's user and password, and no query is read.
+            settings = load_settings(query_file=Path(), redis_url=redis)
+            show_status(settings.store_url() or redis, console, is_once=is_once)
         else:
             show_query(query, redis, bootstrap, console, is_once=is_once)
 

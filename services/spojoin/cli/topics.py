@@ -1,4 +1,4 @@
-"""Files into input topics, and results out of theirs, for people."""
+"""A query's topics, files into its inputs and results out of theirs, for people."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.model import Query
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.ports import Input, LogReader, LogRecord
+from spojoin.runtime.service import create_topics
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.topics import Topics
 from spojoin.wire.results import ARROW_STREAM, BEGIN, CONTENT_TYPE, JSON, progress, result_from_message
 
 MESSAGE_ROWS = 4_096
@@ -24,17 +27,40 @@ POLL_S = 0.5
 RECORDS_MAX = 1_000
 
 
-def send_files(query: Query, paths: Mapping[str, Path], bootstrap: str) -> dict[str, int]:
+def kafka_of(settings: Settings) -> KafkaConfig:
+    """How the settings reach Kafka."""
+    return KafkaConfig(settings.bootstrap_servers, settings.kafka_properties())
+
+
+def make_topics(query: Query, settings: Settings, partitions: int | None) -> dict[str, int]:
+    """Make the query's topics, and its inputs where `partitions` says how big; all partition counts.
+
+    Raises LogUnavailable where Kafka does not answer, or refuses.
+    """
+    topics = Topics.of(query, settings.workers_max, settings.input_topics)
+    log = KafkaLog(kafka_of(settings))
+    try:
+        create_topics(log, topics, settings.results_bytes_max)
+        if partitions is not None:
+            log.create_topics(dict.fromkeys(topics.inputs, partitions))
+        inputs = topics.inputs if partitions is not None else ()
+        return {name: log.partitions(name) for name in (*inputs, *topics.trimmed(), *topics.kept())}
+    finally:
+        log.close()
+
+
+def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> dict[str, int]:
     """Append the files' rows to the input topics, partitions in turn; rows sent by topic."""
-    log = KafkaLog(KafkaConfig(bootstrap))
-    partitions = {stream.name: _partitions(log, input_topic(stream.name)) for stream in query.streams}
-    sent = dict.fromkeys((input_topic(stream.name) for stream in query.streams), 0)
+    log = KafkaLog(kafka_of(settings))
+    names = {stream.name: settings.input_topics.get(stream.name, input_topic(stream.name)) for stream in query.streams}
+    partitions = {stream: _partitions(log, name) for stream, name in names.items()}
+    sent = dict.fromkeys(names.values(), 0)
     writer = log.writer()
     try:
         for file, batch in balanced(open_inputs(query, paths)):
             if batch is None:
                 continue
-            topic = input_topic(file.stream.name)
+            topic = names[file.stream.name]
             for message in _messages(batch):
                 partition = sent[topic] // MESSAGE_ROWS % partitions[file.stream.name]
                 writer.append(Input(topic, partition), message, ((CONTENT_TYPE, ARROW_STREAM),))
@@ -46,9 +72,9 @@ def send_files(query: Query, paths: Mapping[str, Path], bootstrap: str) -> dict[
     return sent
 
 
-def print_results(query: Query, bootstrap: str, out: BinaryIO, *, is_following: bool) -> None:
+def print_results(query: Query, settings: Settings, out: BinaryIO, *, is_following: bool) -> None:
     """Write all results as JSON lines, in order, each once; go on as more come if `is_following`."""
-    log = KafkaLog(KafkaConfig(bootstrap))
+    log = KafkaLog(kafka_of(settings))
     source = Input(topic_name(query.name, Topic.RESULTS), 0)
     _partitions(log, source.topic)
     reader = log.reader()

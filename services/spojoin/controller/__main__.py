@@ -88,7 +88,7 @@ def supervise(
     gauges = Gauges(world)
     while not stop.is_set():
         try:
-            create_topics(world.log, topics, settings.results_bytes_max)
+            create_topics(world.log, topics, settings.results_bytes_max, Role.CONTROLLER)
             _live(cluster, world, gauges, topics, limits, settings.workers, stop)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)

@@ -69,10 +69,11 @@ def open_watches(subject: Subject, settings: Settings) -> Watches:
     """Watchers of the settings' Redis and Kafka, which may be away."""
     clock = SystemClock()
     try:
-        store = RedisStore(settings.redis_url or "", STORE_TIMEOUT_S)
+        store = RedisStore(settings.store_url() or "", STORE_TIMEOUT_S)
     except ValueError as error:
         raise ConfigurationError(f"setting redis_url can't be read ({error}): give redis://HOST:PORT/0") from error
-    log = KafkaLog(KafkaConfig(settings.bootstrap_servers, dict(settings.kafka), request_timeout_s=LOG_TIMEOUT_S))
+    kafka = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties(), request_timeout_s=LOG_TIMEOUT_S)
+    log = KafkaLog(kafka)
     return Watches(
         subject, StoreWatch(store, subject, clock), LogWatch(log, subject, clock), clock, settings.stall_ms_max
     )

@@ -52,8 +52,8 @@ def load_page_settings(
 
 def secrets_of(settings: Settings) -> list[str]:
     """What must never be shown: the address of Redis and its password, and passwords and keys for Kafka."""
-    redis = settings.redis_url or ""
-    hidden = [str(value) for name, value in settings.kafka.items() if _is_secret(name)]
+    redis = settings.store_url() or ""
+    hidden = [str(value) for name, value in settings.kafka_properties().items() if _is_secret(name)]
     return [text for text in (redis, *_passwords(redis), *hidden) if text]
 
 

@@ -32,7 +32,7 @@ def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
     try:
         query = load_query(settings.query_file)
-        credentials(settings.kafka)
+        credentials(settings.kafka_properties())
         log_lines.configure(settings.log_level, SERVICE)
         quiet_faust()
         os.nice(NICENESS)

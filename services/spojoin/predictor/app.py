@@ -18,8 +18,9 @@ from faust.exceptions import FaustError
 from spojoin.errors import Retryable, SpoJoinError
 from spojoin.predictor.faust_kafka import make_app
 from spojoin.predictor.machine import PredictorMachine
+from spojoin.protocol.access import consumer_group
 from spojoin.protocol.machine import START, Emit
-from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Topic
+from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Role, Topic
 from spojoin.query.model import Query
 from spojoin.runtime.log_lines import CLIENT_LOGGER
 from spojoin.runtime.loop import World
@@ -59,7 +60,7 @@ class PredictorService:
         health = self._around.health
         while not stop.is_set():
             try:
-                await asyncio.to_thread(create_topics, self._around.log, self._topics, self._settings.results_bytes_max)
+                await asyncio.to_thread(self._create_topics)
                 await self._live(stop)
             except (Retryable, KafkaError, FaustError) as error:
                 backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
@@ -68,6 +69,9 @@ class PredictorService:
                 _log.warning("starting over", reason=str(error), wait_s=backoff_s)
                 await _wait(stop, backoff_s)
                 health.tick()
+
+    def _create_topics(self) -> None:
+        create_topics(self._around.log, self._topics, self._settings.results_bytes_max, Role.PREDICTOR)
 
     async def _live(self, stop: asyncio.Event) -> None:
         # Faust makes a folder of its own even where it has nothing to store.
@@ -96,9 +100,9 @@ class Life:
         self._is_busy = False
         self._failure: SpoJoinError | None = None
         self._app = make_app(
-            f"spojoin.{query.name}.predictor",
+            consumer_group(query.name, Role.PREDICTOR),
             settings.bootstrap_servers,
-            settings.kafka,
+            settings.kafka_properties(),
             MESSAGE_BYTES_MAX,
             datadir=folder,
             broker_commit_livelock_soft_timeout=NEVER_S,

@@ -80,22 +80,31 @@ def names(topic: Topic, query: str, inputs: Sequence[str]) -> tuple[str, ...]:
     return (topic_name(query, topic),)
 
 
+def seen_by(role: Role) -> frozenset[Topic]:
+    """The topics that a role has anything to do with: it can't so much as see any other."""
+    edge = _edge(role)
+    # Every role tells the log from an earlier one of its name by the id of this topic.
+    return frozenset({*edge.reads, *edge.writes, *edge.trims, Topic.FRAMES})
+
+
 #: Writers in transactions, by their role's name; the predictor's group is Faust's.
 _TRANSACTIONAL = (Role.ROUTER, Role.SINK)
 _GROUPED = (Role.PREDICTOR,)
 
 
 def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
-    edge = next(edge for edge in TOPOLOGY if edge.role is role)
+    edge = _edge(role)
     yield from _on_topics(edge, query, inputs)
-    if Topic.FRAMES not in (*edge.reads, *edge.writes):
-        # Every role tells the log from an earlier one of its name by the id of this topic.
-        yield Right(Kind.TOPIC, topic_name(query, Topic.FRAMES), Operation.DESCRIBE)
+    yield from _each(Operation.DESCRIBE, seen_by(role).difference(edge.reads, edge.writes, edge.trims), query, inputs)
     yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
     if role in _TRANSACTIONAL:
         yield Right(Kind.TRANSACTIONAL_ID, transactional_id(query, role), Operation.WRITE)
     if role in _GROUPED:
         yield Right(Kind.GROUP, consumer_group(query, role), Operation.READ)
+
+
+def _edge(role: Role) -> Edge:
+    return next(edge for edge in TOPOLOGY if edge.role is role)
 
 
 def _on_topics(edge: Edge, query: str, inputs: Sequence[str]) -> Iterator[Right]:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, topic_config
+from spojoin.runtime.credentials import Properties
 from spojoin.runtime.kafka_reader import KafkaReader
 from spojoin.runtime.kafka_writer import KafkaWriter
 from spojoin.runtime.log_lines import CLIENT_LOGGER
@@ -20,8 +21,6 @@ from spojoin.runtime.ports import Bounds, Input, LogUnavailable
 
 #: the client waits in vain for a leader that it doesn't know; see `_offset`
 LEADER_TIMEOUT_S = 2.0
-
-Properties = dict[str, str | int | float | bool]
 
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -38,7 +37,7 @@ class KafkaConfig:
     """
 
     bootstrap: str
-    extra: Properties = field(default_factory=dict)
+    extra: Properties = field(default_factory=dict, repr=False)
     compression: str = "none"
     request_timeout_s: float = 10.0
     delivery_timeout_s: float = 45.0
@@ -71,7 +70,8 @@ class KafkaLog:
     def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
         """Make sure that each topic exists with at least so many partitions, replicated as the cluster's default says.
 
-        Raises LogUnavailable where the cluster does not answer.
+        Where they do, nothing is asked that takes more than the right to see them. Raises LogUnavailable where the
+        cluster does not answer, or refuses.
         """
         existing = self._partition_counts()
         config = topic_config(retention_bytes)
@@ -99,6 +99,8 @@ class KafkaLog:
         try:
             return str(found[topic].result().topic_id)
         except KafkaException as error:
+            if _is_refused(error.args[0]):
+                raise _refused(topic) from error
             raise LogUnavailable(f"topic {topic!r} can't be described: {error.args[0]}") from error
 
     def bounds(self, source: Input) -> Bounds:
@@ -139,6 +141,8 @@ class KafkaLog:
             found = self._admin.list_topics(topic, timeout=self._config.request_timeout_s).topics
         except KafkaException as error:
             raise LogUnavailable(f"Kafka at {self._config.bootstrap} does not answer: {error.args[0]}") from error
+        if topic is not None and _is_refused(found[topic].error):
+            raise _refused(topic)
         return {name: len(entry.partitions) for name, entry in found.items() if entry.error is None}
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
@@ -176,6 +180,8 @@ class KafkaLog:
             try:
                 future.result()
             except KafkaException as error:
+                if _is_refused(error.args[0]):
+                    raise _not_makable(topic) from error
                 if error.args[0].code() not in allowed:
                     raise LogUnavailable(f"topic {topic!r} could not be made: {error.args[0]}") from error
 
@@ -183,6 +189,22 @@ class KafkaLog:
 #: another process was faster
 _TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _PARTITIONS_ARE_THERE = frozenset({KafkaError.INVALID_PARTITIONS})
+
+
+def _is_refused(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def _refused(topic: str) -> LogUnavailable:
+    return LogUnavailable(f"Kafka refuses this user the topic {topic!r}: give it the rights that its role needs")
+
+
+def _not_makable(topic: str) -> LogUnavailable:
+    """The broker doesn't tell those who may not see a topic whether it exists."""
+    return LogUnavailable(
+        f"topic {topic!r} is not there or too small, or this user may not see it, and it may not make topics: "
+        "run `spojoin topics QUERY` as a user who may, and give this one the rights that its role needs"
+    )
 
 
 def _report_trim(source: Input, before: int, done: Future[object]) -> None:

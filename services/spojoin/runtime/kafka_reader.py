@@ -8,6 +8,7 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from spojoin.protocol.access import UNUSED_GROUP
 from spojoin.runtime.log_lines import CLIENT_LOGGER
 from spojoin.runtime.ports import Headers, Input, LogRecord, LogUnavailable
 
@@ -32,7 +33,7 @@ class KafkaReader:
         self._consumer = Consumer(
             {
                 **common,
-                "group.id": "spojoin-unused",  # the client demands one; nothing is committed
+                "group.id": UNUSED_GROUP,  # nothing is committed
                 "enable.auto.commit": False,
                 # a position that was trimmed away is told, never passed over in silence
                 "auto.offset.reset": "error",
@@ -122,6 +123,8 @@ class KafkaReader:
     def _take(self, message: Message) -> LogRecord[bytes] | None:
         """Note the position; the end of a partition comes as an error that carries the offset behind all gaps."""
         error = message.error()
+        if error is not None and message.topic() is None:  # of the consumer itself, which may lack a right
+            raise LogUnavailable(f"reading failed: {error}")
         source = self._inputs[message.topic(), message.partition()]
         if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
             self._catch_up_with_trims(source)

@@ -15,6 +15,7 @@ from typing import NoReturn, cast
 import structlog
 
 from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
+from spojoin.protocol.access import seen_by, transactional_id
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import load_query
 from spojoin.query.model import Query
@@ -87,7 +88,7 @@ def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
         role=role,
         topics=topics,
         machine_factory=wiring.machine_factory,
-        transactional_id=f"spojoin.{query.name}.{wiring.service}" if is_transactional else None,
+        transactional_id=transactional_id(query.name, wiring.service) if is_transactional else None,
         is_json=settings.results_format == "json",
         tick_ms=wiring.tick_ms,
         watermark_ms=ROUTER_WATERMARK_MS if role is Role.ROUTER else WATERMARK_MS,
@@ -118,13 +119,14 @@ def open_world(role: Role, service: str, query: str, settings: Settings, stack: 
     metrics = Metrics({"query": query, "role": role.value, "service_name": service})
     health = Health(clock, settings.stall_ms_max)
     server = stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, health, metrics.registry))
-    store = RedisStore(settings.redis_url) if settings.redis_url else None
+    store_url = settings.store_url()
+    store = RedisStore(store_url) if store_url else None
     if store is not None:
         stack.callback(store.close)
     log = KafkaLog(
         KafkaConfig(
             settings.bootstrap_servers,
-            dict(settings.kafka),
+            settings.kafka_properties(),
             settings.compression,
             on_error=lambda error: metrics.kafka_errors.labels(error.name()).inc(),
         )
@@ -136,12 +138,13 @@ def open_world(role: Role, service: str, query: str, settings: Settings, stack: 
     return World(log, shared, clock, metrics, health, reporter)
 
 
-def create_topics(log: Log[bytes], topics: Topics, results_bytes_max: int | None = None) -> None:
-    """Make sure that a query's own topics exist; the inputs are the users'."""
-    log.create_topics(topics.trimmed())
-    own = {topics.name(Topic.RESULTS): 1}
-    own |= {topics.dead_letters(stream).topic: 1 for stream in range(len(topics.inputs))}
-    log.create_topics(own, results_bytes_max)
+def create_topics(
+    log: Log[bytes], topics: Topics, results_bytes_max: int | None = None, role: Role | None = None
+) -> None:
+    """Make sure that a query's own topics exist, all or those that a role sees; the inputs are the users'."""
+    among = tuple(Topic) if role is None else seen_by(role)
+    log.create_topics(topics.trimmed(among))
+    log.create_topics(topics.kept(among), results_bytes_max)
 
 
 def _supervise(spec: LoopSpec, world: World, results_bytes_max: int | None, stop: threading.Event) -> None:
@@ -149,7 +152,7 @@ def _supervise(spec: LoopSpec, world: World, results_bytes_max: int | None, stop
     backoff_s = BACKOFF_S_MIN
     while not stop.is_set():
         try:
-            create_topics(world.log, spec.topics, results_bytes_max)
+            create_topics(world.log, spec.topics, results_bytes_max, spec.role)
             _live(spec, world, stop)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if world.health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -16,6 +16,7 @@ from pydantic_settings import (
 )
 
 from spojoin.errors import ConfigurationError
+from spojoin.runtime.credentials import Properties, check_credentials, secret, with_login, with_user
 
 ENV_PREFIX = "SPOJOIN_"
 
@@ -24,7 +25,7 @@ _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", 
 
 
 #: Settings whose values may hold passwords, and are never printed.
-_SECRET = ("kafka", "redis_url")
+_SECRET = ("kafka", "kafka_password", "redis_url", "redis_password")
 
 
 class Settings(BaseSettings):
@@ -37,7 +38,10 @@ class Settings(BaseSettings):
     workers_max: the most workers that a layout may have; default as many as workers
     bootstrap_servers: Kafka
     kafka: further client properties as librdkafka names them (security, mostly)
+    kafka_username: who this service is for Kafka; with OAUTHBEARER its client's id
+    kafka_password, kafka_password_file: its password (its client's secret), or a file that holds nothing else
     redis_url: the store; without it services find the watermark in the results topic alone
+    redis_username, redis_password, redis_password_file: who this service is for the store, where the URL doesn't say
     input_topics: the topic of a stream, where it isn't `in.<stream>`
     transactions: whether router and sink write in Kafka transactions
     compression: of what services write
@@ -61,7 +65,7 @@ class Settings(BaseSettings):
     log_level: debug, info, warning or error
     """
 
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=False)
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True)
 
     query_file: Path
     predicate: int | None = Field(None, ge=0)
@@ -69,8 +73,14 @@ class Settings(BaseSettings):
     workers: int = Field(2, ge=1, le=1024)
     workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
     bootstrap_servers: str = Field("127.0.0.1:9092", min_length=1)
-    kafka: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    redis_url: str | None = None
+    kafka: dict[str, str | int | float | bool] = Field(default_factory=dict, repr=False)
+    kafka_username: str | None = Field(None, min_length=1)
+    kafka_password: SecretStr | None = None
+    kafka_password_file: Path | None = None
+    redis_url: str | None = Field(None, repr=False)
+    redis_username: str | None = Field(None, min_length=1)
+    redis_password: SecretStr | None = None
+    redis_password_file: Path | None = None
     input_topics: dict[str, str] = Field(default_factory=dict)
     transactions: bool = True
     compression: Literal["none", "lz4", "zstd"] = "none"
@@ -111,7 +121,21 @@ class Settings(BaseSettings):
         if self.workers_max < self.workers:
             raise ValueError(f"workers_max is {self.workers_max}; expected at least workers, which is {self.workers}")
         self._check_scale()
+        check_credentials("kafka", self.kafka_username, self.kafka_password, self.kafka_password_file)
+        check_credentials("redis", self.redis_username, self.redis_password, self.redis_password_file)
         return self
+
+    def kafka_properties(self) -> Properties:
+        """What every client of Kafka is told besides the brokers, passwords among it. Raises ConfigurationError."""
+        password = secret("kafka_password", self.kafka_password, self.kafka_password_file)
+        return with_login(self.kafka, self.kafka_username, password)
+
+    def store_url(self) -> str | None:
+        """The store with user and password, for its client alone. Raises ConfigurationError."""
+        if self.redis_url is None:
+            return None
+        password = secret("redis_password", self.redis_password, self.redis_password_file)
+        return with_user(self.redis_url, self.redis_username, password)
 
     def _check_scale(self) -> None:
         if not self.scale_min <= self.scale_max <= self.workers_max:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spojoin.protocol.topology import (
@@ -48,10 +48,16 @@ class Topics:
         """Where poisoned messages of a stream go."""
         return Input(dead_letter_topic(self.inputs[stream]), 0)
 
-    def trimmed(self) -> dict[str, int]:
-        """Partition counts of all internal topics that the protocol trims, and of the plan."""
-        names = [topic for topic in Topic if topic not in (Topic.INPUT, *KEPT)]
+    def trimmed(self, among: Collection[Topic] = tuple(Topic)) -> dict[str, int]:
+        """Partition counts of the internal topics that the protocol trims, and of the plan."""
+        names = [topic for topic in Topic if topic in among and topic not in (Topic.INPUT, *KEPT)]
         return {self.name(topic): len(self.inputs_of(topic)) for topic in names}
+
+    def kept(self, among: Collection[Topic] = tuple(Topic)) -> dict[str, int]:
+        """Partition counts of the topics that are for people: results, and dead letters of each input."""
+        found = {self.name(Topic.RESULTS): 1} if Topic.RESULTS in among else {}
+        streams = range(len(self.inputs)) if Topic.DEAD in among else ()
+        return found | {self.dead_letters(stream).topic: 1 for stream in streams}
 
 
 def edge_of(role: Role) -> Edge:

@@ -106,3 +106,92 @@ def test_a_sentence_tells_no_password(given):
     with pytest.raises(ConfigurationError) as raised:
         load_settings(query_file="q", **given)
     assert "hunter2" not in str(raised.value)
+
+
+# -- users and passwords
+
+
+def test_a_user_and_a_password_become_client_properties(tmp_path):
+    kafka = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
+    (tmp_path / "password").write_text("hunter2\n")
+    settings = load_settings(query_file="q", kafka=kafka, kafka_username="me", kafka_password="hunter2")
+    assert settings.kafka_properties() == {**kafka, "sasl.username": "me", "sasl.password": "hunter2"}
+    by_file = load_settings(query_file="q", kafka=kafka, kafka_username="me", kafka_password_file=tmp_path / "password")
+    assert by_file.kafka_properties() == settings.kafka_properties()
+    assert load_settings(query_file="q", kafka=kafka).kafka_properties() == kafka
+
+
+@pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
+def test_where_tokens_are_fetched_they_are_the_clients_id_and_secret(name):
+    settings = load_settings(query_file="q", kafka={name: "OAUTHBEARER"}, kafka_username="me", kafka_password="s")
+    assert settings.kafka_properties() == {
+        name: "OAUTHBEARER",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": "s",
+    }
+
+
+def test_a_user_and_a_password_become_part_of_the_stores_address(tmp_path):
+    given = {"query_file": "q", "redis_url": "rediss://redis:6379/0?ssl_ca_certs=/ca.crt"}
+    settings = load_settings(**given, redis_username="me", redis_password="a/b:c@d")
+    assert settings.store_url() == "rediss://me:a%2Fb%3Ac%40d@redis:6379/0?ssl_ca_certs=/ca.crt"
+    (tmp_path / "password").write_text("p")
+    of_nobody = load_settings(**given, redis_password_file=tmp_path / "password")
+    assert of_nobody.store_url() == "rediss://:p@redis:6379/0?ssl_ca_certs=/ca.crt"
+    assert load_settings(**given).store_url() == given["redis_url"]
+    assert load_settings(query_file="q", redis_password="p").store_url() is None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"kafka_password": "hunter2", "kafka_password_file": "f"}, "kafka_password and kafka_password_file are both"),
+        ({"redis_password": "hunter2", "redis_password_file": "f"}, "redis_password and redis_password_file are both"),
+        ({"kafka_username": "me"}, "kafka_username is set without kafka_password"),
+        ({"redis_username": "me"}, "redis_username is set without redis_password"),
+    ],
+)
+def test_credentials_that_do_not_go_together(given, expected):
+    with pytest.raises(ConfigurationError, match=expected) as raised:
+        load_settings(query_file="q", **given)
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"kafka": {"sasl.username": "x"}}, "kafka has sasl.username and kafka_username is set as well"),
+        ({"kafka": {"sasl.password": "hunter2"}}, "kafka has sasl.password and kafka_password is set as well"),
+    ],
+)
+def test_credentials_in_two_places(given, expected):
+    settings = load_settings(query_file="q", kafka_username="me", kafka_password="other", **given)
+    with pytest.raises(ConfigurationError, match=expected) as raised:
+        settings.kafka_properties()
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_store_with_two_passwords():
+    settings = load_settings(query_file="q", redis_url="redis://:hunter2@redis", redis_password="other")
+    with pytest.raises(ConfigurationError, match="redis_url holds a user or a password") as raised:
+        settings.store_url()
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_password_file_that_is_not_there_or_empty(tmp_path):
+    settings = load_settings(query_file="q", kafka_password_file=tmp_path / "none")
+    with pytest.raises(ConfigurationError, match=r"kafka_password_file .*none can't be read: No such file"):
+        settings.kafka_properties()
+    (tmp_path / "empty").write_text("\n")
+    settings = load_settings(query_file="q", redis_url="redis://r", redis_password_file=tmp_path / "empty")
+    with pytest.raises(ConfigurationError, match=r"redis_password_file .*empty is empty"):
+        settings.store_url()
+
+
+def test_settings_never_show_a_password():
+    secrets = {"kafka_password": "hunter2", "redis_password": "hunter2"}
+    hidden = {"kafka": {"sasl.oauthbearer.extensions": "hunter2"}, "redis_url": "redis://h:hunter2@redis"}
+    assert "hunter2" not in repr(load_settings(query_file="q", **secrets, **hidden))
+    with pytest.raises(ValidationError) as raised:
+        Settings(query_file="q", kafka={"a": ["hunter2"]}, redis_password=["hunter2"])
+    assert "hunter2" not in str(raised.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,7 @@ from spojoin.runtime.local.children import Children, start_error
 from spojoin.runtime.local.jars import Progress, kafka_jars
 from spojoin.runtime.local.java import find_java
 from spojoin.runtime.local.net import LOOPBACK, Server, free_port, listens, require_free, wait_until_up
+from spojoin.runtime.local.security import BrokerSecurity
 
 #: a start takes 4 s alone on two cores; recovery after SIGKILL and busy machines take longer
 START_TIMEOUT_S = 90.0
@@ -29,13 +31,20 @@ class LocalBroker:
         folder: data and log; default a temporary folder that goes with `children`.
         port: where clients connect; default any free one.
         progress: told what takes long.
+        security: how it is closed; default not at all.
 
     """
 
     def __init__(
-        self, children: Children, folder: Path | None = None, port: int | None = None, progress: Progress = print
+        self,
+        children: Children,
+        folder: Path | None = None,
+        port: int | None = None,
+        progress: Progress = print,
+        security: BrokerSecurity | None = None,
     ) -> None:
         self._children = children
+        self._security = security
         java, jars = find_java(), kafka_jars(progress=progress)
         if port is not None:
             require_free("Kafka", port)
@@ -43,7 +52,7 @@ class LocalBroker:
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self.folder = folder or children.scratch_folder("kafka")
-            self._node = Node(java, jars, self.folder, LOOPBACK, self.port, free_port(), LOOPBACK)
+            self._node = Node(java, jars, self.folder, LOOPBACK, self.port, free_port(), LOOPBACK, security)
             self._node.configure()
         except OSError as error:
             raise start_error("Kafka", error) from error
@@ -52,6 +61,11 @@ class LocalBroker:
     def bootstrap(self) -> str:
         """What clients connect to."""
         return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def admin_properties(self) -> Mapping[str, str | int | float | bool]:
+        """What clients need besides to do anything here."""
+        return self._security.client if self._security else {}
 
     @property
     def pid(self) -> int | None:
@@ -102,7 +116,7 @@ class LocalBroker:
         if not listens(self.port):
             return False
         # librdkafka reports refused connections on stderr unless its log level is lowered
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.admin_properties})
         try:
             return len(admin.list_topics(timeout=2).brokers) == 1
         except KafkaException:

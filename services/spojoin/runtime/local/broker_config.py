@@ -7,6 +7,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spojoin.runtime.local.security import BrokerSecurity
 
 #: the largest record, and the room that a batch needs around it
 MESSAGE_BYTES_MAX = 64 << 20
@@ -14,10 +18,10 @@ SEGMENT_BYTES = MESSAGE_BYTES_MAX + (8 << 20)
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://{listen}:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
+listeners={protocol}://{listen}:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners={protocol}://{host}:{port}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map={protocol}:{protocol},CONTROLLER:{protocol}
 controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 log.dirs={data}
 # after a crash the node waits this long for its former self to time out
@@ -69,6 +73,7 @@ class Node:
 
     java, jars: the command, and the folder with Kafka's jars; folder: its configuration and data
     host, port: what clients are told to connect to; listen: the address that it binds, empty for all
+    security: how it is closed; without it anybody who reaches it may do anything
     """
 
     java: str
@@ -78,6 +83,7 @@ class Node:
     port: int
     controller_port: int
     listen: str
+    security: BrokerSecurity | None = None
 
     @property
     def is_formatted(self) -> bool:
@@ -92,8 +98,10 @@ class Node:
         """Write its configuration."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "log4j2.yaml").write_text(_LOG4J)
+        self._properties.touch(mode=0o600)
         self._properties.write_text(
             _PROPERTIES.format(
+                protocol="SASL_SSL" if self.security else "PLAINTEXT",
                 host=self.host,
                 listen=self.listen,
                 port=self.port,
@@ -102,6 +110,7 @@ class Node:
                 message_bytes_max=MESSAGE_BYTES_MAX,
                 segment_bytes=SEGMENT_BYTES,
             )
+            + (self.security.properties() if self.security else "")
         )
 
     def format_command(self) -> list[str]:
@@ -121,4 +130,5 @@ class Node:
         # The optimising compiler takes 40 % of a core in the first minutes, which is all that such a broker lives.
         quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         jvm = [f"-Xmx{heap}", "-XX:+ExitOnOutOfMemoryError", *quick, "-Djava.awt.headless=true", log4j]
+        jvm += self.security.java_options if self.security else []
         return [self.java, *jvm, "-cp", f"{self.jars}/*", main, *arguments]

