@@ -33,6 +33,9 @@ ENV PATH=/opt/spojoin/bin:${PATH} \
     NUMBA_CACHE_DIR=/tmp/kernels \
     SPOJOIN_CACHE_FOLDER=/opt/cache \
     HOME=/tmp
+# Spark asks the system for its user's name and home.
+RUN groupadd --gid 10001 spojoin \
+ && useradd --uid 10001 --gid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin spojoin
 USER 10001:10001
 ENTRYPOINT ["/opt/spojoin/bin/python"]
 CMD ["-m", "loadgen", "--help"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from loadgen.connection import BOOTSTRAP_VARIABLE, pairs
+from loadgen.connection import BOOTSTRAP_VARIABLE, connection, java_properties, pairs
 from loadgen.formats import FileFormat, MessageFormat
 from loadgen.workloads import TimeFormat, WorkloadName
 
@@ -36,7 +36,10 @@ feed_app = typer.Typer(
 Bootstrap = Annotated[str, typer.Option(help="Kafka, host:port; several with commas.", envvar=BOOTSTRAP_VARIABLE)]
 Property = Annotated[
     list[str] | None,
-    typer.Option(help="A property of Java's Kafka client, name=value, such as security.protocol=SSL; repeatable."),
+    typer.Option(
+        help="A property of Java's Kafka client, name=value, such as security.protocol=SSL; repeatable. It adds to "
+        "those of SPOJOIN_KAFKA, a JSON object in librdkafka's names."
+    ),
 ]
 TopicName = Annotated[str, typer.Option(help="The input topic; `in.<stream>` unless the services were told otherwise.")]
 Partitions = Annotated[int, typer.Option(min=1, help="Spread rows over so many partitions of the topic.")]
@@ -202,7 +205,8 @@ def _target(
 def _kafka(bootstrap: str, properties: list[str] | None) -> Kafka:
     from loadgen.spark import Kafka
 
-    return Kafka(bootstrap, pairs(properties or (), "kafka-property"))
+    told = java_properties(connection(bootstrap, ()).properties)
+    return Kafka(bootstrap, told | pairs(properties or (), "kafka-property"))
 
 
 def _send_table(table: pa.Table, target: Target, pace: Pace) -> None:

@@ -88,12 +88,12 @@ capabilities: {drop: [ALL]}
 - {name: SPOJOIN_REDIS_URL, value: {{ include "spojoin.redisUrl" . | quote }}}
 {{- end }}
 - {name: SPOJOIN_WORKERS, value: {{ .Values.pojoin.replicas | quote }}}
-- {name: SPOJOIN_WORKERS_MAX, value: {{ max .Values.pojoin.maxReplicas .Values.pojoin.replicas | quote }}}
+- {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
 {{- if and .Values.demo.enabled (not (hasKey .Values.settings "results_bytes_max")) }}
-- {name: SPOJOIN_RESULTS_BYTES_MAX, value: "268435456"}
+- {name: SPOJOIN_RESULTS_BYTES_MAX, value: {{ include "spojoin.resultsBytesMax" . | quote }}}
 {{- end }}
 {{- range $name, $value := .Values.settings }}
-- {name: SPOJOIN_{{ upper $name }}, value: {{ $value | quote }}}
+- {name: SPOJOIN_{{ upper $name }}, value: {{ kindIs "float64" $value | ternary (toJson $value) (toString $value) | quote }}}
 {{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}

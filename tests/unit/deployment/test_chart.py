@@ -1,6 +1,7 @@
 """The chart: what it renders for the example values, and what it refuses."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ KUBERNETES = "1.34"
 HELM = Path(sys.executable).parent / "helm"
 #: kinds of operators, which the cluster's own schemas don't know
 OPERATORS = {"ServiceMonitor", "PrometheusRule", "ScaledObject", "KafkaTopic", "KafkaUser"}
+OPERATED = ("monitoring.coreos.com/v1", "keda.sh/v1alpha1", "kafka.strimzi.io/v1")
 
 
 def helm(*arguments):
@@ -32,8 +34,7 @@ def rendered(values):
         "joins",
         "--values",
         values,
-        "--api-versions",
-        "monitoring.coreos.com/v1",
+        *(part for version in OPERATED for part in ("--api-versions", version)),
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -50,11 +51,12 @@ def pods(documents):
 
 
 def test_there_are_examples():
-    assert [path.name for path in EXAMPLES] == ["demo-values.yaml", "production-values.yaml"]
+    assert [path.name for path in EXAMPLES] == ["demo-values.yaml", "operators-values.yaml", "production-values.yaml"]
 
 
-def test_lint_is_content():
-    done = helm("lint", "--strict", CHART, "--values", CHART / "ci/demo-values.yaml")
+@pytest.mark.parametrize("values", EXAMPLES, ids=lambda path: path.stem)
+def test_lint_is_content(values):
+    done = helm("lint", "--strict", CHART, "--values", values)
     assert done.returncode == 0, done.stdout
 
 
@@ -96,7 +98,10 @@ def test_a_joiner_for_each_predicate():
         for document in manifests(values)
         if document["metadata"]["name"].endswith("-mutable") and document["kind"] == "StatefulSet"
     }
-    assert replicas == {"demo-values": 2, "production-values": 3}
+    assert replicas == {"demo-values": 2, "operators-values": 2, "production-values": 3}
+
+
+KEDA = "keda.enabled=true,keda.prometheus=http://prometheus:9090"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +113,15 @@ def test_a_joiner_for_each_predicate():
         ("redis.url=http://redis", "redis.url: Does not match pattern"),
         ("pojoin.replicas=0", "pojoin.replicas: Must be greater than or equal to 1"),
         ("worker.replicas=2", "Additional property worker is not allowed"),
+        ("keda.enabled=true", "keda.prometheus is empty: give the address of the Prometheus"),
+        (
+            f"{KEDA},controller.autoscale.enabled=true",
+            "keda.enabled and controller.autoscale.enabled exclude each other",
+        ),
+        (f"{KEDA},controller.enabled=false", "keda.enabled needs controller.enabled"),
+        ("strimzi.users.enabled=true", "strimzi.cluster is empty: name the Kafka object"),
+        ("jobs.feed.enabled=true", "jobs.feed.args is empty: say what is sent"),
+        ("networkPolicy.kafkaCidrs={10.0.0.1}", "networkPolicy.kafkaCidrs.0: Does not match pattern"),
     ],
 )
 def test_wrong_values_are_refused_with_a_sentence(setting, sentence):
@@ -119,3 +133,38 @@ def test_wrong_values_are_refused_with_a_sentence(setting, sentence):
 def test_no_brokers_no_install():
     done = helm("template", "demo", CHART, "--set-file", f"query={CHART / 'files/demo-query.yaml'}")
     assert "kafka.bootstrapServers is empty: name the brokers as host:port" in done.stderr
+
+
+def test_objects_of_operators_are_left_out_where_they_are_unknown_and_the_notes_say_so(tmp_path):
+    """NOTES.txt is shown by an install only, so a copy of the chart wraps it in a ConfigMap."""
+    chart = shutil.copytree(CHART, tmp_path / "spojoin")
+    wrapped = """kind: ConfigMap\nnotes: {{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}\n"""
+    (chart / "templates" / "wrapped.yaml").write_text(wrapped)
+    values = CHART / "ci/operators-values.yaml"
+    done = helm("template", "demo", chart, "--values", values, "--api-versions", "keda.sh/v1alpha1")
+    documents = list(yaml.safe_load_all(done.stdout))
+    assert OPERATORS & {document["kind"] for document in documents} == {"ScaledObject"}
+    (notes,) = [document["notes"] for document in documents if "notes" in document]
+    assert "this cluster doesn't know kafka.strimzi.io/v1" in notes
+    assert "keda.sh" not in notes
+
+
+def test_whole_numbers_stay_whole_in_settings():
+    found = {
+        entry["value"]
+        for _, pod in pods(manifests(CHART / "ci/operators-values.yaml"))
+        for container in pod["containers"]
+        for entry in container.get("env", [])
+        if entry["name"] == "SPOJOIN_RESULTS_BYTES_MAX"
+    }
+    assert found == {"1073741824"}
+
+
+def test_a_job_with_other_values_is_another_job():
+    def job(*settings):
+        done = helm("template", "demo", CHART, "--set", ",".join(["demo.enabled=true", *settings]))
+        return {d["metadata"]["name"] for d in yaml.safe_load_all(done.stdout) if d["kind"] == "Job"}
+
+    wanted = "jobs.ramp.enabled=true"
+    assert job(wanted) == job(wanted)
+    assert len(job(wanted) & job(wanted, "image.tag=other")) == 1  # the check of the query, which is a hook

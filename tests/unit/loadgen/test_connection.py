@@ -2,6 +2,7 @@ import pytest
 
 from loadgen.connection import Connection, connection, java_properties
 from loadgen.durations import seconds
+from loadgen.feed_commands import _kafka
 from spojoin.errors import ConfigurationError
 
 ENVIRONMENT = {"SPOJOIN_BOOTSTRAP_SERVERS": "kafka:9093", "SPOJOIN_KAFKA": '{"security.protocol": "SASL_SSL"}'}
@@ -70,3 +71,14 @@ def test_durations(text, found):
 def test_what_is_no_duration(text):
     with pytest.raises(ConfigurationError, match="no duration"):
         seconds(text)
+
+
+def test_spark_is_told_what_the_services_environment_says_and_options_win(monkeypatch):
+    monkeypatch.setenv("SPOJOIN_KAFKA", '{"security.protocol": "SASL_SSL", "ssl.ca.location": "/ca.pem"}')
+    found = _kafka("kafka:9093", ["security.protocol=SSL"])
+    assert found.bootstrap_servers == "kafka:9093"
+    assert found.settings == {
+        "security.protocol": "SSL",
+        "ssl.truststore.location": "/ca.pem",
+        "ssl.truststore.type": "PEM",
+    }

@@ -1,0 +1,33 @@
+{{- define "spojoin.sparkImage" -}}{{ .Values.sparkImage.repository }}:{{ default .Chart.AppVersion .Values.sparkImage.tag }}{{- end }}
+
+{{- /* The faults that can be made here: an outer Kafka or Redis may serve others, too. */}}
+{{- define "spojoin.faults" -}}
+{{- $kinds := list "delete" }}
+{{- if .Values.shareProcessNamespace }}{{ $kinds = concat $kinds (list "kill" "pause") }}{{ end }}
+{{- if eq (include "spojoin.usesDevKafka" .) "true" }}{{ $kinds = append $kinds "broker" }}{{ end }}
+{{- if eq (include "spojoin.usesDevRedis" .) "true" }}{{ $kinds = append $kinds "redis" }}{{ end }}
+{{- join "," $kinds }}
+{{- end }}
+
+{{- /* The pod of a job: dict "root" $ "role" <as for labels> "name" "produce" "arguments" list "isSpark" bool */}}
+{{- define "spojoin.jobPod" -}}
+metadata:
+  labels: {{ include "spojoin.labels" .role | nindent 4 }}
+spec:
+  restartPolicy: Never
+  serviceAccountName: {{ if eq .name "chaos" }}{{ include "spojoin.fullname" .root }}-job-chaos{{ else }}{{ include "spojoin.serviceAccountName" .root }}{{ end }}
+  automountServiceAccountToken: {{ eq .name "chaos" }}
+  securityContext: {{ include "spojoin.podSecurityContext" .root | nindent 4 }}
+  {{- include "spojoin.placement" .role | nindent 2 }}
+  containers:
+    - name: {{ .name }}
+      image: {{ include (ternary "spojoin.sparkImage" "spojoin.image" .isSpark) .root }}
+      imagePullPolicy: {{ ternary .root.Values.sparkImage.pullPolicy .root.Values.image.pullPolicy .isSpark }}
+      command: [/opt/spojoin/bin/python, -m, loadgen]
+      args: {{ toJson .arguments }}
+      securityContext: {{ include "spojoin.containerSecurityContext" .root | nindent 8 }}
+      env: {{ include "spojoin.env" .root | nindent 8 }}
+      resources: {{ toYaml .role.values.resources | nindent 8 }}
+      volumeMounts: {{ include "spojoin.volumeMounts" .root | nindent 8 }}
+  volumes: {{ include "spojoin.volumes" .root | nindent 4 }}
+{{- end }}

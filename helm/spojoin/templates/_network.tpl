@@ -1,0 +1,71 @@
+{{- /* What the pods of each component reach, and the port that they serve. */}}
+{{- define "spojoin.reach" -}}
+{{- $absent := list }}
+{{- if not .Values.predictor.enabled }}{{ $absent = append $absent "predictor" }}{{ end }}
+{{- if not .Values.controller.enabled }}{{ $absent = append $absent "controller" }}{{ end }}
+{{- range $role, $table := (.Files.Get "files/topology.yaml" | fromYaml).roles }}
+{{- if not (has $role $absent) }}
+{{ $role }}: {kafka: {{ not (empty (concat $table.reads $table.writes)) }}, redis: {{ $table.redis }}, kubernetes: {{ $table.kubernetes }}, port: 8080}
+{{- end }}
+{{- end }}
+check-query: {}
+{{- if .Values.page.enabled }}
+page: {kafka: true, redis: true, port: 8080}
+{{- end }}
+{{- if .Values.demo.enabled }}
+test: {kafka: true}
+{{- if .Values.demo.load }}
+load: {kafka: true}
+{{- end }}
+{{- end }}
+{{- range $name, $job := .Values.jobs }}
+{{- if $job.enabled }}
+job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, kubernetes: {{ eq $name "chaos" }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether clients are told of the chart's own servers. */}}
+{{- define "spojoin.usesDevKafka" -}}{{ and (eq (include "spojoin.devKafka" .) "true") (not .Values.kafka.bootstrapServers) }}{{- end }}
+{{- define "spojoin.usesDevRedis" -}}{{ and (eq (include "spojoin.devRedis" .) "true") (not .Values.redis.url) }}{{- end }}
+
+{{- /* The egress rules of a component: dict "root" $ "needs" <its entry above> */}}
+{{- define "spojoin.egress" -}}
+{{- $policy := .root.Values.networkPolicy }}
+{{- if or .needs.kafka .needs.redis .needs.kubernetes }}
+- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+{{- end }}
+{{- if .needs.kafka }}
+{{ include "spojoin.server" (dict "root" .root "server" "kafka" "isInside" (eq (include "spojoin.usesDevKafka" .root) "true") "port" 9092 "ports" $policy.kafkaPorts "cidrs" $policy.kafkaCidrs) }}
+{{- end }}
+{{- if .needs.redis }}
+{{ include "spojoin.server" (dict "root" .root "server" "redis" "isInside" (eq (include "spojoin.usesDevRedis" .root) "true") "port" 6379 "ports" $policy.redisPorts "cidrs" $policy.redisCidrs) }}
+{{- end }}
+{{- if .needs.kubernetes }}
+{{ include "spojoin.server" (dict "root" .root "isInside" false "ports" $policy.kubernetesPorts "cidrs" $policy.kubernetesCidrs) }}
+{{- end }}
+{{- if or .needs.kafka .needs.redis }}
+{{- with $policy.extraEgress }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* One rule: the pods of the chart's own server, else ports anywhere or within the networks that are named. */}}
+{{- define "spojoin.server" -}}
+{{- if .isInside -}}
+- ports: [{port: {{ .port }}, protocol: TCP}]
+  to: [{podSelector: {matchLabels: {{ include "spojoin.selectorLabels" (dict "root" .root "component" .server) | fromYaml | toJson }}}}]
+{{- else -}}
+- ports:
+    {{- range .ports }}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
+  {{- with .cidrs }}
+  to:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . }}}
+    {{- end }}
+  {{- end }}
+{{- end }}
+{{- end }}

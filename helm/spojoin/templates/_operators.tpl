@@ -1,0 +1,30 @@
+{{- /* Objects of operators are left out where the cluster doesn't know their kind; NOTES.txt says so. */}}
+{{- define "spojoin.usesKeda" -}}{{ and .Values.keda.enabled (.Capabilities.APIVersions.Has "keda.sh/v1alpha1") }}{{- end }}
+{{- define "spojoin.usesStrimzi" -}}{{ and (or .Values.strimzi.topics.enabled .Values.strimzi.users.enabled) (.Capabilities.APIVersions.Has "kafka.strimzi.io/v1") }}{{- end }}
+
+{{- define "spojoin.leftOut" -}}
+{{- $wanted := dict
+  "monitoring.coreos.com/v1" (or .Values.serviceMonitor.enabled .Values.prometheusRule.enabled)
+  "keda.sh/v1alpha1" .Values.keda.enabled
+  "kafka.strimzi.io/v1" (or .Values.strimzi.topics.enabled .Values.strimzi.users.enabled) }}
+{{- range $version, $isWanted := $wanted }}
+{{- if and $isWanted (not ($.Capabilities.APIVersions.Has $version)) }}
+Left out, because this cluster doesn't know {{ $version }}: what asks for it. Install its operator and upgrade this release.
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The number of PO-Join workers to begin with; once somebody sets it by load, an upgrade leaves it as it is. */}}
+{{- define "spojoin.pojoinReplicas" -}}
+{{- if or (eq (include "spojoin.usesKeda" .) "true") .Values.controller.autoscale.enabled }}
+{{- $running := lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-pojoin" (include "spojoin.fullname" .)) }}
+{{- if $running }}{{ $running.spec.replicas }}{{ else if eq (include "spojoin.usesKeda" .) "false" }}{{ .Values.pojoin.replicas }}{{ end }}
+{{- else }}{{ .Values.pojoin.replicas }}
+{{- end }}
+{{- end }}
+
+{{- /* A name that Kubernetes allows, and that stays unique where letters had to change. */}}
+{{- define "spojoin.objectName" -}}
+{{- $plain := regexReplaceAll "[^a-z0-9.-]" (lower .) "-" | trunc 230 | trimSuffix "-" | trimSuffix "." }}
+{{- if eq $plain . }}{{ $plain }}{{ else }}{{ $plain }}-{{ sha256sum . | trunc 8 }}{{ end }}
+{{- end }}

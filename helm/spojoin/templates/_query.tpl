@@ -1,0 +1,33 @@
+{{- /* What templates need to know of the query; the install's check has the last word on it. */}}
+{{- define "spojoin.queryName" -}}
+{{- $query := include "spojoin.query" . | fromYaml }}
+{{- if not $query.name }}{{ fail "query has no name: give the query file with --set-file query=query.yaml" }}{{ end }}
+{{- $query.name }}
+{{- end }}
+
+{{- /* Input topics, a YAML list in the order of the streams' names. */}}
+{{- define "spojoin.inputTopics" -}}
+{{- $named := get .Values.settings "input_topics" | default "{}" | fromJson }}
+{{- range $stream, $_ := (include "spojoin.query" . | fromYaml).streams }}
+- {{ get $named $stream | default (printf "in.%s" $stream) | quote }}
+{{- end }}
+{{- end }}
+
+{{- /* A name of the table, in which {query} and {input} stand: a YAML list, with one name for each input: dict "root" $ "name" … */}}
+{{- define "spojoin.names" -}}
+{{- $name := replace "{query}" (include "spojoin.queryName" .root) .name }}
+{{- if contains "{input}" $name }}
+{{- range $topic := include "spojoin.inputTopics" .root | fromYamlArray }}
+- {{ replace "{input}" $topic $name | quote }}
+{{- end }}
+{{- else }}
+- {{ $name | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "spojoin.workersMax" -}}{{ max .Values.pojoin.maxReplicas .Values.pojoin.replicas }}{{- end }}
+
+{{- /* How much of the results and of the dead letters is kept; empty for all. */}}
+{{- define "spojoin.resultsBytesMax" -}}
+{{- if hasKey .Values.settings "results_bytes_max" }}{{ int64 .Values.settings.results_bytes_max }}{{ else if .Values.demo.enabled }}268435456{{ end }}
+{{- end }}
