@@ -214,12 +214,14 @@ class _Play:
     def _check(self) -> Verdict:
         from loadgen.checker import Topics as CheckedTopics  # noqa: PLC0415  (Spark is an extra)
         from loadgen.checker import check  # noqa: PLC0415
+        from loadgen.publish import publish  # noqa: PLC0415
         from loadgen.spark import Kafka  # noqa: PLC0415
 
         topics = CheckedTopics(Kafka(self.stage.broker.bootstrap))
         verdict: Verdict = self._wait(
             self.stage.pool.submit(check, self.stage.spark.result(), self.query, topics), "checking every probe"
         )
+        publish(verdict, self.stage.redis.url)
         self._show("exact" if verdict.is_exact else "[red]differs[/]")
         if verdict.first_difference:
             self.screen.note(verdict.first_difference)
