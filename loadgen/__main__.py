@@ -78,6 +78,7 @@ def produce(
     on_share: OnShare = None,
     period: Period = 2.0,
     via: Annotated[Via, typer.Option(help="Straight to Kafka, or as a Spark job.")] = Via.KAFKA,
+    retention_bytes: options.RetentionBytes = None,
     report: Annotated[Path | None, typer.Option(help="Write what was sent as JSON.")] = None,
     bootstrap: options.Bootstrap = None,
     kafka: options.KafkaProperty = None,
@@ -106,7 +107,7 @@ def produce(
         request = Request(
             workload.value, rate, duration, partitions, message.value, batch_rows, seed, first, on_share, period, topic
         )
-        send(request, bootstrap, kafka or (), report, is_spark=via is Via.SPARK)
+        send(request, bootstrap, kafka or (), report, retention_bytes, is_spark=via is Via.SPARK)
 
 
 @app.command()
@@ -208,8 +209,8 @@ def chaos(
 
     Kinds: *delete* a pod (locally SIGTERM), *kill* (SIGKILL) and *pause* (SIGSTOP for seconds) a service, restart the
     *broker*, flush *redis*. Each service is struck once a round. In the end all probes are recomputed by a nested loop
-    over the same rows; SHA-256 of the output stands for all of it. A fault is survived when everything that was in by then is answered. Exit status 1 where a
-    result differs or a fault isn't survived.
+    over the same rows; SHA-256 of the output stands for all of it. A fault is survived when everything that was in by
+    then is answered. Exit status 1 where a result differs or a fault isn't survived.
 
     Examples:
 

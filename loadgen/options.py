@@ -47,6 +47,10 @@ Setting = Annotated[
         help="Of services started here: a setting such as frame_tuples=256; repeatable.",
     ),
 ]
+RetentionBytes = Annotated[
+    int | None,
+    typer.Option(min=1 << 20, help="Of a topic that is made: bytes kept of each partition. Default: all of them."),
+]
 Partitions = Annotated[
     int | None,
     typer.Option(min=1, help="Partitions of each topic to send to, and of a topic that is made. Default: all it has."),

@@ -59,13 +59,14 @@ class Produced:
         }
 
 
-def settled(log: Log[bytes], load: Load, partitions: int | None) -> Load:
-    """The load with the partitions that its topics have; a topic that isn't there is made with `partitions` (1).
+def settled(log: Log[bytes], load: Load, partitions: int | None, retention_bytes: int | None = None) -> Load:
+    """The load with the partitions that its topics have.
 
+    A topic that isn't there is made with `partitions` (1), and keeps `retention_bytes` (all) of each.
     Raises ConfigurationError where a topic has fewer than asked for.
     """
     topics = [load.topic_of(stream.name) for stream in load.workload.streams]
-    log.create_topics({topic: partitions or 1 for topic in topics if not log.partitions(topic)})
+    log.create_topics({topic: partitions or 1 for topic in topics if not log.partitions(topic)}, retention_bytes)
     counts = {topic: log.partitions(topic) for topic in topics}
     for topic, count in counts.items():
         if partitions and count < partitions:

@@ -131,15 +131,23 @@ class ChaosRequest:
 # --- produce ----------------------------------------------------------------------------------------------------------
 
 
-def send(request: Request, bootstrap: str | None, kafka: Sequence[str], report: Path | None, *, is_spark: bool) -> None:
-    """`loadgen produce`."""
+def send(
+    request: Request,
+    bootstrap: str | None,
+    kafka: Sequence[str],
+    report: Path | None,
+    retention_bytes: int | None,
+    *,
+    is_spark: bool,
+) -> None:
+    """`loadgen produce`; `retention_bytes` is of topics that it makes."""
     console, errors = _console(), Console(stderr=True)
     where, load = connection(bootstrap, kafka), request.load()
     if is_spark:
         _require_spark_can(load)
     with ending_on_signals():
         with _log_of(where) as log:
-            load = producing.settled(log, load, request.partitions)
+            load = producing.settled(log, load, request.partitions, retention_bytes)
         if is_spark:
             from loadgen.spark_load import produce as produce_by_spark  # noqa: PLC0415  (an extra)
 

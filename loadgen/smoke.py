@@ -9,7 +9,7 @@ window, and as the right side nothing, whatever the other rows are: its answer f
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from loadgen.connection import connection
 from loadgen.errors import one_sentence
-from spojoin.errors import SpoJoinError
+from spojoin.errors import Retryable, SpoJoinError
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.query.model import Query
@@ -50,11 +50,35 @@ def main() -> None:
         query = load_query(load_settings().query_file)
         log = connection(None, ()).log()
         try:
+            wait_for_topics(log, [topic_name(query.name, Topic.RESULTS), input_topic(query.streams[0].name)])
             answers = run(log, query)
         finally:
             log.close()
         check(answers, query)
         print(f"{len(answers)} known rows were answered, each once, in order and right")
+
+
+def wait_for_topics(log: Log[bytes], topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> None:
+    """Until Kafka answers and has these topics, which the services make: they may have been installed just now.
+
+    Raises SmokeFailed.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (said := _missing(log, topics)) is not None:
+        if time.monotonic() > deadline:
+            raise SmokeFailed(f"after {timeout_s:.0f} s {said}: look at Kafka and at the services' logs")
+        time.sleep(POLL_S)
+
+
+def _missing(log: Log[bytes], topics: Sequence[str]) -> str | None:
+    """What is not there yet."""
+    try:
+        absent = [topic for topic in topics if not log.partitions(topic)]
+        for topic in () if absent else topics:
+            log.bounds(Input(topic, 0))
+    except Retryable as error:
+        return str(error)
+    return f"there is no topic {absent[0]}" if absent else None
 
 
 def run(log: Log[bytes], query: Query) -> list[Answer]:

@@ -1,7 +1,7 @@
 """From install to uninstall on a real cluster: nothing that is done to a release changes a result.
 
 The tests run in this order. First one release is left undisturbed, then another gets the same rows while everything is
-done to it; the SHA-256 of both outputs, and that of the join's definition, must be the same. Every probe is recomputed by
+done to it; the SHA-256 of both outputs, and that of the definition, must be the same. Every probe is recomputed by
 a nested loop over what was sent.
 """
 

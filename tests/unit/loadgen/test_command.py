@@ -129,6 +129,13 @@ def test_topics_are_made_or_taken_as_they_are():
         settled(log, load, 5)
 
 
+def test_topics_that_are_made_keep_what_is_asked_for(monkeypatch):
+    log, made = MemoryLog(), []
+    monkeypatch.setattr(log, "create_topics", lambda *given: (made.append(given), MemoryLog.create_topics(log, *given)))
+    settled(log, request().load(), 2, 1 << 30)
+    assert made == [({"in.yellow": 2, "in.green": 2}, 1 << 30)]
+
+
 def test_what_was_sent_is_told():
     log = MemoryLog()
     load = settled(log, Load(LOADS["q1"], Arrivals(20_000.0), rows=500, batch_rows=50), 2)
