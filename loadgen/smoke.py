@@ -50,7 +50,8 @@ def main() -> None:
         query = load_query(load_settings().query_file)
         log = connection(None, ()).log()
         try:
-            wait_for_topics(log, [topic_name(query.name, Topic.RESULTS), input_topic(query.streams[0].name)])
+            wait_for_topics(log, [topic_name(query.name, Topic.RESULTS)])
+            log.create_topics({input_topic(query.streams[0].name): 1})
             answers = run(log, query)
         finally:
             log.close()
