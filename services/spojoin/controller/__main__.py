@@ -10,7 +10,7 @@ from typing import cast
 
 import structlog
 
-from spojoin.controller.app import Controller, Gauges
+from spojoin.controller.app import Controller
 from spojoin.controller.cluster import Cluster
 from spojoin.controller.control_topic import ControlTopic
 from spojoin.controller.policy import Limits
@@ -85,11 +85,10 @@ def supervise(
     """One life after another until asked to stop; whatever isn't Retryable ends it."""
     backoff_s = BACKOFF_S_MIN
     health = world.health
-    gauges = Gauges(world)
     while not stop.is_set():
         try:
             create_topics(world.log, topics, settings.results_bytes_max, Role.CONTROLLER)
-            _live(cluster, world, gauges, topics, limits, settings.workers, stop)
+            _live(cluster, world, topics, limits, settings.workers, stop)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
             health.is_ready, health.waits_for = False, str(error)
@@ -102,7 +101,6 @@ def supervise(
 def _live(
     cluster: Cluster,
     world: World,
-    gauges: Gauges,
     topics: Topics,
     limits: Limits,
     workers: int,
@@ -111,7 +109,7 @@ def _live(
     world.shared.log_id = world.log.topic_id(topics.name(Topic.FRAMES))
     control = ControlTopic(world.log, Input(topics.name(Topic.CONTROL), 0), world.clock)
     try:
-        controller = Controller(cluster, control, world, gauges, limits, workers)
+        controller = Controller(cluster, control, world, limits, workers)
         while not stop.is_set():
             controller.turn()
             world.health.is_ready = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import structlog
-from prometheus_client import Counter, Gauge
 
 from spojoin.controller.cluster import Cluster, Event, Workers
 from spojoin.controller.control_topic import ControlTopic
@@ -15,32 +14,13 @@ from spojoin.runtime.loop import World
 _log = structlog.get_logger(__name__)
 
 
-class Gauges:
-    """What the controller counts."""
-
-    def __init__(self, world: World) -> None:
-        registry = world.metrics.registry
-        self.replicas = Gauge("spojoin_scale_replicas", "PO-Join workers asked for (controller).", registry=registry)
-        self.ready = Gauge("spojoin_scale_ready", "PO-Join workers that are ready (controller).", registry=registry)
-        self.layout = Gauge(
-            "spojoin_scale_layout_workers", "Workers in the layout asked for last (controller).", registry=registry
-        )
-        self.steps = Counter(
-            "spojoin_scale_steps", "Layouts asked for, scales set, events told (controller).", ["kind"],
-            registry=registry,
-        )  # fmt: skip
-
-
 class Controller:
     """Follows one query's workers; `workers` is the layout that routers begin with."""
 
-    def __init__(
-        self, cluster: Cluster, control: ControlTopic, world: World, gauges: Gauges, limits: Limits, workers: int
-    ) -> None:
+    def __init__(self, cluster: Cluster, control: ControlTopic, world: World, limits: Limits, workers: int) -> None:
         self._cluster = cluster
         self._control = control
         self._world = world
-        self._gauges = gauges
         self._limits = limits
         self._workers = workers
         self._meter = LoadMeter()
@@ -78,14 +58,15 @@ class Controller:
         return int(head["workers"]) == layout and watermark.frame_id >= int(head["layout_frame"])
 
     def _note(self, found: Workers, layout: int) -> None:
-        self._gauges.replicas.set(found.replicas)
-        self._gauges.ready.set(found.ready)
-        self._gauges.layout.set(layout)
+        metrics = self._world.metrics
+        metrics.scale_wanted.set(found.replicas)
+        metrics.scale_ready.set(found.ready)
+        metrics.scale_layout.set(layout)
         if self._world.reporter.is_due():
             self._world.reporter.publish({}, self._world.shared.watermark() or START)
 
     def _take(self, step: Step) -> None:
-        self._gauges.steps.labels(type(step).__name__.lower()).inc()
+        self._world.metrics.scale_steps.labels(type(step).__name__.lower()).inc()
         if isinstance(step, Ask):
             self._control.ask(step.workers)
         elif isinstance(step, Scale):

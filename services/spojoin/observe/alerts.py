@@ -17,6 +17,14 @@ _INPUTS_WAIT = f'sum by ({TENANT}) (spojoin_input_lag_records{{role="router"}})'
 _HEAD = f'max by ({TENANT}) (spojoin_head_frames{{role="router"}})'
 _DONE = f'max by ({TENANT}) (spojoin_watermark_frames{{role="sink"}})'
 _RUNNING = f"count by ({TENANT}) (spojoin_build_info)"
+#: Roles of which there are several, each with a part that no other answers for.
+_NUMBERED = f'{{role=~"{Role.MUTABLE}|{Role.POJOIN}"}}'
+_ONE = f"count by ({TENANT}, role, service_name)"
+#: Fewer PO-Join workers than a layout has are missed; those that a smaller layout let go are not.
+_ENOUGH = (
+    f'count by ({TENANT}, role) (spojoin_build_info{{role="{Role.POJOIN}"}})'
+    f' >= on ({TENANT}) group_left () max by ({TENANT}) (spojoin_layout_workers{{role="{Role.ROUTER}"}})'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,14 @@ ALERTS = (
         "1m",
         "critical",
         f"{{{{ $labels.query }}}} has only {{{{ $value }}}} of {len(NEEDED)} roles running that results need.",
+    ),
+    Alert(
+        "SpojoinWorkerGone",
+        f"({_ONE} (last_over_time(spojoin_build_info{_NUMBERED}[1h])) unless {_ONE} (spojoin_build_info{_NUMBERED}))"
+        f" unless on ({TENANT}, role) ({_ENOUGH}) and on ({TENANT}) {_RUNNING}",
+        "2m",
+        "critical",
+        "{{ $labels.service_name }} of {{ $labels.query }} ran within the last hour and is gone: results wait for it.",
     ),
     Alert(
         "SpojoinDeadLetters",

@@ -122,6 +122,22 @@ _WORKERS = Row(
             (f"count({pick('spojoin_build_info', role='pojoin')})", "running"),
         ),
         lines(
+            "Scale",
+            "The controller's view: workers that the cluster is to run, those ready, and the layout asked for.",
+            *(
+                (f"max({pick(f'spojoin_scale_{what}_workers', role='controller')})", what)
+                for what in ("wanted", "ready", "layout")
+            ),
+        ),
+        lines(
+            "Steps of the controller",
+            "Layouts asked for, numbers of workers set and events told, within the interval.",
+            (
+                f"sum by (kind) (increase({pick('spojoin_scale_steps_total', role='controller')}[$__rate_interval]))",
+                "{{kind}}",
+            ),
+        ),
+        lines(
             "Load imbalance",
             "The busiest worker / the mean: by pairs answered for, and by processor time. 1 is even.",
             (imbalance(total(rate(_WORK, role="pojoin"), SERVICE)), "pairs"),

@@ -6,8 +6,9 @@ const byId = (id) => document.getElementById(id);
 
 const isKnown = (value) => value !== null && value !== undefined;
 const whole = (value) => isKnown(value) ? Math.round(value).toLocaleString("en") : UNKNOWN;
-const rate = (value) => !isKnown(value) ? UNKNOWN : value > 0 && value < 10 ? value.toFixed(1) : whole(value);
-const perSecond = (value, unit) => isKnown(value) ? `${value < 1e6 ? rate(value) : short(value)} ${unit}/s` : UNKNOWN;
+// A tile has room for six digits.
+const rate = (value) => !isKnown(value) ? UNKNOWN : value >= 1e6 ? short(value) : value > 0 && value < 10 ? value.toFixed(1) : whole(value);
+const perSecond = (value, unit) => isKnown(value) ? `${rate(value)} ${unit}/s` : UNKNOWN;
 const percent = (share) => `${Math.round(100 * share)} %`;
 const megabytes = (bytes) => bytes < 1e9 ? `${whole(bytes / 1048576)} MB` : `${(bytes / 1073741824).toFixed(1)} GB`;
 const short = (value) => value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });

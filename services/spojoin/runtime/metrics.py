@@ -30,6 +30,7 @@ SERVICE_LABELS = {
 #: label values that are known before the first event: a counter that begins with it would hide it from `increase`
 DEAD_LETTER_REASONS = ("late", "malformed", "missing-field", "nan", "null", "overflow", "time", "type")
 RETRY_ERRORS = ("AmbiguousAppend", "LogUnavailable")
+SCALE_STEPS = ("ask", "scale", "event")
 KAFKA_ERRORS = ("_ALL_BROKERS_DOWN", "_TRANSPORT")
 
 _STEP_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
@@ -134,6 +135,7 @@ class Metrics:
         self._add_machines()
         self._add_troubles()
         self._add_completeness()
+        self._add_scale()
         self._gauge("spojoin_build_info", "1; the version that runs.", "version").labels(__version__).set(1)
 
     def replay_began(self, now_ms: float) -> None:
@@ -257,6 +259,21 @@ class Metrics:
         )
         for gauge in (self.completeness, self.exact, self.checked):
             gauge.set(float("nan"))
+
+    def _add_scale(self) -> None:
+        """Of the controller."""
+        self.scale_wanted = self._gauge(
+            "spojoin_scale_wanted_workers", "PO-Join workers that the cluster is to run (controller)."
+        )
+        self.scale_ready = self._gauge("spojoin_scale_ready_workers", "PO-Join workers that are ready (controller).")
+        self.scale_layout = self._gauge(
+            "spojoin_scale_layout_workers", "Workers in the layout that was asked for last (controller)."
+        )
+        self.scale_steps = self._counter(
+            "spojoin_scale_steps", "Layouts asked for, numbers of workers set, events told (controller).", "kind"
+        )
+        for kind in SCALE_STEPS:
+            self.scale_steps.labels(kind)
 
     def _step(self) -> Histogram:
         about = "Time of a loop's step, waiting for records left out (not predictor)."

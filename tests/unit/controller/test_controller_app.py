@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from spojoin.controller.__main__ import limits_of, supervise
-from spojoin.controller.app import Controller, Gauges
+from spojoin.controller.app import Controller
 from spojoin.controller.cluster import ClusterUnavailable, Event, Workers
 from spojoin.controller.control_topic import ControlTopic
 from spojoin.controller.policy import Limits
@@ -54,9 +54,8 @@ class Stage:
         self.bench = Bench(Role.CONTROLLER)
         self.bench.shared.log_id = self.bench.log.topic_id("q.frames")
         self.cluster = FakeCluster(replicas)
-        self.gauges = Gauges(self.bench.world)
         control = ControlTopic(self.bench.log, CONTROL, self.bench.clock)
-        self.controller = Controller(self.cluster, control, self.bench.world, self.gauges, limits, workers=2)
+        self.controller = Controller(self.cluster, control, self.bench.world, limits, workers=2)
         self.cpu_s = 0.0
 
     def turn(self, cores: float | None = None, seconds: int = 1) -> None:
@@ -93,7 +92,7 @@ def test_kubectl_scale_is_followed_up_and_down():
     stage.turn(seconds=2)
     assert stage.layouts() == [Layout(2, 4), Layout(3, 1)]
     assert [event.reason for event in stage.cluster.events] == ["WaitingForWorkers", "LayoutGrown", "LayoutShrunk"]
-    assert value_of(stage.gauges.layout) == 1
+    assert value_of(stage.bench.world.metrics.scale_layout) == 1
 
 
 def test_load_brings_a_worker_and_calm_takes_it_away_in_order():
@@ -121,7 +120,7 @@ def test_a_new_controller_goes_on_from_the_topic():
     stage.turn(seconds=3)
     assert stage.layouts() == [Layout(1, 2), Layout(2, 3)]
     control = ControlTopic(stage.bench.log, CONTROL, stage.bench.clock)
-    again = Controller(stage.cluster, control, stage.bench.world, stage.gauges, Limits(workers_max=4), workers=2)
+    again = Controller(stage.cluster, control, stage.bench.world, Limits(workers_max=4), workers=2)
     again.turn()
     assert stage.layouts() == [Layout(1, 2), Layout(2, 3)]
 

@@ -50,6 +50,14 @@ def progress(lag: str, head: str, done: str) -> dict[str, str]:
     return {one(LAG, "router"): lag, one(HEAD, "router"): head, one(DONE, "sink"): done}
 
 
+def workers(**values: str) -> dict[str, str]:
+    """Joiners and PO-Join workers by name, with `_` for the hyphen, and a router whose layout has `layout` workers."""
+    layout = {one("spojoin_layout_workers", Role.ROUTER): values.pop("layout")}
+    names = {name.replace("_", "-"): series for name, series in values.items()}
+    info = "spojoin_build_info"
+    return layout | {one(info, name.split("-")[0], service_name=name): series for name, series in names.items()}
+
+
 LETTERS = one("spojoin_dead_letters_total", "router", reason="null")
 RATIO, EXACT = one("spojoin_completeness_ratio", "sink"), one("spojoin_results_exact", "sink")
 REDIS = one("spojoin_store_errors_total", "sink")
@@ -68,6 +76,13 @@ CASES = [
     Case("SpojoinServiceGone", "the sink is gone", running(*NEEDED[:-1]), 5, True),
     Case("SpojoinServiceGone", "all run", running(*NEEDED), 5, False),
     Case("SpojoinServiceGone", "the predictor is no substitute", running(*NEEDED[1:], Role.PREDICTOR), 5, True),
+    Case("SpojoinWorkerGone", "a joiner", workers(layout="1x120", pojoin_0="1x120", mutable_0="1x20 _x100"), 20, True),
+    Case("SpojoinWorkerGone", "a worker", workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, True),
+    Case("SpojoinWorkerGone", "restarts", workers(layout="1x120", pojoin_0="1x20 _x2 1x98"), 20, False),
+    Case(
+        "SpojoinWorkerGone", "let go", workers(layout="2x20 1x100", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, False
+    ),
+    Case("SpojoinWorkerGone", "all uninstalled", workers(layout="1x20 _x100", pojoin_0="1x20 _x100"), 20, False),
     Case("SpojoinDeadLetters", "rows are refused", {LETTERS: "0x10 3x110"}, 6, True),
     Case("SpojoinDeadLetters", "rows were refused long ago", {LETTERS: "0x10 3x110"}, 30, False),
     Case("SpojoinCompletenessBelowOne", "rows are missing", {RATIO: "0.99x120", EXACT: "0x120"}, 1, True),

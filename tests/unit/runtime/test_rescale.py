@@ -118,6 +118,7 @@ def test_the_store_tells_each_service_and_its_processor_time():
     statuses = bench.shared.statuses()
     assert statuses.keys() == {"x-0"}
     assert float(statuses["x-0"]["cpu_s"]) > 0
+    assert int(statuses["x-0"]["rss_bytes"]) > 1 << 20
     assert bench.shared.head() == {}
     bench.shared.put({key("q", "head"): {"workers": 3, "layout_frame": 5}})
     assert bench.shared.head() == {"workers": "3", "layout_frame": "5"}

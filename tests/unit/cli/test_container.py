@@ -1,0 +1,53 @@
+"""What a container's first process does before anything else."""
+
+import subprocess
+import sys
+
+from spojoin.cli.container import STATUS_TERMINATED, link_all, prepare
+
+
+def kernels(folder):
+    (folder / "room" / "deep").mkdir(parents=True)
+    (folder / "index").write_text("index")
+    (folder / "room" / "deep" / "kernel.nbc").write_text("compiled")
+    return folder
+
+
+def test_every_file_is_linked_where_it_can_be_written_beside(tmp_path):
+    source, target = kernels(tmp_path / "image"), tmp_path / "tmp" / "cache"
+    link_all(source, target)
+    for name in ("index", "room/deep/kernel.nbc"):
+        assert (target / name).readlink() == source / name
+        assert (target / name).read_text() == (source / name).read_text()
+    (target / "room" / "deep" / "new.nbc").write_text("compiled here")
+    assert not (source / "room" / "deep" / "new.nbc").exists()
+
+
+def test_what_is_there_stays(tmp_path):
+    """A container that starts anew finds its links, and what it compiled itself in the meantime."""
+    source, target = kernels(tmp_path / "image"), tmp_path / "cache"
+    link_all(source, target)
+    (target / "index").unlink()
+    (target / "index").write_text("a newer one")
+    link_all(source, target)
+    assert (target / "index").read_text() == "a newer one"
+    assert (source / "index").read_text() == "index"
+    assert (target / "room" / "deep" / "kernel.nbc").is_symlink()
+
+
+def test_kernels_are_linked_only_where_both_folders_are_named(tmp_path):
+    source, target = kernels(tmp_path / "image"), tmp_path / "cache"
+    prepare({"SPOJOIN_KERNELS": str(source)})
+    prepare({"NUMBA_CACHE_DIR": str(target)})
+    assert not target.exists()
+    prepare({"SPOJOIN_KERNELS": str(source), "NUMBA_CACHE_DIR": str(target)})
+    assert (target / "index").is_symlink()
+
+
+def test_a_first_process_ends_by_sigterm():
+    code = (
+        "import os, signal; from spojoin.cli import container; container.os.getpid = lambda: 1; "
+        "container.prepare({}); signal.raise_signal(signal.SIGTERM); raise SystemExit('still here')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == STATUS_TERMINATED, done.stderr
