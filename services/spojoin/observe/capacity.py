@@ -124,16 +124,13 @@ _WORKERS = Row(
         lines(
             "Scale",
             "The controller's view: workers that the cluster is to run, those ready, and the layout asked for.",
-            *(
-                (f"max({pick(f'spojoin_scale_{what}_workers', role='controller')})", what)
-                for what in ("wanted", "ready", "layout")
-            ),
+            *((f"max({pick(f'spojoin_scale_{what}_workers')})", what) for what in ("wanted", "ready", "layout")),
         ),
         lines(
             "Steps of the controller",
             "Layouts asked for, numbers of workers set and events told, within the interval.",
             (
-                f"sum by (kind) (increase({pick('spojoin_scale_steps_total', role='controller')}[$__rate_interval]))",
+                f"sum by (kind) (increase({pick('spojoin_scale_steps_total')}[$__rate_interval]))",
                 "{{kind}}",
             ),
         ),
