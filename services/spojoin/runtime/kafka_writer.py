@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -27,6 +28,8 @@ _FENCED = frozenset(
         KafkaError.TRANSACTION_COORDINATOR_FENCED,
     }
 )
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -69,19 +72,19 @@ class KafkaWriter:
         while not self._queue(target, value, headers, timestamp_ms):
             if time.monotonic() > deadline:
                 raise AmbiguousAppend(f"no append was acknowledged for {self._wait_s_max:.0f} s")
-            self._producer.poll(0.05)
+            self._attempt(lambda: self._producer.poll(0.05))
             self._raise_failure()
 
     def serve(self) -> None:
         """Learn what became of earlier appends, without waiting."""
-        self._producer.poll(0)
+        self._attempt(lambda: self._producer.poll(0))
         self._raise_failure()
 
     def flush(self, timeout_s: float) -> None:
         """Return when all that was appended is readable."""
         if self._in_transaction:
             self._commit(time.monotonic() + timeout_s)
-        elif self._producer.flush(timeout_s):
+        elif self._attempt(lambda: self._producer.flush(timeout_s)):
             raise AmbiguousAppend(f"appends were not acknowledged within {timeout_s:.0f} s")
         self._raise_failure()
 
@@ -140,11 +143,15 @@ class KafkaWriter:
             raise _translated(self._failure, AmbiguousAppend)
 
     @staticmethod
-    def _attempt(action: Callable[[], None]) -> None:
+    def _attempt(action: Callable[[], T]) -> T:
+        """The client raises what is fatal whatever it is asked; within a callback, as the cause of a SystemError."""
         try:
-            action()
-        except KafkaException as error:
-            raise _translated(error.args[0], AmbiguousAppend) from error
+            return action()
+        except (KafkaException, SystemError) as error:
+            cause = error if isinstance(error, KafkaException) else error.__cause__
+            if not isinstance(cause, KafkaException):
+                raise
+            raise _translated(cause.args[0], AmbiguousAppend) from error
 
 
 def _translated(error: KafkaError, otherwise: type[SpoJoinError]) -> SpoJoinError:

@@ -27,6 +27,8 @@ class RedisStore:
             decode_responses=True,
             retry=None,
             retry_on_timeout=False,
+            # the client would introduce itself by a command that its user needs no right to
+            driver_info=None,
         )
 
     def put(self, entries: Mapping[str, Fields], ttl_s: float | None = None) -> None:

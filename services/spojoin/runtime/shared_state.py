@@ -54,6 +54,12 @@ def key(query: str, *parts: str) -> str:
     return ":".join(("spojoin", f"v{SCHEMA_VERSION}", query, *parts))
 
 
+def store_rules(query: str) -> str:
+    """Redis' ACL rules for those who share a query's state: its keys, and the commands that their client sends."""
+    commands = ("hset", "hgetall", "hdel", "del", "persist", "pexpire", "scan", "hello")
+    return " ".join((f"~{key(query)}:*", *(f"+{command}" for command in commands)))
+
+
 class SharedState:
     """One service's view of the store. No operation raises: what fails is counted, logged once and left out.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,11 @@ import pytest
 from spojoin.errors import ConfigurationError
 from spojoin.runtime.local import jars, java
 from spojoin.runtime.local.broker import LocalBroker
+from spojoin.runtime.local.broker_config import Node
 from spojoin.runtime.local.children import Children
 from spojoin.runtime.local.net import Server, free_port, listens, require_free, wait_until_up
-from spojoin.runtime.local.redis import LocalRedis
+from spojoin.runtime.local.redis import LocalRedis, find_redis_with_tls
+from spojoin.runtime.local.security import BrokerSecurity, Certificates
 
 TIMEOUT_S = 60.0
 
@@ -201,3 +205,38 @@ def test_a_chosen_port_in_use_ends_the_start_at_once(monkeypatch):
         for server in (LocalBroker, LocalRedis):
             with pytest.raises(ConfigurationError, match="is in use"):
                 server(children, port=holder.getsockname()[1])
+
+
+def fake_redis(folder: Path, name: str, says: str) -> Path:
+    binary = folder / name
+    binary.write_text(f"#!/bin/sh\necho '{says}'\nexit 1\n")
+    binary.chmod(0o755)
+    return binary
+
+
+def test_a_redis_that_speaks_tls_is_looked_for(tmp_path, monkeypatch):
+    which = shutil.which
+    monkeypatch.setattr("spojoin.runtime.local.redis.shutil.which", lambda name: which(name, path=str(tmp_path)))
+    with pytest.raises(ConfigurationError, match="no Redis on this machine speaks TLS: install"):
+        find_redis_with_tls()
+    fake_redis(tmp_path, "redis-server", "Bad directive or wrong number of arguments")
+    with pytest.raises(ConfigurationError, match="no Redis on this machine speaks TLS: install"):
+        find_redis_with_tls()
+    valkey = fake_redis(tmp_path, "valkey-server", "argument could not be parsed into an integer")
+    assert find_redis_with_tls() == str(valkey)
+
+
+def test_a_node_is_open_or_closed(tmp_path):
+    certificates = Certificates(*(tmp_path / name for name in ("ca", "key", "chain", "both")))
+    plain = Node("java", tmp_path, tmp_path / "plain", "h", 1, 2, "")
+    closed = replace(plain, folder=tmp_path / "closed", security=BrokerSecurity(certificates, "hunter2"))
+    for node in (plain, closed):
+        node.configure()
+    text = (tmp_path / "plain" / "server.properties").read_text()
+    assert "PLAINTEXT://h:1" in text
+    assert "SASL" not in text
+    file = tmp_path / "closed" / "server.properties"
+    assert "PLAINTEXT" not in file.read_text()
+    assert "StandardAuthorizer" in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+    assert "hunter2" not in " ".join([*closed.command(), *closed.format_command(), repr(closed)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -58,7 +58,7 @@ class BrokerSecurity:
     """SASL_SSL for clients, PLAIN for the administrator, SCRAM-SHA-512 (and OAUTHBEARER) for users, ACLs for all."""
 
     certificates: Certificates
-    password: str
+    password: str = field(repr=False)
     admin: str = "admin"
     tokens: TokenTrust | None = None
 
@@ -104,7 +104,7 @@ class RedisSecurity:
     """TLS only, and users by lines of Redis' ACL file (`user NAME on >PASSWORD ~PATTERN +COMMAND ...`)."""
 
     certificates: Certificates
-    users: tuple[str, ...]
+    users: tuple[str, ...] = field(repr=False)
 
     def options(self, port: int, folder: Path) -> dict[str, str]:
         """The server's options; writes its ACL file into `folder`."""

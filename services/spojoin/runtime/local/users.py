@@ -48,7 +48,7 @@ def allow(broker: LocalBroker, user: str, rights: Iterable[Right]) -> None:
 
 
 def _admin(broker: LocalBroker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.bootstrap, **broker.admin_properties})
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0, **broker.admin_properties})
 
 
 def _binding(user: str, right: Right) -> AclBinding:

@@ -1,0 +1,439 @@
+"""Kafka over SASL_SSL with one user a role, Redis over TLS with users, and nobody may do more than the table says.
+
+All services join real rows so; the output equals a nested loop. Each role is refused each topic that isn't its own, by
+the broker, and no password is found in anything that services write, serve or store.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+import psutil
+import pytest
+import redis
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, secured, user_of
+
+from spojoin.cli.services import Deployment, services_of
+from spojoin.cli.supervise import Service, Supervisor
+from spojoin.controller.control_topic import ControlTopic
+from spojoin.protocol.access import Person, Principal, consumer_group, names, seen_by, transactional_id
+from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic, topic_name
+from spojoin.query.load import load_query
+from spojoin.runtime.clock import SystemClock
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
+from spojoin.runtime.kafka_reader import KafkaReader
+from spojoin.runtime.local.net import LOOPBACK, free_port
+from spojoin.runtime.ports import AmbiguousAppend, Input, LogUnavailable, StoreUnavailable
+from spojoin.runtime.redis_store import RedisStore
+from spojoin.runtime.service import create_topics
+from spojoin.runtime.shared_state import key
+from spojoin.runtime.topics import Topics
+
+pytestmark = pytest.mark.integration
+
+TUPLES, WINDOW, SLIDE = 6_000, 2_000, 200
+DOMAIN = 40
+WORKERS = 2
+PATIENCE_S = 120.0
+EDGES = {edge.role: edge for edge in TOPOLOGY}
+
+QUERY = f"""
+name: {JOINED}
+streams:
+  readings:
+    schema: {{draw: double, cooling: long}}
+    key: id
+sql: |
+  SELECT * FROM readings AS l JOIN readings AS r
+  ON l.draw < r.draw AND l.cooling >= r.cooling
+  WINDOW AS (SLIDE INTERVAL '{SLIDE}' ON '{WINDOW}')
+order: arrival
+output: count
+"""
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured(tmp_path_factory.mktemp("secured")) as running:
+        running.admin.create_topics({INPUT: 1})
+        create_topics(running.log(TOUCHED, Person.TOPICS), Topics(TOUCHED, (INPUT,), 2, WORKERS))
+        yield running
+
+
+# -- the join
+
+
+def rows() -> list[tuple[float, int]]:
+    rng = np.random.default_rng(11)
+    draw, cooling = rng.integers(0, DOMAIN, TUPLES) / 4, rng.integers(0, DOMAIN, TUPLES)
+    return list(zip(draw.tolist(), cooling.tolist(), strict=True))
+
+
+def expected() -> list[tuple[int, str, int, int]]:
+    """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window counts."""
+    draw, cooling = (np.array(column) for column in zip(*rows(), strict=True))
+    found = []
+    for seq in range(TUPLES):
+        window = slice(max(0, -(-seq // SLIDE) * SLIDE - WINDOW), seq)
+        as_left = (draw[seq] < draw[window]) & (cooling[seq] >= cooling[window])
+        as_right = (draw[window] < draw[seq]) & (cooling[window] >= cooling[seq])
+        found.append((seq, f"r{seq}", int(as_left.sum()), int(as_right.sum())))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What came out of the services' life, and everything that they said in it."""
+
+    results: list[tuple[int, str, int, int]]
+    said: dict[str, str]
+    listening: dict[str, set[tuple[str, int]]]
+    served: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def joined(closed: Secured, tmp_path_factory: pytest.TempPathFactory) -> Joined:
+    folder = tmp_path_factory.mktemp("joined")
+    query_file, table = folder / "query.yaml", folder / "readings.jsonl"
+    query_file.write_text(QUERY)
+    table.write_bytes(
+        b"\n".join(orjson.dumps({"draw": d, "cooling": c, "id": f"r{i}"}) for i, (d, c) in enumerate(rows()))
+    )
+    said = {"topics": command(closed, folder, Person.TOPICS, "topics", query_file, "--workers-max", str(WORKERS))}
+    services = [*told(closed, folder, query_file), page_service(closed, folder, query_file)]
+    with Supervisor(closed.children, folder / "logs") as supervisor:
+        supervisor.start(services)
+        supervisor.wait_ready()
+        said["send"] = command(closed, folder, Person.FEED, "send", query_file, "-i", f"readings={table}")
+        ask_as_controller(closed)
+        results = all_results(closed, folder, query_file, supervisor)
+        said |= outputs(closed, folder, query_file, services, supervisor)
+        listening = {name: listened(pid) for name, pid in supervisor.pids().items()}
+    said |= {f"log of {each.name}": (folder / "logs" / f"{each.name}.log").read_text() for each in services}
+    said["log of the broker"] = closed.broker.log.read_text()
+    return Joined(results, said, listening, {each.name: each.port for each in services})
+
+
+def told(closed: Secured, folder: Path, query_file: Path) -> list[Service]:
+    """All services, each as its own user."""
+    extra = {"frame_tuples": "256", "batch_tuples": "500", "log_level": "debug"}
+    deployment = Deployment(load_query(query_file), query_file, "", "", WORKERS, extra)
+    return [
+        replace(each, environment={**each.environment, **closed.environment(JOINED, role_of(each.name), folder)})
+        for each in services_of(deployment)
+    ]
+
+
+def role_of(service: str) -> Role:
+    return Role(service.rstrip("-0123456789"))
+
+
+def page_service(closed: Secured, folder: Path, query_file: Path) -> Service:
+    port = free_port()
+    environment = {
+        **closed.environment(JOINED, Person.PAGE, folder),
+        "SPOJOIN_QUERY_FILE": str(query_file),
+        "SPOJOIN_WORKERS": str(WORKERS),
+        "SPOJOIN_PAGE_PORT": str(port),
+    }
+    return Service("page", [sys.executable, "-m", "spojoin.page"], port, environment)
+
+
+def command(closed: Secured, folder: Path, principal: Principal, *arguments: object) -> str:
+    """What `spojoin` says, run by a principal; its password is in the environment's file alone."""
+    words = [sys.executable, "-m", "spojoin.cli.main", *map(str, arguments)]
+    environment = {**os.environ, **closed.environment(JOINED, principal, folder)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def ask_as_controller(closed: Secured) -> None:
+    """The controller's own part: a layout with one worker less."""
+    log = closed.log(JOINED, Role.CONTROLLER)
+    assert log.topic_id(topic_name(JOINED, Topic.FRAMES))
+    control = ControlTopic(log, Input(topic_name(JOINED, Topic.CONTROL), 0), SystemClock())
+    for workers in (WORKERS, WORKERS - 1, WORKERS):  # the third lets the first be trimmed
+        control.refresh()
+        control.ask(workers)
+    assert control.refresh().version == 3
+    control.close()
+
+
+def all_results(
+    closed: Secured, folder: Path, query_file: Path, supervisor: Supervisor
+) -> list[tuple[int, str, int, int]]:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        supervisor.tend()
+        lines = command(closed, folder, Person.RESULTS, "results", query_file).splitlines()
+        if len(lines) >= TUPLES:
+            found = [orjson.loads(line) for line in lines]
+            return [(row["seq"], row["key"], row["as_left"], row["as_right"]) for row in found]
+        assert time.monotonic() < deadline, f"{len(lines)} of {TUPLES} results"
+
+
+def outputs(
+    closed: Secured, folder: Path, query_file: Path, services: list[Service], supervisor: Supervisor
+) -> dict[str, str]:
+    """Everything that can be seen of running services."""
+    said = {f"metrics of {each.name}": fetch(each.port, "/metrics") for each in services}
+    said |= {f"page {path}": fetch(services[-1].port, path) for path in ("/", "/state.json", "/healthz", "/readyz")}
+    said["status"] = command(closed, folder, Person.PAGE, "status", "--once")
+    said["status of the query"] = command(closed, folder, Person.PAGE, "status", query_file, "--once")
+    said["command lines"] = str([psutil.Process(pid).cmdline() for pid in supervisor.pids().values()])
+    said["command line of the broker"] = str(psutil.Process(closed.broker.pid).cmdline())
+    store = RedisStore(closed.store_url(STORE_ADMIN), timeout_s=5)
+    said["store"] = str(store.scan(""))
+    store.close()
+    return said
+
+
+def fetch(port: int, path: str) -> str:
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    assert answer.status == 200, body
+    return body
+
+
+def listened(pid: int) -> set[tuple[str, int]]:
+    """What a process and its children listen on, TCP and UDP."""
+    process = psutil.Process(pid)
+    found = [c for each in (process, *process.children(recursive=True)) for c in each.net_connections("inet")]
+    return {(c.laddr.ip, c.laddr.port) for c in found if c.status == psutil.CONN_LISTEN or not c.raddr}
+
+
+def test_rows_are_joined_by_services_that_may_do_no_more_than_they_must(joined: Joined) -> None:
+    assert joined.results == expected()
+
+
+def test_no_password_is_in_anything_that_is_written_served_or_stored(closed: Secured, joined: Joined) -> None:
+    assert set(EDGES) - {Role.CONTROLLER} == {role_of(name) for name in joined.listening if name != "page"}
+    assert "spojoin_" in joined.said["metrics of router"]
+    assert f"{TUPLES:,}" in joined.said["status"]
+    for where, text in joined.said.items():
+        for password in closed.secrets():
+            assert password not in text, f"a password is in {where}"
+
+
+def test_services_listen_only_where_they_serve(joined: Joined) -> None:
+    assert joined.listening == {name: {(LOOPBACK, port)} for name, port in joined.served.items()}
+
+
+def test_nobody_was_refused_anything_on_the_way(joined: Joined) -> None:
+    for where, text in joined.said.items():
+        assert "AUTHORIZATION_FAILED" not in text, where
+        assert "NOPERM" not in text, where
+
+
+# -- Kafka refuses
+
+
+def require_refusal(error: BaseException) -> None:
+    """Anything else that goes wrong is no proof. Who may write nowhere can't even get a producer's id."""
+    signs = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "Kafka refuses this user the topic")
+    if not any(sign in str(error) for sign in signs):
+        raise error
+
+
+def may_read(log: KafkaLog, topic: str) -> bool:
+    reader = log.reader()
+    try:
+        assert log.partitions(topic)
+        reader.open(Input(topic, 0), 0)
+        deadline = time.monotonic() + PATIENCE_S
+        while not polled(reader) and not reader.at_end(Input(topic, 0)):
+            assert time.monotonic() < deadline
+    except LogUnavailable as error:
+        require_refusal(error)
+        return False
+    finally:
+        reader.close()
+    return True
+
+
+def polled(reader: KafkaReader) -> bool:
+    """Whether a record came; that the unused group is refused is no reason to read nothing."""
+    try:
+        return bool(reader.poll(1, 0.1))
+    except LogUnavailable as error:
+        if "GROUP_AUTHORIZATION_FAILED" not in str(error):
+            raise
+        return False
+
+
+def may_write(log: KafkaLog, topic: str) -> bool:
+    writer = log.writer()
+    try:
+        writer.append(Input(topic, 0), b"x")
+        writer.flush(PATIENCE_S)
+    except AmbiguousAppend as error:
+        require_refusal(error)
+        return False
+    finally:
+        writer.close()
+    return True
+
+
+def may_trim(log: KafkaLog, topic: str) -> bool:
+    try:
+        assert log.partitions(topic)
+        (done,) = log._admin.delete_records([TopicPartition(topic, 0, 0)]).values()
+        done.result()
+    except (LogUnavailable, KafkaException) as error:
+        require_refusal(error)
+        return False
+    return True
+
+
+@pytest.mark.parametrize("topic", list(Topic), ids=lambda topic: topic.value)
+@pytest.mark.parametrize("edge", TOPOLOGY, ids=lambda edge: edge.role.value)
+def test_a_role_reads_writes_and_trims_its_row_of_the_table_and_nothing_else(
+    closed: Secured, edge: Edge, topic: Topic
+) -> None:
+    log = closed.log(TOUCHED, edge.role)
+    (name,) = names(topic, TOUCHED, [INPUT])
+    assert may_read(log, name) == (topic in edge.reads)
+    assert may_write(log, name) == (topic in edge.writes)
+    assert may_trim(log, name) == (topic in edge.trims)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_may_not_touch_another_querys_topics(closed: Secured, joined: Joined, role: Role) -> None:
+    log = closed.log(TOUCHED, role)
+    for topic in Topic:
+        if topic not in (Topic.INPUT, Topic.DEAD):  # which both queries have
+            name = topic_name(JOINED, topic)
+            assert not may_read(log, name)
+            assert not may_write(log, name)
+            assert not may_trim(log, name)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_makes_no_topics_and_needs_to_make_none(closed: Secured, role: Role) -> None:
+    log = closed.log(TOUCHED, role)
+    create_topics(log, Topics(TOUCHED, (INPUT,), 2, WORKERS), role=role)
+    with pytest.raises(LogUnavailable, match=r"'other' is not there.*`spojoin topics QUERY`"):
+        log.create_topics({"other": 1})
+    own = topic_name(TOUCHED, next(iter(sorted(seen_by(role) - {Topic.INPUT, Topic.DEAD}))))
+    with pytest.raises(LogUnavailable, match=rf"'{own}' is not there or too small.*`spojoin topics QUERY`"):
+        log.create_topics({own: 99})
+
+
+def test_people_may_do_their_part_only(closed: Secured) -> None:
+    results, letters = topic_name(TOUCHED, Topic.RESULTS), f"{INPUT}.dlq"
+    people = (Person.FEED, Person.RESULTS, Person.TOPICS, Person.PAGE)
+    feed, reader, maker, page = (closed.log(TOUCHED, each) for each in people)
+    assert may_write(feed, INPUT)
+    assert not may_read(feed, INPUT)
+    assert not may_read(feed, results)
+    assert may_read(reader, results)
+    assert may_read(reader, letters)
+    for log in (reader, page, maker):
+        for name in (INPUT, results, letters, topic_name(TOUCHED, Topic.CONTROL)):
+            assert not may_write(log, name)
+            assert not may_trim(log, name)
+    assert may_read(page, topic_name(TOUCHED, Topic.CONTROL))
+    assert not may_read(maker, results)
+    assert not may_read(page, topic_name(TOUCHED, Topic.FRAMES))
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.ROUTER])
+def test_nobody_else_can_fence_the_router(closed: Secured, role: Role) -> None:
+    with pytest.raises(LogUnavailable, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        closed.log(TOUCHED, role).writer(transactional_id(TOUCHED, Role.ROUTER))
+
+
+def test_nobody_else_can_join_the_predictors_group(closed: Secured) -> None:
+    user = user_of(TOUCHED, Role.SINK)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": closed.broker.bootstrap,
+            **closed.security.user(user, closed.passwords[user]),
+            "group.id": consumer_group(TOUCHED, Role.PREDICTOR),
+        }
+    )
+    consumer.subscribe([topic_name(TOUCHED, Topic.FRAMES)])
+    message = None
+    deadline = time.monotonic() + PATIENCE_S
+    while message is None and time.monotonic() < deadline:
+        message = consumer.poll(1)
+    consumer.close()
+    assert message.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
+def test_without_the_right_password_or_without_tls_nothing_is_answered(closed: Secured) -> None:
+    user, wrong = user_of(TOUCHED, Role.SINK), "n0t-the-password"
+    for extra in (closed.security.user(user, wrong), {"security.protocol": "PLAINTEXT"}):
+        log = KafkaLog(KafkaConfig(closed.broker.bootstrap, extra, request_timeout_s=3))
+        with pytest.raises(LogUnavailable) as raised:
+            log.partitions(INPUT)
+        assert wrong not in str(raised.value)
+
+
+# -- Redis refuses
+
+
+@pytest.fixture
+def own_store(closed: Secured) -> Iterator[RedisStore]:
+    if closed.why_open:
+        pytest.skip(closed.why_open)
+    store = RedisStore(closed.store_url(TOUCHED), timeout_s=5)
+    yield store
+    store.close()
+
+
+def test_services_share_their_querys_keys_and_no_others(own_store: RedisStore) -> None:
+    mine, foreign = key(TOUCHED, "head"), key(JOINED, "head")
+    own_store.put({mine: {"a": 1, "b": 2}}, ttl_s=60)
+    own_store.put({mine: {"a": 1}})
+    own_store.remove(mine, "b")
+    assert own_store.get(mine) == {"a": "1"}
+    assert own_store.scan(key(TOUCHED, "head")) == {mine: {"a": "1"}}
+    own_store.remove(mine)
+    for forbidden in (
+        lambda: own_store.put({foreign: {"a": 1}}),
+        lambda: own_store.get(foreign),
+        lambda: own_store.remove(foreign),
+        own_store.clear,
+        lambda: own_store.put({f"{mine[:-5]}x:head": {"a": 1}}),
+    ):
+        with pytest.raises(StoreUnavailable, match="permissions"):
+            forbidden()
+
+
+@pytest.mark.parametrize(
+    "words", ["CONFIG GET *", "KEYS *", "ACL LIST", "EVAL return(1) 0", "SHUTDOWN", "MONITOR", "FLUSHDB"]
+)
+def test_services_may_not_command_the_store(closed: Secured, own_store: RedisStore, words: str) -> None:
+    with (
+        redis.Redis.from_url(closed.store_url(TOUCHED), retry=None) as client,
+        pytest.raises(redis.RedisError, match="permissions"),
+    ):
+        client.execute_command(*words.split())
+
+
+def test_the_store_speaks_with_nobody_who_is_not_known(closed: Secured, own_store: RedisStore) -> None:
+    address = closed.store_url(TOUCHED)
+    host = f"{LOOPBACK}:{closed.redis.port}/0"
+    authority = f"?ssl_ca_certs={closed.security.certificates.authority}"
+    wrong = address.replace(closed.store_passwords[TOUCHED], "n0t-the-password")
+    for url in (f"redis://{host}", f"rediss://{host}{authority}", f"rediss://{host}", wrong):
+        store = RedisStore(url, timeout_s=5)
+        with pytest.raises(StoreUnavailable) as raised:
+            store.get(key(TOUCHED, "head"))
+        assert "n0t-the-password" not in str(raised.value)
+        store.close()
