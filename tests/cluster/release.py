@@ -83,6 +83,12 @@ class Cluster:
             values["devKafka.persistence.storageClassName"] = storage
         return [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
 
+    def make_topics(self):
+        """As whoever installs a release does before its first row; the input topic has one partition."""
+        command = ["spojoin", "topics", "/etc/spojoin/query/query.yaml", "--partitions", "1"]
+        sink = ["kubectl", "exec", "--namespace", NAMESPACE, f"deployment/{self.full}-sink", "--", *command]
+        eventually(lambda: run(*sink, check=False).returncode == 0, 120, lambda: run(*sink, check=False).stderr)
+
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def apply(self, *manifests):

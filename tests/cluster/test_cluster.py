@@ -90,7 +90,8 @@ def test_an_install_answers_rows(calm, measured):
     calm.apply(*CHAOS_RIGHTS)
     began = time.monotonic()
     calm.helm("install", calm.name, CHART, *calm.values(), "--timeout", "120s")
-    said = calm.helm("test", calm.name, "--timeout", "150s").stdout
+    done = calm.helm("test", calm.name, "--timeout", "150s")
+    said = done.stdout + done.stderr
     assert "200 known rows were answered, each once, in order and right" in said
     measured["seconds from install to known rows answered"] = round(time.monotonic() - began, 1)
     calm.wait_ready()
@@ -100,6 +101,7 @@ def test_an_install_answers_rows(calm, measured):
 
 def test_an_undisturbed_release_is_exact(calm, digests):
     calm.helm("install", calm.name, CHART, *calm.values(), "--timeout", "120s")
+    calm.make_topics()
     calm.wait_ready()
     campaign(calm, rate=QUICK_ROWS_A_SECOND, kinds="none")
     digests["calm"] = digests_in(calm.outcome("rows"))
@@ -138,6 +140,7 @@ def test_uninstall_leaves_nothing_of_the_undisturbed_release(calm):
 
 def test_deletions_rescaling_and_upgrades_change_nothing(proof, digests, measured):
     proof.helm("install", proof.name, CHART, *proof.values(), "--timeout", "120s")
+    proof.make_topics()
     proof.wait_ready()
     campaign(proof, rate=SLOW_ROWS_A_SECOND, kinds="delete,broker,redis")
     began = time.monotonic()
