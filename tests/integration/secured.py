@@ -11,6 +11,7 @@ from pathlib import Path
 
 import orjson
 from certificates import make_certificates
+from tokens import AUDIENCE, ISSUER, Issuer
 
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.access import Person, Principal, rights
@@ -20,7 +21,7 @@ from spojoin.runtime.local.broker import LocalBroker
 from spojoin.runtime.local.children import Children
 from spojoin.runtime.local.net import LOOPBACK
 from spojoin.runtime.local.redis import LocalRedis, find_redis_with_tls
-from spojoin.runtime.local.security import BrokerSecurity, Certificates, RedisSecurity
+from spojoin.runtime.local.security import BrokerSecurity, Certificates, RedisSecurity, TokenTrust
 from spojoin.runtime.local.users import add_users, allow
 from spojoin.runtime.shared_state import store_rules
 
@@ -46,6 +47,7 @@ class Secured:
     passwords: Mapping[str, str] = field(repr=False)
     store_passwords: Mapping[str, str] = field(repr=False)
     why_open: str | None
+    issuer: Issuer
 
     def log(self, query: str, principal: Principal) -> KafkaLog:
         user = user_of(query, principal)
@@ -85,23 +87,40 @@ class Secured:
             told["SPOJOIN_REDIS_PASSWORD"] = self.store_passwords[query]
         return told
 
+    @property
+    def tokens(self) -> dict[str, str | int | float | bool]:
+        """Client properties for OAUTHBEARER but for the client's id and secret, which are the user and the password."""
+        authority = str(self.security.certificates.authority)
+        return {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": authority,
+            "https.ca.location": authority,
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": self.issuer.url,
+        }
+
 
 @contextmanager
 def secured(folder: Path) -> Iterator[Secured]:
     """Both servers, the users, and nothing that is not asked for by `rights`."""
-    security = BrokerSecurity(make_certificates(folder, LOOPBACK, "localhost"), new_password())
+    certificates = make_certificates(folder, LOOPBACK, "localhost")
     store_passwords = {name: new_password() for name in (JOINED, TOUCHED, STORE_ADMIN)}
     passwords = {user_of(query, each): new_password() for query in (JOINED, TOUCHED) for each in PRINCIPALS}
+    issuer = Issuer(passwords)
+    trust = TokenTrust(issuer.write_keys(folder / "keys.json"), ISSUER, AUDIENCE)
+    security = BrokerSecurity(certificates, new_password(), tokens=trust)
     with ExitStack() as stack:
+        stack.enter_context(issuer.serving(certificates))
         children = stack.enter_context(Children())
-        redis, why_open = _redis(children, security.certificates, store_passwords)
+        redis, why_open = _redis(children, certificates, store_passwords)
         stack.enter_context(redis)
         broker = stack.enter_context(LocalBroker(children, security=security))
         add_users(broker, passwords)
         for query in (JOINED, TOUCHED):
             for each in PRINCIPALS:
                 allow(broker, user_of(query, each), rights(each, query, [INPUT]))
-        yield Secured(children, broker, security, redis, passwords, store_passwords, why_open)
+        yield Secured(children, broker, security, redis, passwords, store_passwords, why_open, issuer)
 
 
 def new_password() -> str:

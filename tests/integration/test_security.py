@@ -20,6 +20,7 @@ import orjson
 import psutil
 import pytest
 import redis
+from certificates import make_certificates
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, secured, user_of
 
@@ -30,6 +31,7 @@ from spojoin.protocol.access import Person, Principal, consumer_group, names, se
 from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.clock import SystemClock
+from spojoin.runtime.credentials import with_login
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.kafka_reader import KafkaReader
 from spojoin.runtime.local.net import LOOPBACK, free_port
@@ -375,13 +377,56 @@ def test_nobody_else_can_join_the_predictors_group(closed: Secured) -> None:
     assert message.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
-def test_without_the_right_password_or_without_tls_nothing_is_answered(closed: Secured) -> None:
+def test_without_the_right_password_or_without_tls_nothing_is_answered(closed: Secured, tmp_path: Path) -> None:
     user, wrong = user_of(TOUCHED, Role.SINK), "n0t-the-password"
-    for extra in (closed.security.user(user, wrong), {"security.protocol": "PLAINTEXT"}):
+    stranger = {"ssl.ca.location": str(make_certificates(tmp_path, LOOPBACK).authority)}
+    for extra, why in (
+        (closed.security.user(user, wrong), "invalid credentials"),
+        (closed.security.user(user, closed.passwords[user]) | stranger, "certificate verify failed"),
+        ({"security.protocol": "PLAINTEXT"}, "does not answer"),
+    ):
         log = KafkaLog(KafkaConfig(closed.broker.bootstrap, extra, request_timeout_s=3))
-        with pytest.raises(LogUnavailable) as raised:
+        with pytest.raises(LogUnavailable, match=why) as raised:
             log.partitions(INPUT)
         assert wrong not in str(raised.value)
+
+
+# -- tokens instead of passwords
+
+
+def test_services_with_tokens_have_the_same_rights(closed: Secured, joined: Joined, tmp_path: Path) -> None:
+    """Router, whose client is librdkafka, and predictor, whose client is Faust's, go on from where the others ended."""
+    query_file = tmp_path / "query.yaml"
+    query_file.write_text(QUERY)
+    roles = (Role.ROUTER, Role.PREDICTOR, Role.SINK)
+    by_token = {"SPOJOIN_KAFKA": orjson.dumps(closed.tokens).decode()}
+    services = [
+        replace(each, environment={**each.environment, **by_token})
+        for each in told(closed, tmp_path, query_file)
+        if role_of(each.name) in roles
+    ]
+    with Supervisor(closed.children, tmp_path / "logs") as supervisor:
+        supervisor.start(services)
+        supervisor.wait_ready()
+    assert set(closed.issuer.given) == {user_of(JOINED, role) for role in roles}
+    for each in services:
+        said = (tmp_path / "logs" / f"{each.name}.log").read_text()
+        assert "AUTHORIZATION_FAILED" not in said
+        for password in (*closed.secrets(), "eyJ"):  # with which every token begins
+            assert password not in said
+
+
+def test_a_tokens_rights_end_where_its_users_do(closed: Secured) -> None:
+    user = user_of(TOUCHED, Role.SINK)
+    known = with_login(closed.tokens, user, closed.passwords[user])
+    log = KafkaLog(KafkaConfig(closed.broker.bootstrap, known))
+    assert may_read(log, topic_name(TOUCHED, Topic.RESULTS))
+    assert not may_read(log, topic_name(TOUCHED, Topic.PLAN))
+    unknown = with_login(closed.tokens, user, "n0t-the-secret")
+    log = KafkaLog(KafkaConfig(closed.broker.bootstrap, unknown, request_timeout_s=3))
+    with pytest.raises(LogUnavailable, match="invalid_client") as raised:
+        log.partitions(INPUT)
+    assert "n0t-the-secret" not in str(raised.value)
 
 
 # -- Redis refuses

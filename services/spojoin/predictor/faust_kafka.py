@@ -8,7 +8,7 @@ fetching seldom and much, which costs the broker and the predictor a fraction of
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+import time
 from typing import Any
 
 import faust
@@ -17,21 +17,8 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types.auth import CredentialsT
 
 from spojoin.errors import ConfigurationError
-
-Properties = Mapping[str, str | int | float | bool]
-
-#: what `credentials` understands, in librdkafka's names
-SECURITY = (
-    "security.protocol",
-    "sasl.mechanism",
-    "sasl.username",
-    "sasl.password",
-    "ssl.ca.location",
-    "ssl.certificate.location",
-    "ssl.key.location",
-    "ssl.key.password",
-)
-
+from spojoin.predictor.tokens import Tokens
+from spojoin.runtime.credentials import Properties, mechanism_of
 
 #: advice may be old by so much
 FETCH_BYTES_MIN, FETCH_WAIT_MS = 8 << 20, 500
@@ -93,16 +80,20 @@ def credentials(properties: Properties) -> CredentialsT | None:
         raise ConfigurationError(
             f"kafka: security.protocol is {protocol}; expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
         )
-    mechanism = str(properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))).upper()
+    context = _ssl_context(properties) if protocol == "SASL_SSL" else None
+    mechanism = mechanism_of(properties) or "PLAIN"
+    if mechanism == "OAUTHBEARER":
+        return faust.OAuthCredentials(oauth_cb=Tokens(properties, time.monotonic), ssl_context=context)
     if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         raise ConfigurationError(
-            f"kafka: sasl.mechanism is {mechanism}; the predictor knows PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512"
+            f"kafka: sasl.mechanism is {mechanism}; "
+            "the predictor knows PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
         )
     return faust.SASLCredentials(
         username=str(properties.get("sasl.username", "")),
         password=str(properties.get("sasl.password", "")),
         mechanism=mechanism,
-        ssl_context=_ssl_context(properties) if protocol == "SASL_SSL" else None,
+        ssl_context=context,
     )
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -66,6 +67,7 @@ class KafkaLog:
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
         self._admin_client: AdminClient | None = None
+        self._why_closed: KafkaError | None = None
 
     def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
         """Make sure that each topic exists with at least so many partitions, replicated as the cluster's default says.
@@ -133,14 +135,23 @@ class KafkaLog:
     @property
     def _admin(self) -> AdminClient:
         if self._admin_client is None:
-            self._admin_client = AdminClient(self._config.common(), logger=CLIENT_LOGGER)
+            properties: dict[str, Any] = {**self._config.common(), "error_cb": self._note_error}
+            self._admin_client = AdminClient(properties, logger=CLIENT_LOGGER)
         return self._admin_client
 
+    def _note_error(self, error: KafkaError) -> None:
+        """What the client tells when it is not let in; to the one who asks it says only that time is up."""
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._why_closed = error
+
     def _partition_counts(self, topic: str | None = None) -> dict[str, int]:
+        self._why_closed = None
         try:
             found = self._admin.list_topics(topic, timeout=self._config.request_timeout_s).topics
         except KafkaException as error:
-            raise LogUnavailable(f"Kafka at {self._config.bootstrap} does not answer: {error.args[0]}") from error
+            self._admin.poll(0)
+            reason = self._why_closed or error.args[0]
+            raise LogUnavailable(f"Kafka at {self._config.bootstrap} does not answer: {reason}") from error
         if topic is not None and _is_refused(found[topic].error):
             raise _refused(topic)
         return {name: len(entry.partitions) for name, entry in found.items() if entry.error is None}

@@ -31,6 +31,7 @@ org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
 listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class=\
 org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler
 listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url={keys}
+listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.issuer={issuer}
 listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.audience={audience}
 """
 
@@ -50,6 +51,7 @@ class TokenTrust:
     """Whose tokens a broker takes. keys: the issuer's JWKS, a file; audience: whom they must be meant for."""
 
     keys: Path
+    issuer: str
     audience: str
 
 
@@ -88,7 +90,9 @@ class BrokerSecurity:
             authority=self.certificates.authority,
             admin=self.admin,
         )
-        return text + (_TOKENS.format(keys=self._keys, audience=self.tokens.audience) if self.tokens else "")
+        if self.tokens is None:
+            return text
+        return text + _TOKENS.format(keys=self._keys, issuer=self.tokens.issuer, audience=self.tokens.audience)
 
     @property
     def _keys(self) -> str:
