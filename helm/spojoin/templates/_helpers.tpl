@@ -81,7 +81,20 @@ capabilities: {drop: [ALL]}
 {{- else if .Values.kafka.properties }}
 - {name: SPOJOIN_KAFKA, value: {{ toJson .Values.kafka.properties | quote }}}
 {{- end }}
-{{- if .Values.redis.existingSecret }}
+{{- if and .Values.redis.passwordKey (not .Values.redis.existingSecret) }}
+{{- fail "redis.passwordKey is set without redis.existingSecret: name the Secret that holds the password" }}
+{{- end }}
+{{- if and .Values.redis.username (not .Values.redis.passwordKey) }}
+{{- fail "redis.username is set without redis.passwordKey: name the key of its password in redis.existingSecret" }}
+{{- end }}
+{{- if .Values.redis.passwordKey }}
+- {name: SPOJOIN_REDIS_URL, value: {{ required "redis.url is empty: redis.existingSecret holds the password alone" (include "spojoin.redisUrl" .) | quote }}}
+{{- with .Values.redis.username }}
+- {name: SPOJOIN_REDIS_USERNAME, value: {{ . | quote }}}
+{{- end }}
+- name: SPOJOIN_REDIS_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ .Values.redis.existingSecret }}, key: {{ .Values.redis.passwordKey }}}}
+{{- else if .Values.redis.existingSecret }}
 - name: SPOJOIN_REDIS_URL
   valueFrom: {secretKeyRef: {name: {{ .Values.redis.existingSecret }}, key: url}}
 {{- else if include "spojoin.redisUrl" . }}
@@ -100,6 +113,18 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
+{{- /* Who a component is for Kafka: dict "root" $ "user" "router" */}}
+{{- define "spojoin.login" -}}
+{{- $users := .root.Values.kafka.users }}
+{{- if $users.existingSecret -}}
+{{- $secret := include "spojoin.ofUser" (merge (dict "text" $users.existingSecret) .) -}}
+- {name: SPOJOIN_KAFKA_USERNAME, value: {{ include "spojoin.ofUser" (merge (dict "text" (default $users.existingSecret $users.name)) .) | quote }}}
+- name: SPOJOIN_KAFKA_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ $secret | quote }}, key: {{ $users.passwordKey }}}}
+{{- end }}
+{{- end }}
+{{- define "spojoin.ofUser" -}}{{ .text | replace "{user}" .user | replace "{fullname}" (include "spojoin.fullname" .root) }}{{- end }}
+
 {{- define "spojoin.volumes" -}}
 - name: query
   configMap: {name: {{ include "spojoin.fullname" . }}-query}
@@ -107,6 +132,10 @@ capabilities: {drop: [ALL]}
   emptyDir: {}
 {{- with .Values.kafka.tlsSecret }}
 - name: kafka-tls
+  secret: {secretName: {{ . }}}
+{{- end }}
+{{- with .Values.redis.tlsSecret }}
+- name: redis-tls
   secret: {secretName: {{ . }}}
 {{- end }}
 {{- with .Values.extraVolumes }}
@@ -119,6 +148,9 @@ capabilities: {drop: [ALL]}
 - {name: tmp, mountPath: /tmp}
 {{- if .Values.kafka.tlsSecret }}
 - {name: kafka-tls, mountPath: /etc/spojoin/kafka, readOnly: true}
+{{- end }}
+{{- if .Values.redis.tlsSecret }}
+- {name: redis-tls, mountPath: /etc/spojoin/redis, readOnly: true}
 {{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
@@ -180,6 +212,7 @@ spec:
       securityContext: {{ include "spojoin.containerSecurityContext" .root | nindent 8 }}
       env:
         {{- include "spojoin.env" .root | nindent 8 }}
+        {{- with include "spojoin.login" (dict "root" .root "user" .component) }}{{ . | nindent 8 }}{{ end }}
         {{- if eq .component "pojoin" }}
         # A worker that is taken away goes on until no frame waits for it.
         - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (min 10 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10))) | quote }}}

@@ -26,7 +26,9 @@ spec:
       command: [/opt/spojoin/bin/python, -m, loadgen]
       args: {{ toJson .arguments }}
       securityContext: {{ include "spojoin.containerSecurityContext" .root | nindent 8 }}
-      env: {{ include "spojoin.env" .root | nindent 8 }}
+      env:
+        {{- include "spojoin.env" .root | nindent 8 }}
+        {{- with include "spojoin.login" (dict "root" .root "user" (ternary "feed" "check" (has .name (list "produce" "feed")))) }}{{ . | nindent 8 }}{{ end }}
       resources: {{ toYaml .role.values.resources | nindent 8 }}
       volumeMounts: {{ include "spojoin.volumeMounts" .root | nindent 8 }}
   volumes: {{ include "spojoin.volumes" .root | nindent 4 }}

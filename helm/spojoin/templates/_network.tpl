@@ -12,6 +12,9 @@ check-query: {}
 {{- if .Values.page.enabled }}
 page: {kafka: true, redis: true, port: 8080}
 {{- end }}
+{{- if eq (include "spojoin.makesTopics" .) "true" }}
+topics: {kafka: true}
+{{- end }}
 {{- if .Values.demo.enabled }}
 test: {kafka: true}
 {{- if .Values.demo.load }}

@@ -16,12 +16,17 @@ UNUSED_GROUP = "spojoin-unused"
 
 
 class Person(enum.StrEnum):
-    """Those outside the services: who makes topics, feeds inputs or reads results, and the page that shows the flow."""
+    """Those outside the services.
+
+    TOPICS makes topics, FEED sends rows, RESULTS reads what came out, PAGE shows the flow, CHECK sends rows, too, and
+    compares what came out with them.
+    """
 
     TOPICS = "topics"
     FEED = "feed"
     RESULTS = "results"
     PAGE = "page"
+    CHECK = "check"
 
 
 Principal = Role | Person
@@ -122,10 +127,11 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
         own = [topic for topic in Topic if topic is not Topic.INPUT]
         for operation in (Operation.CREATE, Operation.ALTER, Operation.DESCRIBE):
             yield from _each(operation, own, query, inputs)
-    elif person is Person.FEED:
+        return
+    if person in (Person.FEED, Person.CHECK):
         yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)
-    else:
-        # The page also shows which layouts were asked for, and both show what was refused.
-        layouts = (Topic.CONTROL,) if person is Person.PAGE else ()
-        yield from _each(Operation.READ, (Topic.RESULTS, Topic.DEAD, *layouts), query, inputs)
+    if person is not Person.FEED:
+        # The page also shows which layouts were asked for; a check needs the inputs.
+        more = {Person.PAGE: (Topic.CONTROL,), Person.CHECK: (Topic.INPUT,)}.get(person, ())
+        yield from _each(Operation.READ, (Topic.RESULTS, Topic.DEAD, *more), query, inputs)
         yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)

@@ -10,6 +10,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from spojoin.protocol.access import Person
+from spojoin.protocol.topology import Role
+
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "helm/spojoin"
 GOLDEN = Path(__file__).parent / "golden"
@@ -101,6 +104,33 @@ def test_a_joiner_for_each_predicate():
     assert replicas == {"demo-values": 2, "operators-values": 2, "production-values": 3}
 
 
+def logins(documents):
+    """Component -> user, Secret: of every container that is told who it is."""
+    for document in documents:
+        metadata, template = document["metadata"], document.get("spec", {}).get("template", document)
+        for container in (template.get("spec") or {}).get("containers", ()):
+            told = {each["name"]: each for each in container.get("env", ())}
+            if "SPOJOIN_KAFKA_USERNAME" in told:
+                secret = told["SPOJOIN_KAFKA_PASSWORD"]["valueFrom"]["secretKeyRef"]["name"]
+                component = metadata["labels"]["app.kubernetes.io/component"]
+                yield component, (told["SPOJOIN_KAFKA_USERNAME"]["value"], secret)
+
+
+def test_each_component_is_a_user_of_its_own():
+    found = dict(logins(manifests(CHART / "ci/production-values.yaml")))
+    components = [*(role.value for role in Role), "page", "topics"]
+    assert found == {each: (f"joins-{each}", f"kafka-joins-{each}") for each in components}
+    assert set(components) <= {*Role, *Person}
+
+
+def test_the_users_of_strimzi_are_those_that_components_are_told():
+    documents = manifests(CHART / "ci/operators-values.yaml")
+    made = {document["metadata"]["name"] for document in documents if document["kind"] == "KafkaUser"}
+    used = dict(logins(documents))
+    assert set(used) > {role.value for role in Role}
+    assert {user for user, _ in used.values()} | {secret for _, secret in used.values()} <= made
+
+
 KEDA = "keda.enabled=true,keda.prometheus=http://prometheus:9090"
 
 
@@ -121,6 +151,9 @@ KEDA = "keda.enabled=true,keda.prometheus=http://prometheus:9090"
         (f"{KEDA},controller.enabled=false", "keda.enabled needs controller.enabled"),
         ("strimzi.users.enabled=true", "strimzi.cluster is empty: name the Kafka object"),
         ("jobs.feed.enabled=true", "jobs.feed.args is empty: say what is sent"),
+        ("redis.passwordKey=password", "redis.passwordKey is set without redis.existingSecret"),
+        ("redis.username=joins", "redis.username is set without redis.passwordKey"),
+        ("kafka.users.existingSecret=everybody", "kafka.users.existingSecret: Does not match pattern"),
         ("networkPolicy.kafkaCidrs={10.0.0.1}", "networkPolicy.kafkaCidrs.0: Does not match pattern"),
     ],
 )

@@ -59,4 +59,6 @@ def test_people() -> None:
     made = on_topics(Person.TOPICS, Operation.CREATE)
     assert made == named(tuple(topic for topic in Topic if topic is not Topic.INPUT))
     writers = {who for who in Person if on_topics(who, Operation.WRITE) or on_topics(who, Operation.DELETE)}
-    assert writers == {Person.FEED}
+    assert writers == {Person.FEED, Person.CHECK}
+    assert on_topics(Person.CHECK, Operation.WRITE) == set(INPUTS)
+    assert on_topics(Person.CHECK, Operation.READ) == on_topics(Person.RESULTS, Operation.READ) | set(INPUTS)
