@@ -72,7 +72,8 @@ def _caption(outcome: Outcome) -> str:
         f"out of order {verdict.misordered:,}, records written again {verdict.resent:,}",
     ]
     if verdict.output_sha256:
-        lines.append(f"sha256 of the output {verdict.output_sha256}, of the definition {verdict.oracle_sha256}")
+        lines.append(f"sha256 of the output {verdict.output_sha256}")
+        lines.append(f"sha256 of the definition {verdict.oracle_sha256}")
     if verdict.first_difference:
         lines.append(f"first difference: {verdict.first_difference}")
     return "\n".join(lines)

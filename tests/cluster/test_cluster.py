@@ -48,7 +48,9 @@ def campaign(cluster, *, rate, kinds):
 
 
 def digests_in(said):
-    return re.search(r"sha256 of the output (\w{64}), of the definition (\w{64})", said.replace("\n", " ")).groups()
+    found = re.search(r"sha256 of the output (\w{64})\s+sha256 of the definition (\w{64})", said)
+    assert found, said
+    return found.groups()
 
 
 def verdict_in(said):
