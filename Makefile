@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 CONSTRAINTS := $(wildcard constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fuzz bench lint format clean images test-cluster kind-up minikube-up
+.PHONY: help setup run test fuzz bench lint format audit clean images test-cluster kind-up minikube-up
 
 BASE_IMAGE ?= python:3.11-slim
 TAG        ?= dev
@@ -61,6 +61,13 @@ lint: $(READY) ## ruff and mypy
 format: $(READY) ## bring the code into form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+audit: ## known vulnerabilities of all that is pinned, by PyPI's advisories; fails where they can't be had
+	$(PYTHON) -m venv .cache/audit
+	.cache/audit/bin/python -m pip install --quiet pip-audit==2.10.1
+	for each in constraints.txt docker/*.lock; do \
+		.cache/audit/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps --requirement $$each || exit 1; \
+	done
 
 clean: ## remove the environment and everything that was made
 	rm -rf $(VENV) report bench-results .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "logical_and": {"kernels", "protocol"},
     "sink": {"kernels", "protocol"},
     "runtime": {"protocol", "query", "wire"},
-    "observe": {"protocol.access", "protocol.topology", "runtime.metrics"},
+    "observe": {"protocol.access", "protocol.topology", "runtime.metrics", "runtime.shared_state"},
     "page": {"protocol", "query", "wire", "runtime"},
     "controller": {"protocol", "query", "wire", "runtime"},
     "embedded": {"kernels", "index", "protocol", "query", "wire", *SERVICES},

@@ -11,6 +11,7 @@ from spojoin.observe.alerts import rules
 from spojoin.observe.dashboards import DASHBOARDS
 from spojoin.observe.page import page
 from spojoin.observe.panels import as_json
+from spojoin.observe.rights_page import with_rights
 from spojoin.observe.topology_file import topology_file
 from spojoin.observe.values_page import values_page
 
@@ -28,6 +29,7 @@ def files(chart: Path) -> dict[str, str]:
         "files/topology.yaml": topology_file(),
         "METRICS.md": page(),
         "README.md": readme,
+        "SECURITY.md": with_rights((chart / "SECURITY.md").read_text()),
     }
 
 

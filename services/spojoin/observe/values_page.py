@@ -18,7 +18,7 @@ Made by `python -m spojoin.observe --write`; do not edit. One release is one que
     helm test demo                                                            # known rows, beside whatever else flows
 
 A wrong query or wrong values end the install with a sentence. `ci/` holds complete examples. Further pages:
-[metrics, dashboards and alerts](METRICS.md), [what to do about an alert](RUNBOOK.md).
+[metrics, dashboards and alerts](METRICS.md), [what to do about an alert](RUNBOOK.md), [security](SECURITY.md).
 
 ## Values
 

@@ -163,7 +163,8 @@ def test_check_names_what_is_stale_and_write_mends_it(tmp_path) -> None:
     app = typer.Typer()
     app.command()(main)
     shutil.copytree(CHART / "dashboards", tmp_path / "dashboards")
-    shutil.copy(CHART / "values.yaml", tmp_path)
+    for name in ("values.yaml", "SECURITY.md"):
+        shutil.copy(CHART / name, tmp_path)
     (tmp_path / "dashboards" / "old.json").write_text("{}")
     (tmp_path / "dashboards" / "spojoin-role.json").write_text("{}")
     run = CliRunner().invoke
