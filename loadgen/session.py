@@ -290,6 +290,7 @@ def break_things(
         )
         outcome = campaign.run()
     console.print(report.table(outcome, f"{request.workload}, seed {request.seed}"))
+    console.print(report.checked(outcome), highlight=False, soft_wrap=True)
     if chaos.output is not None:
         console.print(f"{report.write(outcome, about, chaos.output)} written", highlight=False)
     return 0 if outcome.is_passed else STATUS_DIVERGED

@@ -43,9 +43,9 @@ def write(outcome: Outcome, about: Mapping[str, object], folder: Path) -> Path:
 
 
 def table(outcome: Outcome, title: str) -> Table:
-    """Faults by kind, then what was checked."""
+    """Faults by kind."""
     told = f"{outcome.survived} of {outcome.planned} faults survived, divergences ({outcome.divergences})"
-    shown = Table(title=f"{title}: {told}", title_justify="left", caption_justify="left")
+    shown = Table(title=f"{title}: {told}", title_justify="left")
     shown.add_column("fault")
     for heading in ("times", "survived", "recovered in, median s", "slowest s"):
         shown.add_column(heading, justify="right")
@@ -53,7 +53,6 @@ def table(outcome: Outcome, title: str) -> Table:
         of_kind = [struck for struck in outcome.struck if struck.fault.kind is kind]
         if of_kind:
             shown.add_row(kind.about, *_cells(of_kind))
-    shown.caption = _caption(outcome)
     return shown
 
 
@@ -63,7 +62,8 @@ def _cells(struck: list[Struck]) -> tuple[str, ...]:
     return str(len(struck)), str(len(times)), middle, f"{times[-1]:.1f}" if times else "-"
 
 
-def _caption(outcome: Outcome) -> str:
+def checked(outcome: Outcome) -> str:
+    """What was sent and checked, line by line."""
     verdict = outcome.verdict
     lines = [
         f"{outcome.rows:,} rows sent, {outcome.out:,} of them answered or refused, in {outcome.seconds:.0f} s",

@@ -25,6 +25,8 @@ IMAGE, DEV_IMAGE, SPARK_IMAGE = (
 )
 #: Kept by Kubernetes itself, or by what watches the cluster.
 NOT_OURS = ("Event", "EndpointSlice", "Endpoints", "ControllerRevision", "ReplicaSet", "PodMetrics")
+#: What a drain moves; broker and Redis are deleted all the while.
+SERVICES = "router,predictor,mutable,permutation,pojoin,logical-and,sink,controller"
 POLL_S = 0.5
 
 
@@ -103,6 +105,23 @@ class Cluster:
     def pods(self, selector=""):
         wanted = f"{self.selector},{selector}".strip(",")
         return self._core.list_namespaced_pod(NAMESPACE, label_selector=wanted).items
+
+    def drain(self, timeout_s=240):
+        """Evict each pod of the services, as the drain of a node does: the disruption budgets are heeded."""
+        for pod in self.pods(f"app.kubernetes.io/component in ({SERVICES})"):
+            eventually(lambda name=pod.metadata.name: self._evict(name), timeout_s, self._told)
+
+    def _evict(self, pod):
+        """Whether the pod is on its way out."""
+        eviction = client.V1Eviction(metadata=client.V1ObjectMeta(name=pod, namespace=NAMESPACE))
+        try:
+            self._core.create_namespaced_pod_eviction(pod, NAMESPACE, eviction)
+        except client.ApiException as error:
+            if error.status == 429:  # the budget says: later
+                return False
+            if error.status != 404:
+                raise
+        return True
 
     def wait_ready(self, timeout_s=180):
         """Until every pod that is wanted is ready, and no other is about to go."""

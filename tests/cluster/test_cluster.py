@@ -19,7 +19,7 @@ QUICK_ROWS_A_SECOND, SLOW_ROWS_A_SECOND = 15_000, 500
 DISTURBED_S = ROWS // SLOW_ROWS_A_SECOND
 FAULT_EVERY_S = 12
 #: Between two steps of rescaling and upgrading, and before the rows' end.
-STEP_S, CALM_S = 45, 10
+STEP_S, CALM_S = 40, 10
 QUERY = "/etc/spojoin/query/query.yaml"
 
 
@@ -140,7 +140,7 @@ def test_uninstall_leaves_nothing_of_the_undisturbed_release(calm):
 # --- disturbed --------------------------------------------------------------------------------------------------------
 
 
-def test_deletions_rescaling_and_upgrades_change_nothing(proof, digests, measured):
+def test_deletions_rescaling_upgrades_and_a_drain_change_nothing(proof, digests, measured):
     proof.helm("install", proof.name, CHART, *proof.values(), "--timeout", "120s")
     proof.make_topics()
     proof.wait_ready()
@@ -154,12 +154,17 @@ def test_deletions_rescaling_and_upgrades_change_nothing(proof, digests, measure
     proof.helm("upgrade", proof.name, CHART, *changed, "--timeout", "120s")
     time.sleep(STEP_S)
     proof.helm("rollback", proof.name, "--timeout", "120s")
+    time.sleep(STEP_S)
+    proof.drain()
     assert time.monotonic() - began < DISTURBED_S - CALM_S, "rows ended before all was done: raise ROWS"
     said = proof.outcome("rows", DISTURBED_S + 300)
     digests["proof"] = digests_in(said)
-    survived, faults = map(int, re.search(r"(\d+) of (\d+) faults survived, divergences \(0\)", said).groups())
+    told = re.search(r"(\d+) of (\d+) faults survived, divergences \(0\)", " ".join(said.split()))
+    assert told, said
+    survived, faults = map(int, told.groups())
     assert survived == faults >= 20
-    measured["faults survived, while workers went 2, 1, 3, 2, 4 and the release was upgraded and rolled back"] = faults
+    what = "workers went 2, 1, 3, 2, 4, the release was upgraded and rolled back, and its pods were drained"
+    measured[f"faults survived, while {what}"] = faults
     measured["recovered in, by fault (times, survived, median s, slowest s)"] = recoveries_in(said)
     proof.wait_ready()
 

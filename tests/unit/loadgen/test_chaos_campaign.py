@@ -261,5 +261,5 @@ def test_the_report_says_it_all(tmp_path):
     assert report.write(outcome, {}, tmp_path / "out").read_text().startswith("{")
     table = report.table(outcome, "q3")
     assert "5 of 5 faults survived, divergences (2)" in str(table.title)
-    assert "first difference: probe 100" in str(table.caption)
+    assert "first difference: probe 100" in report.checked(outcome)
     assert "divergences (0)" in str(report.table(replace(outcome, verdict=campaign().run().verdict), "q3").title)

@@ -1,0 +1,71 @@
+"""The Compose file: what Compose itself makes of it, where it is installed, and that it fits the rest."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from spojoin.protocol.topology import Role
+
+DOCKER = Path(__file__).parents[3] / "docker"
+COMPOSE = DOCKER / "compose.yaml"
+#: Follows pods; there are none.
+ONLY_ON_KUBERNETES = {Role.CONTROLLER}
+
+
+@pytest.fixture(scope="module")
+def services():
+    return yaml.safe_load(COMPOSE.read_text())["services"]
+
+
+def ran(*command):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+
+
+def test_it_keeps_to_the_specification():
+    checker = Path(sys.executable).parent / "check-jsonschema"
+    done = ran(checker, "--builtin-schema", "vendor.compose-spec", COMPOSE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_mistake_would_be_found(tmp_path):
+    (tmp_path / "compose.yaml").write_text(COMPOSE.read_text().replace("cap_drop:", "cap_dorp:"))
+    checker = Path(sys.executable).parent / "check-jsonschema"
+    assert ran(checker, "--builtin-schema", "vendor.compose-spec", tmp_path / "compose.yaml").returncode != 0
+
+
+@pytest.mark.skipif(
+    not shutil.which("docker") or ran("docker", "compose", "version").returncode != 0,
+    reason="docker compose is not installed",
+)
+def test_compose_itself_accepts_it():
+    done = ran("docker", "compose", "--file", COMPOSE, "--profile", "load", "config", "--quiet")
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_role_runs(services):
+    roles = {service["command"][1] for service in services.values() if service.get("command", [])[:1] == ["service"]}
+    assert roles - {"page"} == {str(role) for role in Role if role not in ONLY_ON_KUBERNETES}
+
+
+def test_files_that_are_mounted_exist(services):
+    sources = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
+    files = [source for source in sources if source.startswith(".")]
+    assert files
+    assert [source for source in files if not (DOCKER / source).exists()] == []
+
+
+def test_only_this_machine_is_let_in(services):
+    ports = [port for service in services.values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_dockerfiles_are_where_the_services_look(services):
+    builds = [service["build"] for service in services.values() if "build" in service]
+    assert builds
+    assert all(os.path.exists(COMPOSE.parent / each["context"] / each["dockerfile"]) for each in builds)
