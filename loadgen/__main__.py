@@ -171,6 +171,7 @@ def chaos(
     rate: Annotated[float, typer.Option(min=0.1, help="Rows a second, of all streams together.")] = 2_000.0,
     duration: Annotated[str, typer.Option(help="90s, 5m or 1.5h.")] = "60s",
     every: Annotated[str, typer.Option(help="Time between two faults, on average.")] = "5s",
+    settle: Annotated[str, typer.Option(help="Time before the first fault, such as it takes to fill a window.")] = "5s",
     kinds: Annotated[
         str, typer.Option(help="Which faults, with commas; `none` for an undisturbed run.", metavar="KIND,...")
     ] = ",".join(Kind),
@@ -226,7 +227,7 @@ def chaos(
         request = Request(
             workload.value, rate, duration, partitions, message.value, batch_rows, seed, first, None, 2.0, topic
         )
-        plan = ChaosRequest(every, kinds, sample, stall, dry_run, output)
+        plan = ChaosRequest(every, settle, kinds, sample, stall, dry_run, output)
         pods = PodsRequest(namespace, release, broker_selector, delete_broker, delete_redis, redis)
         place = pods if where is Place.KUBERNETES else LocalRequest(query, workers, setting)
         raise typer.Exit(break_things(request, plan, place, query, bootstrap, kafka or ()))

@@ -121,6 +121,7 @@ class ChaosRequest:
     """How things are broken."""
 
     every: str
+    settle: str
     kinds: str
     sample: int | None
     stall: str
@@ -262,7 +263,8 @@ def break_things(
     from loadgen.chaos import report  # noqa: PLC0415  (help is quick)
 
     console = _console()
-    timing = Timing(_ending(request.duration), _ending(chaos.every), pause_s_max=2 * _ending(chaos.every))
+    every_s = _ending(chaos.every)
+    timing = Timing(_ending(request.duration), every_s, _ending(chaos.settle), pause_s_max=2 * every_s)
     kinds, query = _kinds(chaos.kinds), _query(request, query_file)
     about = {"workload": request.workload, "seed": request.seed, "rate": request.rate, **machine.describe()}
     with ending_on_signals(), ExitStack() as stack:

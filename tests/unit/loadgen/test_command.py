@@ -57,6 +57,8 @@ def test_a_dry_campaign_only_prints_its_schedule():
     times = [float(line.split()[0]) for line in one.splitlines()]
     assert times == sorted(times)
     assert "mutable-1" in one
+    late = invoke("chaos", "--workload", "q3", "--seed", 7, "--dry-run", "--settle", "20s").output
+    assert 20 <= float(late.split()[0]) < 21
     assert not invoke("chaos", "--workload", "q3", "--seed", 7, "--dry-run", "--kinds", "none").output.strip()
 
 
