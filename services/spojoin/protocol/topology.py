@@ -56,7 +56,7 @@ TOPOLOGY = (
         (Topic.INPUT, Topic.FRAMES, Topic.BATCHES, Topic.PLAN, Topic.CONTROL, Topic.RESULTS),
         (Topic.FRAMES, Topic.DEAD),
     ),
-    Edge(Role.PREDICTOR, (Topic.FRAMES, Topic.RESULTS), (Topic.PLAN,)),
+    Edge(Role.PREDICTOR, (Topic.FRAMES,), (Topic.PLAN,)),
     Edge(Role.MUTABLE, (Topic.FRAMES, Topic.RESULTS), (Topic.PARTIALS, Topic.RUNS)),
     Edge(Role.PERMUTATION, (Topic.RUNS, Topic.BATCHES, Topic.RESULTS), (Topic.BATCHES,), (Topic.RUNS,)),
     Edge(Role.POJOIN, (Topic.FRAMES, Topic.BATCHES, Topic.RESULTS), (Topic.MATCHES,)),
