@@ -102,6 +102,15 @@ class Cluster:
             f"{self.full}-pojoin", NAMESPACE, {"spec": {"replicas": replicas}}
         )
 
+    def workers(self):
+        """PO-Join workers that are asked for."""
+        return self._apps.read_namespaced_stateful_set(f"{self.full}-pojoin", NAMESPACE).spec.replicas
+
+    def events(self):
+        """Reasons of what happened to the PO-Join workers."""
+        chosen = f"involvedObject.name={self.full}-pojoin"
+        return [event.reason for event in self._core.list_namespaced_event(NAMESPACE, field_selector=chosen).items]
+
     def pods(self, selector=""):
         wanted = f"{self.selector},{selector}".strip(",")
         return self._core.list_namespaced_pod(NAMESPACE, label_selector=wanted).items

@@ -39,11 +39,15 @@ def digests():
     return {}
 
 
-def campaign(cluster, *, rate, kinds):
-    """The Job that sends ROWS rows to one partition, does what `kinds` says, and compares all results."""
+def rows_at(rate):
+    """ROWS rows to one partition."""
+    return ["--rate", rate, "--duration", f"{ROWS // rate}s", "--partitions", 1]
+
+
+def campaign(cluster, *, rows, kinds):
+    """The Job that sends rows, does what `kinds` says, and compares all results."""
     pods = ["--where", "kubernetes", "--namespace", NAMESPACE, "--release", cluster.name]
     faults = ["--kinds", kinds, "--every", f"{FAULT_EVERY_S}s", "--delete-broker", "--delete-redis", "--stall", "180s"]
-    rows = ["--rate", rate, "--duration", f"{ROWS // rate}s", "--partitions", 1]
     cluster.job("rows", ["chaos", "--workload", "q3", "--query", QUERY, *pods, *faults, *rows])
 
 
@@ -105,7 +109,7 @@ def test_an_undisturbed_release_is_exact(calm, digests):
     calm.helm("install", calm.name, CHART, *calm.values(), "--timeout", "120s")
     calm.make_topics()
     calm.wait_ready()
-    campaign(calm, rate=QUICK_ROWS_A_SECOND, kinds="none")
+    campaign(calm, rows=rows_at(QUICK_ROWS_A_SECOND), kinds="none")
     digests["calm"] = digests_in(calm.outcome("rows"))
     assert digests["calm"][0] == digests["calm"][1]
 
@@ -132,6 +136,21 @@ def test_pods_keep_to_the_restricted_standard(calm):
     assert [line for line in warned if f"{calm.full}-kafka" not in line] == []
 
 
+def test_the_autoscaler_follows_the_load_and_changes_nothing(calm):
+    # Thresholds that a small load crosses.
+    quick = {"cpu_high": "0.1", "cpu_low": "0.06", "up_after_s": "3", "down_after_s": "10"}
+    scaling = {f"settings.scale_{name}": value for name, value in quick.items()}
+    scaling |= {"controller.autoscale.enabled": "true", "controller.autoscale.maxReplicas": 3}
+    calm.helm("upgrade", calm.name, CHART, *calm.values(**scaling), "--timeout", "120s")
+    calm.wait_ready()
+    rows = ["--first", 2 * ROWS, "--rate", 20_000, "--duration", "40s", "--partitions", 1, "--sample", 20_000]
+    campaign(calm, kinds="none", rows=rows)
+    eventually(lambda: calm.workers() == 3, 120, lambda: (calm.workers(), calm.events()))
+    calm.outcome("rows")
+    eventually(lambda: calm.workers() == 1, 180, lambda: (calm.workers(), calm.events()))
+    assert {"ScaledUp", "LayoutGrown", "ScaledDown", "LayoutShrunk"} <= set(calm.events())
+
+
 def test_uninstall_leaves_nothing_of_the_undisturbed_release(calm):
     calm.helm("uninstall", calm.name, "--wait", "--timeout", "120s")
     eventually(lambda: not calm.left(), 120, calm.left)
@@ -144,7 +163,7 @@ def test_deletions_rescaling_upgrades_and_a_drain_change_nothing(proof, digests,
     proof.helm("install", proof.name, CHART, *proof.values(), "--timeout", "120s")
     proof.make_topics()
     proof.wait_ready()
-    campaign(proof, rate=SLOW_ROWS_A_SECOND, kinds="delete,broker,redis")
+    campaign(proof, rows=rows_at(SLOW_ROWS_A_SECOND), kinds="delete,broker,redis")
     began = time.monotonic()
     for workers in (1, 3, 2, 4):
         time.sleep(STEP_S)
