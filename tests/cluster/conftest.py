@@ -27,6 +27,19 @@ CHAOS_RIGHTS = (
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "chaos"},
         "subjects": [{"kind": "ServiceAccount", "name": "chaos", "namespace": NAMESPACE}],
     },
+    {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "chaos"},
+        "spec": {
+            "podSelector": {
+                "matchExpressions": [
+                    {"key": "app.kubernetes.io/component", "operator": "In", "values": ["kafka", "redis"]}
+                ]
+            },
+            "ingress": [{"from": [{"podSelector": {"matchLabels": {"app.kubernetes.io/component": "chaos"}}}]}],
+        },
+    },
 )
 
 

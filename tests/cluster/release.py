@@ -70,12 +70,14 @@ class Cluster:
         return run("helm", verb, "--namespace", NAMESPACE, *arguments, **options)
 
     def values(self, **extra):
-        image, dev_image = (name.rpartition(":") for name in (IMAGE, DEV_IMAGE))
+        image, dev_image, spark_image = (name.rpartition(":") for name in (IMAGE, DEV_IMAGE, SPARK_IMAGE))
         values = {
             "image.repository": image[0],
             "image.tag": image[2],
             "devImage.repository": dev_image[0],
             "devImage.tag": dev_image[2],
+            "sparkImage.repository": spark_image[0],
+            "sparkImage.tag": spark_image[2],
             "demo.enabled": "true",
             "demo.load": "false",
             "devKafka.fixPermissions": str(bool(os.environ.get("SPOJOIN_TEST_FIX_PERMISSIONS"))).lower(),
@@ -160,20 +162,30 @@ class Cluster:
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
-    def job(self, name, arguments, image=IMAGE, python="/opt/spojoin/bin/python", memory="2Gi"):
-        """A Job of the load generator's that knows the release's Kafka, Redis and query."""
+    def chart_job(self, name, timeout_s=300, args=(), **values):
+        """What one of the chart's own Jobs printed, once it has ended well; `values` of it beside its arguments."""
+        values = {f"jobs.{name}.{key}": value for key, value in {"enabled": "true", **values}.items()}
+        said = ["--set-string", f"jobs.{name}.args={{{','.join(map(str, args))}}}"] if args else []
+        self.helm("upgrade", self.name, CHART, *self.values(**values), *said)
+        selector = f"{self.selector},app.kubernetes.io/component=job-{name}"
+        (job,) = self._batch.list_namespaced_job(NAMESPACE, label_selector=selector).items
+        eventually(lambda: self._has_ended_well(job.metadata.name), timeout_s, lambda: self.logs(job.metadata.name))
+        return self.logs(job.metadata.name)
+
+    def job(self, name, arguments):
+        """A Job of the load generator's that knows the release's Kafka, Redis and query, and outlives upgrades."""
         env = {
             "SPOJOIN_BOOTSTRAP_SERVERS": f"{self.full}-kafka:9092",
             "SPOJOIN_REDIS_URL": f"redis://{self.full}-redis:6379/0",
         }
         container = {
             "name": "loadgen",
-            "image": image,
+            "image": IMAGE,
             "imagePullPolicy": "IfNotPresent",
-            "command": [python, "-m", "loadgen"],
+            "command": ["/opt/spojoin/bin/python", "-m", "loadgen"],
             "args": [str(part) for part in arguments],
             "env": [{"name": key, "value": value} for key, value in env.items()],
-            "resources": {"limits": {"memory": memory}},
+            "resources": {"limits": {"memory": "2Gi"}},
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -199,8 +211,7 @@ class Cluster:
                 {"name": "tmp", "emptyDir": {}},
             ],
         }
-        # Of the application, so that Kafka's and Redis' policies let it in; not of the release, which it outlives.
-        labels = {"app.kubernetes.io/name": "spojoin", "app.kubernetes.io/instance": self.name}
+        labels = {"app.kubernetes.io/component": "chaos"}
         self.apply(
             {
                 "apiVersion": "batch/v1",

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from conftest import CHAOS_RIGHTS
-from release import CHART, NAMESPACE, SPARK_IMAGE, Cluster, eventually, run
+from release import CHART, NAMESPACE, Cluster, eventually, run
 
 ROWS = 180_000
 #: The undisturbed release gets its rows quickly, the other one slowly enough for all that happens to it.
@@ -115,12 +115,10 @@ def test_an_undisturbed_release_is_exact(calm, digests):
 
 
 def test_rows_from_spark_are_checked_complete_by_spark(calm, measured):
-    rows = ["--first", ROWS, "--rate", 2_000, "--duration", "10s", "--format", "json", "--partitions", 1]
-    calm.job("feed", ["produce", "--workload", "q3", "--via", "spark", *rows], SPARK_IMAGE)
-    calm.outcome("feed")
+    rows = ["--workload", "q3", "--first", ROWS, "--rate", 2_000, "--duration", "10s", "--format", "json"]
+    calm.chart_job("produce", viaSpark="true", args=rows)
     time.sleep(10)  # the check is for services at rest
-    calm.job("check", ["check", QUERY], SPARK_IMAGE, memory="4Gi")
-    verdict = verdict_in(calm.outcome("check"))
+    verdict = verdict_in(calm.chart_job("check"))
     assert verdict["completeness"] == 1
     assert verdict["is_exact"]
     assert verdict["tuples"] == verdict["probes_checked"] == ROWS + 20_000
