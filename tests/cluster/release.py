@@ -233,6 +233,10 @@ class Cluster:
         assert not status.failed, self.logs(name)[-6000:]
         return bool(status.succeeded)
 
+    def is_running(self, job):
+        """Whether a Job has not ended yet."""
+        return bool(self._batch.read_namespaced_job_status(job, NAMESPACE).status.active)
+
     def logs(self, job):
         pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=f"job-name={job}").items
         return "".join(self._log(pod.metadata.name) for pod in pods)

@@ -13,13 +13,13 @@ import pytest
 from conftest import CHAOS_RIGHTS
 from release import CHART, NAMESPACE, Cluster, eventually, run
 
-ROWS = 180_000
+ROWS = 210_000
 #: The undisturbed release gets its rows quickly, the other one slowly enough for all that happens to it.
 QUICK_ROWS_A_SECOND, SLOW_ROWS_A_SECOND = 15_000, 500
 DISTURBED_S = ROWS // SLOW_ROWS_A_SECOND
 FAULT_EVERY_S = 12
-#: Between two steps of rescaling and upgrading, and before the rows' end.
-STEP_S, CALM_S = 40, 10
+#: Between two steps of rescaling and upgrading.
+STEP_S = 30
 QUERY = "/etc/spojoin/query/query.yaml"
 
 
@@ -162,7 +162,6 @@ def test_deletions_rescaling_upgrades_and_a_drain_change_nothing(proof, digests,
     proof.make_topics()
     proof.wait_ready()
     campaign(proof, rows=rows_at(SLOW_ROWS_A_SECOND), kinds="delete,broker,redis")
-    began = time.monotonic()
     for workers in (1, 3, 2, 4):
         time.sleep(STEP_S)
         proof.scale_workers(workers)
@@ -173,7 +172,7 @@ def test_deletions_rescaling_upgrades_and_a_drain_change_nothing(proof, digests,
     proof.helm("rollback", proof.name, "--timeout", "120s")
     time.sleep(STEP_S)
     proof.drain()
-    assert time.monotonic() - began < DISTURBED_S - CALM_S, "rows ended before all was done: raise ROWS"
+    assert proof.is_running("rows"), "rows ended before all was done: raise ROWS"
     said = proof.outcome("rows", DISTURBED_S + 300)
     digests["proof"] = digests_in(said)
     told = re.search(r"(\d+) of (\d+) faults survived, divergences \(0\)", " ".join(said.split()))
