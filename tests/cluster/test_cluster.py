@@ -135,15 +135,15 @@ def test_pods_keep_to_the_restricted_standard(calm):
 
 
 def test_the_autoscaler_follows_the_load_and_changes_nothing(calm):
-    # Thresholds that a small load crosses.
-    quick = {"cpu_high": "0.1", "cpu_low": "0.06", "up_after_s": "3", "down_after_s": "10"}
+    # A worker at rest takes two hundredths of a core; the load takes more than five from a machine of any kind.
+    quick = {"cpu_high": "0.05", "cpu_low": "0.045", "up_after_s": "3", "down_after_s": "10"}
     scaling = {f"settings.scale_{name}": value for name, value in quick.items()}
     scaling |= {"controller.autoscale.enabled": "true", "controller.autoscale.maxReplicas": 3}
     calm.helm("upgrade", calm.name, CHART, *calm.values(**scaling), "--timeout", "120s")
-    calm.wait_ready()
-    rows = ["--first", 2 * ROWS, "--rate", 20_000, "--duration", "40s", "--partitions", 1, "--sample", 20_000]
+    eventually(lambda: calm.workers() == 1, 180, lambda: (calm.workers(), calm.events()))
+    rows = ["--first", 2 * ROWS, "--rate", 50_000, "--duration", "40s", "--partitions", 1, "--sample", 20_000]
     campaign(calm, kinds="none", rows=rows)
-    eventually(lambda: calm.workers() == 3, 120, lambda: (calm.workers(), calm.events()))
+    eventually(lambda: calm.workers() > 1, 120, lambda: (calm.workers(), calm.events()))
     calm.outcome("rows")
     eventually(lambda: calm.workers() == 1, 180, lambda: (calm.workers(), calm.events()))
     assert {"ScaledUp", "LayoutGrown", "ScaledDown", "LayoutShrunk"} <= set(calm.events())
