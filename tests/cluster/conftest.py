@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from release import NAMESPACE, load_images, run
+from release import NAMESPACE, Cluster, load_images, run
 
 REPORT = Path(__file__).parents[2] / "report/cluster.json"
 
@@ -58,6 +58,7 @@ def namespace():
     load_images()
     run("kubectl", "create", "namespace", NAMESPACE)
     try:
+        Cluster("chaos").apply(*CHAOS_RIGHTS)
         yield NAMESPACE
     finally:
         run("kubectl", "delete", "namespace", NAMESPACE, "--wait=true", timeout_s=300)

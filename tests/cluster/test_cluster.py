@@ -10,7 +10,6 @@ import re
 import time
 
 import pytest
-from conftest import CHAOS_RIGHTS
 from release import CHART, NAMESPACE, Cluster, eventually, run
 
 ROWS = 210_000
@@ -93,7 +92,6 @@ def test_wrong_values_are_refused_with_a_sentence(calm):
 
 
 def test_an_install_answers_rows(calm, measured):
-    calm.apply(*CHAOS_RIGHTS)
     began = time.monotonic()
     calm.helm("install", calm.name, CHART, *calm.values(), "--timeout", "120s")
     done = calm.helm("test", calm.name, "--timeout", "150s")
