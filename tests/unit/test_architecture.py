@@ -25,13 +25,14 @@ ALLOWED: dict[str, set[str]] = {
     "permutation": {"kernels", "protocol"},
     "pojoin": {"kernels", "index", "protocol"},
     "logical_and": {"kernels", "protocol"},
+    "methods": {"kernels", "protocol"},
     "sink": {"kernels", "protocol"},
     "runtime": {"protocol", "query", "wire"},
     "observe": {"protocol.access", "protocol.topology", "runtime.metrics", "runtime.shared_state"},
     "page": {"protocol", "query", "wire", "runtime"},
     "controller": {"protocol", "query", "wire", "runtime"},
-    "embedded": {"kernels", "index", "protocol", "query", "wire", *SERVICES},
-    "simulate": {"kernels", "index", "protocol", "query", "wire", "runtime", *SERVICES},
+    "embedded": {"kernels", "index", "methods", "protocol", "query", "wire", *SERVICES},
+    "simulate": {"kernels", "index", "methods", "protocol", "query", "wire", "runtime", *SERVICES},
     "cli": {"protocol", "query", "wire", "runtime", "embedded", "simulate", "page"},
 }
 

@@ -57,6 +57,13 @@ def run(
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Where the figures of the run go, as JSON.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="In how many parts the window is searched.")] = 1,
+    method: Annotated[
+        str | None, typer.Option(help="By what method the window is searched; `spojoin methods` lists them.")
+    ] = None,
+    method_option: Annotated[
+        list[str] | None,
+        typer.Option("--method-option", metavar="NAME=VALUE", help="An option of --method; repeatable."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -77,13 +84,29 @@ def run(
         from spojoin.cli.summary import show_run
         from spojoin.embedded.run import run as run_files
         from spojoin.query.load import load_query
+        from spojoin.query.methods import chosen
 
-        parsed = load_query(query)
+        parsed = chosen(load_query(query), method, method_option or ())
         paths = _stream_files(inputs)
         with run_progress(parsed.name, is_quiet=quiet) as progress:
             told = run_files(parsed, paths, output, rejects=rejects, report=report, workers=workers, progress=progress)
         if not quiet:
             show_run(told, output)
+
+
+@app.command()
+def methods() -> None:
+    """The methods by which `spojoin run` can search a window, their options and their sources.
+
+    Example:
+
+        spojoin run query.yaml -i trips=trips.csv -o matches.jsonl --method scan
+    """
+    from rich.console import Console
+
+    from spojoin.cli.methods import methods_table
+
+    Console().print(methods_table())
 
 
 @app.command()
@@ -102,9 +125,9 @@ def validate(
     """
     with one_sentence(is_debug=debug):
         from spojoin.errors import ConfigurationError
-        from spojoin.query.load import load_query
+        from spojoin.query.load import load_query, load_served_query
 
-        loaded = load_query(query)
+        loaded = load_query(query) if joiners is None else load_served_query(query)
         if joiners not in (None, len(loaded.predicates)):
             raise ConfigurationError(
                 f"the query has {len(loaded.predicates)} predicates and {joiners} mutable joiners are deployed: "

@@ -14,7 +14,7 @@ from rich.live import Live
 from spojoin.cli.services import Deployment, services_of
 from spojoin.cli.supervise import Notice, Supervisor, ending_on_signals
 from spojoin.errors import ConfigurationError, Retryable
-from spojoin.query.load import load_query
+from spojoin.query.load import load_served_query
 from spojoin.query.model import Query
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.local.broker import LocalBroker
@@ -46,7 +46,7 @@ class UpOptions:
 
 def serve(query_file: Path, options: UpOptions, console: Console) -> None:
     """Serve a query until Ctrl-C or SIGTERM; what ends by itself is started anew."""
-    query = load_query(query_file)
+    query = load_served_query(query_file)
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
     with _until_interrupted(console), ExitStack() as stack:

@@ -16,7 +16,7 @@ from spojoin.controller.control_topic import ControlTopic
 from spojoin.controller.policy import Limits
 from spojoin.errors import BadData, ConfigurationError, Retryable, Stop
 from spojoin.protocol.topology import Role, Topic
-from spojoin.query.load import load_query
+from spojoin.query.load import load_served_query
 from spojoin.runtime import log_lines
 from spojoin.runtime.loop import World
 from spojoin.runtime.ports import Input
@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
     try:
-        query = load_query(settings.query_file)
+        query = load_served_query(settings.query_file)
         cluster = _cluster(settings)
         limits = limits_of(settings)
         log_lines.configure(settings.log_level, SERVICE)

@@ -6,7 +6,7 @@ once; all others wait their turn in one queue.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,13 +14,15 @@ import pyarrow as pa
 
 from spojoin.errors import BadData
 from spojoin.logical_and.machine import LogicalAndMachine
+from spojoin.methods.machine import MethodMachine
+from spojoin.methods.registry import SIDES
 from spojoin.mutable.machine import MutableMachine
 from spojoin.permutation.machine import PermutationMachine
 from spojoin.pojoin.machine import PoJoinMachine
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.query.extract import extract
-from spojoin.query.model import Query
+from spojoin.query.model import DEFAULT_METHOD, Query
 from spojoin.router.config import RouterConfig
 from spojoin.router.machine import RouterMachine
 from spojoin.sink.machine import SinkMachine
@@ -53,7 +55,7 @@ class Engine:
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes)
         self._sink = SinkMachine(query, START)
-        self._pojoin = [PoJoinMachine(query, worker, START) for worker in range(self._sizes.workers)]
+        self._searching = self._searchers()
         self._readers = self._wire()
         self._rejects: list[DeadLetter] = []
         self._fed = [0] * len(query.streams)
@@ -61,13 +63,21 @@ class Engine:
         self._router.on_inputs([(stream, 0) for stream in range(len(query.streams))])
         list(self._run(self._router.on_caught_up()))
 
+    def _searchers(self) -> list[PoJoinMachine] | list[MethodMachine]:
+        """What keeps the window: PO-Join workers, or another method in the place of all that search."""
+        if self.query.method.name == DEFAULT_METHOD:
+            return [PoJoinMachine(self.query, worker, START) for worker in range(self._sizes.workers)]
+        return [MethodMachine(self.query, SIDES[self.query.method.name])]
+
     def _wire(self) -> dict[Topic, list[Machine]]:
+        if self.query.method.name != DEFAULT_METHOD:
+            return {Topic.FRAMES: [self._router, self._sink, *self._searching]}
         joiners = [MutableMachine(self.query, p, START) for p in range(len(self.query.predicates))]
         permutation, logical_and = PermutationMachine(self.query, START), LogicalAndMachine(self.query, START)
         return {
-            Topic.FRAMES: [self._router, self._sink, *joiners, logical_and, *self._pojoin],
+            Topic.FRAMES: [self._router, self._sink, *joiners, logical_and, *self._searching],
             Topic.RUNS: [permutation],
-            Topic.BATCHES: [*self._pojoin],
+            Topic.BATCHES: [*self._searching],
             Topic.PARTIALS: [logical_and],
         }
 
@@ -83,8 +93,15 @@ class Engine:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the PO-Join workers' indexes."""
-        return sum(worker.state_bytes() for worker in self._pojoin)
+        """Bytes of all indexes."""
+        return sum(machine.state_bytes() for machine in self._searching)
+
+    def counters(self) -> dict[str, float]:
+        """What the search has done: comparisons, merges and such, of all its machines together."""
+        found = Counter[str]()
+        for machine in self._searching:
+            found.update(machine.counters())
+        return dict(found)
 
     def feed(self, stream: int | str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more."""
@@ -164,7 +181,7 @@ class Engine:
 
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
-        return self._router.state_tuples() + self._sink.state_tuples() + sum(w.state_tuples() for w in self._pojoin)
+        return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
 
 
 def _by_reference(record: Record) -> Record:

@@ -79,6 +79,8 @@ def run(
         "rows_written": results.rows,
         **meter.figures(engine.tuples),
         "index_bytes": engine.index_bytes,
+        "method": query.method.name,
+        "search": engine.counters(),
     }
     if report:
         write_report(report, told)

@@ -14,7 +14,7 @@ from spojoin.errors import BadData, ConfigurationError, Stop
 from spojoin.predictor.app import PredictorService, quiet_faust
 from spojoin.predictor.faust_kafka import credentials
 from spojoin.protocol.topology import Role
-from spojoin.query.load import load_query
+from spojoin.query.load import load_served_query
 from spojoin.runtime import log_lines
 from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE, EXIT_STOPPED, main, open_world
 from spojoin.runtime.settings import Settings
@@ -31,7 +31,7 @@ NICENESS = 10
 def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
     try:
-        query = load_query(settings.query_file)
+        query = load_served_query(settings.query_file)
         credentials(settings.kafka_properties())
         log_lines.configure(settings.log_level, SERVICE)
         quiet_faust()

@@ -14,7 +14,20 @@ import yaml
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.query.column_types import parse_type
 from spojoin.query.document import Item, compose, items, lines_within, text_of
-from spojoin.query.model import ColumnType, KeyColumn, Order, Output, Predicate, Query, Stream, TypeName, Window
+from spojoin.query.methods import method
+from spojoin.query.model import (
+    DEFAULT_METHOD,
+    ColumnType,
+    KeyColumn,
+    Method,
+    Order,
+    Output,
+    Predicate,
+    Query,
+    Stream,
+    TypeName,
+    Window,
+)
 from spojoin.query.operands import Scope
 from spojoin.query.predicates import KeyTable, build_predicate
 from spojoin.query.statement import Statement, parse_statement
@@ -24,7 +37,7 @@ from spojoin.query.window import LENGTH_US_MAX, split_window
 
 LIMIT_MAX = 2**31 - 1
 
-_OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness")
+_OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "method")
 _STREAM_OPTIONS = ("schema", "time", "key")
 _TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249, its topics' endings need some
@@ -41,6 +54,17 @@ def load_query(path: Path) -> Query:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"query file {path} can't be read ({error}): give the path of a YAML file") from error
     return parse_query(text, str(path))
+
+
+def load_served_query(path: Path) -> Query:
+    """The query in a YAML file, as the services run it. Raises QueryError, too, where it names another method."""
+    query = load_query(path)
+    if query.method.name != DEFAULT_METHOD:
+        raise QueryError(
+            f"{path}: method {query.method.name!r} runs in `spojoin run` only: remove 'method' for the services, "
+            f"whose own is {DEFAULT_METHOD!r}"
+        )
+    return query
 
 
 def parse_query(text: str, source: str = "query") -> Query:
@@ -89,6 +113,7 @@ def _query(text: str) -> Query:
         limit=_limit(options, output),
         lateness_us=_lateness(options, order),
         text=text,
+        method=_method(options.get("method")),
     )
 
 
@@ -220,3 +245,20 @@ def _lateness(options: dict[str, Item], order: Order) -> int:
     if lateness and order is Order.ARRIVAL:
         raise QueryError("lateness needs event-time order: add 'order: event_time' or remove it", item.line)
     return lateness
+
+
+def _method(item: Item | None) -> Method:
+    if item is None:
+        return Method()
+    if isinstance(item.node, yaml.ScalarNode):
+        return method(text_of(item, "the name of a method"), {}, item.line)
+    given = items(item.node, "method", "the name of a method, or its name and options")
+    name = text_of(_named(given, item), "the name of a method")
+    options = {option.name: text_of(option, "a value") for option in given.values() if option.name != "name"}
+    return method(name, options, item.line)
+
+
+def _named(given: dict[str, Item], item: Item) -> Item:
+    if "name" not in given:
+        raise QueryError("method: missing option 'name': expected the name of a method", item.line)
+    return given["name"]

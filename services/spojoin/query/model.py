@@ -184,6 +184,19 @@ class Role:
         return len(together) + sum(p.op is Op.NE for p in self.predicates)
 
 
+OptionValue = int | float | str
+#: The product's own method, and the only one that the services run.
+DEFAULT_METHOD = "spo"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """By what method the window is searched, and the method's options, complete."""
+
+    name: str = DEFAULT_METHOD
+    options: tuple[tuple[str, OptionValue], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A validated query. `streams` holds one stream (self join) or two (left, right)."""
@@ -197,6 +210,7 @@ class Query:
     limit: int | None
     lateness_us: int
     text: str
+    method: Method = Method()
 
     @property
     def is_self(self) -> bool:

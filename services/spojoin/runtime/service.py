@@ -17,7 +17,7 @@ import structlog
 from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
 from spojoin.protocol.access import seen_by, transactional_id
 from spojoin.protocol.topology import Role, Topic
-from spojoin.query.load import load_query
+from spojoin.query.load import load_served_query
 from spojoin.query.model import Query
 from spojoin.runtime import log_lines
 from spojoin.runtime.clock import SystemClock
@@ -69,7 +69,7 @@ def run(role: Role, settings: Settings) -> int:
     if role in (Role.PREDICTOR, Role.CONTROLLER):
         return int(room.serve(settings))
     try:
-        query = load_query(settings.query_file)
+        query = load_served_query(settings.query_file)
         return _serve(role, query, settings, cast("Wire", room.wire)(query, settings))
     except ConfigurationError as error:
         return _refused(error)

@@ -117,7 +117,7 @@ def _check_partitions_in_order(order: list[SourceRow]) -> None:
 
 def _check_rows(scenario: Scenario, order: list[SourceRow], outcome: Outcome) -> None:
     expected = [row for probe in nested_loop(scenario.join, order) for row in expected_rows(scenario, probe, order)]
-    found = [_readable(scenario, row) for row in outcome.results.rows]
+    found = [readable(scenario, row) for row in outcome.results.rows]
     for i, (got, wanted) in enumerate(zip_longest(found, expected)):
         if got != wanted:
             raise Wrong(
@@ -169,7 +169,7 @@ def _earliest(pairs: list[tuple[int, int]], limit: int | None) -> list[tuple[int
     return sorted(pairs, key=lambda pair: (min(pair), pair))[:limit]
 
 
-def _readable(scenario: Scenario, row: Row) -> Row:
+def readable(scenario: Scenario, row: Row) -> Row:
     """Roaring bitmaps as lists of seqs, a count's key in the one type of all streams' keys."""
     row = {name: list(BitMap64.deserialize(v)) if isinstance(v, bytes) else v for name, v in row.items()}
     return row | ({"key": _common_key(scenario, row["key"])} if "key" in row else {})

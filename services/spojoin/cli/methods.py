@@ -1,0 +1,21 @@
+"""The methods of search, for people."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from spojoin.query.methods import METHODS, MethodOption
+
+
+def methods_table() -> Table:
+    """Each method with its options, what it does and where it comes from."""
+    shown = Table(title="Methods", title_justify="left", show_lines=True)
+    for heading in ("method", "what", "options", "source"):
+        shown.add_column(heading)
+    for about in METHODS.values():
+        shown.add_row(about.name, about.about, "\n".join(map(_told, about.options)), about.cites)
+    return shown
+
+
+def _told(option: MethodOption) -> str:
+    return f"{option.name} = {option.default}: {option.about} ({option.expected})"

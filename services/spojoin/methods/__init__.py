@@ -1,0 +1,1 @@
+"""Every published method to search a window, made exact, behind one interface."""

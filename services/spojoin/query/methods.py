@@ -1,0 +1,98 @@
+"""The methods by which a window can be searched: their names, options and sources; plain data, and its validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spojoin.errors import QueryError
+from spojoin.query.model import DEFAULT_METHOD, Method, OptionValue, Query
+from spojoin.query.suggest import listed, unknown
+
+
+@dataclass(frozen=True, slots=True)
+class MethodOption:
+    """An option of a method: a number from `least` to `most`, whole where its default is, or one of `choices`."""
+
+    name: str
+    default: OptionValue
+    about: str
+    least: float = 0
+    most: float = 0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> str:
+        """What may be given."""
+        if self.choices:
+            return listed(self.choices)
+        kind = "a whole number" if isinstance(self.default, int) else "a number"
+        return f"{kind} from {self.least:g} to {self.most:g}"
+
+    def parse(self, text: str) -> OptionValue | None:
+        """The value that a text means; None where it is none of those expected."""
+        if self.choices:
+            return text if text in self.choices else None
+        try:
+            value = int(text) if isinstance(self.default, int) else float(text)
+        except ValueError:
+            return None
+        return value if self.least <= value <= self.most else None
+
+
+@dataclass(frozen=True, slots=True)
+class MethodAbout:
+    """A method; `cites` names paper and section."""
+
+    name: str
+    about: str
+    cites: str
+    options: tuple[MethodOption, ...] = ()
+
+
+_ALL = (
+    MethodAbout(
+        DEFAULT_METHOD,
+        "the product's own: mutable ranks, immutable batches searched through wavelet matrices and sampled bitmaps",
+        "SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), sections 4.1-4.4, with wavelet matrices for its bit arrays",
+    ),
+    MethodAbout("scan", "every probe against every tuple of its window, vectorised", "the nested loop; the baseline"),
+)
+METHODS: Mapping[str, MethodAbout] = {about.name: about for about in _ALL}
+
+
+def method(name: str, given: Mapping[str, str], line: int | None = None) -> Method:
+    """A method with its options as text; those not given have their defaults. Raises QueryError."""
+    if name not in METHODS:
+        raise QueryError(unknown("method", name, METHODS), line)
+    known = {option.name: option for option in METHODS[name].options}
+    for option in given:
+        if option not in known:
+            raise QueryError(unknown(f"option of method {name}", option, known) if known else _none(name, option), line)
+    return Method(name, tuple((option.name, _value(name, option, given, line)) for option in known.values()))
+
+
+def chosen(query: Query, name: str | None, given: Sequence[str]) -> Query:
+    """The query by the method of this name, its options given as `name=value`; else by its own. Raises QueryError."""
+    if name is None:
+        if given:
+            raise QueryError("--method-option says nothing without --method: name the method")
+        return query
+    options = [text.partition("=") for text in given]
+    for option, sign, _ in options:
+        if not sign:
+            raise QueryError(f"--method-option {option!r}: expected name=value")
+    return replace(query, method=method(name, {option: value for option, _, value in options}))
+
+
+def _value(name: str, option: MethodOption, given: Mapping[str, str], line: int | None) -> OptionValue:
+    if option.name not in given:
+        return option.default
+    value = option.parse(given[option.name])
+    if value is None:
+        raise QueryError(f"method {name}: {option.name} is {given[option.name]!r}; expected {option.expected}", line)
+    return value
+
+
+def _none(name: str, option: str) -> str:
+    return f"method {name} has no options, so {option!r} means nothing: remove it"
