@@ -6,7 +6,7 @@ form of results are the same whatever the method.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -117,7 +117,8 @@ class StreamSide:
             self._seen = frame.frame_id
         first, last = probe_range(probes.positions, begin, end)
         lower, upper = self._windows(own, probes, first, last)
-        searches = [self._searches(role, probes, first, last) for role in self._roles]
+        codes = [column[first:last] for column in probes.codes]
+        searches = [searches_of(role, codes) for role in self._roles]
         found = self.side.take(self._stored(own, begin, end), searches, lower, upper)
         return {role: self._matches(each) for role, each in zip(self._roles, found, strict=True)}
 
@@ -134,16 +135,18 @@ class StreamSide:
         lower = np.broadcast_to(lower_bounds(probes, first, last), upper.shape)
         return np.minimum(lower, upper), upper
 
-    def _searches(self, role: Role, probes: StreamSlice, first: int, last: int) -> Searches:
-        both = [bounds(p.op, p.domain, p.width, probes.codes[p.probe_slot][first:last]) for p in role.predicates]
-        return Searches(np.stack([lo for lo, _ in both]), np.stack([hi for _, hi in both]))
-
     def _matches(self, found: Found) -> Matches:
         if not self._lists:
             return Matches(found.counts)
         assert found.offsets is not None, "partners were asked for"
         assert found.partners is not None, "partners were asked for"
         return _cut(Matches(found.counts, found.offsets, self._seqs.seqs(found.partners)), self._query.limit)
+
+
+def searches_of(role: Role, codes: Sequence[I64]) -> Searches:
+    """What probes with these codes, int64 (m,) by the probe stream's slot, look for in a role."""
+    both = [bounds(p.op, p.domain, p.width, codes[p.probe_slot]) for p in role.predicates]
+    return Searches(np.stack([lo for lo, _ in both]), np.stack([hi for _, hi in both]))
 
 
 def _cut(matches: Matches, limit: int | None) -> Matches:
