@@ -1,7 +1,7 @@
 """The nested loop, vectorised: every probe against every tuple of its window.
 
 What all other methods are measured against. Stored tuples are taken in blocks that stay in the first-level cache, and
-all probes of a frame pass over a block before the next; the comparisons become vector instructions.
+all probes of a chunk pass over a block before the next; the comparisons become vector instructions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec
 from spojoin.methods.window import Window
+
+U64 = NDArray[np.uint64]
 
 #: Tuples of a block: two columns of them are 32 KB.
 BLOCK = 2_048
@@ -32,22 +34,21 @@ class Scan(Side):
         if len(lower):
             self._window.drop_below(int(lower[0]))
         pairs = zip(self.spec.roles, roles, strict=True)
-        return [self._search(tests, searches, lower, upper) for tests, searches in pairs]
+        return [self._search(checks, searches, lower, upper) for checks, searches in pairs]
 
-    def _search(self, tests: Sequence[Check], searches: Searches, lower: I64, upper: I64) -> Found:
-        window, first = self._window.codes, self._window.first
-        begin, end = lower - first, upper - first
-        columns = np.array([test.column for test in tests])
-        negated = np.array([test.negated for test in tests])
-        self.counters.comparisons += len(tests) * int((end - begin).sum())
-        flags = np.empty(BLOCK, np.bool_)
-        counts = count(window, columns, negated, searches.lo, searches.hi, begin, end, flags)
+    def _search(self, checks: Sequence[Check], searches: Searches, lower: I64, upper: I64) -> Found:
+        buffer, origin = self._window.buffer, self._window.origin
+        begin, end = lower - origin, upper - origin
+        self.counters.comparisons += len(checks) * int((end - begin).sum())
+        columns = np.array([check.column for check in checks])
+        lo, span, flip = as_spans(checks, searches)
+        counts = count(buffer, columns, lo, span, flip, begin, end)
         if not self.spec.lists:
             return Found(counts)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         partners = np.empty(int(offsets[-1]), np.int64)
-        fill(window, columns, negated, searches.lo, searches.hi, begin, end, flags, offsets[:-1].copy(), partners)
-        partners += first
+        fill(buffer, columns, lo, span, flip, begin, end, offsets[:-1].copy(), partners)
+        partners += origin
         return Found(counts, offsets, partners)
 
     @property
@@ -61,75 +62,88 @@ class Scan(Side):
         return len(self._window)
 
 
+def as_spans(checks: Sequence[Check], searches: Searches) -> tuple[I64, U64, NDArray[np.bool_]]:
+    """Intervals for one unsigned comparison: a code is inside iff (code - lo) mod 2**64 <= span, unless flipped.
+
+    lo int64, span uint64, flip bool, each (checks, m). An empty interval is everything, flipped.
+    """
+    is_empty = searches.lo > searches.hi
+    span = (searches.hi.view(np.uint64) - searches.lo.view(np.uint64)).copy()
+    span[is_empty] = np.iinfo(np.uint64).max
+    negated = np.array([check.negated for check in checks])[:, None]
+    return searches.lo, span, is_empty ^ negated
+
+
 @inlined
-def _compare(
-    window: I64,
-    columns: I64,
-    negated: NDArray[np.bool_],
-    lo: I64,
-    hi: I64,
-    probe: int,
-    begin: int,
-    end: int,
-    flags: NDArray[np.bool_],
-) -> None:
-    """Whether each of the stored tuples [begin, end) passes all tests of a probe."""
-    flags[: end - begin] = True
-    for test in range(len(columns)):
-        column, low, high, flip = window[columns[test]], lo[test, probe], hi[test, probe], negated[test]
-        for j in range(end - begin):
-            code = column[begin + j]
-            flags[j] &= ((code >= low) & (code <= high)) ^ flip
+def _is_inside(code: np.int64, lo: np.int64, span: np.uint64, flip: np.bool_) -> np.bool_:
+    return (np.uint64(code - lo) <= span) ^ flip
 
 
 @kernel
-def count(
-    window: I64,
-    columns: I64,
-    negated: NDArray[np.bool_],
-    lo: I64,
-    hi: I64,
-    begin: I64,
-    end: I64,
-    flags: NDArray[np.bool_],
-) -> I64:
-    """How many of the stored tuples [begin, end) of each probe pass its tests."""
+def count(window: I64, columns: I64, lo: I64, span: U64, flip: NDArray[np.bool_], begin: I64, end: I64) -> I64:
+    """How many of the tuples at [begin, end) of each probe, both never falling, pass its checks: int64 (m,)."""
     m = len(begin)
     counts = np.zeros(m, np.int64)
-    for at in range(0, window.shape[1], BLOCK):
+    one, other = window[columns[0]], window[columns[min(1, len(columns) - 1)]]
+    if m == 0:
+        return counts
+    for at in range(begin[0], end[-1], BLOCK):
         for i in range(m):
             a, b = max(begin[i], at), min(end[i], at + BLOCK)
-            if a < b:
-                _compare(window, columns, negated, lo, hi, i, a, b, flags)
-                found = 0
-                for j in range(b - a):
-                    found += flags[j]
-                counts[i] += found
+            if a >= b:
+                continue
+            # Slices, since an index that might be negative keeps the compiler from using vectors.
+            found, x, y = 0, one[a:b], other[a:b]
+            if len(columns) <= 2:
+                # A single check is done twice: the values are loaded already.
+                last = len(columns) - 1
+                lo0, span0, flip0 = lo[0, i], span[0, i], flip[0, i]
+                lo1, span1, flip1 = lo[last, i], span[last, i], flip[last, i]
+                if not flip0 and not flip1:
+                    for j in range(len(x)):
+                        found += (np.uint64(x[j] - lo0) <= span0) & (np.uint64(y[j] - lo1) <= span1)
+                else:
+                    for j in range(len(x)):
+                        found += _is_inside(x[j], lo0, span0, flip0) & _is_inside(y[j], lo1, span1, flip1)
+            else:
+                for j in range(a, b):
+                    found += _passes(window, columns, lo, span, flip, i, j)
+            counts[i] += found
     return counts
+
+
+@inlined
+def _passes(
+    window: I64, columns: I64, lo: I64, span: U64, flip: NDArray[np.bool_], probe: int, stored: int
+) -> np.bool_:
+    """Whether a stored tuple passes all checks of a probe."""
+    passes = np.bool_(True)
+    for check in range(len(columns)):
+        code = window[columns[check], stored]
+        passes &= _is_inside(code, lo[check, probe], span[check, probe], flip[check, probe])
+    return passes
 
 
 @kernel
 def fill(
     window: I64,
     columns: I64,
-    negated: NDArray[np.bool_],
     lo: I64,
-    hi: I64,
+    span: U64,
+    flip: NDArray[np.bool_],
     begin: I64,
     end: I64,
-    flags: NDArray[np.bool_],
     cursors: I64,
     partners: I64,
 ) -> None:
     """The places of those that `count` has counted, from each probe's cursor on, ascending."""
-    for at in range(0, window.shape[1], BLOCK):
+    if len(begin) == 0:
+        return
+    for at in range(begin[0], end[-1], BLOCK):
         for i in range(len(begin)):
-            a, b = max(begin[i], at), min(end[i], at + BLOCK)
-            if a < b:
-                _compare(window, columns, negated, lo, hi, i, a, b, flags)
-                cursor = cursors[i]
-                for j in range(b - a):
-                    if flags[j]:
-                        partners[cursor] = a + j
-                        cursor += 1
-                cursors[i] = cursor
+            cursor = cursors[i]
+            for j in range(max(begin[i], at), min(end[i], at + BLOCK)):
+                if _passes(window, columns, lo, span, flip, i, j):
+                    partners[cursor] = j
+                    cursor += 1
+            cursors[i] = cursor

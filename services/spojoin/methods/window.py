@@ -37,8 +37,22 @@ class Window:
 
     @property
     def codes(self) -> I64:
-        """int64 (columns, n), the tuples held; valid until the next append."""
+        """int64 (columns, n), the tuples held; valid until the next append.
+
+        Its rows lie apart, so that a kernel which takes it whole is compiled without vector instructions: hot kernels
+        take `buffer` and `origin`.
+        """
         return self._buffer[:, self._begin : self._end]
+
+    @property
+    def buffer(self) -> I64:
+        """int64 (columns, room), contiguous: the tuple of index i stands at i - origin; valid until the next append."""
+        return self._buffer
+
+    @property
+    def origin(self) -> int:
+        """The index that would stand first in the buffer."""
+        return self.first - self._begin
 
     def append(self, stored: I64) -> None:
         """Add tuples: int64 (columns, n)."""
