@@ -226,7 +226,12 @@ class Cluster:
         eventually(lambda: self._has_ended_well(name), timeout_s, lambda: self.logs(name)[-6000:])
         said = self.logs(name)
         self._batch.delete_namespaced_job(name, NAMESPACE, propagation_policy="Foreground")
+        eventually(lambda: not self._exists(name), timeout_s, lambda: f"job {name} is still there")
         return said
+
+    def _exists(self, job):
+        chosen = f"metadata.name={job}"
+        return bool(self._batch.list_namespaced_job(NAMESPACE, field_selector=chosen).items)
 
     def _has_ended_well(self, name):
         status = self._batch.read_namespaced_job_status(name, NAMESPACE).status
