@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 CONSTRAINTS := $(wildcard constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fuzz bench lint format audit clean images test-cluster kind-up minikube-up
+.PHONY: help setup run test fuzz bench figures lint format audit clean images test-cluster kind-up minikube-up
 
 BASE_IMAGE ?= python:3.11-slim
 TAG        ?= dev
@@ -30,6 +30,9 @@ fuzz: $(READY) ## search for new counterexamples of the properties: other exampl
 
 bench: $(READY) ## every speed that is promised, measured (bench-results/)
 	$(BIN)/python -m loadgen.bench
+
+figures: $(READY) ## every method of search side by side, as the papers' figures show them (report/figures); QUICK=1 is short
+	$(BIN)/python -m loadgen.figures $(if $(QUICK),--quick)
 
 images: ## build the container images (BASE_IMAGE, TAG)
 	$(BUILD) --file docker/services.Dockerfile --tag spojoin:$(TAG) .
