@@ -50,6 +50,16 @@ class MethodAbout:
     options: tuple[MethodOption, ...] = ()
 
 
+_PREDICATE = MethodOption("predicate", 1, "which predicate the tree is over; the others are verified", 1, 64)
+_CHAIN = (MethodOption("length", 2, "members that cover a window", 1, 1_024), _PREDICATE)
+_MERGING = (
+    MethodOption("merge_ratio", 0.25, "new tuples to those of a window, at which they are merged", 0.001, 1),
+    MethodOption("merge", "blocking", "whether probes wait for a merge", choices=("blocking", "non_blocking")),
+    MethodOption("threads", 1, "threads that share out the probes", 1, 64),
+    _PREDICATE,
+)
+_PIM_TREE = "PIM-Tree (Shahvarani, Jacobsen, SIGMOD 2020), section"
+
 _ALL = (
     MethodAbout(
         DEFAULT_METHOD,
@@ -57,6 +67,30 @@ _ALL = (
         "SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), sections 4.1-4.4, with wavelet matrices for its bit arrays",
     ),
     MethodAbout("scan", "every probe against every tuple of its window, vectorised", "the nested loop; the baseline"),
+    MethodAbout(
+        "chain_b",
+        "a B+-tree for each piece of the window, dropped whole",
+        f"BiStream (Lin et al., SIGMOD 2015), the chained index; {_PIM_TREE}s 2.2.2 and 5.1 (B-chain)",
+        _CHAIN,
+    ),
+    MethodAbout(
+        "chain_ib",
+        "a B+-tree for the newest piece of the window, immutable trees for the others",
+        f"BiStream (Lin et al., SIGMOD 2015), the chained index; {_PIM_TREE}s 2.2.2 and 5.1 (IB-chain)",
+        _CHAIN,
+    ),
+    MethodAbout(
+        "im_tree",
+        "a B+-tree for new tuples, merged at intervals into an immutable tree",
+        f"{_PIM_TREE}s 3.2 and 4.2",
+        _MERGING,
+    ),
+    MethodAbout(
+        "pim_tree",
+        "as im_tree, with a B+-tree for each node of the immutable tree at a depth",
+        f"{_PIM_TREE}s 3.3 and 4.2",
+        (MethodOption("depth", 2, "depth of the nodes that have a B+-tree; the root's is 0", 0, 16), *_MERGING),
+    ),
 )
 METHODS: Mapping[str, MethodAbout] = {about.name: about for about in _ALL}
 
