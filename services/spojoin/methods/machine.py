@@ -96,7 +96,7 @@ class StreamSide:
         self.side = make(
             SideSpec(
                 len(self._slots),
-                tuple(tuple(self._test(p.op, p.target_slot) for p in role.predicates) for role in self._roles),
+                tuple(self._checks(role) for role in self._roles),
                 window.is_time,
                 window.length,
                 window.slide,
@@ -105,8 +105,12 @@ class StreamSide:
             )
         )
 
-    def _test(self, op: Op, slot: int) -> Check:
-        return Check(self._slots.index(slot), op is Op.NE, op in (Op.EQ, Op.NE))
+    def _checks(self, role: Role) -> tuple[Check, ...]:
+        both = zip(role.predicates, self._query.predicates, strict=True)
+        return tuple(self._check(p.op, p.target_slot, asked.text) for p, asked in both)
+
+    def _check(self, op: Op, slot: int, text: str) -> Check:
+        return Check(self._slots.index(slot), op is Op.NE, op in (Op.EQ, Op.NE), text)
 
     def take(self, frame: Frame, begin: int, end: int) -> dict[Role, Matches]:
         """Store this stream's tuples at frame positions [begin, end), and search for the probes among them."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from spojoin.methods.bplus_side import BPlusBits, BPlusSets
 from spojoin.methods.chain import ChainB, ChainIB
+from spojoin.methods.css_side import CssBits, CssSets
+from spojoin.methods.hash_side import Hash
 from spojoin.methods.merge_tree import ImTree, PimTree
 from spojoin.methods.scan import Scan
 from spojoin.methods.side import Side, SideSpec
@@ -16,4 +19,9 @@ SIDES: Mapping[str, Callable[[SideSpec], Side]] = {
     "chain_ib": ChainIB,
     "im_tree": ImTree,
     "pim_tree": PimTree,
+    "bplus_bits": BPlusBits,
+    "bplus_sets": BPlusSets,
+    "css_bits": CssBits,
+    "css_sets": CssSets,
+    "hash": Hash,
 }

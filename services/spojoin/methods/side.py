@@ -24,11 +24,13 @@ class Check:
     """A predicate as a method sees it.
 
     column: which stored column; negated: it holds outside of [lo, hi]; equality: lo is hi, or nothing matches
+    text: the predicate as the query has it, for messages
     """
 
     column: int
     negated: bool
     equality: bool
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class MethodAbout:
     options: tuple[MethodOption, ...] = ()
 
 
+_FANOUT = MethodOption("fanout", 32, "entries of a tree's node", 4, 1_024)
 _PREDICATE = MethodOption("predicate", 1, "which predicate the tree is over; the others are verified", 1, 64)
 _CHAIN = (MethodOption("length", 2, "members that cover a window", 1, 1_024), _PREDICATE)
 _MERGING = (
@@ -60,6 +61,10 @@ _MERGING = (
 )
 _PIM_TREE = "PIM-Tree (Shahvarani, Jacobsen, SIGMOD 2020), section"
 
+_CSS = (
+    MethodOption("batch", 8_192, "tuples of an immutable batch; at most a quarter of the window", 16, 1 << 24),
+    MethodOption("node", 16, "keys of a tree's node", 2, 1_024),
+)
 _ALL = (
     MethodAbout(
         DEFAULT_METHOD,
@@ -90,6 +95,35 @@ _ALL = (
         "as im_tree, with a B+-tree for each node of the immutable tree at a depth",
         f"{_PIM_TREE}s 3.3 and 4.2",
         (MethodOption("depth", 2, "depth of the nodes that have a B+-tree; the root's is 0", 0, 16), *_MERGING),
+    ),
+    MethodAbout(
+        "hash",
+        "for queries with an equality: a hash table of its column's codes, the other conditions verified",
+        "the hash join of stream engines; compared in SPO-Join (EDBT 2025), section 5.4, figures 22 and 23",
+    ),
+    MethodAbout(
+        "bplus_bits",
+        "a B+-tree per column over the window; the range scans of a probe meet as bit arrays",
+        "SPO-Join (EDBT 2025), sections 3.2 and 5.4; PIM-Tree (Shahvarani, Jacobsen), section 2.2.1",
+        (_FANOUT,),
+    ),
+    MethodAbout(
+        "bplus_sets",
+        "a B+-tree per column over the window; the range scans of a probe meet as hash sets",
+        "SPO-Join (EDBT 2025), sections 2.4 and 5.4; PIM-Tree (Shahvarani, Jacobsen), section 2.2.1",
+        (_FANOUT,),
+    ),
+    MethodAbout(
+        "css_bits",
+        "immutable batches with a CSS-tree per column, and a tail that is scanned; checks meet as bit arrays",
+        "SPO-Join (EDBT 2025), sections 1 and 5.4; PIM-Tree (Shahvarani, Jacobsen), appendix A.3",
+        _CSS,
+    ),
+    MethodAbout(
+        "css_sets",
+        "immutable batches with a CSS-tree per column, and a tail that is scanned; checks meet as hash sets",
+        "SPO-Join (EDBT 2025), sections 1 and 5.4; PIM-Tree (Shahvarani, Jacobsen), appendix A.3",
+        _CSS,
     ),
 )
 METHODS: Mapping[str, MethodAbout] = {about.name: about for about in _ALL}
