@@ -11,6 +11,7 @@ from spojoin.methods.hash_side import Hash
 from spojoin.methods.merge_tree import ImTree, PimTree
 from spojoin.methods.scan import Scan
 from spojoin.methods.side import Side, SideSpec
+from spojoin.methods.spo_paper import SpoPaper
 
 #: All but the product's own, which is the services' machines themselves.
 SIDES: Mapping[str, Callable[[SideSpec], Side]] = {
@@ -24,4 +25,5 @@ SIDES: Mapping[str, Callable[[SideSpec], Side]] = {
     "css_bits": CssBits,
     "css_sets": CssSets,
     "hash": Hash,
+    "spo_paper": SpoPaper,
 }

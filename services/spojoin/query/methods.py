@@ -125,6 +125,12 @@ _ALL = (
         "SPO-Join (EDBT 2025), sections 1 and 5.4; PIM-Tree (Shahvarani, Jacobsen), appendix A.3",
         _CSS,
     ),
+    MethodAbout(
+        "spo_paper",
+        "as published: B+-trees with bit arrays for what is new, sorted lists with permutations for the rest",
+        "SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), sections 3.2-3.4, algorithms 1, 2 and 4",
+        (MethodOption("delta", 0, "tuples of a batch; 0: the slide, within bounds", 0, 1 << 20),),
+    ),
 )
 METHODS: Mapping[str, MethodAbout] = {about.name: about for about in _ALL}
 
