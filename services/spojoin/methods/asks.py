@@ -68,6 +68,15 @@ def chosen_test(tests: Sequence[Check], predicate: int) -> int:
 
 
 @inlined
+def below(keys: I64, code: int) -> int:
+    """How many keys of a node are less: a slice, since an index that might be negative keeps vectors from use."""
+    found = 0
+    for j in range(len(keys)):
+        found += int(keys[j] < code)
+    return found
+
+
+@inlined
 def reach(ask: Ask, probe: int, part: int) -> tuple[int, int]:
     """The codes [low, high] that the chosen test lets pass: part 0, and 1 behind the gap of a negated test.
 
@@ -95,15 +104,27 @@ def passes(ask: Ask, codes: I64, at: int, probe: int) -> bool:
 
 
 @inlined
+def other_test(ask: Ask, probe: int) -> tuple[int, np.int64, np.uint64, np.bool_]:
+    """Of two tests the one not chosen, as (column, lo, hi - lo, negated); of one test, one that every code passes."""
+    test = len(ask.columns) - 1 - ask.chosen
+    column, low, high, flip = ask.columns[test], ask.lo[test, probe], ask.hi[test, probe], ask.negated[test]
+    if len(ask.columns) == 1:
+        return column, np.int64(0), np.uint64(2**64 - 1), np.bool_(False)
+    if low > high:
+        return column, np.int64(0), np.uint64(2**64 - 1), np.bool_(not flip)
+    return column, low, np.uint64(high - low), flip
+
+
+@inlined
 def compare(ask: Ask, codes: I64, skip: int, probe: int, begin: int, count: int, flags: NDArray[np.bool_]) -> None:
     """Clear the flags of those among `count` tuples, from place `begin` on, that fail a test other than `skip`."""
     for test in range(len(ask.columns)):
         if test != skip:
-            column = codes[ask.columns[test]]
+            # Slices, since an index that might be negative keeps the compiler from using vectors.
+            those, whether = codes[ask.columns[test]][begin : begin + count], flags[:count]
             low, high, flip = ask.lo[test, probe], ask.hi[test, probe], ask.negated[test]
-            for j in range(count):
-                code = column[begin + j]
-                flags[j] &= ((code >= low) & (code <= high)) ^ flip
+            for j in range(len(those)):
+                whether[j] &= ((those[j] >= low) & (those[j] <= high)) ^ flip
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.methods.asks import COMPARISONS, NODES, Answer, Ask, passes, reach
+from spojoin.methods.asks import COMPARISONS, NODES, Answer, Ask, below, other_test, passes, reach
 from spojoin.methods.side import I64
 from spojoin.methods.window import Window
 
@@ -94,20 +94,11 @@ def _doubled(nodes: Nodes) -> Nodes:
 
 
 @inlined
-def _below(keys: I64, begin: int, end: int, code: int) -> int:
-    """How many of keys[begin:end] are less."""
+def _upto(keys: I64, code: int) -> int:
+    """How many keys are not greater."""
     found = 0
-    for j in range(begin, end):
-        found += keys[j] < code
-    return found
-
-
-@inlined
-def _upto(keys: I64, begin: int, end: int, code: int) -> int:
-    """How many of keys[begin:end] are not greater."""
-    found = 0
-    for j in range(begin, end):
-        found += keys[j] <= code
+    for j in range(len(keys)):
+        found += int(keys[j] <= code)
     return found
 
 
@@ -167,12 +158,12 @@ def _insert(nodes: Nodes, code: int, index: int) -> None:
     tree = _tree_of(nodes.splits, code)
     node = _root_with_room(nodes, tree)
     for _ in range(nodes.heights[tree]):
-        slot = _upto(nodes.keys[node], 1, nodes.sizes[node], code)
+        slot = _upto(nodes.keys[node, 1 : nodes.sizes[node]], code)
         if nodes.sizes[nodes.links[node, slot]] == FANOUT:
             _split(nodes, node, slot)
             slot += nodes.keys[node, slot + 1] <= code
         node = nodes.links[node, slot]
-    _put(nodes, node, _upto(nodes.keys[node], 0, nodes.sizes[node], code), code, index)
+    _put(nodes, node, _upto(nodes.keys[node, : nodes.sizes[node]], code), code, index)
 
 
 @kernel
@@ -204,8 +195,22 @@ def _leaf_of(nodes: Nodes, code: int, tally: I64) -> int:
     for _ in range(nodes.heights[tree]):
         tally[NODES] += 1
         tally[COMPARISONS] += nodes.sizes[node]
-        node = int(nodes.links[node, _below(nodes.keys[node], 1, nodes.sizes[node], code)])
+        node = int(nodes.links[node, below(nodes.keys[node, 1 : nodes.sizes[node]], code)])
     return node
+
+
+@inlined
+def _count(indexes: I64, codes: I64, origin: int, ask: Ask, probe: int) -> int:
+    """How many of these candidates are in the window and pass the one other test, if any; without a branch."""
+    lower, width = ask.lower[probe], np.uint64(ask.upper[probe] - ask.lower[probe])
+    column, low, span, flip = other_test(ask, probe)
+    others = codes[column]
+    found = 0
+    for j in range(len(indexes)):
+        # What expired may have left the buffer: any place will do for it.
+        code = others[np.uint64(max(indexes[j] - origin, 0))]
+        found += int((np.uint64(indexes[j] - lower) < width) & ((np.uint64(code - low) <= span) ^ flip))
+    return found
 
 
 @inlined
@@ -213,14 +218,17 @@ def _scan(nodes: Nodes, codes: I64, origin: int, ask: Ask, probe: int, low: int,
     """The tuples with codes [low, high], leaf by leaf."""
     leaf = _leaf_of(nodes, low, answer.tally)
     cursor, lower, upper = answer.cursors[probe], ask.lower[probe], ask.upper[probe]
-    slot = _below(nodes.keys[leaf], 0, nodes.sizes[leaf], low)
+    slot = below(nodes.keys[leaf, : nodes.sizes[leaf]], low)
     while leaf >= 0:
         size = nodes.sizes[leaf]
         answer.tally[NODES] += 1
         end = size
         if size and nodes.keys[leaf, size - 1] > high:
-            end = _upto(nodes.keys[leaf], 0, size, high)
+            end = _upto(nodes.keys[leaf, :size], high)
         answer.tally[COMPARISONS] += size + max(end - slot, 0) * (len(ask.columns) - 1)
+        if not len(answer.partners) and len(ask.columns) <= 2:
+            cursor += _count(nodes.links[leaf, slot:end], codes, origin, ask, probe)
+            slot = end
         for j in range(slot, end):
             index = nodes.links[leaf, j]
             if (index >= lower) & (index < upper) and passes(ask, codes, index - origin, probe):

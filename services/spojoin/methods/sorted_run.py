@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.methods.asks import BLOCK, COMPARISONS, GREATEST, NODES, Answer, Ask, compare, reach
+from spojoin.methods.asks import BLOCK, COMPARISONS, GREATEST, NODES, Answer, Ask, below, compare, other_test, reach
 from spojoin.methods.side import I64
 
 #: Keys of a node: four cache lines, compared without a branch.
@@ -91,20 +91,27 @@ def _first_from(run: Run, keys: I64, code: int, tally: I64) -> int:
     for level in range(len(run.starts) - 2, -1, -1):
         begin = run.starts[level] + child * FANOUT
         end = min(begin + FANOUT, run.starts[level + 1])
-        below = 0
-        for j in range(begin, end):
-            below += run.directory[j] < code
-        child = child * FANOUT + max(below - 1, 0)
+        child = child * FANOUT + max(below(run.directory[begin:end], code) - 1, 0)
         tally[NODES] += 1
         tally[COMPARISONS] += end - begin
     begin = child * FANOUT
     end = min(begin + FANOUT, len(keys))
-    below = 0
-    for j in range(begin, end):
-        below += keys[j] < code
     tally[NODES] += 1
     tally[COMPARISONS] += end - begin
-    return begin + below
+    return begin + below(keys[begin:end], code)
+
+
+@inlined
+def _count(run: Run, ask: Ask, probe: int, first: int, last: int) -> int:
+    """How many of the candidates at places [first, last) are in the window and pass the one other test, if any."""
+    lower, width = ask.lower[probe], np.uint64(ask.upper[probe] - ask.lower[probe])
+    column, low, span, flip = other_test(ask, probe)
+    # Slices, since an index that might be negative keeps the compiler from using vectors.
+    indexes, codes = run.indexes[first:last], run.codes[column][first:last]
+    found = 0
+    for j in range(len(indexes)):
+        found += int((np.uint64(indexes[j] - lower) < width) & ((np.uint64(codes[j] - low) <= span) ^ flip))
+    return found
 
 
 @inlined
@@ -113,9 +120,9 @@ def _scan(run: Run, ask: Ask, probe: int, first: int, last: int, flags: NDArray[
     cursor, lower, upper = answer.cursors[probe], ask.lower[probe], ask.upper[probe]
     for at in range(first, last, BLOCK):
         count = min(BLOCK, last - at)
-        for j in range(count):
-            index = run.indexes[at + j]
-            flags[j] = (index >= lower) & (index < upper)
+        indexes, whether = run.indexes[at : at + count], flags[:count]
+        for j in range(len(indexes)):
+            whether[j] = (indexes[j] >= lower) & (indexes[j] < upper)
         compare(ask, run.codes, ask.chosen, probe, at, count, flags)
         if len(answer.partners):
             for j in range(count):
@@ -144,7 +151,10 @@ def search(run: Run, ask: Ask, begin: int, end: int, answer: Answer) -> None:
             last = len(keys) if high == GREATEST else _first_from(run, keys, high + 1, answer.tally)
             answer.tally[COMPARISONS] += (last - first) * (len(ask.columns) - 1)
             answer.tally[NODES] += (last - first) // FANOUT
-            _scan(run, ask, probe, first, last, flags, answer)
+            if len(answer.partners) or len(ask.columns) > 2:
+                _scan(run, ask, probe, first, last, flags, answer)
+            else:
+                answer.cursors[probe] += _count(run, ask, probe, first, last)
 
 
 @kernel
