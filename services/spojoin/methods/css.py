@@ -35,14 +35,12 @@ def directory(columns: I64, node: int) -> tuple[I64, I64]:
 def _first_in(keys: I64, begin: int, end: int, code: int, stats: I64) -> int:
     """The first place in [begin, end) with a key that is not less than the code, else end."""
     stats[NODES] += 1
-    while begin < end:
-        middle = (begin + end) >> 1
-        stats[COMPARISONS] += 1
-        if keys[middle] < code:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
+    stats[COMPARISONS] += end - begin
+    piece, less = keys[begin:end], 0
+    # All keys of a node, by vector instructions: cheaper than branches that can't be foreseen.
+    for j in range(len(piece)):
+        less += 1 if piece[j] < code else 0
+    return begin + less
 
 
 @inlined

@@ -50,7 +50,7 @@ class MethodAbout:
     options: tuple[MethodOption, ...] = ()
 
 
-_FANOUT = MethodOption("fanout", 32, "entries of a tree's node", 4, 1_024)
+_FANOUT = MethodOption("fanout", 256, "entries of a tree's node", 4, 1_024)
 _PREDICATE = MethodOption("predicate", 1, "which predicate the tree is over; the others are verified", 1, 64)
 _CHAIN = (MethodOption("length", 2, "members that cover a window", 1, 1_024), _PREDICATE)
 _MERGING = (
@@ -63,7 +63,7 @@ _PIM_TREE = "PIM-Tree (Shahvarani, Jacobsen, SIGMOD 2020), section"
 
 _CSS = (
     MethodOption("batch", 8_192, "tuples of an immutable batch; at most a quarter of the window", 16, 1 << 24),
-    MethodOption("node", 16, "keys of a tree's node", 2, 1_024),
+    MethodOption("node", 16, "keys of a tree's node", 2, 256),
 )
 _ALL = (
     MethodAbout(

@@ -13,10 +13,12 @@ from spojoin.errors import ConfigurationError
 from spojoin.kernels.compile import kernel
 from spojoin.methods import bplus, css
 from spojoin.methods.checks import Hits
+from spojoin.methods.machine import MethodMachine
 from spojoin.methods.registry import SIDES
 from spojoin.methods.side import Check, SideSpec
 from spojoin.query.load import parse_query
-from spojoin.simulate.method import MethodMachine
+from spojoin.query.methods import method
+from spojoin.simulate.method import run_method
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 SMALL = [
@@ -40,6 +42,14 @@ def test_the_smallest_nodes_and_batches_find_what_a_plain_loop_finds(name, optio
         expected = [[len(partners) for partners in role] for role in expected]
     assert taken(side, case) == expected
     assert side.counters.as_dict().keys() == {"comparisons", "nodes_visited", "merges", "merge_seconds"}
+
+
+@pytest.mark.parametrize(("name", "options"), SMALL[:-1])
+def test_the_smallest_nodes_and_batches_give_what_the_oracle_gives(name, options):
+    given = method(name, {option: str(value) for option, value in options.items()})
+    for seed in range(1_000, 1_025):
+        failure = run_method(seed, given)
+        assert failure is None, failure.account
 
 
 # --- the B+-tree by itself --------------------------------------------------------------------------------------------
