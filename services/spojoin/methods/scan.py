@@ -93,7 +93,7 @@ def count(window: I64, columns: I64, lo: I64, span: U64, flip: NDArray[np.bool_]
             if a >= b:
                 continue
             # Slices, since an index that might be negative keeps the compiler from using vectors.
-            found, x, y = 0, one[a:b], other[a:b]
+            found, x, y = np.int64(0), one[a:b], other[a:b]
             if len(columns) <= 2:
                 # A single check is done twice: the values are loaded already.
                 last = len(columns) - 1
@@ -117,8 +117,8 @@ def _passes(
     window: I64, columns: I64, lo: I64, span: U64, flip: NDArray[np.bool_], probe: int, stored: int
 ) -> np.bool_:
     """Whether a stored tuple passes all checks of a probe."""
-    passes = np.bool_(True)
-    for check in range(len(columns)):
+    passes = _is_inside(window[columns[0], stored], lo[0, probe], span[0, probe], flip[0, probe])
+    for check in range(1, len(columns)):
         code = window[columns[check], stored]
         passes &= _is_inside(code, lo[check, probe], span[check, probe], flip[check, probe])
     return passes
