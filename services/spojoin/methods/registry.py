@@ -12,6 +12,7 @@ from spojoin.methods.merge_tree import ImTree, PimTree
 from spojoin.methods.scan import Scan
 from spojoin.methods.side import Side, SideSpec
 from spojoin.methods.spo_paper import SpoPaper
+from spojoin.methods.sta import Sta
 
 #: All but the product's own, which is the services' machines themselves.
 SIDES: Mapping[str, Callable[[SideSpec], Side]] = {
@@ -26,4 +27,5 @@ SIDES: Mapping[str, Callable[[SideSpec], Side]] = {
     "css_sets": CssSets,
     "hash": Hash,
     "spo_paper": SpoPaper,
+    "sta": Sta,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spojoin.predictor.asketch import ASketch
+from spojoin.kernels.asketch import ASketch
 from spojoin.predictor.sample import Sample
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark

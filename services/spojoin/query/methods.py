@@ -131,6 +131,17 @@ _ALL = (
         "SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), sections 3.2-3.4, algorithms 1, 2 and 4",
         (MethodOption("delta", 0, "tuples of a batch; 0: the slide, within bounds", 0, 1 << 20),),
     ),
+    MethodAbout(
+        "sta",
+        "stream-aware: keys that a sketch tells hot have two B+-trees of their own, all others a chain of them",
+        "STA (Aslam, Simonini, Gagliardelli, Zecchini, Bergamaschi), sections 4.1-4.4, algorithms 1 and 2",
+        (
+            MethodOption("partitions", 4, "workers, two of which take hot keys", 3, 1024),
+            MethodOption("hot_share", 0.01, "share of all tuples above which a key of the sketch is hot", 0, 1),
+            MethodOption("chain", 8, "sub-indexes a count window is cut into", 1, 1024),
+            MethodOption("choices", 2, "workers drawn for a cold tuple, the less loaded of which takes it", 1, 2),
+        ),
+    ),
 )
 METHODS: Mapping[str, MethodAbout] = {about.name: about for about in _ALL}
 

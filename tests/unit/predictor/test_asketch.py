@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.predictor.asketch import ASketch
+from spojoin.kernels.asketch import ASketch
 
 codes = st.one_of(st.integers(0, 12), st.integers(-(2**63), 2**63 - 1))
 streams = st.lists(st.lists(codes, max_size=60), max_size=6)
