@@ -73,6 +73,7 @@ def checked(outcome: Outcome) -> str:
     ]
     if verdict.output_sha256:
         lines.append(f"sha256 of the output {verdict.output_sha256}")
+    if verdict.oracle_sha256:
         lines.append(f"sha256 of the definition {verdict.oracle_sha256}")
     if verdict.first_difference:
         lines.append(f"first difference: {verdict.first_difference}")
