@@ -71,9 +71,9 @@ def _side(query: Query, workload: Workload, window: int, seconds: float) -> Meas
     stream = StreamSide(query, 0, SIDES[name])
     side, slide = stream.side, query.window.slide
     nothing = np.empty(0, np.int64)
+    none = [searches_of(role, codes[:, :0]) for role in query.roles]
     for first in range(0, window, FILL_TUPLES):
         end = min(first + FILL_TUPLES, window)
-        none = [searches_of(role, codes[:, :0]) for role in query.roles]
         side.take(np.ascontiguousarray(codes[:, first:end]), none, nothing, nothing)
     side.counters.merges, side.counters.merge_seconds = 0, 0.0
     at, spent, matches, chunk = window, 0.0, 0, FIRST_TUPLES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import threading
 from contextlib import ExitStack
 from typing import cast
@@ -14,7 +13,7 @@ from spojoin.controller.app import Controller
 from spojoin.controller.cluster import Cluster
 from spojoin.controller.control_topic import ControlTopic
 from spojoin.controller.policy import Limits
-from spojoin.errors import BadData, ConfigurationError, Retryable, Stop
+from spojoin.errors import ConfigurationError, Retryable
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.runtime import log_lines
@@ -23,10 +22,8 @@ from spojoin.runtime.ports import Input
 from spojoin.runtime.service import (
     BACKOFF_S_MAX,
     BACKOFF_S_MIN,
-    EXIT_CONFIGURATION,
-    EXIT_DONE,
-    EXIT_STOPPED,
     create_topics,
+    exit_status,
     leave,
     main,
     open_world,
@@ -44,23 +41,18 @@ _log = structlog.get_logger(__name__)
 
 def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
-    try:
-        query = load_served_query(settings.query_file)
-        cluster = _cluster(settings)
-        limits = limits_of(settings)
-        log_lines.configure(settings.log_level, SERVICE)
-        topics = Topics.of(query, settings.workers_max, settings.input_topics)
-        with ExitStack() as stack, stop_on_signals() as stop:
-            world = open_world(Role.CONTROLLER, SERVICE, query.name, settings, stack)
-            supervise(cluster, world, topics, limits, settings, stop)
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        return EXIT_CONFIGURATION
-    except (BadData, Stop) as error:
-        _log.error("stopped", reason=str(error))
-        return EXIT_STOPPED
-    _log.info("ended")
-    return EXIT_DONE
+    return exit_status(lambda: _serve(settings))
+
+
+def _serve(settings: Settings) -> None:
+    query = load_served_query(settings.query_file)
+    cluster = _cluster(settings)
+    limits = limits_of(settings)
+    log_lines.configure(settings.log_level, SERVICE)
+    topics = Topics.of(query, settings.workers_max, settings.input_topics)
+    with ExitStack() as stack, stop_on_signals() as stop:
+        world = open_world(Role.CONTROLLER, SERVICE, query.name, settings, stack)
+        supervise(cluster, world, topics, limits, settings, stop)
 
 
 def limits_of(settings: Settings) -> Limits:

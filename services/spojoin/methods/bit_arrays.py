@@ -18,6 +18,7 @@ _SIX: Final = np.uint64(6)
 _LAST: Final = np.uint64(63)
 
 
+@inlined
 def words_of(places: int) -> int:
     """Words that hold so many bits."""
     return (places + 63) >> 6

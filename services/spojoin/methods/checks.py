@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.methods.side import I64, Found, Searches, SideSpec
+from spojoin.methods.side import I64, Found, Searches, SideSpec, offsets_of
 
 #: Partners that a chunk has room for before anything is known of its matches.
 PARTNERS = 1_024
@@ -21,7 +21,7 @@ class FlatChecks:
     def __init__(self, spec: SideSpec) -> None:
         every = [check for role in spec.roles for check in role]
         sizes = [len(role) for role in spec.roles]
-        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+        self.starts = offsets_of(np.array(sizes, np.int64))
         self.columns = np.array([check.column for check in every], np.int64)
         self.negated = np.array([check.negated for check in every], np.bool_)
         #: checks of the role with most
@@ -73,7 +73,7 @@ class Hits:
         counts, partners = self.counts[role], self.partners[role, : self.used[role]].copy()
         if not ascending and len(partners):
             _sort(partners, counts)
-        return Found(counts, _offsets(counts), partners)
+        return Found(counts, offsets_of(counts), partners)
 
 
 def _sort(partners: I64, counts: I64) -> None:
@@ -85,8 +85,14 @@ def _sort(partners: I64, counts: I64) -> None:
     partners -= block - least
 
 
-def _offsets(counts: I64) -> I64:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+def by_role(counts: I64, partners: I64, is_listed: bool) -> list[Found]:
+    """One Found a role, of counts int64 (m, roles) and, by probe and role, partners."""
+    if not is_listed:
+        return [Found(column.copy()) for column in counts.T]
+    role = np.repeat(np.arange(counts.size) % counts.shape[1], counts.ravel())
+    return [
+        Found(column.copy(), offsets_of(column), partners[role == number]) for number, column in enumerate(counts.T)
+    ]
 
 
 def joined(parts: Sequence[Sequence[Found]]) -> list[Found]:
@@ -98,7 +104,7 @@ def _joined(parts: Sequence[Found]) -> Found:
     counts: I64 = np.stack([part.counts for part in parts]).sum(axis=0)
     if parts[0].partners is None:
         return Found(counts)
-    offsets = _offsets(counts)
+    offsets = offsets_of(counts)
     partners = np.empty(int(offsets[-1]), np.int64)
     cursors = offsets[:-1].copy()
     for part in parts:

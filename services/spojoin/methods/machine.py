@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from spojoin.kernels.bounds import bounds
-from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec
+from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark
 from spojoin.protocol.parts import Chunks, SeqTrail, expected_parts, first_reached, lower_bounds, probe_range
@@ -158,8 +158,7 @@ def _cut(matches: Matches, limit: int | None) -> Matches:
     if limit is None or matches.offsets is None or matches.partners is None:
         return matches
     kept = np.minimum(np.diff(matches.offsets), limit)
-    ends = np.cumsum(kept)
-    offsets = np.concatenate([np.zeros(1, np.int64), ends])
+    offsets = offsets_of(kept)
     at = (
         np.arange(int(offsets[-1]), dtype=np.int64)
         - np.repeat(offsets[:-1], kept)

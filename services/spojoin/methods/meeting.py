@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.kernels.compile import inlined, popcount, trailing_zeros
+from spojoin.kernels.compile import inlined
+from spojoin.methods.bit_arrays import U64, count_bits, list_bits, set_bit, words_of
 from spojoin.methods.side import I64
 
 Ids = NDArray[Any]
-U64 = NDArray[np.uint64]
 
 #: What `work` makes: words, kept, table.
 Work = tuple[U64, I64, I64]
 
-_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 #: 2**64 over the golden ratio: the product's high bits are well mixed.
 _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 
@@ -35,7 +34,7 @@ def work(checks: int, tuples: int, as_sets: bool) -> Work:
     words uint64 (checks, words): bit arrays; kept int64 (2, tuples): ids that passed so far; table int64: a hash set
     """
     if not as_sets:
-        return np.empty((checks, (tuples + 63) >> 6), np.uint64), np.empty((2, 0), np.int64), np.empty(0, np.int64)
+        return np.empty((checks, words_of(tuples)), np.uint64), np.empty((2, 0), np.int64), np.empty(0, np.int64)
     slots = 1 << max(2 * tuples - 1, 1).bit_length()
     return np.empty((checks, 0), np.uint64), np.empty((2, tuples), np.int64), np.empty(slots, np.int64)
 
@@ -66,14 +65,6 @@ def meet(
 
 
 @inlined
-def _mark(ids: Ids, base: int, row: U64) -> None:
-    for j in range(len(ids)):
-        # Unsigned, or every access would first ask whether the place is counted from the end.
-        place = np.uint64(ids[j] - base)
-        row[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
-
-
-@inlined
 def _meet_bits(
     ids: Ids,
     columns: I64,
@@ -87,27 +78,21 @@ def _meet_bits(
     at: int,
     shift: int,
 ) -> int:
-    words, count = work[0], 0
-    s, first, last = 0, (low - base) >> 6, (high - base + 63) >> 6
+    words = work[0]
+    s, last = 0, words_of(high - base)
     for k in range(len(columns)):
         row = words[k, :last]
         row[:] = 0
         while s < ends[k]:
-            _mark(ids[columns[k], slices[s, 0] : slices[s, 1]], base, row)
+            marked = ids[columns[k], slices[s, 0] : slices[s, 1]]
+            for j in range(len(marked)):
+                set_bit(row, marked[j] - base)
             s += 1
         for w in range(last if k else 0):
             words[0, w] &= row[w]
-    words[0, first] &= _ALL << np.uint64((low - base) & 63)
-    for w in range(first, last):
-        word = words[0, w]
-        if len(out) == 0:
-            count += int(np.int64(popcount(word)))
-            continue
-        while word:
-            out[at + count] = base + (w << 6) + np.int64(trailing_zeros(word)) + shift
-            count += 1
-            word &= word - np.uint64(1)
-    return count
+    if len(out) == 0:
+        return count_bits(words[0], low - base, high - base)
+    return list_bits(words[0], low - base, high - base, base + shift, out, at) - at
 
 
 @inlined

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec
+from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of
 from spojoin.methods.window import Window
 
 U64 = NDArray[np.uint64]
@@ -45,7 +45,7 @@ class Scan(Side):
         counts = count(buffer, columns, lo, span, flip, begin, end)
         if not self.spec.lists:
             return Found(counts)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        offsets = offsets_of(counts)
         partners = np.empty(int(offsets[-1]), np.int64)
         fill(buffer, columns, lo, span, flip, begin, end, offsets[:-1].copy(), partners)
         partners += origin

@@ -68,6 +68,11 @@ class Found:
     partners: I64 | None = None
 
 
+def offsets_of(counts: I64) -> I64:
+    """Where each probe's partners begin and end in a list of all: int64 (m + 1,) of counts int64 (m,)."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
 @dataclass(slots=True)
 class Counters:
     """What a method has done.

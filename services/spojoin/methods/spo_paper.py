@@ -39,6 +39,7 @@ import numpy as np
 
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.methods.bit_arrays import U64, count_bits, list_bits, room_for, set_bit, words_of
+from spojoin.methods.checks import by_role
 from spojoin.methods.insert_tree import (
     COMPARISONS,
     KEYS,
@@ -114,7 +115,7 @@ class SpoPaper(Side):
         if len(lower):
             self._lists.drop_below(int(lower[-1]))
         self._note(work)
-        return found_of(counts, self._out[: done[_USED]], self.spec.lists)
+        return by_role(counts, self._out[: done[_USED]], self.spec.lists)
 
     def _advance(self, codes: I64, probes: Probes, counts: I64, done: I64, work: I64) -> None:
         self._out = advance(
@@ -176,17 +177,6 @@ def planned(roles: Sequence[Sequence[Check]]) -> tuple[I64, I64]:
         for k, test in enumerate(tests)
     ]
     return np.array(rows, np.int64).T.copy(), np.array(list(pairs), np.int64).reshape(-1, 2).T.copy()
-
-
-def found_of(counts: I64, partners: I64, is_listed: bool) -> list[Found]:
-    """One Found a role, of counts int64 (m, roles) and, by probe and role, partners."""
-    if not is_listed:
-        return [Found(column.copy()) for column in counts.T]
-    role = np.repeat(np.arange(counts.size) % counts.shape[1], counts.ravel())
-    return [
-        Found(column.copy(), np.concatenate([np.zeros(1, np.int64), np.cumsum(column)]), partners[role == number])
-        for number, column in enumerate(counts.T)
-    ]
 
 
 @inlined

@@ -35,10 +35,9 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.asketch import ASketch
 from spojoin.methods.bit_arrays import words_of
-from spojoin.methods.checks import FlatChecks, flat
+from spojoin.methods.checks import FlatChecks, by_role, flat
 from spojoin.methods.insert_tree import COMPARISONS, ENTRIES, NONE, ROOT, VISITS, WORK, planted, widened
 from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec
-from spojoin.methods.spo_paper import found_of
 from spojoin.methods.sta_kernels import HOT, PROBE, TURN, USED, Asks, advance, pick, put
 from spojoin.methods.window import Window
 
@@ -89,7 +88,7 @@ class Sta(Side):
                 self._drop_below(int(lower[last - 1]))
             first = last
         self._note()
-        return found_of(counts, self._out[:used], self.spec.lists)
+        return by_role(counts, self._out[:used], self.spec.lists)
 
     def _asks(self, lo: I64, hi: I64, lower: I64, upper: I64) -> Asks:
         starts, columns, negated = self._checks.arrays

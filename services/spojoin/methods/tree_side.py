@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from spojoin.methods.asks import COMPARISONS, NODES, Answer, Ask, asked, chosen_test, sort_each
-from spojoin.methods.side import I64, Counters, Found, Searches, Side, SideSpec
+from spojoin.methods.side import I64, Counters, Found, Searches, Side, SideSpec, offsets_of
 from spojoin.methods.window import Window
 
 #: Fewer tuples are never split off or merged: they would not fill a node.
@@ -83,7 +83,7 @@ class TreeSide(Side):
         self._answer(index, ask, counts, COUNT_ONLY)
         if not self.spec.lists:
             return Found(counts)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        offsets = offsets_of(counts)
         partners = np.empty(int(offsets[-1]), np.int64)
         if len(partners):
             self._answer(index, ask, offsets[:-1].copy(), partners)

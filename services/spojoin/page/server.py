@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import NamedTuple, Self
+from http.server import BaseHTTPRequestHandler
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from spojoin.errors import ConfigurationError
 from spojoin.page.settings import PAGE_PREFIX
-from spojoin.runtime.health import POLL_S
+from spojoin.runtime.serving import ThreadServer
 
 TEXT, HTML, JSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/json"
 #: a client that says nothing for so long is left
@@ -29,35 +26,12 @@ class Answer(NamedTuple):
 Answers = Mapping[str, Callable[[], Answer]]
 
 
-class PageServer:
-    """Serves `answers` by path, from threads, until it is closed; `port` is the one it got."""
+class PageServer(ThreadServer):
+    """Serves `answers` by path."""
 
     def __init__(self, host: str, port: int, answers: Answers, policy: str) -> None:
-        try:
-            self._server = ThreadingHTTPServer((host, port), _handler(answers, policy))
-        except OSError as error:
-            raise ConfigurationError(
-                f"the page can't be served on {host}:{port} ({error.strerror}): "
-                f"set {PAGE_PREFIX}HOST or {PAGE_PREFIX}PORT"
-            ) from error
-        self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="page", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        advice = f"set {PAGE_PREFIX}HOST or {PAGE_PREFIX}PORT"
+        super().__init__(host, port, _handler(answers, policy), "the page", advice)
 
 
 def _handler(answers: Answers, policy: str) -> type[BaseHTTPRequestHandler]:

@@ -8,20 +8,15 @@ import signal
 import sys
 from contextlib import ExitStack
 
-import structlog
-
-from spojoin.errors import BadData, ConfigurationError, Stop
 from spojoin.predictor.app import PredictorService, quiet_faust
 from spojoin.predictor.faust_kafka import credentials
 from spojoin.protocol.topology import Role
 from spojoin.query.load import load_served_query
 from spojoin.runtime import log_lines
-from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE, EXIT_STOPPED, main, open_world
+from spojoin.runtime.service import exit_status, main, open_world
 from spojoin.runtime.settings import Settings
 
 SERVICE = "predictor"
-
-_log = structlog.get_logger(__name__)
 
 
 #: Nothing waits for a plan, so the predictor leaves the cores to those whom others wait for.
@@ -30,25 +25,18 @@ NICENESS = 10
 
 def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
-    try:
-        query = load_served_query(settings.query_file)
-        credentials(settings.kafka_properties())
-        log_lines.configure(settings.log_level, SERVICE)
-        quiet_faust()
-        os.nice(NICENESS)
-        with ExitStack() as stack:
-            service = PredictorService(
-                query, settings, open_world(Role.PREDICTOR, SERVICE, query.name, settings, stack)
-            )
-            asyncio.run(_until_signalled(service))
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        return EXIT_CONFIGURATION
-    except (BadData, Stop) as error:
-        _log.error("stopped", reason=str(error))
-        return EXIT_STOPPED
-    _log.info("ended")
-    return EXIT_DONE
+    return exit_status(lambda: _serve(settings))
+
+
+def _serve(settings: Settings) -> None:
+    query = load_served_query(settings.query_file)
+    credentials(settings.kafka_properties())
+    log_lines.configure(settings.log_level, SERVICE)
+    quiet_faust()
+    os.nice(NICENESS)
+    with ExitStack() as stack:
+        service = PredictorService(query, settings, open_world(Role.PREDICTOR, SERVICE, query.name, settings, stack))
+        asyncio.run(_until_signalled(service))
 
 
 async def _until_signalled(service: PredictorService) -> None:

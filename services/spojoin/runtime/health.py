@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Self
+from http.server import BaseHTTPRequestHandler
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from spojoin.errors import ConfigurationError
 from spojoin.runtime.ports import Clock
-
-#: how long a stop may wait for the server's thread to notice it
-POLL_S = 0.1
+from spojoin.runtime.serving import ThreadServer
 
 
 class Health:
@@ -43,34 +37,11 @@ class Health:
         return self.is_ready, "caught up" if self.is_ready else f"waiting: {self.waits_for}"
 
 
-class HealthServer:
-    """Serves /metrics, /healthz and /readyz from a thread; `port` is the one it got."""
+class HealthServer(ThreadServer):
+    """Serves /metrics, /healthz and /readyz."""
 
     def __init__(self, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
-        try:
-            self._server = ThreadingHTTPServer((host, port), _handler(health, registry))
-        except OSError as error:
-            raise ConfigurationError(
-                f"metrics can't be served on {host}:{port} ({error.strerror}): set metrics_host or metrics_port"
-            ) from error
-        self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="health", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().__init__(host, port, _handler(health, registry), "metrics", "set metrics_host or metrics_port")
 
 
 def _handler(health: Health, registry: CollectorRegistry) -> type[BaseHTTPRequestHandler]:

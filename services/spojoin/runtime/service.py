@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import NoReturn, cast
@@ -68,11 +68,28 @@ def run(role: Role, settings: Settings) -> int:
     room = importlib.import_module(f"spojoin.{role.value.replace('-', '_')}.__main__")
     if role in (Role.PREDICTOR, Role.CONTROLLER):
         return int(room.serve(settings))
-    try:
+
+    def serve() -> None:
         query = load_served_query(settings.query_file)
-        return _serve(role, query, settings, cast("Wire", room.wire)(query, settings))
+        _serve(role, query, settings, cast("Wire", room.wire)(query, settings))
+
+    return exit_status(serve)
+
+
+def exit_status(serve: Callable[[], None]) -> int:
+    """Serve to the end; the status that the way it ended stands for, as `run` says."""
+    try:
+        serve()
     except ConfigurationError as error:
         return _refused(error)
+    except Fenced as error:
+        _log.error("fenced", reason=str(error))
+        return EXIT_FENCED
+    except (BadData, Stop) as error:
+        _log.error("stopped", reason=str(error))
+        return EXIT_STOPPED
+    _log.info("ended")
+    return EXIT_DONE
 
 
 def _refused(error: ConfigurationError) -> int:
@@ -80,7 +97,7 @@ def _refused(error: ConfigurationError) -> int:
     return EXIT_CONFIGURATION
 
 
-def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
+def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> None:
     log_lines.configure(settings.log_level, wiring.service)
     topics = Topics.of(query, settings.workers_max, settings.input_topics)
     is_transactional = settings.transactions and wiring.is_transactional
@@ -102,15 +119,9 @@ def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> int:
             world.reporter.watch_windows(query)
         try:
             _supervise(spec, world, settings.results_bytes_max, stop)
-        except Fenced as error:
+        except Fenced:
             world.metrics.fenced.inc()
-            _log.error("fenced", reason=str(error))
-            return EXIT_FENCED
-        except (BadData, Stop) as error:
-            _log.error("stopped", reason=str(error))
-            return EXIT_STOPPED
-    _log.info("ended")
-    return EXIT_DONE
+            raise
 
 
 def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> World:

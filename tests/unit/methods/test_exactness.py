@@ -95,6 +95,12 @@ def looped(case, role, probe):
     return found
 
 
+def expected(case):
+    """By role and probe: partners, or how many they are where lists aren't asked for."""
+    found = [[looped(case, role, i) for i in range(len(case.upper))] for role in range(len(case.spec.roles))]
+    return found if case.spec.lists else [[len(partners) for partners in role] for role in found]
+
+
 def taken(side, case):
     """The partners of each probe by role, taken chunk by chunk."""
     by_role = [[] for _ in case.spec.roles]
@@ -126,10 +132,7 @@ def test_a_side_finds_what_a_plain_loop_finds(name, case):
         side = SIDES[name](dataclasses.replace(case.spec, options=options))
     except ConfigurationError:
         return
-    expected = [[looped(case, role, i) for i in range(len(case.upper))] for role in range(len(case.spec.roles))]
-    if not case.spec.lists:
-        expected = [[len(partners) for partners in role] for role in expected]
-    assert taken(side, case) == expected
+    assert taken(side, case) == expected(case)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,8 +25,10 @@ from spojoin.runtime.local.security import BrokerSecurity, Certificates
 
 TIMEOUT_S = 60.0
 
+#: a job in a shell's background is started with SIGINT ignored
 _PARENT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from spojoin.runtime.local.children import Children
 children = Children(grace_s=1)
