@@ -55,7 +55,8 @@ def measure(asked, cluster):
         cluster.helm("install", cluster.name, CHART, *cluster.values(), "--set-file", f"query={query}")
     cluster.make_topics()
     cluster.wait_ready()
-    print(f"Ready {time.monotonic() - began:.0f} s after `helm install`. Start to ready: {starts(cluster)}\n")
+    print(f"Ready {time.monotonic() - began:.0f} s after `helm install`. Seconds from start to ready:\n")
+    print_starts(cluster)
     idle = spent(cluster, IDLE_S)
     fill_s = asked.fill / asked.rate
     seconds = fill_s + LOADED_S + 30
@@ -73,14 +74,27 @@ def measure(asked, cluster):
     print(f"| all | {sum(c for c, _ in idle.values()):.2f} | | {sum(c for c, _ in loaded.values()):.2f} | |")
 
 
+def print_starts(cluster):
+    """A table: all at once, and then each alone, its pod deleted while the others are up."""
+    together = starts(cluster)
+    print("| component | all at once | alone |\n| --- | ---: | ---: |")
+    for pod in cluster.pods("app.kubernetes.io/component"):
+        name = component(pod)
+        run("kubectl", "delete", "pod", "--namespace", NAMESPACE, pod.metadata.name)
+        cluster.wait_ready()
+        print(f"| {name} | {together[name]:.0f} | {starts(cluster)[name]:.0f} |", flush=True)
+    print()
+
+
 def starts(cluster):
-    """Seconds from a container's start to its pod being ready, by component."""
-    told = []
-    for pod in cluster.pods():
-        began = pod.status.container_statuses[0].state.running.started_at
-        ready = next(each for each in pod.status.conditions if each.type == "Ready").last_transition_time
-        told.append(f"{component(pod)} {(ready - began).total_seconds():.0f} s")
-    return ", ".join(told)
+    """Seconds from each container's start to its pod being ready, by component; Kubernetes tells whole ones."""
+    return {component(pod): _start_to_ready(pod.status) for pod in cluster.pods("app.kubernetes.io/component")}
+
+
+def _start_to_ready(status):
+    began = status.container_statuses[0].state.running.started_at
+    ready = next(each for each in status.conditions if each.type == "Ready").last_transition_time
+    return (ready - began).total_seconds()
 
 
 def component(pod):
