@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.methods.side import I64, Check, Searches
+from spojoin.methods.tally import COMPARISONS
 
 LEAST = np.iinfo(np.int64).min
 GREATEST = np.iinfo(np.int64).max
@@ -18,8 +19,6 @@ GREATEST = np.iinfo(np.int64).max
 BLOCK = 2_048
 #: `skip` of those that compare all tests.
 NO_TEST = -1
-#: Places of a tally.
-NODES, COMPARISONS = 0, 1
 
 
 class Ask(NamedTuple):
@@ -42,7 +41,7 @@ class Answer(NamedTuple):
     """Where results go.
 
     cursors: int64 (m,), moved on by every partner; partners: they are put at the cursors, or only counted if empty
-    tally: int64 (2,), nodes visited and comparisons made
+    tally: int64 (WORK,), the work done
     """
 
     cursors: I64
@@ -65,15 +64,6 @@ def chosen_test(tests: Sequence[Check], predicate: int) -> int:
             f"method option predicate is {predicate}; expected 1 to {len(tests)}, as the query has"
         )
     return predicate - 1
-
-
-@inlined
-def below(keys: I64, code: int) -> int:
-    """How many keys of a node are less: a slice, since an index that might be negative keeps vectors from use."""
-    found = 0
-    for j in range(len(keys)):
-        found += int(keys[j] < code)
-    return found
 
 
 @inlined

@@ -15,6 +15,7 @@ import numpy as np
 
 from spojoin.kernels.compile import inlined
 from spojoin.methods.side import I64
+from spojoin.methods.tally import COMPARISONS, NODES
 
 #: keys, ids, kids int64 (columns, nodes, fanout); head int64 (columns, nodes, 3); meta int64 (columns, 4)
 Tree = tuple[I64, I64, I64, I64, I64]
@@ -25,8 +26,6 @@ COUNT, NEXT, PREVIOUS = 0, 1, 2
 ROOT, HEIGHT, FREE, FREE_COUNT = 0, 1, 2, 3
 #: Levels that no tree reaches: an insertion splits at most so many nodes.
 LEVELS_MAX = 48
-#: Of the counters that searches raise.
-COMPARISONS, NODES = 0, 1
 
 _NODES_FIRST = 64
 _GREATEST = np.iinfo(np.int64).max

@@ -23,6 +23,7 @@ from spojoin.methods.bplus import Tree, add_range, delete, insert
 from spojoin.methods.checks import FlatChecks, Hits, flat
 from spojoin.methods.meeting import Ids, meet, work
 from spojoin.methods.side import I64, Found, Searches, Side, SideSpec
+from spojoin.methods.tally import COMPARISONS, NODES, WORK
 from spojoin.methods.window import Window
 
 Checks = tuple[I64, I64, NDArray[np.bool_]]
@@ -45,7 +46,7 @@ class _BPlus(Side):
         self._window = Window(spec.columns)
         self._tree = bplus.empty(spec.columns, int(spec.options["fanout"]))
         self._state = np.zeros(3, np.int64)
-        self._stats = np.zeros(2, np.int64)
+        self._stats = np.zeros(WORK, np.int64)
 
     def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Insert, delete and search in the order of arrival, in one kernel."""
@@ -53,7 +54,7 @@ class _BPlus(Side):
         hits = Hits(self._checks.roles, len(upper), self.spec.lists)
         self._run(np.ascontiguousarray(stored), flat(roles), np.ascontiguousarray(lower), upper.copy(), hits)
         self._window.drop_below(int(self._state[OLDEST]))
-        self.counters.comparisons, self.counters.nodes = int(self._stats[0]), int(self._stats[1])
+        self.counters.comparisons, self.counters.nodes = int(self._stats[COMPARISONS]), int(self._stats[NODES])
         return hits.found(ascending=not self._as_sets)
 
     def _run(self, stored: I64, searches: tuple[I64, I64], lower: I64, upper: I64, hits: Hits) -> None:

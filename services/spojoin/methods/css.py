@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from spojoin.kernels.compile import inlined
+from spojoin.methods.node_keys import below
 from spojoin.methods.side import I64
-
-COMPARISONS, NODES = 0, 1
+from spojoin.methods.tally import COMPARISONS, NODES
 
 
 def directory(columns: I64, node: int) -> tuple[I64, I64]:
@@ -21,11 +21,11 @@ def directory(columns: I64, node: int) -> tuple[I64, I64]:
     Returns keys int64 (columns, d), the levels one after the other, the lowest first, and where each begins, with the
     end: int64 (levels + 1,). One block needs no level.
     """
-    levels, below = [], columns
-    while below.shape[1] > node:
-        lasts = np.minimum(np.arange(node - 1, below.shape[1] + node - 1, node), below.shape[1] - 1)
-        below = below[:, lasts]
-        levels.append(below)
+    levels, level = [], columns
+    while level.shape[1] > node:
+        lasts = np.minimum(np.arange(node - 1, level.shape[1] + node - 1, node), level.shape[1] - 1)
+        level = level[:, lasts]
+        levels.append(level)
     keys = np.concatenate([np.empty((len(columns), 0), np.int64), *levels], axis=1)
     starts = np.cumsum([0, *(level.shape[1] for level in levels)], dtype=np.int64)
     return np.ascontiguousarray(keys), starts
@@ -36,11 +36,7 @@ def _first_in(keys: I64, begin: int, end: int, code: int, stats: I64) -> int:
     """The first place in [begin, end) with a key that is not less than the code, else end."""
     stats[NODES] += 1
     stats[COMPARISONS] += end - begin
-    piece, less = keys[begin:end], 0
-    # All keys of a node, by vector instructions: cheaper than branches that can't be foreseen.
-    for j in range(len(piece)):
-        less += 1 if piece[j] < code else 0
-    return begin + less
+    return begin + below(keys[begin:end], code)
 
 
 @inlined

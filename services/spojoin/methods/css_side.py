@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.methods import css
 from spojoin.methods.checks import FlatChecks, Hits, flat, joined
-from spojoin.methods.css import rank
+from spojoin.methods.css import directory, rank
 from spojoin.methods.meeting import Ids, meet, work
 from spojoin.methods.scan import Scan
 from spojoin.methods.side import I64, Found, Searches, Side, SideSpec
+from spojoin.methods.tally import COMPARISONS, NODES, WORK
 from spojoin.methods.window import Window
 
 Checks = tuple[I64, I64, NDArray[np.bool_]]
@@ -56,7 +56,7 @@ class Batch:
         """Sort and index codes, int64 (columns, n), by arrival."""
         order = np.argsort(codes, axis=1, kind="stable")
         columns = np.take_along_axis(codes, order, axis=1)
-        return cls(first, columns, order.astype(np.int32), *css.directory(columns, node))
+        return cls(first, columns, order.astype(np.int32), *directory(columns, node))
 
     @property
     def end(self) -> int:
@@ -81,7 +81,7 @@ class _Css(Side):
         self._tail = Scan(spec)
         self._unsealed = Window(spec.columns)
         self._node = int(spec.options["node"])
-        self._stats = np.zeros(2, np.int64)
+        self._stats = np.zeros(WORK, np.int64)
 
     def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Seal what previous chunks have brought, then search the batches, and scan what came after them."""
@@ -94,8 +94,8 @@ class _Css(Side):
         tail = self._tail.take(stored, roles, tail_lower, upper)
         searches, lower = flat(roles), np.ascontiguousarray(lower)
         found = joined([*(self._search(batch, searches, lower) for batch in self._batches), tail])
-        self.counters.comparisons = int(self._stats[css.COMPARISONS]) + self._tail.counters.comparisons
-        self.counters.nodes = int(self._stats[css.NODES])
+        self.counters.comparisons = int(self._stats[COMPARISONS]) + self._tail.counters.comparisons
+        self.counters.nodes = int(self._stats[NODES])
         return found
 
     def _seal(self) -> None:

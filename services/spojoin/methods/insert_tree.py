@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from spojoin.kernels.compile import inlined
+from spojoin.methods.node_keys import below, upto
 from spojoin.methods.side import I64
+from spojoin.methods.tally import COMPARISONS, NODES
 
 SIZE: Final = 0
 NEXT: Final = 1
@@ -24,12 +26,6 @@ HEIGHT: Final = 1
 ENTRIES: Final = 2
 
 NONE: Final = -1
-
-#: Places in the int64 array that kernels count their work in.
-COMPARISONS: Final = 0
-VISITS: Final = 1
-MARKS: Final = 2
-WORK: Final = 3
 
 #: Levels of inner nodes above which no tree of 2**63 entries grows, at a fanout of 4 or more.
 _SPLITS_MAX: Final = 64
@@ -98,21 +94,9 @@ def _release(trees: Trees, node: int) -> None:
 
 
 @inlined
-def _upper(nodes: I64, node: int, begin: int, key: int) -> int:
-    """Keys of a node from place `begin` on that are at most `key`."""
-    place = 0
-    for j in range(KEYS + begin, KEYS + nodes[node, SIZE]):
-        place += nodes[node, j] <= key
-    return place
-
-
-@inlined
-def _lower(nodes: I64, node: int, begin: int, key: int) -> int:
-    """Keys of a node from place `begin` on that are less than `key`."""
-    place = 0
-    for j in range(KEYS + begin, KEYS + nodes[node, SIZE]):
-        place += nodes[node, j] < key
-    return place
+def _keys(nodes: I64, node: int, begin: int) -> I64:
+    """A node's keys from place `begin` on."""
+    return nodes[node, KEYS + begin : KEYS + nodes[node, SIZE]]
 
 
 @inlined
@@ -146,7 +130,7 @@ def _split(trees: Trees, parent: int, place: int) -> None:
 @inlined
 def _visit(trees: Trees, node: int, work: I64) -> None:
     work[COMPARISONS] += trees.nodes[node, SIZE]
-    work[VISITS] += 1
+    work[NODES] += 1
 
 
 @inlined
@@ -165,14 +149,14 @@ def insert(trees: Trees, tree: int, key: int, value: int, work: I64) -> None:
         heads[tree, ROOT] = node = root
         heads[tree, HEIGHT] += 1
     for _ in range(heads[tree, HEIGHT]):
-        place = _upper(nodes, node, 1, key)
+        place = upto(_keys(nodes, node, 1), key)
         if nodes[nodes[node, values + place], SIZE] == fanout:
             _split(trees, node, place)
             place += nodes[node, KEYS + place + 1] <= key
         _visit(trees, node, work)
         node = nodes[node, values + place]
     _visit(trees, node, work)
-    _put(nodes, node, _upper(nodes, node, 0, key), key, value)
+    _put(nodes, node, upto(_keys(nodes, node, 0), key), key, value)
     heads[tree, ENTRIES] += 1
 
 
@@ -187,10 +171,20 @@ def seek(trees: Trees, tree: int, key: int, work: I64) -> tuple[int, int]:
     for _ in range(trees.heads[tree, HEIGHT]):
         _visit(trees, node, work)
         # Equal keys may have begun in the child before the one that they bound.
-        place = _lower(nodes, node, 1, key)
+        place = below(_keys(nodes, node, 1), key)
         node = nodes[node, values + place]
     _visit(trees, node, work)
-    return int(node), _lower(nodes, node, 0, key)
+    return int(node), below(_keys(nodes, node, 0), key)
+
+
+@inlined
+def first_leaf(trees: Trees, tree: int) -> int:
+    """The leaf of the least keys, or NONE of an empty tree."""
+    values = (trees.nodes.shape[1] + KEYS) >> 1
+    node = trees.heads[tree, ROOT]
+    for _ in range(trees.heads[tree, HEIGHT]):
+        node = trees.nodes[node, values]
+    return int(node)
 
 
 @inlined

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
 from spojoin.methods.bit_arrays import U64, count_bits, list_bits, mask_of, room_for, set_bit
-from spojoin.methods.insert_tree import COMPARISONS, KEYS, MARKS, NEXT, NONE, SIZE, VISITS, Trees, clear
+from spojoin.methods.insert_tree import KEYS, NEXT, NONE, SIZE, Trees, clear, first_leaf
 from spojoin.methods.side import I64
+from spojoin.methods.tally import COMPARISONS, MARKS, NODES
 
 I32 = NDArray[np.int32]
 
@@ -103,9 +104,7 @@ def seal(trees: Trees, pairs: I64, first: int, batch: Lists) -> None:
     """
     values = (trees.nodes.shape[1] + KEYS) >> 1
     for column in range(batch.codes.shape[1]):
-        node, rank = trees.heads[column, 0], 0
-        for _ in range(trees.heads[column, 1]):
-            node = trees.nodes[node, values]
+        node, rank = first_leaf(trees, column), 0
         while node != NONE:
             for j in range(trees.nodes[node, SIZE]):
                 batch.codes[0, column, rank] = trees.nodes[node, KEYS + j]
@@ -215,7 +214,7 @@ def probe_batch(
     else:
         words[0] = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
     ranges = (0, a, b, n) if plan[NEGATED, begin] else (a, b, n, n)
-    work[VISITS] += 1
+    work[NODES] += 1
     if is_plain:
         return count_bits(words[0], ranges[0], ranges[1]) + count_bits(words[0], ranges[2], ranges[3]), out
     words[2] = 0

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.methods.asks import BLOCK, COMPARISONS, GREATEST, NODES, Answer, Ask, below, compare, other_test, reach
+from spojoin.methods.asks import BLOCK, GREATEST, Answer, Ask, compare, other_test, reach
+from spojoin.methods.node_keys import below
 from spojoin.methods.side import I64
+from spojoin.methods.tally import COMPARISONS, NODES
 
 #: Keys of a node: four cache lines, compared without a branch.
 FANOUT = 32

@@ -40,23 +40,10 @@ import numpy as np
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.methods.bit_arrays import U64, count_bits, list_bits, room_for, set_bit, words_of
 from spojoin.methods.checks import by_role
-from spojoin.methods.insert_tree import (
-    COMPARISONS,
-    KEYS,
-    MARKS,
-    NEXT,
-    NONE,
-    SIZE,
-    VISITS,
-    WORK,
-    Trees,
-    insert,
-    nodes_of,
-    planted,
-    seek,
-)
+from spojoin.methods.insert_tree import KEYS, NEXT, NONE, SIZE, Trees, insert, nodes_of, planted, seek
 from spojoin.methods.po_join import COLUMN, NEGATED, LinkedLists, Lists, probe_batch, seal
 from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec
+from spojoin.methods.tally import COMPARISONS, MARKS, NODES, WORK
 
 FANOUT: Final = 32
 #: A bit array of so many tuples is 8 KB, and stays in the first-level cache with a permutation's part beside it.
@@ -144,7 +131,7 @@ class SpoPaper(Side):
 
     def _note(self, work: I64) -> None:
         self.counters.comparisons += int(work[COMPARISONS])
-        self.counters.nodes += int(work[VISITS])
+        self.counters.nodes += int(work[NODES])
         self.counters.more["bits_set"] += int(work[MARKS])
 
     @property
@@ -196,7 +183,7 @@ def _scan(trees: Trees, tree: int, low: int, high: int, first: int, words: U64, 
         if place < size:
             break
         node, place = nodes[node, NEXT], 0
-        work[VISITS] += 1
+        work[NODES] += 1
 
 
 @inlined

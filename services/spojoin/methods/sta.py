@@ -36,13 +36,14 @@ from numpy.typing import NDArray
 from spojoin.kernels.asketch import ASketch
 from spojoin.methods.bit_arrays import words_of
 from spojoin.methods.checks import FlatChecks, by_role, flat
-from spojoin.methods.insert_tree import COMPARISONS, ENTRIES, NONE, ROOT, VISITS, WORK, planted, widened
+from spojoin.methods.insert_tree import ENTRIES, NONE, ROOT, planted, widened
 from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec
 from spojoin.methods.sta_kernels import HOT, PROBE, TURN, USED, Asks, advance, pick, put
+from spojoin.methods.tally import COMPARISONS, NODES, WORK
 from spojoin.methods.window import Window
 
 FANOUT: Final = 32
-NODES: Final = 256
+NODES_FIRST: Final = 256
 #: Tuples between two looks at the sketch.
 SLICE: Final = 256
 #: Tuples of a sub-index over a time window, of which the number isn't known beforehand.
@@ -63,7 +64,7 @@ class Sta(Side):
         self._column = spec.roles[0][0].column
         self._leads = np.array([lead_of(checks, self._column) for checks in spec.roles], np.int64)
         self._leads += np.where(self._leads == NONE, 0, self._checks.starts[:-1])
-        self._trees = planted(HOT + 1, FANOUT, NODES)
+        self._trees = planted(HOT + 1, FANOUT, NODES_FIRST)
         #: Trees of the chain, the newest last, and one past the newest index of each but that.
         self._chain, self._ends = [HOT], list[int]()
         self._sketch, self._hot = ASketch(), np.empty(0, np.int64)
@@ -190,7 +191,7 @@ class Sta(Side):
 
     def _note(self) -> None:
         self.counters.comparisons += int(self._work[COMPARISONS])
-        self.counters.nodes += int(self._work[VISITS])
+        self.counters.nodes += int(self._work[NODES])
         self._work[:] = 0
         self.counters.more["imbalance"] = float(self._load.max() - self._load.mean())
 

@@ -10,22 +10,20 @@ from numpy.typing import NDArray
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.methods.bit_arrays import U64, count_bits, list_bits, room_for, set_bit
 from spojoin.methods.insert_tree import (
-    COMPARISONS,
     ENTRIES,
-    HEIGHT,
     KEYS,
     NEXT,
     NONE,
-    ROOT,
     SIZE,
-    VISITS,
     Trees,
     clear,
+    first_leaf,
     has_room,
     insert,
     seek,
 )
 from spojoin.methods.side import I64
+from spojoin.methods.tally import COMPARISONS, NODES
 
 #: Trees of hot keys; those behind are the linked ones.
 HOT: Final = 2
@@ -71,9 +69,7 @@ def put(trees: Trees, tree: int, keys: I64, indexes: I64, begin: int, work: I64)
 def pick(trees: Trees, tree: int, keys: I64, indexes: I64) -> None:
     """Write a tree's entries into arrays of that length, keys ascending, and clear it."""
     values = (trees.nodes.shape[1] + KEYS) >> 1
-    node, at = trees.heads[tree, ROOT], 0
-    for _ in range(trees.heads[tree, HEIGHT]):
-        node = trees.nodes[node, values]
+    node, at = first_leaf(trees, tree), 0
     while node != NONE:
         for j in range(trees.nodes[node, SIZE]):
             keys[at], indexes[at] = trees.nodes[node, KEYS + j], trees.nodes[node, values + j]
@@ -124,7 +120,7 @@ def _search(
         if place < size:
             break
         node, place = trees.nodes[node, NEXT], 0
-        work[VISITS] += 1
+        work[NODES] += 1
 
 
 @kernel

@@ -9,8 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from spojoin.methods.asks import COMPARISONS, NODES, Answer, Ask, asked, chosen_test, sort_each
+from spojoin.methods.asks import Answer, Ask, asked, chosen_test, sort_each
 from spojoin.methods.side import I64, Counters, Found, Searches, Side, SideSpec, offsets_of
+from spojoin.methods.tally import COMPARISONS, NODES, WORK
 from spojoin.methods.window import Window
 
 #: Fewer tuples are never split off or merged: they would not fill a node.
@@ -93,7 +94,7 @@ class TreeSide(Side):
     def _answer(self, index: Index, ask: Ask, cursors: I64, partners: I64) -> None:
         """Each thread answers as many probes; all write to places of their own."""
         cuts = [len(cursors) * k // self._threads for k in range(self._threads + 1)]
-        answers = [Answer(cursors, partners, np.zeros(2, np.int64)) for _ in cuts[1:]]
+        answers = [Answer(cursors, partners, np.zeros(WORK, np.int64)) for _ in cuts[1:]]
         tasks = list(zip(cuts[:-1], cuts[1:], answers, strict=True))
         if self._pool is None:
             index.search(self._window, ask, *tasks[0])
