@@ -87,7 +87,7 @@ class NestedLoop:
         """First and end index of the target stream for each probe of the role."""
         probes, target = self.seqs[role.probe], self.seqs[role.target]
         before = np.searchsorted(target, probes, "left")
-        window = self._query.window
+        window = self._query.window_over(role.target)
         if not window.is_time:
             return np.maximum(-(-before // window.slide) * window.slide - window.length, 0), before
         assert tuples.times_us is not None, "a time window needs times"

@@ -76,13 +76,17 @@ def digest(rows: Iterator[tuple[int, int, int, int]]) -> str:
     return sha.hexdigest()
 
 
-def expected() -> Iterator[tuple[int, int, int, int]]:
-    """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window counts."""
+def expected(operator: str = ">=") -> Iterator[tuple[int, int, int, int]]:
+    """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window counts.
+
+    `operator` compares the second column, `>=` or `=`.
+    """
     draw, cooling = columns()
+    compare = {">=": np.greater_equal, "=": np.equal}[operator]
     for seq in range(TUPLES):
         window = slice(max(0, -(-seq // SLIDE) * SLIDE - WINDOW), seq)
-        as_left = (draw[seq] < draw[window]) & (cooling[seq] >= cooling[window])
-        as_right = (draw[window] < draw[seq]) & (cooling[window] >= cooling[seq])
+        as_left = (draw[seq] < draw[window]) & compare(cooling[seq], cooling[window])
+        as_right = (draw[window] < draw[seq]) & compare(cooling[window], cooling[seq])
         yield seq, seq, int(as_left.sum()), int(as_right.sum())
 
 

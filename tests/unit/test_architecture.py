@@ -26,13 +26,15 @@ ALLOWED: dict[str, set[str]] = {
     "pojoin": {"kernels", "index", "protocol"},
     "logical_and": {"kernels", "protocol"},
     "methods": {"kernels", "protocol"},
+    "published": {"runtime.ports"},
+    "layouts": {"kernels", "methods", "protocol", "query.methods"},
     "sink": {"kernels", "protocol"},
     "runtime": {"protocol", "query", "wire"},
     "observe": {"protocol.access", "protocol.topology", "runtime.metrics", "runtime.shared_state"},
     "page": {"protocol", "query", "wire", "runtime"},
     "controller": {"protocol", "query", "wire", "runtime"},
-    "embedded": {"kernels", "index", "methods", "protocol", "query", "wire", *SERVICES},
-    "simulate": {"kernels", "index", "methods", "protocol", "query", "wire", "runtime", *SERVICES},
+    "embedded": {"kernels", "index", "layouts", "methods", "protocol", "query", "wire", *SERVICES},
+    "simulate": {"kernels", "index", "layouts", "methods", "protocol", "query", "wire", "runtime", *SERVICES},
     "cli": {"protocol", "query", "wire", "runtime", "embedded", "simulate", "page"},
 }
 
@@ -58,7 +60,7 @@ def imported(tree: ast.AST) -> set[str]:
 
 
 def is_main(path: Path) -> bool:
-    """A service's __main__ wires its state machine to the runtime, so it may name both."""
+    """A service's __main__ wires its state machine, or a layout's in its place, to the runtime: it may name all."""
     return path.name == "__main__.py"
 
 
@@ -67,7 +69,7 @@ def test_imports_run_one_way(path: Path) -> None:
     room = room_of(path)
     if not room:
         return
-    allowed = ALLOWED[room] | {room} | ({"runtime"} if is_main(path) else set())
+    allowed = ALLOWED[room] | {room} | ({"runtime", "layouts"} if is_main(path) else set())
     for name in imported(ast.parse(path.read_text())):
         if any(name == data or name.startswith(data + ".") for data in DATA):
             continue

@@ -56,7 +56,17 @@ def run(
         Path | None, typer.Option(help="Where refused rows go, with the reason; JSON lines or Parquet.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Where the figures of the run go, as JSON.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="In how many parts the window is searched.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="In how many parts the window is searched; default the layout's number, or 1."),
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="How the work is spread over workers; `spojoin layouts` lists the ways.")
+    ] = None,
+    layout_option: Annotated[
+        list[str] | None,
+        typer.Option("--layout-option", metavar="NAME=VALUE", help="An option of --layout; repeatable."),
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="By what method the window is searched; `spojoin methods` lists them.")
     ] = None,
@@ -83,10 +93,12 @@ def run(
         from spojoin.cli.progress import run_progress
         from spojoin.cli.summary import show_run
         from spojoin.embedded.run import run as run_files
+        from spojoin.query.layouts import chosen_layout
         from spojoin.query.load import load_query
         from spojoin.query.methods import chosen
 
         parsed = chosen(load_query(query), method, method_option or ())
+        parsed = chosen_layout(parsed, layout, workers, layout_option or ())
         paths = _stream_files(inputs)
         with run_progress(parsed.name, is_quiet=quiet) as progress:
             told = run_files(parsed, paths, output, rejects=rejects, report=report, workers=workers, progress=progress)
@@ -107,6 +119,21 @@ def methods() -> None:
     from spojoin.cli.methods import methods_table
 
     Console().print(methods_table())
+
+
+@app.command()
+def layouts() -> None:
+    """The layouts by which the work can be spread over workers, their options and their sources.
+
+    Example:
+
+        spojoin run query.yaml -i trips=trips.csv -o matches.jsonl --layout scale_join --workers 4
+    """
+    from rich.console import Console
+
+    from spojoin.cli.methods import layouts_table
+
+    Console().print(layouts_table())
 
 
 @app.command()
@@ -198,7 +225,9 @@ def demo(
 @app.command()
 def up(
     query: QueryFile,
-    workers: Annotated[int, typer.Option(min=1, help="PO-Join workers.")] = 2,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="PO-Join workers; default the number of the query's layout, or 2.")
+    ] = None,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of input topics that are made.")] = 1,
     bootstrap: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="A Kafka that runs already.")] = None,
     redis: Annotated[str | None, typer.Option(metavar="URL", help="A Redis that runs already.")] = None,

@@ -1,9 +1,10 @@
-"""The methods of search, for people."""
+"""The methods of search and the layouts, for people."""
 
 from __future__ import annotations
 
 from rich.table import Table
 
+from spojoin.query.layouts import LAYOUTS
 from spojoin.query.methods import METHODS, MethodOption
 
 
@@ -14,6 +15,17 @@ def methods_table() -> Table:
         shown.add_column(heading)
     for about in METHODS.values():
         shown.add_row(about.name, about.about, "\n".join(map(_told, about.options)), about.cites)
+    return shown
+
+
+def layouts_table() -> Table:
+    """Each layout with its options, where it runs, what it does and where it comes from."""
+    shown = Table(title="Layouts", title_justify="left", show_lines=True)
+    for heading in ("layout", "what", "options", "runs in", "source"):
+        shown.add_column(heading)
+    for about in LAYOUTS.values():
+        where = "run, services" if about.is_served else "run"
+        shown.add_row(about.name, about.about, "\n".join(map(_told, about.options)), where, about.cites)
     return shown
 
 

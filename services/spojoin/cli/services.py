@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spojoin.cli.supervise import Service
-from spojoin.protocol.topology import Role
+from spojoin.protocol.topology import BATCH_ROLES, Role
 from spojoin.query.model import Query
 from spojoin.runtime.local.net import LOOPBACK, free_port
 from spojoin.runtime.settings import ENV_PREFIX
@@ -29,6 +29,7 @@ class Deployment:
 def services_of(deployment: Deployment) -> list[Service]:
     """One process for each role; for mutable joiners one a predicate, for PO-Join one a worker.
 
+    Those that the query's layout has no work for are left out.
     There is no controller: it serves Kubernetes, where workers come and go.
     """
     return [
@@ -41,6 +42,8 @@ def services_of(deployment: Deployment) -> list[Service]:
 
 def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
     counts = {Role.MUTABLE: len(deployment.query.predicates), Role.POJOIN: deployment.workers, Role.CONTROLLER: 0}
+    if not deployment.query.layout.is_own:
+        counts |= dict.fromkeys(BATCH_ROLES, 0)
     for role in Role:
         if role in counts:
             yield from ((role, number) for number in range(counts[role]))

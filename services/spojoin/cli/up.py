@@ -28,14 +28,18 @@ from spojoin.runtime.topics import Topics
 TEND_S = 1.0
 #: A service that ends by itself so often will not get better.
 RESTARTS_MAX = 5
+WORKERS = 2
 RESULT_FORMS = ("frames", "json")
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """How to serve. bootstrap, redis: servers that run already; None starts one."""
+    """How to serve. workers: None takes the number of the query's layout, or WORKERS.
 
-    workers: int = 2
+    bootstrap, redis: servers that run already; None starts one.
+    """
+
+    workers: int | None = None
     partitions: int = 1
     bootstrap: str | None = None
     redis: str | None = None
@@ -53,12 +57,13 @@ def serve(query_file: Path, options: UpOptions, console: Console) -> None:
         children = stack.enter_context(Children())
         redis = options.redis or stack.enter_context(LocalRedis(children)).url
         bootstrap = options.bootstrap or stack.enter_context(_broker(children, options.port, None, console)).bootstrap
-        topics = _make_topics(query, bootstrap, options)
+        workers = options.workers or query.layout.workers or WORKERS
+        topics = _make_topics(query, bootstrap, workers, options.partitions)
         logs = options.logs or children.scratch_folder("logs")
         notice = _quiet if console.is_terminal else _teller(console)
         supervisor = stack.enter_context(Supervisor(children, logs, RESTARTS_MAX, notice))
         extra = {"results_format": options.results}
-        supervisor.start(services_of(Deployment(query, query_file, bootstrap, redis, options.workers, extra)))
+        supervisor.start(services_of(Deployment(query, query_file, bootstrap, redis, workers, extra)))
         with console.status("starting services"):
             supervisor.wait_ready()
         console.print(_directions(query_file, bootstrap, redis, topics, logs), highlight=False)
@@ -92,12 +97,12 @@ def _broker(children: Children, port: int | None, folder: Path | None, console: 
     return LocalBroker(children, folder, port, progress=console.print)
 
 
-def _make_topics(query: Query, bootstrap: str, options: UpOptions) -> Topics:
-    topics = Topics.of(query, options.workers, {})
+def _make_topics(query: Query, bootstrap: str, workers: int, partitions: int) -> Topics:
+    topics = Topics.of(query, workers, {})
     log = KafkaLog(KafkaConfig(bootstrap))
     try:
         create_topics(log, topics)
-        log.create_topics(dict.fromkeys(topics.inputs, options.partitions))
+        log.create_topics(dict.fromkeys(topics.inputs, partitions))
     except Retryable as error:
         raise ConfigurationError(f"{error}; start it, or let it be started by leaving out --bootstrap") from error
     finally:

@@ -12,13 +12,19 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from spojoin.embedded.frame_times import FrameTimes
 from spojoin.errors import BadData
+from spojoin.layouts.handshake import HandshakeChain
+from spojoin.layouts.load import balance, measures
+from spojoin.layouts.machine import LayoutMachine
+from spojoin.layouts.workers import Workers, needs_plan, workers_of
 from spojoin.logical_and.machine import LogicalAndMachine
 from spojoin.methods.machine import MethodMachine
 from spojoin.methods.registry import SIDES
 from spojoin.mutable.machine import MutableMachine
 from spojoin.permutation.machine import PermutationMachine
 from spojoin.pojoin.machine import PoJoinMachine
+from spojoin.predictor.machine import PredictorMachine
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.query.extract import extract
@@ -34,6 +40,9 @@ UNLIMITED = 2**62
 
 #: An event time that no tuple reaches: a stream that has ended promises silence up to it.
 SILENCE_US = 2**62
+
+#: Frames between two plans of the predictor: frames are large here, and files short.
+PLAN_FRAMES = 2
 
 #: What happens to a record on its way from one machine to another.
 Transport = Callable[[Record], Record]
@@ -52,6 +61,7 @@ class Engine:
         self._transport = transport or _by_reference
         self.tuples = 0
         self.rejected: dict[str, int] = {}
+        self.frame_times = FrameTimes()
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes)
         self._sink = SinkMachine(query, START)
@@ -63,14 +73,20 @@ class Engine:
         self._router.on_inputs([(stream, 0) for stream in range(len(query.streams))])
         list(self._run(self._router.on_caught_up()))
 
-    def _searchers(self) -> list[PoJoinMachine] | list[MethodMachine]:
-        """What keeps the window: PO-Join workers, or another method in the place of all that search."""
+    def _searchers(self) -> list[PoJoinMachine] | list[MethodMachine] | Workers:
+        """What keeps the window: PO-Join workers, or what stands in the place of all that search."""
+        if not self.query.layout.is_own:
+            return workers_of(self.query, self._sizes.workers)
         if self.query.method.name == DEFAULT_METHOD:
             return [PoJoinMachine(self.query, worker, START) for worker in range(self._sizes.workers)]
         return [MethodMachine(self.query, SIDES[self.query.method.name])]
 
     def _wire(self) -> dict[Topic, list[Machine]]:
-        if self.query.method.name != DEFAULT_METHOD:
+        if not self.query.layout.is_own and needs_plan(self.query):
+            predictor = PredictorMachine(self.query, START, PLAN_FRAMES)
+            frames = [self._router, self._sink, predictor, *self._searching]
+            return {Topic.FRAMES: frames, Topic.PLAN: [self._router]}
+        if not self.query.layout.is_own or self.query.method.name != DEFAULT_METHOD:
             return {Topic.FRAMES: [self._router, self._sink, *self._searching]}
         joiners = [MutableMachine(self.query, p, START) for p in range(len(self.query.predicates))]
         permutation, logical_and = PermutationMachine(self.query, START), LogicalAndMachine(self.query, START)
@@ -100,8 +116,27 @@ class Engine:
         """What the search has done: comparisons, merges and such, of all its machines together."""
         found = Counter[str]()
         for machine in self._searching:
-            found.update(machine.counters())
+            if isinstance(machine, LayoutMachine | HandshakeChain):
+                found.update(machine.search_counters())
+            else:
+                found.update(machine.counters())
         return dict(found)
+
+    def layout_measures(self) -> dict[str, object]:
+        """What the layout has cost: latency a frame, the share of tuples that are answered, the load of each worker.
+
+        Of the product's own layout, and of methods in its place, the loads are comparisons alone.
+        """
+        machines = self._searching
+        loads = [load for m in machines if isinstance(m, LayoutMachine | HandshakeChain) for load in m.loads()]
+        own = [m.counters().get("comparisons", 0) for m in machines if isinstance(m, PoJoinMachine | MethodMachine)]
+        return {
+            "name": self.query.layout.name,
+            "workers": self._sizes.workers,
+            "completeness": self.frame_times.answered / self.tuples if self.tuples else 1.0,
+            **self.frame_times.figures(),
+            **(measures(loads) if loads else balance(own)),
+        }
 
     def feed(self, stream: int | str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more."""
@@ -155,8 +190,11 @@ class Engine:
         yield from self._step(actions)
         while self._pending:
             topic, partition, record = self._pending.popleft()
+            if isinstance(record, Frame):
+                self.frame_times.begin(record.frame_id)
             for machine in self._readers.get(topic, ()):
-                yield from self._step(machine.on_record(topic, partition, 0, record))
+                actions = machine.on_record(topic, partition, 0, record)
+                yield from self._step(self.frame_times.worker(actions) if machine in self._searching else actions)
 
     def _step(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
         for action in actions:
@@ -167,6 +205,7 @@ class Engine:
             if isinstance(record, Part):
                 yield from self._step(self._sink.on_record(action.topic, action.partition, 0, record))
             elif isinstance(record, Result):
+                self.frame_times.end(record.frame_id, record.end - record.begin, is_last=record.is_last)
                 if record.rows.num_rows:
                     yield record.rows
             elif isinstance(record, DeadLetter):

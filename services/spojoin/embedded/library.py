@@ -47,11 +47,12 @@ class Join:
 
     Args:
         query: the path of a query file, the query's YAML text, or a Query.
-        workers: in how many parts the window is searched; results don't depend on it.
+        workers: in how many parts the window is searched, by default as the query's layout says; results don't depend
+            on it.
 
     """
 
-    def __init__(self, query: Query | Path | str, *, workers: int = 1) -> None:
+    def __init__(self, query: Query | Path | str, *, workers: int | None = None) -> None:
         self.query = _query(query)
         self._engine = engine_for(self.query, workers)
         self._key_types: dict[int, pa.DataType] = {}

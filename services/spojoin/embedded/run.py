@@ -43,13 +43,13 @@ def run(
     *,
     rejects: Path | None = None,
     report: Path | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> dict[str, object]:
     """Join files and return the report, which is also written to `report`.
 
     `inputs` maps each stream's name to its file. One file is a stream in its order; two are merged by event time, ties
-    by the streams' order in the query, then position.
+    by the streams' order in the query, then position. `workers` goes before the number that the query's layout has.
 
     Raises ConfigurationError where inputs and query don't fit, BadData where a file can't be read on.
     """
@@ -81,6 +81,7 @@ def run(
         "index_bytes": engine.index_bytes,
         "method": query.method.name,
         "search": engine.counters(),
+        "layout": engine.layout_measures(),
     }
     if report:
         write_report(report, told)
@@ -92,8 +93,9 @@ def run(
 FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
 
 
-def engine_for(query: Query, workers: int) -> Engine:
-    """An engine whose window is searched in `workers` parts."""
+def engine_for(query: Query, workers: int | None = None) -> Engine:
+    """An engine whose window is searched in `workers` parts; without a number in as many as the layout says, or one."""
+    workers = workers or query.layout.workers or 1
     return Engine(query, RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED))
 
 

@@ -7,25 +7,27 @@ compiler is another type, so each join runs twice: by reference, and through the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.query.layouts import LAYOUTS
 from spojoin.query.load import parse_query
-from spojoin.query.model import Query
+from spojoin.query.model import DEFAULT_LAYOUT, Query
 from spojoin.router.config import RouterConfig
 from spojoin.wire.codec import decode, encode
 
 #: Enough batches to reach merged nodes and their split, of several levels.
 TUPLES = 3_000
 WINDOW, SLIDES = 1_000, (500, 1)
+KEYED = ("l.a < r.a", "l.b >= r.b", "l.c = r.c")
 CONDITIONS = (
     ("l.a < r.a",),
     ("l.a > r.a", "l.b < r.b"),
     ("ABS(l.a - r.a) < 2", "l.b != r.b"),
-    ("l.a < r.a", "l.b >= r.b", "l.c = r.c"),
+    KEYED,
     ("l.a < r.a", "l.b >= r.b", "l.c != r.c", "ABS(l.a - r.b) <= 3"),
 )
 _QUERY = """
@@ -36,7 +38,7 @@ streams:
 sql: SELECT * FROM s AS l JOIN {right} AS r ON {condition} WINDOW AS (SLIDE INTERVAL '{slide}' ON '{window}')
 order: event_time
 output: {output}
-{limit}
+{more}
 """
 
 
@@ -46,17 +48,26 @@ def queries() -> Iterator[Query]:
     for condition, slide, output, is_self, limit in shapes:
         if (limit and output != "pairs") or not (is_self or condition is CONDITIONS[1]):
             continue
-        yield parse_query(
-            _QUERY.format(
-                condition=" AND ".join(condition),
-                slide=slide,
-                window=WINDOW,
-                output=output,
-                limit=limit,
-                right="s" if is_self else "u",
-                second="" if is_self else "u: {schema: {a: double, b: double, c: double}, time: t}",
-            )
+        yield _query(condition, slide, output, is_self, limit)
+    # Services run other layouts, too, by a scan or, where there is an equality, by a hash table.
+    layouts = [about for about in LAYOUTS.values() if about.is_served and about.name != DEFAULT_LAYOUT]
+    for condition, output, layout in itertools.product(CONDITIONS[1:4], ("count", "pairs"), layouts):
+        if condition is KEYED or not layout.needs_key:
+            yield _query(condition, SLIDES[0], output, True, f"layout: {layout.name}")
+
+
+def _query(condition: Sequence[str], slide: int, output: str, is_self: bool, more: str) -> Query:
+    return parse_query(
+        _QUERY.format(
+            condition=" AND ".join(condition),
+            slide=slide,
+            window=WINDOW,
+            output=output,
+            more=more,
+            right="s" if is_self else "u",
+            second="" if is_self else "u: {schema: {a: double, b: double, c: double}, time: t}",
         )
+    )
 
 
 def warm_up() -> int:

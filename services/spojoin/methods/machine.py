@@ -16,7 +16,7 @@ from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark
 from spojoin.protocol.parts import Chunks, SeqTrail, expected_parts, first_reached, lower_bounds, probe_range
 from spojoin.protocol.topology import Topic
-from spojoin.query.model import Op, Output, Query, Role
+from spojoin.query.model import Method, Op, Output, Query, Role
 from spojoin.wire.records import Barrier, Frame, Matches, Part, Record, StreamSlice
 
 Make = Callable[[SideSpec], Side]
@@ -47,7 +47,7 @@ class MethodMachine:
                 by_role |= side.take(frame, begin, end)
             roles = tuple(by_role[role] for role in self._query.roles)
             chunks.note(roles)
-            for number in expected_parts(frame):
+            for number in expected_parts(frame, self._query.layout):
                 # The first part has all matches, and the others none.
                 own = roles if number == 0 else tuple(_none(matches) for matches in roles)
                 yield Emit(Topic.MATCHES, number, Part(frame.epoch, frame.frame_id, number, begin, end, own))
@@ -88,29 +88,11 @@ class StreamSide:
         self._query = query
         self._stream = stream
         self._roles = [role for role in query.roles if role.target == stream]
-        self._slots = sorted({p.target_slot for role in self._roles for p in role.predicates})
+        self._slots = stored_slots(query, stream)
         self._lists = query.output is not Output.COUNT
         self._seqs = SeqTrail(query)
         self._seen = -1
-        window = query.window
-        self.side = make(
-            SideSpec(
-                len(self._slots),
-                tuple(self._checks(role) for role in self._roles),
-                window.is_time,
-                window.length,
-                window.slide,
-                self._lists,
-                dict(query.method.options),
-            )
-        )
-
-    def _checks(self, role: Role) -> tuple[Check, ...]:
-        both = zip(role.predicates, self._query.predicates, strict=True)
-        return tuple(self._check(p.op, p.target_slot, asked.text) for p, asked in both)
-
-    def _check(self, op: Op, slot: int, text: str) -> Check:
-        return Check(self._slots.index(slot), op is Op.NE, op in (Op.EQ, Op.NE), text)
+        self.side = make(side_spec(query, stream, query.method))
 
     def take(self, frame: Frame, begin: int, end: int) -> dict[Role, Matches]:
         """Store this stream's tuples at frame positions [begin, end), and search for the probes among them."""
@@ -144,7 +126,29 @@ class StreamSide:
             return Matches(found.counts)
         assert found.offsets is not None, "partners were asked for"
         assert found.partners is not None, "partners were asked for"
-        return _cut(Matches(found.counts, found.offsets, self._seqs.seqs(found.partners)), self._query.limit)
+        return cut(Matches(found.counts, found.offsets, self._seqs.seqs(found.partners)), self._query.limit)
+
+
+def stored_slots(query: Query, stream: int) -> list[int]:
+    """The slots of a stream's columns that its probes are compared with, in the order in which they are stored."""
+    return sorted({p.target_slot for role in query.roles if role.target == stream for p in role.predicates})
+
+
+def side_spec(query: Query, stream: int, method: Method) -> SideSpec:
+    """What a side of a stream is made for, by this method."""
+    slots, window = stored_slots(query, stream), query.window_over(stream)
+    roles = tuple(_checks(query, role, slots) for role in query.roles if role.target == stream)
+    lists = query.output is not Output.COUNT
+    return SideSpec(len(slots), roles, window.is_time, window.length, window.slide, lists, dict(method.options))
+
+
+def _checks(query: Query, role: Role, slots: list[int]) -> tuple[Check, ...]:
+    both = zip(role.predicates, query.predicates, strict=True)
+    return tuple(_check(p.op, slots.index(p.target_slot), asked.text) for p, asked in both)
+
+
+def _check(op: Op, column: int, text: str) -> Check:
+    return Check(column, op is Op.NE, op in (Op.EQ, Op.NE), text)
 
 
 def searches_of(role: Role, codes: Sequence[I64]) -> Searches:
@@ -153,7 +157,7 @@ def searches_of(role: Role, codes: Sequence[I64]) -> Searches:
     return Searches(np.stack([lo for lo, _ in both]), np.stack([hi for _, hi in both]))
 
 
-def _cut(matches: Matches, limit: int | None) -> Matches:
+def cut(matches: Matches, limit: int | None) -> Matches:
     """At most `limit` partners a probe, the earliest."""
     if limit is None or matches.offsets is None or matches.partners is None:
         return matches

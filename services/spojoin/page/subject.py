@@ -51,6 +51,10 @@ class Subject:
 
 def window_text(query: Query) -> str:
     """The window in words."""
+    if query.interval is not None:
+        return (
+            f"right {query.interval.lower_us / 1e6:+,g} to {query.interval.upper_us / 1e6:+,g} s of left's event time"
+        )
     if not query.window.is_time:
         return f"{query.window.length:,} tuples, moving by {query.window.slide:,}"
     return f"{query.window.length / 1e6:,g} s of event time, moving by {query.window.slide / 1e6:,g} s"

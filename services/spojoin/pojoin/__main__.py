@@ -1,8 +1,10 @@
-"""One PO-Join worker as a process."""
+"""One PO-Join worker as a process, or the worker of another layout in its place."""
 
 from __future__ import annotations
 
-from spojoin.pojoin.worker import PoJoinWorker
+from spojoin.layouts.machine import LayoutMachine
+from spojoin.pojoin.machine import PoJoinMachine
+from spojoin.pojoin.worker import Make, PoJoinWorker
 from spojoin.protocol.topology import Role
 from spojoin.query.model import Query
 from spojoin.runtime.service import leave, main
@@ -13,7 +15,8 @@ from spojoin.runtime.wiring import Wiring, numbered
 def wire(query: Query, settings: Settings) -> Wiring:
     """How the runtime makes the worker that the settings name."""
     worker = numbered(settings, "worker", settings.workers_max)
-    return Wiring(f"pojoin-{worker}", lambda watermark: PoJoinWorker(query, worker, watermark))
+    make: Make = PoJoinMachine if query.layout.is_own else LayoutMachine
+    return Wiring(f"pojoin-{worker}", lambda watermark: PoJoinWorker(query, worker, watermark, make))
 
 
 if __name__ == "__main__":

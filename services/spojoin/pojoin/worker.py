@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from spojoin.pojoin.layouts import Layouts
 from spojoin.pojoin.machine import PoJoinMachine
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Rewind, Trim, Watermark
+from spojoin.protocol.machine import Action, Machine, Rewind, Trim, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.wire.records import Barrier, Frame, Record
@@ -25,11 +26,35 @@ from spojoin.wire.records import Barrier, Frame, Record
 PATIENCE_MS = 2_000
 
 
+class Answering(Machine, Protocol):
+    """What answers for one number."""
+
+    def counters(self) -> dict[str, float]:
+        """What it did."""
+        ...
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        ...
+
+    def state_bytes(self) -> int:
+        """Bytes held."""
+        ...
+
+
+class Make(Protocol):
+    """Makes what answers for a number; `workers` is the layout to start in, 0 where the first frame tells it."""
+
+    def __call__(self, query: Query, worker: int, watermark: Watermark, workers: int = 0) -> Answering:
+        """The machine, empty."""
+        ...
+
+
 @dataclass(slots=True)
 class Duty:
     """A number that this process answers for; `next_offset` is how far it has read the log."""
 
-    machine: PoJoinMachine
+    machine: Answering
     next_offset: int = 0
 
     def take(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
@@ -38,20 +63,24 @@ class Duty:
             if offset < self.next_offset:
                 return
             self.next_offset = offset + 1
-        yield from self.machine.on_record(topic, partition, offset, record)
+        for action in self.machine.on_record(topic, partition, offset, record):
+            if isinstance(action, Rewind) and action.topic is Topic.FRAMES:
+                self.next_offset = 0
+            yield action
 
 
 class PoJoinWorker:
-    """PO-Join worker number `worker`, and for a while those that have nobody else."""
+    """Worker number `worker`, and for a while those that have nobody else; `make` makes the machine of a number."""
 
-    def __init__(self, query: Query, worker: int, watermark: Watermark) -> None:
+    def __init__(self, query: Query, worker: int, watermark: Watermark, make: Make = PoJoinMachine) -> None:
         self._query = query
+        self._make = make
         self._worker = worker
         self._watermark = watermark
         self._reader = LogReader()
         self._next_offset = 0
         self._layouts = Layouts()
-        self._own = Duty(PoJoinMachine(query, worker, watermark))
+        self._own = Duty(make(query, worker, watermark))
         self._covered: dict[int, Duty] = {}
         self._vacant: dict[int, int] = {}
         self._still_since_ms: int | None = None
@@ -101,8 +130,7 @@ class PoJoinWorker:
     def _cover(self) -> Iterator[Action]:
         new = self._vacant.keys() - self._covered.keys()
         for number in sorted(new):
-            machine = PoJoinMachine(self._query, number, self._watermark, self._layouts.first)
-            self._covered[number] = Duty(machine)
+            self._covered[number] = Duty(self._make(self._query, number, self._watermark, self._layouts.first))
         if new:
             yield Rewind(Topic.FRAMES)
             yield Rewind(Topic.BATCHES)

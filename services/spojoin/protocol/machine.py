@@ -75,6 +75,30 @@ class Machine(Protocol):
         ...
 
 
+class Idle:
+    """A machine that takes everything and says nothing: a service that a query's layout has no use for."""
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """Everything is taken, so that nothing is behind."""
+        return True
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Nothing to do."""
+        yield from ()
+
+    def on_caught_up(self) -> Iterator[Action]:
+        """Nothing to do."""
+        yield from ()
+
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Nothing to do."""
+        yield from ()
+
+    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+        """Nothing to trim."""
+        return []
+
+
 @runtime_checkable
 class Leaver(Protocol):
     """A machine that others may wait for after its service was asked to end (rule P11)."""

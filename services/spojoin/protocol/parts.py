@@ -8,7 +8,7 @@ import numpy as np
 
 from spojoin.kernels.tail import Tail
 from spojoin.protocol.machine import Watermark
-from spojoin.query.model import Output, Query, Role
+from spojoin.query.model import LayoutChoice, Output, Query, Role
 from spojoin.wire.records import I64, U16, Frame, Matches, StreamSlice
 
 #: The part of the tuples that are not handed over; part 1 + w is PO-Join worker w's.
@@ -19,9 +19,10 @@ CHUNK_PARTNERS = 1 << 20
 CHUNK_PROBES_FIRST = 64
 
 
-def expected_parts(frame: Frame) -> list[int]:
-    """The parts that must report on a frame."""
-    return [MUTABLE_PART, *(1 + worker for worker in range(frame.workers))] if frame.count else []
+def expected_parts(frame: Frame, layout: LayoutChoice) -> list[int]:
+    """The parts that must report on a frame; only the product's own layout has a mutable part."""
+    own = [MUTABLE_PART] if layout.is_own else []
+    return [*own, *(1 + worker for worker in range(frame.workers))] if frame.count else []
 
 
 def first_position(frame: Frame, watermark: Watermark) -> int:

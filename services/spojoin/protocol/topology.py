@@ -71,6 +71,10 @@ TOPOLOGY = (
 )
 
 
+#: Roles that only the product's own layout has work for: by any other they are idle, or left out.
+BATCH_ROLES = (Role.MUTABLE, Role.PERMUTATION, Role.LOGICAL_AND)
+
+
 class Size(enum.StrEnum):
     """What a topic's partitions are counted by.
 

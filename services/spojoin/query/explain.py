@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -84,7 +84,7 @@ def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: 
         indexes=tuple(_index(query, role) for role in query.roles),
         batch_tuples=delta,
         batches=-(-window // delta),
-        window_rules=_window_rules(query.window, sizes),
+        window_rules=_window_rules(query, sizes),
         topics=_topics(query, sizes),
         state=expected_state(query, sizes),
         selectivity=selectivity,
@@ -101,6 +101,8 @@ def size_text(value: int, is_time: bool) -> str:
     """A window size as people write it."""
     if not is_time:
         return f"{value:,} tuples" if value != 1 else "1 tuple"
+    if value == 0:
+        return "0 s"
     unit, name = next(((u, n) for u, n in _UNITS_US if value % u == 0), (1, "us"))
     return f"{value // unit:,} {name}"
 
@@ -144,14 +146,30 @@ def _structure(intervals: int, output: Output) -> str:
     )
 
 
-def _window_rules(window: Window, sizes: Sizes) -> tuple[str, ...]:
+def _window_rules(query: Query, sizes: Sizes) -> tuple[str, ...]:
+    constant = _is_constant(query.window, sizes)
+    bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
+    return (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
+
+
+def _slide_rule(window: Window) -> str:
     length, slide = (_bare_size(size, window.is_time) for size in (window.length, window.slide))
     coordinate = "event time >=" if window.is_time else "index in the stream >="
     here = "event time of the probe" if window.is_time else "tuples of the stream before the probe"
-    return (
-        f"a probe sees earlier tuples with {coordinate} ceil(c / {slide}) * {slide} - {length}, c: {here}",
-        "the bound is constant in a frame" if _is_constant(window, sizes) else "the bound is a column of the frame",
-    )
+    return f"a probe sees earlier tuples with {coordinate} ceil(c / {slide}) * {slide} - {length}, c: {here}"
+
+
+def _interval_rules(query: Query) -> Iterator[str]:
+    """What an interval join means and keeps, and which predicates its windows stand for."""
+    interval = query.interval
+    assert interval is not None, "asked for an interval join's rules"
+    ends = " to ".join(size_text(end, True) for end in (interval.lower_us, interval.upper_us))
+    yield f"interval join: the right side's event time minus the left's is {ends}, ends included"
+    for stream in range(len(query.streams)):
+        length = size_text(query.window_over(stream).length, True)
+        yield f"a tuple of {query.streams[stream].name} is kept until event time has gone on by {length}"
+    if interval.held:
+        yield f"held by the windows, evaluated by no service: {' AND '.join(interval.held)}"
 
 
 def _is_constant(window: Window, sizes: Sizes) -> bool:
@@ -183,10 +201,18 @@ def render(plan: Plan, console: Console) -> None:
     console.print(f"[bold]{query.name}[/]: {kind} of {' and '.join(s.name for s in query.streams)}", highlight=False)
     console.print(f"window {length}, slide {slide}; order {query.order}; output {query.output}", highlight=False)
     for rule in plan.window_rules:
-        console.print(f"  {rule}", highlight=False)
+        console.print(f"  {escape(rule)}", highlight=False)
+    if not query.layout.is_own:
+        console.print(_OTHER_LAYOUT.format(query.layout.name), highlight=False)
     console.print(f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in a window", highlight=False)
     for table in (_predicate_table(plan), _key_table(plan), _index_table(plan), _state_table(plan), _topic_table(plan)):
         console.print(table)
+
+
+_OTHER_LAYOUT = (
+    "layout {}: each worker holds its share of the window, and nothing is mutable or batched; batches, index, state "
+    "and topics below are those of layout batch"
+)
 
 
 def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:

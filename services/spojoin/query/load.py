@@ -13,23 +13,22 @@ import yaml
 
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.query.column_types import parse_type
+from spojoin.query.condition import read_condition
 from spojoin.query.document import Item, compose, items, lines_within, text_of
+from spojoin.query.layouts import check_key, check_served, layout
 from spojoin.query.methods import method
 from spojoin.query.model import (
-    DEFAULT_METHOD,
     ColumnType,
-    KeyColumn,
+    LayoutChoice,
     Method,
     Order,
     Output,
-    Predicate,
     Query,
     Stream,
     TypeName,
     Window,
 )
 from spojoin.query.operands import Scope
-from spojoin.query.predicates import KeyTable, build_predicate
 from spojoin.query.statement import Statement, parse_statement
 from spojoin.query.suggest import listed, unknown
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
@@ -37,7 +36,7 @@ from spojoin.query.window import LENGTH_US_MAX, split_window
 
 LIMIT_MAX = 2**31 - 1
 
-_OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "method")
+_OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "method", "layout")
 _STREAM_OPTIONS = ("schema", "time", "key")
 _TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249, its topics' endings need some
@@ -57,13 +56,9 @@ def load_query(path: Path) -> Query:
 
 
 def load_served_query(path: Path) -> Query:
-    """The query in a YAML file, as the services run it. Raises QueryError, too, where it names another method."""
+    """The query in a YAML file, as the services run it. Raises QueryError, too, where it names what they can't run."""
     query = load_query(path)
-    if query.method.name != DEFAULT_METHOD:
-        raise QueryError(
-            f"{path}: method {query.method.name!r} runs in `spojoin run` only: remove 'method' for the services, "
-            f"whose own is {DEFAULT_METHOD!r}"
-        )
+    check_served(query, str(path))
     return query
 
 
@@ -93,28 +88,33 @@ def _query(text: str) -> Query:
     name = _name(_required(options, "name", "a name for the query"))
     streams = _streams(_required(options, "streams", "the streams and their schemas"))
     sql = _required(options, "sql", "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
-    statement, window = _read_sql(sql, text)
+    statement, window, end = _read_sql(sql, text)
     sides = _sides(statement, streams)
-    predicates, keys = _predicates(statement, sides)
-    order = _choice(options, "order", Order, Order.ARRIVAL)
+    condition = read_condition(statement, _scope(statement, sides), window, end)
+    order = _choice(options, "order", Order, Order.ARRIVAL if condition.interval is None else Order.EVENT_TIME)
     output = _choice(options, "output", Output, Output.COUNT)
-    used = sides[: len(keys)]
-    _check_time(window, order, options.get("order", sql), used)
-    return Query(
+    used = sides[: len(condition.keys)]
+    _check_time(condition.window, order, options.get("order", sql), used)
+    query = Query(
         name=name,
         streams=tuple(
             Stream(side.item.name, side.schema, side.time, side.key, tuple(columns))
-            for side, columns in zip(used, keys, strict=True)
+            for side, columns in zip(used, condition.keys, strict=True)
         ),
-        predicates=predicates,
-        window=window,
+        predicates=condition.predicates,
+        window=condition.window,
         order=order,
         output=output,
         limit=_limit(options, output),
         lateness_us=_lateness(options, order),
         text=text,
         method=_method(options.get("method")),
+        interval=condition.interval,
+        layout=_layout(options.get("layout")),
     )
+    if "layout" in options:
+        check_key(query, query.layout, options["layout"].line)
+    return query
 
 
 def _required(options: dict[str, Item], name: str, what: str) -> Item:
@@ -167,7 +167,8 @@ def _time(item: Item | None, schema: dict[str, ColumnType]) -> str | None:
     return name
 
 
-def _read_sql(item: Item, text: str) -> tuple[Statement, Window]:
+def _read_sql(item: Item, text: str) -> tuple[Statement, Window | None, int]:
+    """The statement, its window clause if there is one, and the line at which the SQL ends."""
     sql = text_of(item, "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     assert isinstance(item.node, yaml.ScalarNode)
     lines = lines_within(item.node, text)
@@ -176,7 +177,7 @@ def _read_sql(item: Item, text: str) -> tuple[Statement, Window]:
         return lines[min(place, len(lines) - 1)]
 
     plain, window = split_window(sql, line_at)
-    return parse_statement(plain, line_at), window
+    return parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1)
 
 
 def _sides(statement: Statement, streams: dict[str, _StreamOptions]) -> tuple[_StreamOptions, _StreamOptions]:
@@ -189,16 +190,15 @@ def _sides(statement: Statement, streams: dict[str, _StreamOptions]) -> tuple[_S
     return streams[statement.left.stream], streams[statement.right.stream]
 
 
-def _predicates(
-    statement: Statement, sides: tuple[_StreamOptions, _StreamOptions]
-) -> tuple[tuple[Predicate, ...], tuple[list[KeyColumn], ...]]:
-    """The predicates, and the key columns of one stream (self join) or two."""
+def _scope(statement: Statement, sides: tuple[_StreamOptions, _StreamOptions]) -> Scope:
     left, right = statement.left, statement.right
-    scope = Scope(
-        (left.alias, right.alias), (sides[0].schema, sides[1].schema), (left.stream, right.stream), statement.line_of
+    return Scope(
+        (left.alias, right.alias),
+        (sides[0].schema, sides[1].schema),
+        (left.stream, right.stream),
+        statement.line_of,
+        (sides[0].time, sides[1].time),
     )
-    keys = KeyTable(([],) if left.stream == right.stream else ([], []))
-    return tuple(build_predicate(node, scope, keys) for node in statement.conjuncts), keys.columns
 
 
 def _check_time(window: Window, order: Order, order_item: Item, used: Sequence[_StreamOptions]) -> None:
@@ -248,17 +248,19 @@ def _lateness(options: dict[str, Item], order: Order) -> int:
 
 
 def _method(item: Item | None) -> Method:
-    if item is None:
-        return Method()
+    return Method() if item is None else method(*_named_options(item, "method"), item.line)
+
+
+def _layout(item: Item | None) -> LayoutChoice:
+    return LayoutChoice() if item is None else layout(*_named_options(item, "layout"), item.line)
+
+
+def _named_options(item: Item, what: str) -> tuple[str, dict[str, str]]:
+    """A name alone, or `name` and options beside it, as text."""
     if isinstance(item.node, yaml.ScalarNode):
-        return method(text_of(item, "the name of a method"), {}, item.line)
-    given = items(item.node, "method", "the name of a method, or its name and options")
-    name = text_of(_named(given, item), "the name of a method")
-    options = {option.name: text_of(option, "a value") for option in given.values() if option.name != "name"}
-    return method(name, options, item.line)
-
-
-def _named(given: dict[str, Item], item: Item) -> Item:
+        return text_of(item, f"the name of a {what}"), {}
+    given = items(item.node, what, f"the name of a {what}, or its name and options")
     if "name" not in given:
-        raise QueryError("method: missing option 'name': expected the name of a method", item.line)
-    return given["name"]
+        raise QueryError(f"{what}: missing option 'name': expected the name of a {what}", item.line)
+    name = text_of(given.pop("name"), f"the name of a {what}")
+    return name, {option.name: text_of(option, "a value") for option in given.values()}

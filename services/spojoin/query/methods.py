@@ -150,11 +150,18 @@ def method(name: str, given: Mapping[str, str], line: int | None = None) -> Meth
     """A method with its options as text; those not given have their defaults. Raises QueryError."""
     if name not in METHODS:
         raise QueryError(unknown("method", name, METHODS), line)
-    known = {option.name: option for option in METHODS[name].options}
-    for option in given:
-        if option not in known:
-            raise QueryError(unknown(f"option of method {name}", option, known) if known else _none(name, option), line)
-    return Method(name, tuple((option.name, _value(name, option, given, line)) for option in known.values()))
+    return Method(name, complete(f"method {name}", METHODS[name].options, given, line))
+
+
+def complete(
+    owner: str, options: Sequence[MethodOption], given: Mapping[str, str], line: int | None = None
+) -> tuple[tuple[str, OptionValue], ...]:
+    """All options with their values, those not given with their defaults; `owner` names whose. Raises QueryError."""
+    known = {option.name: option for option in options}
+    for name in given:
+        if name not in known:
+            raise QueryError(unknown(f"option of {owner}", name, known) if known else _none(owner, name), line)
+    return tuple((option.name, _value(owner, option, given, line)) for option in options)
 
 
 def chosen(query: Query, name: str | None, given: Sequence[str]) -> Query:
@@ -163,21 +170,26 @@ def chosen(query: Query, name: str | None, given: Sequence[str]) -> Query:
         if given:
             raise QueryError("--method-option says nothing without --method: name the method")
         return query
+    return replace(query, method=method(name, as_options("--method-option", given)))
+
+
+def as_options(flag: str, given: Sequence[str]) -> dict[str, str]:
+    """Values by name, of texts `name=value` behind a flag of the command line. Raises QueryError."""
     options = [text.partition("=") for text in given]
     for option, sign, _ in options:
         if not sign:
-            raise QueryError(f"--method-option {option!r}: expected name=value")
-    return replace(query, method=method(name, {option: value for option, _, value in options}))
+            raise QueryError(f"{flag} {option!r}: expected name=value")
+    return {option: value for option, _, value in options}
 
 
-def _value(name: str, option: MethodOption, given: Mapping[str, str], line: int | None) -> OptionValue:
+def _value(owner: str, option: MethodOption, given: Mapping[str, str], line: int | None) -> OptionValue:
     if option.name not in given:
         return option.default
     value = option.parse(given[option.name])
     if value is None:
-        raise QueryError(f"method {name}: {option.name} is {given[option.name]!r}; expected {option.expected}", line)
+        raise QueryError(f"{owner}: {option.name} is {given[option.name]!r}; expected {option.expected}", line)
     return value
 
 
-def _none(name: str, option: str) -> str:
-    return f"method {name} has no options, so {option!r} means nothing: remove it"
+def _none(owner: str, option: str) -> str:
+    return f"{owner} has no options, so {option!r} means nothing: remove it"

@@ -143,6 +143,18 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Interval:
+    """What a condition allows between two event times: `lower_us` <= right's - left's <= `upper_us`, in microseconds.
+
+    held: the predicates, as written, that the windows stand for: no service evaluates them
+    """
+
+    lower_us: int
+    upper_us: int
+    held: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """One logical input; `keys` are the key columns that predicates use, in slot order."""
 
@@ -197,9 +209,30 @@ class Method:
     options: tuple[tuple[str, OptionValue], ...] = ()
 
 
+#: The product's own layout: batches of consecutive tuples go to PO-Join workers in turn.
+DEFAULT_LAYOUT = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutChoice:
+    """By what layout the work is spread over workers, with its options, complete; workers 0: as many as there are."""
+
+    name: str = DEFAULT_LAYOUT
+    workers: int = 0
+    options: tuple[tuple[str, OptionValue], ...] = ()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the product's own, with a mutable part, batches and PO-Join workers."""
+        return self.name == DEFAULT_LAYOUT
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A validated query. `streams` holds one stream (self join) or two (left, right)."""
+    """A validated query. `streams` holds one stream (self join) or two (left, right).
+
+    interval: of an interval join, whose window follows from it; `window` is then the longer of its streams'
+    """
 
     name: str
     streams: tuple[Stream, ...]
@@ -211,6 +244,8 @@ class Query:
     lateness_us: int
     text: str
     method: Method = Method()
+    layout: LayoutChoice = LayoutChoice()
+    interval: Interval | None = None
 
     @property
     def is_self(self) -> bool:
@@ -221,6 +256,27 @@ class Query:
     def needs_time(self) -> bool:
         """Whether tuples carry an event time: a time window or event-time order."""
         return self.window.is_time or self.order is Order.EVENT_TIME
+
+    @property
+    def key_slots(self) -> tuple[int, ...] | None:
+        """The slot of each stream's join key: what the first equality compares; tuples of different keys never match.
+
+        None without one. A self join needs one of the same column on both sides: else a tuple has two keys.
+        """
+        equal = [(p.left_slot, p.right_slot) for p in self.predicates if p.op is Op.EQ]
+        if self.is_self:
+            return next(((left,) for left, right in equal if left == right), None)
+        return next(iter(equal), None)
+
+    def window_over(self, stream: int) -> Window:
+        """The window over a stream's tuples; those of an interval join's two streams differ in length.
+
+        The later tuple of a pair probes: a right one reaches back by `upper_us`, a left one by -`lower_us`.
+        """
+        if self.interval is None or self.is_self:
+            return self.window
+        back = -self.interval.lower_us if stream else self.interval.upper_us
+        return Window(True, max(back, 0), 1)
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,8 +17,10 @@ from spojoin.query.suggest import listed, unknown
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 
 DAY_US = 86_400_000_000
+MILLISECOND_US = 1_000
 
 _OPERATORS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_INTEGERS = (TypeName.INT, TypeName.LONG)
 _EXPONENT_MAX = 400  # beyond every double and every int64
 
 
@@ -59,12 +61,17 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The names that a predicate may use: aliases and schemas by side, left first."""
+    """The names that a predicate may use: aliases, schemas and event-time columns by side, left first."""
 
     aliases: tuple[str, str]
     schemas: tuple[dict[str, ColumnType], dict[str, ColumnType]]
     streams: tuple[str, str]
     line_of: Callable[[exp.Expression], int]
+    times: tuple[str | None, str | None] = (None, None)
+
+    def is_time_ms(self, uses: Sequence[Use]) -> bool:
+        """Whether an operand is made of one event-time column of integers, which are milliseconds."""
+        return len(uses) == 1 and uses[0].name == self.times[uses[0].side] and uses[0].type.name in _INTEGERS
 
 
 def bind(node: exp.Expression, scope: Scope) -> Operand:
@@ -107,7 +114,9 @@ def _column(node: exp.Column, scope: Scope) -> _Bound:
     side = scope.aliases.index(node.table)
     schema = scope.schemas[side]
     if node.name not in schema:
-        raise QueryError(unknown(f"column of stream {scope.streams[side]}", node.name, schema), line)
+        wanted = f"; it is the stream's time: add '{node.name}: timestamp' to the schema"
+        hint = wanted if node.name == scope.times[side] else ""
+        raise QueryError(unknown(f"column of stream {scope.streams[side]}", node.name, schema) + hint, line)
     column = schema[node.name]
     kinds = {TypeName.DATE: Kind.DATE, TypeName.TIMESTAMP: Kind.TIMESTAMP}
     return Column(node.name), kinds.get(column.name, Kind.NUMBER), (Use(side, node.name, column),)
@@ -161,14 +170,15 @@ def _check_linear(node: exp.Expression, operator: str, left: _Bound, right: _Bou
 
 
 def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> _Bound:
-    """A date or timestamp plus or minus an interval: the only arithmetic there is for them."""
+    """A date, a timestamp or an event time of integers plus or minus an interval: the only arithmetic for them."""
     if operator == "+" and left[1] is Kind.INTERVAL:
         left, right = right, left
     kind = left[1]
-    if operator not in ("+", "-") or kind not in (Kind.DATE, Kind.TIMESTAMP) or right[1] is not Kind.INTERVAL:
+    can_move = kind in (Kind.DATE, Kind.TIMESTAMP) or (kind is Kind.NUMBER and scope.is_time_ms(left[2]))
+    if operator not in ("+", "-") or not can_move or right[1] is not Kind.INTERVAL:
         raise QueryError(
             f"'{text_of(node)}' is {left[1]} {operator} {right[1]}: "
-            "expected a date or timestamp + or - an interval, such as l.at + INTERVAL '5 min'",
+            "expected a date, a timestamp or a stream's time + or - an interval, such as l.at + INTERVAL '5 min'",
             scope.line_of(node),
         )
     amount = in_units_of(kind, right[0], scope.line_of(node))
@@ -176,14 +186,16 @@ def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, sco
 
 
 def in_units_of(kind: Kind, interval: Expression, line: int) -> Fraction:
-    """An interval as days for a date, as microseconds for a timestamp."""
+    """An interval as days for a date, microseconds for a timestamp, milliseconds for an event time of integers."""
     assert isinstance(interval, Constant)
     if kind is Kind.TIMESTAMP:
         return interval.value
-    days = interval.value / DAY_US
-    if days.denominator != 1:
-        raise QueryError("an interval with a date must be whole days, such as INTERVAL '1 day'", line)
-    return days
+    unit_us, whole = (DAY_US, "days") if kind is Kind.DATE else (MILLISECOND_US, "milliseconds")
+    amount = interval.value / unit_us
+    if amount.denominator != 1:
+        of = "a date" if kind is Kind.DATE else "a time column of integers"
+        raise QueryError(f"an interval with {of} must be whole {whole}, such as INTERVAL '1 day'", line)
+    return amount
 
 
 def _without_aliases(node: exp.Expression) -> str:

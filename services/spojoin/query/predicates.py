@@ -70,6 +70,7 @@ class _Pair:
     line: int
     width: Operand | None = None
     schemas: tuple[dict[str, ColumnType], ...] = field(default_factory=tuple)
+    is_time_ms: bool = False
 
 
 def build_predicate(node: exp.Expression, scope: Scope, keys: KeyTable) -> Predicate:
@@ -98,8 +99,6 @@ def _not_supported(node: exp.Expression, text: str) -> str:
         return f"OR isn't supported in '{text}': expected predicates joined by AND; run one query for each alternative"
     if isinstance(node, exp.Not):
         return f"NOT isn't supported in '{text}': expected the opposite operator, one of {_EXPECTED}"
-    if isinstance(node, exp.Between):
-        return f"BETWEEN isn't supported in '{text}': expected two predicates with >= and <="
     return f"'{text}' is no predicate: expected {_EXPECTED}"
 
 
@@ -121,7 +120,8 @@ def _oriented(op: Op, first: Operand, second: Operand, scope: Scope, node: exp.E
         )
     if first.sides == {1}:
         op, first, second = op.flipped, second, first
-    return _Pair(op, first, second, text, line, schemas=scope.schemas)
+    is_time_ms = scope.is_time_ms(first.uses) and scope.is_time_ms(second.uses)
+    return _Pair(op, first, second, text, line, schemas=scope.schemas, is_time_ms=is_time_ms)
 
 
 def _band(op: Op, absolute: exp.Abs, width: exp.Expression, scope: Scope, node: exp.Expression) -> _Pair:
@@ -252,8 +252,9 @@ def _width(pair: _Pair, domain: Domain, scale: int) -> int | float:
 
 
 def _width_value(pair: _Pair, width: Operand, domain: Domain) -> Fraction | float:
-    temporal = pair.left.kind is not Kind.NUMBER
-    if temporal != (width.kind is Kind.INTERVAL):
+    is_interval = width.kind is Kind.INTERVAL
+    temporal = pair.left.kind is not Kind.NUMBER or (is_interval and pair.is_time_ms)
+    if temporal != is_interval:
         expected = "INTERVAL '...', such as INTERVAL '1 day'" if temporal else "a number"
         raise QueryError(f"predicate '{pair.text}': band width '{width.text}': expected {expected}", pair.line)
     if temporal:

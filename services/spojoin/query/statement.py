@@ -49,7 +49,8 @@ def parse_statement(sql: str, line_at: Callable[[int], int]) -> Statement:
     left, right = _table(source.this, line_of), _table(joins[0].this, line_of)
     if left.alias == right.alias:
         raise QueryError(f"both sides are called '{left.alias}': expected two aliases, {EXPECTED}", right.line)
-    return Statement(left, right, tuple(_conjuncts(_condition(joins[0], right.line, line_of))), line_of)
+    condition = _condition(joins[0], right.line, line_of)
+    return Statement(left, right, tuple(_conjuncts(condition, line_of)), line_of)
 
 
 def bare(node: exp.Expression) -> exp.Expression:
@@ -115,12 +116,24 @@ def _condition(join: exp.Join, line: int, line_of: Callable[[exp.Expression], in
     return condition
 
 
-def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def _ends(between: exp.Expression, line_of: Callable[[exp.Expression], int]) -> list[exp.Expression]:
+    """`x BETWEEN low AND high` as x <= high and x >= low: both inclusive, the last first."""
+    if between.args.get("symmetric"):
+        raise QueryError(
+            f"SYMMETRIC isn't supported in '{between.sql()}': expected x BETWEEN low AND high", line_of(between)
+        )
+    value, low, high = (between.args[name] for name in ("this", "low", "high"))
+    return [exp.LTE(this=value.copy(), expression=high), exp.GTE(this=value.copy(), expression=low)]
+
+
+def _conjuncts(node: exp.Expression, line_of: Callable[[exp.Expression], int]) -> list[exp.Expression]:
     waiting, found = [node], []
     while waiting:
         top = bare(waiting.pop())
         if isinstance(top, exp.And):
             waiting += [top.expression, top.this]
+        elif isinstance(top, exp.Between):
+            waiting += _ends(top, line_of)
         else:
             found.append(top)
     return found

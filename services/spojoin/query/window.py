@@ -19,13 +19,15 @@ LENGTH_US_MAX = 3_653 * 86_400_000_000  # ten years, so that bounds stay far fro
 _SHAPE = ("AS", "(", "SLIDE", "INTERVAL", "'", "ON", "'", ")")
 
 
-def split_window(sql: str, line_at: Callable[[int], int]) -> tuple[str, Window]:
-    """The SQL with its window clause blanked out, line for line, and the window.
+def split_window(sql: str, line_at: Callable[[int], int]) -> tuple[str, Window | None]:
+    """The SQL with its window clause blanked out, line for line, and the window; None where there is no clause.
 
     `line_at` gives the file's line of a character of `sql`, counted from 0.
     """
     tokens = _tokens(sql, line_at)
     begin = _clause_start(tokens, line_at)
+    if begin is None:
+        return sql, None
     clause = tokens[begin + 1 : begin + 1 + len(_SHAPE)]
     for expected, token in zip(_SHAPE, clause, strict=False):
         if not _fits(expected, token):
@@ -43,17 +45,15 @@ def _tokens(sql: str, line_at: Callable[[int], int]) -> Sequence[Token]:
         raise QueryError(f"sql: {error}: expected closed quotes and comments", line_at(0)) from error
 
 
-def _clause_start(tokens: Sequence[Token], line_at: Callable[[int], int]) -> int:
+def _clause_start(tokens: Sequence[Token], line_at: Callable[[int], int]) -> int | None:
     found = [
         k
         for k, token in enumerate(tokens)
         if token.token_type is TokenType.WINDOW and tokens[k - 1].token_type is not TokenType.DOT
     ]
-    if not found:
-        raise QueryError(f"missing WINDOW: expected {CLAUSE_EXPECTED} at the end", line_at(tokens[-1].start))
     if len(found) > 1:
         raise QueryError("a second WINDOW: expected one", line_at(tokens[found[1]].start))
-    return found[0]
+    return found[0] if found else None
 
 
 def _fits(expected: str, token: Token) -> bool:

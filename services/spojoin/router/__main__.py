@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from spojoin.errors import ConfigurationError
 from spojoin.protocol.machine import Watermark
 from spojoin.protocol.topology import Role
 from spojoin.query.model import Query
@@ -15,7 +16,7 @@ from spojoin.router.machine import RouterMachine
 from spojoin.router.parse import Message, parse
 from spojoin.runtime.ports import LogRecord
 from spojoin.runtime.service import leave, main
-from spojoin.runtime.settings import Settings
+from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.runtime.wiring import Wiring
 from spojoin.wire.records import Rows
 
@@ -36,6 +37,11 @@ def wire(query: Query, settings: Settings) -> Wiring:
         return parse(query.streams[stream], query.needs_time, stream, partition, messages)
 
     router_config(settings)  # a contradiction is to end the start, not the first life
+    if query.layout.workers not in (0, settings.workers):
+        raise ConfigurationError(
+            f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "
+            f"set {ENV_PREFIX}WORKERS to that, or remove 'workers' from the layout"
+        )
     return Wiring("router", machine, is_transactional=True, tick_ms=TICK_MS, parse=rows)
 
 

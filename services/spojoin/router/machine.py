@@ -17,6 +17,7 @@ from spojoin.protocol.machine import Action, Emit, Trim, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Order, Query
 from spojoin.router.book import StreamBook
+from spojoin.router.calibration import calibration_of
 from spojoin.router.config import RouterConfig
 from spojoin.router.layout import LayoutWish, Tell
 from spojoin.router.ledger import InputLedger
@@ -65,7 +66,7 @@ class RouterMachine:
         self._query = query
         self._config = config
         self._reader = LogReader()
-        self._books = [StreamBook(query.window, config) for _ in query.streams]
+        self._books = [StreamBook(query.window_over(stream), config) for stream in range(len(query.streams))]
         self._queue = OrderedQueue(len(query.streams))
         self._declared: list[tuple[int, int]] = []
         self._inputs: list[Input] = []
@@ -73,6 +74,7 @@ class RouterMachine:
         self._last: Frame | None = None
         self._plan: Plan | None = None
         self._wish = LayoutWish(config, tell)
+        self._calibration = calibration_of(query)
         self._rejected: dict[str, int] = {}
         self._watermark_frame = watermark.frame_id
         self._claimed = -1
@@ -133,6 +135,7 @@ class RouterMachine:
                 book.adopt(piece)
             book.apply(frame.frame_id, piece)
             self._books[self._opposite(stream)].note_lower(int(piece.lower[0]))
+        self._calibration.note(frame)
         self._last = frame
         self._rejected = dict(frame.rejected)
 
@@ -331,6 +334,7 @@ class RouterMachine:
             hot=self._hot(len(places), slices),
             plan_version=-1 if self._plan is None else self._plan.version,
             match_rate=float("nan") if self._plan is None else self._plan.match_rate,
+            frequencies=self._calibration.found,
         )
 
     def _hot(self, count: int, slices: tuple[StreamSlice, ...]) -> U8:

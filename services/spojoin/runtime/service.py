@@ -16,7 +16,8 @@ import structlog
 
 from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
 from spojoin.protocol.access import seen_by, transactional_id
-from spojoin.protocol.topology import Role, Topic
+from spojoin.protocol.machine import Idle
+from spojoin.protocol.topology import BATCH_ROLES, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.model import Query
 from spojoin.runtime import log_lines
@@ -71,7 +72,10 @@ def run(role: Role, settings: Settings) -> int:
 
     def serve() -> None:
         query = load_served_query(settings.query_file)
-        _serve(role, query, settings, cast("Wire", room.wire)(query, settings))
+        wiring = cast("Wire", room.wire)(query, settings)
+        if role in BATCH_ROLES and not query.layout.is_own:
+            wiring = Wiring(wiring.service, lambda _: Idle())
+        _serve(role, query, settings, wiring)
 
     return exit_status(serve)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
@@ -20,6 +20,7 @@ from spojoin.query.model import (
     Constant,
     Domain,
     Expression,
+    Interval,
     KeyColumn,
     Op,
     Order,
@@ -77,6 +78,16 @@ def draw_question(rng: Random) -> Question:
     join = Join(is_self, comparisons, _draw_window(rng, order), output, limit)
     lateness_us = rng.choice((0, 1, 2, 4)) * TICK_US if order is Order.EVENT_TIME else 0
     return Question(join, as_model(join, attributes, order, lateness_us), attributes)
+
+
+def as_interval_join(rng: Random, question: Question) -> Question:
+    """The same comparisons over an interval of event times in the window's place; for questions in event-time order."""
+    join, query = question.join, question.query
+    upper_us = rng.choice((0, 0, 1, 2, 5, 12, 40)) * TICK_US
+    lower_us = -upper_us if join.is_self else -rng.choice((0, 0, 1, 3, 12, 40)) * TICK_US
+    window = Window(True, max(upper_us, -lower_us), 1)
+    asked = replace(join, window=window, interval_us=(lower_us, upper_us))
+    return replace(question, join=asked, query=as_model(asked, question.attributes, query.order, query.lateness_us))
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
@@ -195,7 +206,15 @@ def as_model(join: Join, attributes: tuple[tuple[Attribute, ...], ...], order: O
         for name, columns, stream_keys in zip(_STREAM_NAMES, attributes, keys, strict=False)
     )
     text = as_yaml(join, attributes, order, lateness_us)
-    return Query("simulated", streams, predicates, join.window, order, join.output, join.limit, lateness_us, text)
+    interval = Interval(*join.interval_us, _held(*join.interval_us)) if join.interval_us else None
+    asked = Query("simulated", streams, predicates, join.window, order, join.output, join.limit, lateness_us, text)
+    return replace(asked, interval=interval)
+
+
+def _held(lower_us: int, upper_us: int) -> tuple[str, str]:
+    """The interval as predicates in SQL, written with whole milliseconds."""
+    low = f"l.ts - INTERVAL '{-lower_us // 1000} MS'"
+    return f"r.ts >= {low}", f"r.ts <= l.ts + INTERVAL '{upper_us // 1000} MS'"
 
 
 def _predicate(
@@ -262,12 +281,13 @@ def as_yaml(join: Join, attributes: tuple[tuple[Attribute, ...], ...], order: Or
             [f"{a.name}: '{a.type}'" for a in columns] + (["ts: timestamp"] if time else []) + ["id: long"]
         )
         lines.append(f"  {name}: {{schema: {{{schema}}}{time}, key: id}}")
-    condition = " AND ".join(comparison_sql(c) for c in join.comparisons)
+    condition = " AND ".join([*(comparison_sql(c) for c in join.comparisons), *_between(join)])
+    window = [] if join.interval_us else [f"  WINDOW AS (SLIDE INTERVAL {_interval(join.window)})"]
     lines += [
         "sql: |",
         f"  SELECT * FROM {_STREAM_NAMES[0]} AS l JOIN {_STREAM_NAMES[0 if join.is_self else 1]} AS r",
         f"  ON {condition}",
-        f"  WINDOW AS (SLIDE INTERVAL {_interval(join.window)})",
+        *window,
         f"order: {order}",
         f"output: {join.output}",
     ]
@@ -276,6 +296,13 @@ def as_yaml(join: Join, attributes: tuple[tuple[Attribute, ...], ...], order: Or
     if join.limit is not None:
         lines.append(f"limit: {join.limit}")
     return "\n".join(lines) + "\n"
+
+
+def _between(join: Join) -> list[str]:
+    if join.interval_us is None:
+        return []
+    low, high = (text.split(" ", 2)[2] for text in _held(*join.interval_us))
+    return [f"r.ts BETWEEN {low} AND {high}"]
 
 
 def _interval(window: Window) -> str:

@@ -14,6 +14,7 @@ from random import Random
 
 import numpy as np
 
+from spojoin.layouts.handshake import HandshakeChain
 from spojoin.methods.machine import MethodMachine
 from spojoin.methods.registry import SIDES
 from spojoin.protocol.machine import START, Action, Emit, Machine
@@ -38,7 +39,9 @@ def run_method(seed: int, method: Method) -> Failure | None:
     scenario = draw(seed)
     scenario = replace(scenario, query=replace(scenario.query, method=method))
     try:
-        _judge(scenario, Pipeline(scenario))
+        pipeline = Pipeline(scenario, MethodMachine(scenario.query, SIDES[method.name]))
+        pipeline.run()
+        judge_rows(scenario, pipeline)
     except Wrong as wrong:
         return _failure(scenario, str(wrong))
     except Exception:  # noqa: BLE001 - whatever a method raises is a finding, told with its traceback
@@ -52,16 +55,16 @@ def _failure(scenario: Scenario, what: str) -> Failure:
 
 
 class Pipeline:
-    """Router, method and sink, each record handed on at once. frames and rows: what came out, in order."""
+    """Router, what searches, and sink, each record handed on at once. frames and rows: what came out, in order."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, machine: MethodMachine | HandshakeChain) -> None:
         query = scenario.query
         config = replace(scenario.config, credits_frames=UNLIMITED)
         self.frames: list[Frame] = []
         self.rows: list[Row] = []
         self._scenario = scenario
         self._router = RouterMachine(query, START, config)
-        self._machine = MethodMachine(query, SIDES[query.method.name])
+        self._machine = machine
         self._sink = SinkMachine(query, START)
         self._readers: list[Machine] = [self._router, self._sink, self._machine]
         self._log: deque[Record] = deque()
@@ -88,19 +91,20 @@ class Pipeline:
         return Rows(nothing, nothing, end, columns, times_us, NO_KEYS, nothing, heartbeat_us=SILENCE_US)
 
     def _drain(self, actions: Iterator[Action]) -> None:
-        self._take(actions)
+        self.take(actions)
         while self._log:
             record = self._log.popleft()
             for machine in self._readers:
-                self._take(machine.on_record(Topic.FRAMES, 0, 0, record))
+                self.take(machine.on_record(Topic.FRAMES, 0, 0, record))
             self.tuples_held = max(self.tuples_held, self._machine.state_tuples())
 
-    def _take(self, actions: Iterator[Action]) -> None:
+    def take(self, actions: Iterator[Action]) -> None:
+        """Hand on what a machine emits."""
         for action in actions:
             if not isinstance(action, Emit):
                 continue
             if isinstance(action.record, Part):
-                self._take(self._sink.on_record(action.topic, action.partition, 0, action.record))
+                self.take(self._sink.on_record(action.topic, action.partition, 0, action.record))
             elif isinstance(action.record, Result):
                 self.rows += action.record.rows.to_pylist()
             elif action.topic is Topic.FRAMES:
@@ -109,8 +113,8 @@ class Pipeline:
                 self._log.append(action.record)
 
 
-def _judge(scenario: Scenario, pipeline: Pipeline) -> None:
-    pipeline.run()
+def judge_rows(scenario: Scenario, pipeline: Pipeline) -> None:
+    """Raises Wrong where a row is not the oracle's."""
     by_key = {(row.stream, row.key): row for row in scenario.rows()}
     order: list[SourceRow] = [row for frame in pipeline.frames for row in rows_in(scenario, frame, by_key)]
     expected = [row for probe in nested_loop(scenario.join, order) for row in expected_rows(scenario, probe, order)]

@@ -52,13 +52,17 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The question, as the oracle sees it: one stream or two, comparisons, window and output."""
+    """The question, as the oracle sees it: one stream or two, comparisons, window and output.
+
+    interval_us: right's time minus left's, both ends included; then every earlier tuple counts, without a window
+    """
 
     is_self: bool
     comparisons: tuple[Comparison, ...]
     window: Window
     output: Output
     limit: int | None
+    interval_us: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +210,8 @@ def nested_loop(join: Join, order: Sequence[SourceRow]) -> Iterator[Probe]:
     seen: dict[int, list[_Stored]] = defaultdict(list)
     for seq, row in enumerate(order):
         tuple_ = _Stored(seq, row, _sides(join, row, 0), _sides(join, row, 1))
-        members = list(_window(join.window, row, seen[0 if join.is_self else 1 - row.stream]))
+        earlier = seen[0 if join.is_self else 1 - row.stream]
+        members = earlier[:] if join.interval_us else list(_window(join.window, row, earlier))
         yield Probe(
             seq,
             row,
@@ -246,6 +251,12 @@ def _round_up(value: int, step: int) -> int:
 
 
 def _matches(join: Join, left: _Stored, right: _Stored) -> bool:
+    if join.interval_us and not _is_within(join.interval_us, _time(right.row) - _time(left.row)):
+        return False
     return all(
         holds(c.op, a, b, c.width, c.ieee) for c, a, b in zip(join.comparisons, left.left, right.right, strict=True)
     )
+
+
+def _is_within(interval_us: tuple[int, int], difference_us: int) -> bool:
+    return interval_us[0] <= difference_us <= interval_us[1]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from spojoin.query.model import Domain, Order, Query
 from spojoin.router.config import RouterConfig
-from spojoin.simulate.asked import TICK_US, Attribute, Question, draw_question
+from spojoin.simulate.asked import TICK_US, Attribute, Question, as_interval_join, draw_question
 from spojoin.simulate.oracle import Join, SourceRow, Value, evaluate, is_refused, is_valid
 from spojoin.wire.records import I64, DeadLetter, Rows
 
@@ -82,7 +82,7 @@ class Scenario:
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     rng = Random(seed)
-    question = draw_question(rng)
+    question = _some_interval_join(seed, draw_question(rng))
     config = _draw_config(rng, question.query)
     workers_max = rng.randint(config.workers, 4)
     return Scenario(
@@ -94,6 +94,14 @@ def draw(seed: int) -> Scenario:
         _draw_faults(rng),
         _draw_limits(rng),
     )
+
+
+def _some_interval_join(seed: int, question: Question) -> Question:
+    """One in four of the questions in event-time order, by draws of their own."""
+    rng = Random(f"interval {seed}")
+    if question.query.order is Order.ARRIVAL or rng.random() >= 0.25:
+        return question
+    return as_interval_join(rng, question)
 
 
 # --- layout and faults ------------------------------------------------------------------------------------------------

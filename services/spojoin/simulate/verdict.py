@@ -229,7 +229,7 @@ def state_bound(scenario: Scenario, order: Sequence[SourceRow]) -> int:
 
 def _reach(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
     """Tuples of a stream in a window that the last tuple of all could have, one slide longer."""
-    window = scenario.query.window
+    window = scenario.query.window_over(stream)
     if not window.is_time:
         return window.length + window.slide
     # The last frame's own tuples move the window over a stream whose probes are silent with the next frame only.

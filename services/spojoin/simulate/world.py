@@ -366,8 +366,6 @@ class World:
         self._landing = 0.5
         self._note("faults end")
         self._dismiss()
-        while self._ghosts:
-            self._land_ghost()
         self._down = [(0, post) for _, post in self._down]
         self._revive()
         self._available = {place: len(messages) for place, messages in self.scenario.inputs.items()}
@@ -388,7 +386,9 @@ class World:
         return idle == ROUNDS_AT_REST
 
     def _round(self) -> None:
-        """Every process does all that it can do now."""
+        """Every process does all that it can do now; one that was overtaken may end yet, with appends under way."""
+        while self._ghosts:
+            self._land_ghost()
         self.rng.shuffle(self.processes)
         for process in list(self.processes):
             self._advance(process, self._hear_and_tick)

@@ -28,6 +28,10 @@ class PartChunks:
         self.end = chunk.end
         return _size(chunk)
 
+    def next_end(self, position: int) -> int:
+        """Where the first chunk ends that reaches beyond a position, or the position itself where none does."""
+        return next((chunk.end for chunk in self._chunks if chunk.end > position), position)
+
     def take(self, frame: Frame, query: Query, begin: int, end: int) -> list[Matches]:
         """Matches per role of frame positions [begin, end), which must be here."""
         roles: list[list[Matches]] = [[] for _ in query.roles]

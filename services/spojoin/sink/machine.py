@@ -139,8 +139,16 @@ class SinkMachine:
             self._finish(frame)
 
     def _covered(self, frame: Frame) -> int:
-        parts = [self._parts.get((frame.epoch, frame.frame_id, part)) for part in expected_parts(frame)]
-        return min((0 if part is None else part.end for part in parts), default=0)
+        """Where the next result ends: at the first end of a chunk, however many more are here.
+
+        So the matches topic alone tells the results' bounds, and not when it was read: what a sink writes that was
+        replaced continues what its heir writes, and readers go on from either.
+        """
+        parts = [
+            self._parts.get((frame.epoch, frame.frame_id, part)) for part in expected_parts(frame, self._query.layout)
+        ]
+        ends = (self._position if part is None else part.next_end(self._position) for part in parts)
+        return min(ends, default=0)
 
     def _has_keys(self, frame: Frame) -> bool:
         if self._query.output is not Output.PAIRS:
@@ -173,16 +181,17 @@ class SinkMachine:
     def _roles(self, frame: Frame, begin: int, end: int) -> list[Matches]:
         parts = [
             self._parts[frame.epoch, frame.frame_id, part].take(frame, self._query, begin, end)
-            for part in expected_parts(frame)
+            for part in expected_parts(frame, self._query.layout)
         ]
         if not parts:
             return [_no_matches(self._query) for _ in self._query.roles]
-        # Workers hold older tuples than the mutable part: in this order a merge of partners is mostly a copy.
-        parts = [*parts[1:], parts[0]]
+        if self._query.layout.is_own:
+            # Workers hold older tuples than the mutable part: in this order a merge of partners is mostly a copy.
+            parts = [*parts[1:], parts[0]]
         return [combined([part[number] for part in parts], self._query.limit) for number in range(len(parts[0]))]
 
     def _forget_chunks(self, frame: Frame, position: int) -> None:
-        for part in expected_parts(frame):
+        for part in expected_parts(frame, self._query.layout):
             self._release(part, self._parts[frame.epoch, frame.frame_id, part].drop_below(position))
 
     def _finish(self, frame: Frame) -> None:

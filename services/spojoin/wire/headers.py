@@ -13,10 +13,12 @@ from spojoin.errors import WireError
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.columns import ColumnReader, ColumnWriter, memory
 from spojoin.wire.records import (
+    NO_FREQUENCIES,
     Barrier,
     Batch,
     DeadLetter,
     Frame,
+    Frequencies,
     Layout,
     Matches,
     Part,
@@ -85,6 +87,11 @@ def _write_frame(frame: Frame, header: pb.Frame, columns: ColumnWriter) -> None:
     columns.array(frame.produced_ms, np.int64)
     columns.array(frame.produced_runs, np.uint32)
     columns.array(frame.hot, np.uint8)
+    header.has_frequencies = len(frame.frequencies) > 0
+    if header.has_frequencies:
+        columns.array(frame.frequencies.codes, np.int64)
+        columns.array(frame.frequencies.tuples, np.uint32)
+        columns.array(frame.frequencies.pairs, np.uint32)
 
 
 def _write_slice(part: StreamSlice, header: pb.StreamSlice, columns: ColumnWriter) -> None:
@@ -107,7 +114,12 @@ def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
         produced_ms=columns.array(np.int64),
         produced_runs=columns.array(np.uint32),
         hot=columns.array(np.uint8),
+        frequencies=_read_frequencies(columns) if header.has_frequencies else NO_FREQUENCIES,
     )
+
+
+def _read_frequencies(columns: ColumnReader) -> Frequencies:
+    return Frequencies(columns.array(np.int64), columns.array(np.uint32), columns.array(np.uint32))
 
 
 def _read_slice(header: pb.StreamSlice, columns: ColumnReader) -> StreamSlice:

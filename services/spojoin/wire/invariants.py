@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from spojoin.errors import WireError
 from spojoin.wire.records import (
+    FREQUENCY_BUCKETS,
     Batch,
     Frame,
+    Frequencies,
     Layout,
     Matches,
     Part,
@@ -65,6 +67,14 @@ def _check_frame(frame: Frame) -> None:
     if (total := int(frame.produced_runs.sum())) != frame.count:
         _fail(f"{where}: produced_runs add up to {total}, expected {frame.count}")
     _expect_length(f"{where}: hot", frame.hot, 0, frame.count)
+    _check_frequencies(where, frame.frequencies)
+
+
+def _check_frequencies(where: str, found: Frequencies) -> None:
+    expected = len(found.codes) + FREQUENCY_BUCKETS if len(found) or len(found.codes) else 0
+    _expect_length(f"{where}: tuples of frequencies", found.tuples, expected)
+    _expect_length(f"{where}: pairs of frequencies", found.pairs, expected)
+    _expect_rising(f"{where}: codes of frequencies", found.codes)
 
 
 def _check_slice(where: str, part: StreamSlice) -> None:

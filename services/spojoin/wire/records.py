@@ -66,6 +66,30 @@ class StreamSlice:
         return len(self.positions)
 
 
+#: Keys that are not among the frequent ones are counted together, in so many buckets.
+FREQUENCY_BUCKETS = 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frequencies:
+    """How often a query's keys come, as a router found it once; nothing before that, with arrays of no length.
+
+    codes: int64 (k,), the most frequent keys, ascending
+    tuples, pairs: uint32 (k + FREQUENCY_BUCKETS,), shares of all tuples, and of all pairs of a left and a right tuple
+        with one key, in units of 2**-32: of each of these keys, then of all other keys of each bucket
+    """
+
+    codes: I64
+    tuples: U32
+    pairs: U32
+
+    def __len__(self) -> int:
+        return len(self.tuples)
+
+
+NO_FREQUENCIES = Frequencies(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+
+
 @dataclass(slots=True)
 class Frame:
     """A run of consecutive tuples with everything a reader needs to evaluate it (the log's main record).
@@ -76,6 +100,7 @@ class Frame:
     checkpoint: what only a router needs to go on from here (event-time merge), opaque to all others
     hot: uint8 (count,) flags of the predictor's hot keys, or empty
     match_rate: the plan's estimate of matches per window tuple, NaN where unknown
+    frequencies: of keys, for a layout that goes by them: none until they are known, then the same in every frame
     """
 
     epoch: int
@@ -94,6 +119,7 @@ class Frame:
     hot: U8
     plan_version: int
     match_rate: float
+    frequencies: Frequencies = NO_FREQUENCIES
 
 
 @dataclass(frozen=True, slots=True)

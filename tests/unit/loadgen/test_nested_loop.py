@@ -1,5 +1,6 @@
 """The checker's loop against a plainer one: pure Python, tuple by tuple, on tiny tie-dense domains."""
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from loadgen import nested_loop
 from loadgen.nested_loop import NestedLoop, Tuples
-from spojoin.query.model import Column, Domain, KeyColumn, Op, Order, Output, Predicate, Query, Stream, Window
+from spojoin.query.model import Column, Domain, Interval, KeyColumn, Op, Order, Output, Predicate, Query, Stream, Window
 
 PLAIN = {
     Op.LT: lambda a, b, w: a < b,
@@ -96,6 +97,26 @@ def check(query, stream, values, times, dtype=np.int64):
 @settings(max_examples=150, deadline=None)
 def test_equals_the_plain_loop(case):
     check(*case)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2)), max_size=30), st.data())
+@settings(max_examples=60, deadline=None)
+def test_an_interval_join_is_its_definition(rows, data):
+    lower, upper = -data.draw(st.integers(0, 5)), data.draw(st.integers(0, 5))
+    query = make_query(2, [Op.EQ], Window(True, max(upper, -lower), 1))
+    query = dataclasses.replace(query, interval=Interval(lower, upper))
+    times = np.cumsum([step for _, _, step in rows]).tolist()
+    stream, keys = [s for s, _, _ in rows], [key for _, key, _ in rows]
+    loop = NestedLoop(query, as_tuples(query, stream, [(key, 0) for key in keys], times))
+    found = set()
+    for number, role in enumerate(nested_loop.roles(query)):
+        probe, partner = loop.pairs(number, np.arange(len(loop.seqs[role.probe])))
+        pairs = zip(probe.tolist(), partner.tolist(), strict=True)
+        found |= {(t, u) if number == 0 else (u, t) for t, u in pairs}
+    left, right = ([i for i, own in enumerate(stream) if own == side] for side in (0, 1))
+    assert found == {
+        (a, b) for a in left for b in right if keys[a] == keys[b] and lower <= times[b] - times[a] <= upper
+    }
 
 
 @given(cases(), st.integers(1, 3), st.integers(1, 5))

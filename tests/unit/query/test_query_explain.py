@@ -169,6 +169,12 @@ def test_what_people_see():
     assert "100,000 matches a probe" in text
 
 
+def test_another_layout_is_said_to_have_no_batches():
+    text = " ".join(shown(explain(parse_query(ISSUE + "layout: scale_join\n"))).split())
+    assert "layout scale_join: each worker holds its share of the window" in text
+    assert "layout batch" not in shown(explain(parse_query(ISSUE)))
+
+
 def test_odd_names_are_no_markup():
     text = ISSUE.replace("air_time: double", '"[red]x": double').replace("air_time", '"[red]x"')
     assert "[red]x" in shown(explain(parse_query(text)))

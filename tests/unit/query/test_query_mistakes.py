@@ -115,7 +115,7 @@ PREDICATES = [
     ("l.i < r.g - l.g", "'r.g - l.g' mixes both sides"),
     ("l.i < r.i OR l.g < r.g", "OR isn't supported", "joined by AND"),
     ("NOT l.i < r.i", "NOT isn't supported"),
-    ("l.i BETWEEN r.i AND r.g", "BETWEEN isn't supported", ">= and <="),
+    ("l.i NOT BETWEEN r.i AND r.g", "NOT isn't supported"),
     ("l.i IS NULL", "is no predicate"),
     ("l.i LIKE r.i", "is no predicate"),
     ("l.i", "is no predicate", "ABS(l.a - r.b) < w"),

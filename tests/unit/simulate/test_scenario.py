@@ -84,7 +84,10 @@ def test_the_yaml_in_an_account_asks_the_same_question(seed):
     loading = pytest.importorskip("spojoin.query.load")
     scenario = draw(seed)
     query = loading.parse_query(scenario.query.text)
-    assert query.window == scenario.query.window
+    assert (query.window, query.interval is None) == (scenario.query.window, scenario.query.interval is None)
+    assert [query.window_over(s) for s in range(len(query.streams))] == [
+        scenario.query.window_over(s) for s in range(len(query.streams))
+    ]
     assert (query.order, query.output, query.limit) == (
         scenario.query.order,
         scenario.query.output,

@@ -8,10 +8,13 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from spojoin.wire.records import (
+    FREQUENCY_BUCKETS,
+    NO_FREQUENCIES,
     Barrier,
     Batch,
     DeadLetter,
     Frame,
+    Frequencies,
     Layout,
     Matches,
     Part,
@@ -117,7 +120,18 @@ def frames(draw):
         hot=draw(ints(n, np.uint8) | ints(0, np.uint8)),
         plan_version=draw(natural),
         match_rate=draw(rates),
+        frequencies=draw(frequencies()),
     )
+
+
+@st.composite
+def frequencies(draw):
+    if draw(st.booleans()):
+        return NO_FREQUENCIES
+    codes = np.array(sorted(draw(st.sets(i64, max_size=3))), np.int64)
+    rng = np.random.default_rng(draw(small))
+    shares = [rng.integers(0, 2**32, len(codes) + FREQUENCY_BUCKETS, np.uint32) for _ in range(2)]
+    return Frequencies(codes, *shares)
 
 
 @st.composite

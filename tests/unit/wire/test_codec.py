@@ -13,7 +13,20 @@ from spojoin.errors import WireError
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.codec import Peek, decode, encode, peek
 from spojoin.wire.headers import FORMS
-from spojoin.wire.records import Barrier, Frame, Layout, Matches, Part, Partial, Record, Result, RoleRanks, StreamSlice
+from spojoin.wire.records import (
+    FREQUENCY_BUCKETS,
+    Barrier,
+    Frame,
+    Frequencies,
+    Layout,
+    Matches,
+    Part,
+    Partial,
+    Record,
+    Result,
+    RoleRanks,
+    StreamSlice,
+)
 from tests.unit.wire import samples
 
 SIZE_PREFIX = 24
@@ -55,6 +68,10 @@ def frame(n=3, **changes):
         "match_rate": 0.5,
     }
     return Frame(**{**fields, **changes})
+
+
+def frequencies(codes, tuples, pairs):
+    return Frequencies(np.array(codes, np.int64), np.zeros(tuples, np.uint32), np.zeros(pairs, np.uint32))
 
 
 def seal(version, header, body, magic=b"SPJ1"):
@@ -281,6 +298,9 @@ UNFIT = {
     "runs that miss a tuple": frame(produced_runs=np.array([2], np.uint32)),
     "runs without times": frame(produced_ms=none),
     "hot of another length": frame(hot=np.zeros(2, np.uint8)),
+    "frequencies of no buckets": frame(frequencies=frequencies([5], 1, 1)),
+    "frequencies of fewer pairs": frame(frequencies=frequencies([5], 1 + FREQUENCY_BUCKETS, 1)),
+    "frequencies of unsorted keys": frame(frequencies=frequencies([5, 4], *[2 + FREQUENCY_BUCKETS] * 2)),
     "epoch too large": frame(epoch=2**63),
     "epoch of another type": frame(epoch="1"),
     "negative link": frame(link=-1),

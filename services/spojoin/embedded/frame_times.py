@@ -1,0 +1,62 @@
+"""How long frames take from the log to their last result, in one process."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from spojoin.protocol.machine import Action
+
+#: Frames that are remembered; figures are of the latest ones.
+FRAMES_MAX = 65_536
+
+
+class FrameTimes:
+    """Of each frame the time until its results are out, and what the slowest worker spent on it.
+
+    All workers take turns in one process, so the first is what people wait here. The second is processor time, what
+    they would wait for the search where every worker has a core of its own.
+    """
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self._began: dict[int, float] = {}
+        self._seconds: deque[float] = deque(maxlen=FRAMES_MAX)
+        self._slowest: deque[float] = deque([0.0], maxlen=FRAMES_MAX)
+
+    def begin(self, frame_id: int) -> None:
+        """A frame of the log is read."""
+        self._began[frame_id] = time.perf_counter()
+        self._slowest.append(0.0)
+
+    def end(self, frame_id: int, tuples: int, *, is_last: bool) -> None:
+        """Results of so many of its tuples are out."""
+        self.answered += tuples
+        if is_last and frame_id in self._began:
+            self._seconds.append(time.perf_counter() - self._began.pop(frame_id))
+
+    def worker(self, actions: Iterator[Action]) -> Iterator[Action]:
+        """A worker's actions on the frame in hand; the time to make them counts, not what is done with them."""
+        spent = 0.0
+        while True:
+            began = time.thread_time()
+            action = next(actions, None)
+            spent += time.thread_time() - began
+            if action is None:
+                break
+            yield action
+        self._slowest[-1] = max(self._slowest[-1], spent)
+
+    def figures(self) -> dict[str, object]:
+        """Milliseconds a frame: p50, p99 and max, all in turn and of the slowest worker."""
+        return {"frame_ms": _quantiles(self._seconds), "slowest_worker_ms": _quantiles(self._slowest)}
+
+
+def _quantiles(seconds: deque[float]) -> dict[str, float]:
+    if not seconds:
+        return {"p50": 0.0, "p99": 0.0, "max": 0.0}
+    p50, p99, most = np.quantile(1e3 * np.array(seconds), (0.5, 0.99, 1.0)).tolist()
+    return {"p50": round(p50, 3), "p99": round(p99, 3), "max": round(most, 3)}

@@ -1,0 +1,19 @@
+"""Codes as numbers that are as good as drawn: what spreads tuples and keys over workers, and keys over buckets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
+
+
+def spread(codes: I64, choices: int, salt: int = 0) -> I64:
+    """For each code a number in [0, choices), as good as drawn; other salts draw anew. int64 (n,).
+
+    The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): codes next to each other are apart in all bits.
+    """
+    mixed = codes.astype(np.uint64) + np.uint64((salt + 1) * 0x9E3779B97F4A7C15 & 0xFFFF_FFFF_FFFF_FFFF)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(choices)).astype(np.int64)

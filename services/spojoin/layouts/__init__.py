@@ -1,0 +1,1 @@
+"""Layouts: ways to spread the work of a join over n workers."""
