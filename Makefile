@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 CONSTRAINTS := $(wildcard constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fuzz bench figures lint format audit clean images test-cluster kind-up minikube-up
+.PHONY: help setup run test fuzz bench figures benchmark lint format audit clean images test-cluster kind-up minikube-up
 
 BASE_IMAGE ?= python:3.11-slim
 TAG        ?= dev
@@ -31,8 +31,11 @@ fuzz: $(READY) ## search for new counterexamples of the properties: other exampl
 bench: $(READY) ## every speed that is promised, measured (bench-results/)
 	$(BIN)/python -m loadgen.bench
 
-figures: $(READY) ## every method of search side by side, as the papers' figures show them (report/figures); QUICK=1 is short
-	$(BIN)/python -m loadgen.figures $(if $(QUICK),--quick)
+figures: $(READY) ## the papers' figures, measured on this machine (report/figures), at most 40 minutes; QUICK=1: 5; ONLY=name redraws one
+	$(BIN)/python -m loadgen.figures $(if $(QUICK),--quick) $(addprefix --only ,$(ONLY))
+
+benchmark: $(READY) ## other engines and all methods on the same data, every total checked (report/benchmark); QUICK=1 is short
+	$(BIN)/python -m loadgen.benchmark run $(if $(QUICK),--quick)
 
 images: ## build the container images (BASE_IMAGE, TAG)
 	$(BUILD) --file docker/services.Dockerfile --tag spojoin:$(TAG) .
@@ -81,7 +84,7 @@ $(READY): pyproject.toml $(CONSTRAINTS)
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing: install it, or say where it is: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { echo "Java is missing: install Java 17 (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[local,spark,kubernetes,dev]'
+	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[local,spark,kubernetes,benchmark,dev]'
 	$(BIN)/spojoin fetch
 	$(BIN)/python -m spojoin.embedded.warm_up
 	@touch $@

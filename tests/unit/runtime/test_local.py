@@ -182,6 +182,20 @@ def test_jars_that_are_there_are_not_fetched_again(tmp_path, monkeypatch):
     assert jars.fetch("x", ["org:name:1.0"], tmp_path) == folder
 
 
+@pytest.mark.parametrize(("is_complete", "transitive"), [(True, "false"), (False, "true")])
+def test_only_a_complete_list_of_modules_brings_nothing_else(tmp_path, monkeypatch, is_complete, transitive):
+    asked = []
+
+    def retrieve(ivy, described, scratch, progress):
+        asked.append(described)
+        (scratch / "libs").mkdir()
+
+    monkeypatch.setattr(jars, "_ivy_jar", lambda: tmp_path / "ivy.jar")
+    monkeypatch.setattr(jars, "_retrieve", retrieve)
+    jars.fetch("x", ["org:name:1.0"], tmp_path, progress=lambda _: None, is_complete=is_complete)
+    assert f'name="name" rev="1.0" conf="default" transitive="{transitive}"' in asked[0]
+
+
 @pytest.mark.integration
 def test_jars_out_of_reach_are_one_sentence_and_leave_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setenv("SPOJOIN_MAVEN_URL", f"http://127.0.0.1:{free_port()}/")

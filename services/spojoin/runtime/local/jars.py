@@ -35,9 +35,17 @@ def kafka_jars(cache: Path | None = None, progress: Progress = print) -> Path:
     return fetch("kafka", KAFKA_MODULES, cache, progress)
 
 
-def fetch(name: str, modules: Sequence[str], cache: Path | None = None, progress: Progress = print) -> Path:
+def fetch(
+    name: str,
+    modules: Sequence[str],
+    cache: Path | None = None,
+    progress: Progress = print,
+    *,
+    is_complete: bool = False,
+) -> Path:
     """The folder with the jars of `modules` ("organisation:name:revision") and all they depend on.
 
+    is_complete: `modules` names all that is needed, and nothing is added to it
     Fetched once into `cache` (default `cache_folder()`); SPOJOIN_MAVEN_URL names another repository than Maven Central.
     Raises ConfigurationError where Java, PySpark or the network is missing, or the disk is full.
     """
@@ -49,7 +57,8 @@ def fetch(name: str, modules: Sequence[str], cache: Path | None = None, progress
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-                _retrieve([java, "-jar", str(ivy), "-cache", str(root / "ivy")], modules, Path(scratch), progress)
+                described = _ivy_xml(modules, is_complete=is_complete)
+                _retrieve([java, "-jar", str(ivy), "-cache", str(root / "ivy")], described, Path(scratch), progress)
                 _publish(Path(scratch) / "libs", folder)
         except OSError as error:
             raise start_error("fetching jars", error) from error
@@ -75,8 +84,8 @@ def _ivy_jar() -> Path:
     return found[0]
 
 
-def _retrieve(ivy: Sequence[str], modules: Sequence[str], scratch: Path, progress: Progress) -> None:
-    (scratch / "ivy.xml").write_text(_ivy_xml(modules))
+def _retrieve(ivy: Sequence[str], described: str, scratch: Path, progress: Progress) -> None:
+    (scratch / "ivy.xml").write_text(described)
     (scratch / "ivysettings.xml").write_text(_settings_xml())
     pattern = str(scratch / "libs" / "[artifact]-[revision].[ext]")
     command = [
@@ -116,9 +125,10 @@ def _failure(said: Sequence[str]) -> str:
     return f"jars could not be fetched from {source}{what}: check the network, or set SPOJOIN_MAVEN_URL to a mirror"
 
 
-def _ivy_xml(modules: Sequence[str]) -> str:
+def _ivy_xml(modules: Sequence[str], *, is_complete: bool) -> str:
+    transitive = "false" if is_complete else "true"
     lines = [
-        f'<dependency org="{organisation}" name="{name}" rev="{revision}" conf="default"/>'
+        f'<dependency org="{organisation}" name="{name}" rev="{revision}" conf="default" transitive="{transitive}"/>'
         for organisation, name, revision in (module.split(":") for module in modules)
     ]
     return f"""<ivy-module version="2.0"><info organisation="spojoin" module="jars"/>

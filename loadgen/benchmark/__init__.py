@@ -1,0 +1,1 @@
+"""A benchmark of stream inequality joins that anybody can implement: see SPEC.md."""

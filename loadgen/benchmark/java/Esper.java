@@ -1,0 +1,71 @@
+import com.espertech.esper.common.client.configuration.Configuration;
+import com.espertech.esper.compiler.client.CompilerArguments;
+import com.espertech.esper.compiler.client.EPCompilerProvider;
+import com.espertech.esper.runtime.client.EPEventService;
+import com.espertech.esper.runtime.client.EPRuntime;
+import com.espertech.esper.runtime.client.EPRuntimeProvider;
+
+/** Esper: each probe stream's event triggers a join with a window of length, which Esper indexes by itself. */
+public final class Esper {
+    /** An event. */
+    public record Row(long a, long b) {
+        public long getA() {
+            return a;
+        }
+
+        public long getB() {
+            return b;
+        }
+    }
+
+    private static long found;
+
+    public static void main(String[] args) throws Exception {
+        Job job = new Job(args[0]);
+        EPRuntime runtime;
+        try {
+            runtime = deployed(job);
+        } catch (Exception error) {
+            Job.refuse(error);
+            return;
+        }
+        EPEventService events = runtime.getEventService();
+        job.drive(args[1], (row, isProbe) -> {
+            found = 0;
+            Row event = new Row(job.a[row], job.b[row]);
+            for (int k = 0; isProbe && k < job.probings.size(); k++) {
+                if (job.probings.get(k).isProbe(row)) {
+                    events.sendEventBean(event, "P" + k);
+                }
+            }
+            for (int k = 0; k < job.probings.size(); k++) {
+                if (job.probings.get(k).isStored(row)) {
+                    events.sendEventBean(event, "S" + k);
+                }
+            }
+            return found;
+        });
+    }
+
+    private static EPRuntime deployed(Job job) throws Exception {
+        Configuration configuration = new Configuration();
+        configuration.getRuntime().getThreading().setInternalTimerEnabled(false);
+        StringBuilder epl = new StringBuilder();
+        for (int k = 0; k < job.probings.size(); k++) {
+            configuration.getCommon().addEventType("P" + k, Row.class);
+            configuration.getCommon().addEventType("S" + k, Row.class);
+            epl.append("@name('").append(k).append("') select count(*) as c from P").append(k);
+            epl.append(" as p unidirectional, S").append(k).append("#length(").append(job.window).append(") as s where ");
+            epl.append(job.probings.get(k).where()).append(";\n");
+        }
+        EPRuntime runtime = EPRuntimeProvider.getDefaultRuntime(configuration);
+        var compiled = EPCompilerProvider.getCompiler().compile(epl.toString(), new CompilerArguments(configuration));
+        String deployment = runtime.getDeploymentService().deploy(compiled).getDeploymentId();
+        for (int k = 0; k < job.probings.size(); k++) {
+            int times = job.probings.get(k).times();
+            runtime.getDeploymentService().getStatement(deployment, Integer.toString(k))
+                    .addListener((events, old, statement, of) -> found += times * (Long) events[0].get("c"));
+        }
+        return runtime;
+    }
+}
