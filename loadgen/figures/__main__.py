@@ -1,11 +1,12 @@
-"""Measure every method of search side by side, and draw it: make figures.
+"""Measure the papers' figures on this machine, and draw them: make figures.
 
-python -m loadgen.figures [--quick] [--output report/figures]
+python -m loadgen.figures [--quick] [--only NAME ...] [--list] [--output report/figures]
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,44 +14,47 @@ from rich.console import Console
 
 from loadgen.bench import machine
 from loadgen.errors import one_sentence
-from loadgen.figures.measure import Measured, measure
-from loadgen.figures.report import Figure, ratios, write
-from loadgen.figures.workloads import WORKLOADS, Workload
-from spojoin.query.methods import METHODS
+from loadgen.figures.catalog import ENTRIES, chosen
+from loadgen.figures.model import Entry, Figure
+from loadgen.figures.page import write
+from loadgen.figures.run import Run
+from loadgen.figures.warm_up import warm_up
 
-WINDOWS, QUICK_WINDOWS = (10_000, 100_000, 1_000_000), (1_000, 10_000)
-SECONDS, QUICK_SECONDS = 2.0, 0.2
-PAPER = (
-    "SPO-Join, figures 7 to 9: throughput of mutable and immutable methods. The paper's workers are Storm tasks; here "
-    "it is one thread, and a tuple is stored and searched for in both roles. Slides are a tenth of the window's tuples."
-)
+#: All figures together take so long; compiling, where nothing is compiled yet, and drawing take a few minutes more.
+TOTAL_S, QUICK_TOTAL_S = 32 * 60.0, 180.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, draw, and say where the report is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small windows and short measurements")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a figure's name or its beginning")
+    parser.add_argument("--list", action="store_true", help="the figures' names, and nothing else")
     parser.add_argument("--output", type=Path, default=Path("report/figures"))
     asked = parser.parse_args(arguments)
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     with one_sentence(is_debug=False):
-        figures = [_figure(workload, console, is_quick=asked.quick) for workload in WORKLOADS]
-        console.print(f"{write(figures, machine.describe(), asked.output)} written", highlight=False)
+        entries = chosen(asked.only)
+        if asked.list:
+            console.print("\n".join(entry.name for entry in entries))
+            return
+        console.print("compiling what is not compiled yet ...")
+        warm_up()
+        figures = list(_measured(entries, console, is_quick=asked.quick))
+        console.print(f"{write(figures, machine.describe(), asked.output)} written")
 
 
-def _figure(workload: Workload, console: Console, *, is_quick: bool) -> Figure:
-    rows = list(_measured(workload, console, is_quick=is_quick))
-    return Figure(workload.name, f"{workload.paper}, {workload.about}", PAPER, rows)
-
-
-def _measured(workload: Workload, console: Console, *, is_quick: bool) -> Iterator[Measured]:
-    for window in QUICK_WINDOWS if is_quick else WINDOWS:
-        of_window = [measure(name, workload, window, QUICK_SECONDS if is_quick else SECONDS) for name in METHODS]
-        times = ratios(of_window)
-        for row in of_window:
-            us = row.error or f"{row.us:12,.2f} us a tuple, {times.get((row.method, window), 0):10,.1f} times spo's"
-            console.print(f"{workload.name:14} W={window:9,} {row.method:12} {us}", highlight=False, soft_wrap=True)
-        yield from of_window
+def _measured(entries: Sequence[Entry], console: Console, *, is_quick: bool) -> Iterator[Figure]:
+    share = (QUICK_TOTAL_S if is_quick else TOTAL_S) / sum(entry.seconds for entry in ENTRIES)
+    began, left = time.monotonic(), share * sum(entry.seconds for entry in entries)
+    for number, entry in enumerate(entries, 1):
+        console.print(f"{number:3} of {len(entries)}  {entry.name:24} about {left / 60:4.1f} minutes left")
+        figure = entry.draw(Run(share * entry.seconds, is_quick=is_quick, say=console.print))
+        for claim in figure.claims:
+            console.print(f"      {claim.verdict}: {claim.paper}: {claim.here}", style="dim")
+        left -= share * entry.seconds
+        yield figure
+    console.print(f"measured in {(time.monotonic() - began) / 60:.1f} minutes")
 
 
 if __name__ == "__main__":

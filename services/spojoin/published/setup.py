@@ -1,0 +1,63 @@
+"""A cluster as the simulation has it: sizes, a rate, and delays drawn from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.errors import ConfigurationError
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """PO-Join workers over one stream.
+
+    window, slide, delta: in tuples; delta is a batch, the paper's merging threshold
+    rate: tuples a second; hop_ms: mean of a message's delay, exponentially distributed
+    merge_us: of making a batch, a tuple; interval_ms: between two writes, and two reads, of the cache
+    is_queueing: a worker holds probes back until its own batches before them are here, as the paper's does
+    """
+
+    window: int
+    slide: int
+    delta: int
+    workers: int
+    rate: float
+    hop_ms: float = 1.0
+    merge_us: float = 1.0
+    interval_ms: float = 10.0
+    is_queueing: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, of, per in (("window", self.window, self.slide), ("slide", self.slide, self.delta)):
+            if per < 1 or of % per:
+                raise ConfigurationError(
+                    f"{name} is {of}; it must be a multiple of {per}: choose another delta or slide"
+                )
+        if self.workers < 1:
+            raise ConfigurationError(f"workers is {self.workers}; there must be one at least")
+
+    def emitted(self, tuples: int) -> F64:
+        """When the router sends each tuple, seconds, float64 (tuples,)."""
+        return np.arange(tuples) / self.rate
+
+    def delays(self, rng: np.random.Generator, count: int) -> F64:
+        """Seconds that so many messages take, float64 (count,)."""
+        return rng.exponential(self.hop_ms / 1e3, count)
+
+
+def in_order(times: F64) -> F64:
+    """Arrivals on one channel, which keeps messages in the order in which they were sent."""
+    return np.maximum.accumulate(times) if len(times) else times
+
+
+def served(arrivals: F64, service: F64) -> F64:
+    """When each message is done, one after the other: float64 (n,), of arrivals in order and the times taken."""
+    work = np.cumsum(service)
+    return work + np.maximum.accumulate(arrivals - work + service) if len(service) else work
