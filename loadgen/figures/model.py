@@ -112,12 +112,24 @@ def claim(paper: str, ratios: Sequence[float], low: float, high: float, why: str
     least, most = min(ratios), max(ratios)
     ends = [f"{end:,.0f}" if end >= 100 else f"{end:.2g}" for end in (least, most)]
     here = f"{' to '.join(dict.fromkeys(ends))} times"
-    near = least <= high * SAME_SIZE and most >= low / SAME_SIZE
+    near = _is_near(least, most, low, high)
     if low <= 1 <= high:
         return Claim(paper, here, Verdict.AGREES if near else Verdict.DISAGREES, why)
     if not (least > 1 if low > 1 else most < 1):
         return Claim(paper, here, Verdict.DISAGREES, why)
     return Claim(paper, here, Verdict.AGREES if near else Verdict.OTHER_SIZE, why)
+
+
+def _is_near(least: float, most: float, low: float, high: float) -> bool:
+    """Whether two ranges of ratios nearly meet: within SAME_SIZE, and with half of the paper's effect at least."""
+    if high < 1:
+        return _is_near(_inverse(most), _inverse(least), _inverse(high), _inverse(low))
+    effect = math.sqrt(low) if low > 1 else 0.0
+    return most >= max(low / SAME_SIZE, effect) and least <= high * SAME_SIZE
+
+
+def _inverse(ratio: float) -> float:
+    return 1 / ratio if ratio else math.inf
 
 
 def rises(paper: str, ratios: Sequence[float], why: str) -> Claim:

@@ -19,7 +19,8 @@ td, th { padding: .3rem .9rem .3rem 0; text-align: left; vertical-align: top } t
 PAGE = "figures.html"
 TIMES = (
     "Times are CPU times of one thread, so that other work on the machine doesn't count, and wall times where a method "
-    "has threads. 'Agrees' means the paper's direction, and its size within a factor of one and a half."
+    "has threads. 'Agrees' means the paper's direction, its size within a factor of one and a half, and "
+    "half of its effect."
 )
 
 

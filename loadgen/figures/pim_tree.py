@@ -65,7 +65,7 @@ IM, PIM = Line("IM-Tree", "im_tree"), Line("PIM-Tree", "pim_tree", {"depth": "2"
 def figure_8(run: Run) -> Figure:
     """Round-robin partitions, chained indexes, insertion depth."""
     windows = run.pick((1 << 12, 1 << 15, 1 << 18), (1 << 10, 1 << 13))
-    lengths, depths = run.pick((1, 2, 4, 8, 16), (2, 8)), (1, 2, 3, 4)
+    lengths, depths = run.pick((2, 4, 8, 16, 32), (2, 8)), (1, 2, 3, 4)
     window = run.pick(WINDOW, QUICK_WINDOW)
     run.plan(4 * len(windows) + 2 * len(lengths) + 2 * len(depths))
     share = Share(0, THREADS)

@@ -127,7 +127,9 @@ def test_claims_compare_direction_and_size():
     assert claim("", [14.0, 20.0], 12, 31, "").verdict is Verdict.AGREES
     assert claim("", [1.5, 2.0], 12, 31, "").verdict is Verdict.OTHER_SIZE
     assert claim("", [0.9, 20.0], 12, 31, "").verdict is Verdict.DISAGREES
+    assert claim("", [1.02, 1.1], 1.5, 1.5, "").verdict is Verdict.OTHER_SIZE
     assert claim("", [0.4], 0.5, 0.9, "").verdict is Verdict.AGREES
+    assert claim("", [0.1], 0.5, 0.9, "").verdict is Verdict.OTHER_SIZE
     assert claim("", [1.1], 0.5, 0.9, "").verdict is Verdict.DISAGREES
     assert claim("", [3.0], 0.9, 1.1, "").verdict is Verdict.DISAGREES
     assert claim("", [], 1, 2, "").verdict is Verdict.UNKNOWN
