@@ -26,7 +26,7 @@ from spojoin.layouts.evaluator import Evaluator
 from spojoin.layouts.in_turn import SplitJoin
 from spojoin.layouts.load import Load
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import START, Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import START, Action, Emit, Idle
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.wire.records import Barrier, Frame, Part, Record, StreamSlice
@@ -80,7 +80,7 @@ def _first(links: Sequence[Link]) -> Link:
     return links[0]
 
 
-class HandshakeChain:
+class HandshakeChain(Idle):
     """All workers of a chain and the links between them, in one process.
 
     A link brings messages in their order; among links `pick` chooses, by default one after the other until none waits.
@@ -91,10 +91,6 @@ class HandshakeChain:
         self._reader = LogReader()
         self._links: dict[Link, deque[Passing]] = {}
         self._pick = pick
-
-    def wants(self, topic: Topic, partition: int) -> bool:
-        """Links hold what is on its way."""
-        return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Let a frame of the log enter at both ends, and deliver messages."""
@@ -127,18 +123,6 @@ class HandshakeChain:
             self._send((beyond, flow), message)
         for part in self.nodes[worker].on_message(message):
             yield Emit(Topic.MATCHES, part.part, part)
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
-        """Nothing to trim."""
-        return []
 
     def loads(self) -> list[Load]:
         """What the chain has cost each worker."""

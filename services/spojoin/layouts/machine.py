@@ -13,13 +13,13 @@ from spojoin.layouts.evaluator import Evaluator
 from spojoin.layouts.load import Load
 from spojoin.layouts.registry import layout_of
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Rewind, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Idle, Rewind, Trim, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.wire.records import Barrier, Frame, Record
 
 
-class LayoutMachine:
+class LayoutMachine(Idle):
     """Worker number `worker`; `workers` is how many there are where that is known, else the first frame tells it."""
 
     def __init__(self, query: Query, worker: int, watermark: Watermark, workers: int = 0) -> None:
@@ -38,10 +38,6 @@ class LayoutMachine:
         if self._worker >= self._workers:
             return None
         return Evaluator(self._query, self._layout, self._worker, self._workers)
-
-    def wants(self, topic: Topic, partition: int) -> bool:
-        """Nothing queues here."""
-        return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame of the log, and report on it."""
@@ -75,14 +71,6 @@ class LayoutMachine:
             self._reader = LogReader()
             self._silent_before = frame.frame_id
             yield Rewind(Topic.FRAMES)
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
 
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
         """Be silent for what it covers. Nothing is trimmed here."""

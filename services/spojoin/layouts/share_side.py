@@ -8,13 +8,13 @@ import numpy as np
 
 from spojoin.layouts.held import Held
 from spojoin.layouts.layout import I64, Layout, Share, indexes, seqs
-from spojoin.methods.machine import cut, searches_of, side_spec, stored_slots
+from spojoin.methods.machine import cut, searches_of, side_spec, stored_slots, windows
 from spojoin.methods.registry import SIDES
 from spojoin.methods.side import Check, Found, Searches, Side, offsets_of
-from spojoin.protocol.parts import first_reached, lower_bounds, probe_range
+from spojoin.protocol.parts import first_reached, probe_range
 from spojoin.query.methods import method
 from spojoin.query.model import DEFAULT_METHOD, Method, Output, Query, Role
-from spojoin.wire.records import Frame, Matches, StreamSlice
+from spojoin.wire.records import Frame, Matches
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -46,7 +46,7 @@ class ShareSide:
         if not len(chosen):
             self._move_on(frame, codes)
             return {role: _nothing(last - first, self._lists) for role in self.roles}
-        lower, upper = self._windows(own, probes, first, last)
+        lower, upper = windows(self._query, own, probes, first, last)
         probe_codes = [column[first:last][chosen] for column in probes.codes]
         searches = [searches_of(role, probe_codes) for role in self.roles]
         lower, upper = self._held.local(lower[chosen]), self._held.local(upper[chosen])
@@ -74,15 +74,6 @@ class ShareSide:
         """Store tuples when nobody asks. A side drops what lies behind its probes: one that finds nothing tells it."""
         searches = [_finds_nothing(checks) for checks in self.side.spec.roles]
         self.side.take(codes, searches, self._reached(frame), np.array([self._held.end], np.int64))
-
-    def _windows(self, own: StreamSlice, probes: StreamSlice, first: int, last: int) -> tuple[I64, I64]:
-        if self._query.is_self:
-            upper = own.first_index + np.arange(first, last, dtype=np.int64)
-        else:
-            before = np.searchsorted(own.positions, probes.positions[first:last])
-            upper = own.first_index + before.astype(np.int64)
-        lower = np.broadcast_to(lower_bounds(probes, first, last), upper.shape)
-        return np.minimum(lower, upper), upper
 
     def _matches(self, found: Found, chosen: I64, probes: int) -> Matches:
         counts = np.zeros(probes, np.int64)

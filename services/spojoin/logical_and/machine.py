@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from spojoin.kernels.intervals16 import and_collect, and_counts
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
 from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, first_position, mutable_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.protocol.trims import TrimLedger
@@ -24,7 +24,7 @@ WAITING_MAX = 64
 FrameKey = tuple[int, int]
 
 
-class LogicalAndMachine:
+class LogicalAndMachine(Idle):
     """Combines all predicates' rank intervals of a frame into the mutable part's matches."""
 
     def __init__(self, query: Query, watermark: Watermark) -> None:
@@ -104,14 +104,6 @@ class LogicalAndMachine:
             return Matches(and_counts(*columns))
         counts, offsets, places = and_collect(*columns, self._query.limit)
         return Matches(counts, offsets, self._trails[role.target].seqs(target.handover_index + places))
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
 
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
         """Partials of frames whose results are out are needed no more."""

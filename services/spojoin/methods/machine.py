@@ -13,7 +13,7 @@ import numpy as np
 from spojoin.kernels.bounds import bounds
 from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Idle
 from spojoin.protocol.parts import Chunks, SeqTrail, expected_parts, first_reached, lower_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Method, Op, Output, Query, Role
@@ -22,17 +22,13 @@ from spojoin.wire.records import Barrier, Frame, Matches, Part, Record, StreamSl
 Make = Callable[[SideSpec], Side]
 
 
-class MethodMachine:
+class MethodMachine(Idle):
     """Evaluates every frame whole; reports as all of its parts."""
 
     def __init__(self, query: Query, make: Make) -> None:
         self._query = query
         self._reader = LogReader()
         self._sides = [StreamSide(query, stream, make) for stream in range(len(query.streams))]
-
-    def wants(self, topic: Topic, partition: int) -> bool:
-        """Nothing queues here."""
-        return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame of the log, and report its matches."""
@@ -51,18 +47,6 @@ class MethodMachine:
                 # The first part has all matches, and the others none.
                 own = roles if number == 0 else tuple(_none(matches) for matches in roles)
                 yield Emit(Topic.MATCHES, number, Part(frame.epoch, frame.frame_id, number, begin, end, own))
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
-        """Nothing to trim."""
-        return []
 
     def counters(self) -> dict[str, float]:
         """The method's counters, of all streams together."""
@@ -102,7 +86,7 @@ class StreamSide:
             self._seqs.drop_below(first_reached(frame, self._stream))
             self._seen = frame.frame_id
         first, last = probe_range(probes.positions, begin, end)
-        lower, upper = self._windows(own, probes, first, last)
+        lower, upper = windows(self._query, own, probes, first, last)
         codes = [column[first:last] for column in probes.codes]
         searches = [searches_of(role, codes) for role in self._roles]
         found = self.side.take(self._stored(own, begin, end), searches, lower, upper)
@@ -112,21 +96,23 @@ class StreamSide:
         first, last = probe_range(own.positions, begin, end)
         return np.stack([own.codes[slot][first:last] for slot in self._slots])
 
-    def _windows(self, own: StreamSlice, probes: StreamSlice, first: int, last: int) -> tuple[I64, I64]:
-        if self._query.is_self:
-            upper = own.first_index + np.arange(first, last, dtype=np.int64)
-        else:
-            before = np.searchsorted(own.positions, probes.positions[first:last])
-            upper = own.first_index + before.astype(np.int64)
-        lower = np.broadcast_to(lower_bounds(probes, first, last), upper.shape)
-        return np.minimum(lower, upper), upper
-
     def _matches(self, found: Found) -> Matches:
         if not self._lists:
             return Matches(found.counts)
         assert found.offsets is not None, "partners were asked for"
         assert found.partners is not None, "partners were asked for"
         return cut(Matches(found.counts, found.offsets, self._seqs.seqs(found.partners)), self._query.limit)
+
+
+def windows(query: Query, own: StreamSlice, probes: StreamSlice, first: int, last: int) -> tuple[I64, I64]:
+    """The indexes [lower, upper) of `own` that the probes numbered [first, last) reach: int64 (last - first,) each."""
+    if query.is_self:
+        upper = own.first_index + np.arange(first, last, dtype=np.int64)
+    else:
+        before = np.searchsorted(own.positions, probes.positions[first:last])
+        upper = own.first_index + before.astype(np.int64)
+    lower = np.broadcast_to(lower_bounds(probes, first, last), upper.shape)
+    return np.minimum(lower, upper), upper
 
 
 def stored_slots(query: Query, stream: int) -> list[int]:

@@ -17,7 +17,7 @@ from spojoin.kernels.permutation import sort_column
 from spojoin.kernels.ranks import SortedKeys
 from spojoin.kernels.tail import Tail
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Idle, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Op, Output, Query, Role, RolePredicate
 from spojoin.wire.keys import concat_keys
@@ -38,7 +38,7 @@ from spojoin.wire.records import (
 CARRIER = 0
 
 
-class MutableMachine:
+class MutableMachine(Idle):
     """Evaluates predicate number `predicate` over the mutable part and sorts what is sealed."""
 
     def __init__(self, query: Query, predicate: int, watermark: Watermark) -> None:
@@ -47,10 +47,6 @@ class MutableMachine:
         self._watermark = watermark
         self._reader = LogReader()
         self._stores = [StreamStore(query, stream, predicate) for stream in range(len(query.streams))]
-
-    def wants(self, topic: Topic, partition: int) -> bool:
-        """Nothing queues here."""
-        return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame of the log: store it, evaluate it, sort the batches that it seals."""
@@ -80,18 +76,6 @@ class MutableMachine:
 
     def _bounds(self, predicate: RolePredicate, probes: I64) -> tuple[I64, I64]:
         return bounds(predicate.op, predicate.domain, predicate.width, probes)
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
-        """Nothing to trim: the handover bounds what is kept."""
-        return []
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from spojoin.kernels.permutation import permutation
-from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.wire.records import U16, Batch, Record, Run, SortedColumn
@@ -37,7 +37,7 @@ class BatchIds:
         return batch_id in self._ids or (bool(self._ids) and batch_id < next(iter(self._ids)))
 
 
-class PermutationMachine:
+class PermutationMachine(Idle):
     """Collects the runs of a batch, computes permutations and ships the batch."""
 
     def __init__(self, query: Query, watermark: Watermark) -> None:
@@ -47,10 +47,6 @@ class PermutationMachine:
         self._durable = [BatchIds() for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
         self._pairs = [_slot_pairs(query, stream) for stream in range(len(query.streams))]
-
-    def wants(self, topic: Topic, partition: int) -> bool:
-        """Always: a missing run may lie behind others' in the same partition, and the router's credits bound them."""
-        return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a run and ship its batch if it is the last one, or learn that a batch is in its topic."""
@@ -89,14 +85,6 @@ class PermutationMachine:
             times_us=carrier.times_us,
             keys=carrier.keys,
         )
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
 
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
         """Runs of batches that stand in their topic are needed no more."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Work
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Rewind, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Idle, Rewind, Trim, Watermark
 from spojoin.protocol.parts import Chunks, first_position, first_reached, lower_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query, Role
@@ -23,7 +23,7 @@ from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, S
 WAITING_MAX = 64
 
 
-class PoJoinMachine:
+class PoJoinMachine(Idle):
     """Evaluates frames against the immutable batches that this worker owns.
 
     workers: the layout to start in where it is known; else the first frame tells it
@@ -111,10 +111,6 @@ class PoJoinMachine:
             found = share.index.evaluate(codes, lower_bounds(probes, first, last))
             by_role.update(zip(share.index.roles, found, strict=True))
         return tuple(by_role[role] for role in self._query.roles)
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
         """Go on where the watermark has passed a frame that waited for a batch: it waits for nothing any more."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from spojoin.pojoin.layouts import Layouts
 from spojoin.pojoin.machine import PoJoinMachine
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Machine, Rewind, Trim, Watermark
+from spojoin.protocol.machine import Action, Idle, Machine, Rewind, Trim, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.wire.records import Barrier, Frame, Record
@@ -69,7 +69,7 @@ class Duty:
             yield action
 
 
-class PoJoinWorker:
+class PoJoinWorker(Idle):
     """Worker number `worker`, and for a while those that have nobody else; `make` makes the machine of a number."""
 
     def __init__(self, query: Query, worker: int, watermark: Watermark, make: Make = PoJoinMachine) -> None:
@@ -113,10 +113,6 @@ class PoJoinWorker:
         if self._worker < record.workers and record.frame_id > self._watermark.frame_id:
             mine = [number for number in left if number % record.workers == self._worker]
             self._vacant.update(dict.fromkeys(mine, record.frame_id))
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
         """Let the duties go on; take up numbers that nobody seems to answer for."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spojoin.kernels.asketch import ASketch
 from spojoin.predictor.sample import Sample
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Idle, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.wire.records import Barrier, Frame, Plan, Record
@@ -22,7 +22,7 @@ HOT_COUNT = 16
 HALVE_TUPLES = 1 << 20
 
 
-class PredictorMachine:
+class PredictorMachine(Idle):
     """Counts all key columns of all streams, and says every `plan_frames` frames what is hot.
 
     A plan's version is its frame's id, so that a predictor that starts anew continues the versions. `watermark`
@@ -41,10 +41,6 @@ class PredictorMachine:
         }
         self._sample = Sample(query)
 
-    def wants(self, topic: Topic, partition: int) -> bool:
-        """Everything is taken at once."""
-        return True
-
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Count a frame that the log accepts (P3), and plan when it is time."""
         if not isinstance(record, Frame | Barrier) or not self._reader.accept(record):
@@ -53,18 +49,6 @@ class PredictorMachine:
             self._take(record)
             if self._is_time(record):
                 yield Emit(Topic.PLAN, 0, self._plan(record.frame_id))
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do: plans come with frames."""
-        yield from ()
-
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
-        """Counts are not bound to the window."""
-        return []
 
     def selectivities(self) -> list[float]:
         """For each predicate the share of sampled pairs that satisfy it; NaN where too little is known."""

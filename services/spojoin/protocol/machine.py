@@ -76,7 +76,10 @@ class Machine(Protocol):
 
 
 class Idle:
-    """A machine that takes everything and says nothing: a service that a query's layout has no use for."""
+    """A machine that takes everything and says nothing: a service that a query's layout has no use for.
+
+    Machines are made from it, and say what they do where the time, the watermark or catching up mean something to them.
+    """
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Everything is taken, so that nothing is behind."""

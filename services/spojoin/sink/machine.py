@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
 from spojoin.protocol.parts import expected_parts, first_reached
 from spojoin.protocol.topology import Topic
 from spojoin.protocol.trims import TrimLedger
@@ -42,7 +42,7 @@ class FrameMark:
     reached: tuple[int, ...]
 
 
-class SinkMachine:
+class SinkMachine(Idle):
     """Completes frames and puts their results in order."""
 
     def __init__(self, query: Query, watermark: Watermark) -> None:
@@ -209,14 +209,6 @@ class SinkMachine:
         held[1] -= size[1]
 
     # -- progress
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
-        yield from ()
 
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
         """Behind what is in the results topic: matches, batches no window reaches, and the log up to the handover."""
