@@ -301,8 +301,8 @@ def _late_window_update() -> Patches:
 @_mutant("sink-without-dedup", "the sink takes a part's repeated chunk for its next one")
 def _sink_without_dedup() -> Patches:
     def add(self: PartChunks, chunk: Part) -> tuple[int, int]:
-        self._chunks.append(chunk)
-        self.end += chunk.end - chunk.begin
+        begin, self.end = self.end, self.end + chunk.end - chunk.begin
+        self._chunks.append(replace(chunk, begin=begin, end=self.end))
         return 0, 0
 
     return [patch.object(PartChunks, "add", add)]
