@@ -10,6 +10,7 @@ from loadgen.figures import catalog, data
 from loadgen.figures.joins import INEQUALITIES, cross_join, self_join, timed_join
 from loadgen.figures.latency import waited
 from loadgen.figures.meter import Share, Sides, Whole, measure
+from loadgen.figures.methods import promise
 from loadgen.figures.model import Figure, Panel, Series, Verdict, claim, falls, rises, tells
 from loadgen.figures.page import write
 from loadgen.figures.run import Run
@@ -185,3 +186,20 @@ def test_figures_are_chosen_by_name():
     assert catalog.chosen([]) == list(catalog.ENTRIES)
     with pytest.raises(ConfigurationError, match="pim-tree-09"):
         catalog.chosen(["pim-tree-99"])
+
+
+@pytest.mark.parametrize(
+    ("scan", "verdict", "told"),
+    [(20.0, Verdict.AGREES, "scan 50"), (21.0, Verdict.DISAGREES, "too few: scan")],
+)
+def test_the_promise_is_held_to_each_method(scan, verdict, told):
+    windows = [10_000, 1_000_000]
+    rates = {"spo": [9.0, 1_000.0], "scan": [9.0, scan], "im_tree": [9.0, 10.0], "hash": [9.0]}
+    series = [Series(name, windows[: len(y)], y) for name, y in rates.items()]
+    found = promise(Panel("", "", "", series))
+    assert found.verdict == verdict
+    assert told in found.here
+
+
+def test_without_its_window_the_promise_is_not_measured():
+    assert promise(Panel("", "", "", [Series("spo", [1_000], [1.0])])).verdict == Verdict.UNKNOWN
