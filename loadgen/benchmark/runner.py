@@ -75,7 +75,7 @@ class Outcome:
         if self.measured is None:
             return None
         before, last = self.measured
-        return (last.probes - before.probes) / max(last.s - before.s, 1e-9)
+        return (last.probes - before.probes) / (last.s - before.s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,7 @@ class Runner:
                 errors.seek(0)
                 outcome.message = _last_words(errors.read().decode(errors="replace"))
         self._check(outcome, workload)
+        _check_times(outcome)
         return outcome
 
     def _command(self, engine: str, workload: Workload) -> list[str]:
@@ -171,6 +172,15 @@ class Runner:
             if mark.total != wanted:
                 outcome.message = f"WRONG: {mark.total:,} matches of {mark.probes:,} probes, expected {wanted:,}"
                 return
+
+
+def _check_times(outcome: Outcome) -> None:
+    """Where starting a job takes longer than its probes do, more of them may take no longer than fewer."""
+    if outcome.measured is None:
+        return
+    before, last = outcome.measured
+    if last.s <= before.s or last.cpu_s <= before.cpu_s:
+        outcome.message = f"too few probes to tell: {last.probes:,} took no longer than {before.probes:,}"
 
 
 @dataclass(slots=True)

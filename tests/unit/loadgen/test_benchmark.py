@@ -214,6 +214,19 @@ def test_a_mark_counts_if_its_total_is_right(monkeypatch, tmp_path):
     assert wrong.cpu_us is None
 
 
+@pytest.mark.parametrize(("s", "cpu_s"), [(0.5, 2.0), (2.0, 0.5), (1.0, 1.0)])
+def test_more_probes_in_no_more_time_are_no_figure(monkeypatch, tmp_path, s, cpu_s):
+    first, second = expected.totals(workload("q3", "taxi", 100))[:2]
+    said = [
+        {"filled": 100, "version": "1"},
+        {"mark": 16, "total": first, "s": 1.0, "cpu_s": 1.0},
+        {"mark": 32, "total": second, "s": s, "cpu_s": cpu_s},
+    ]
+    found = ran(monkeypatch, tmp_path, ";".join(f"print({json.dumps(json.dumps(line))})" for line in said))
+    assert found.message == "too few probes to tell: 32 took no longer than 16"
+    assert found.cpu_us is None
+
+
 @pytest.mark.parametrize(
     ("program", "fill", "message"),
     [
