@@ -18,6 +18,8 @@ I64 = NDArray[np.int64]
 INEQUALITIES = "l.a > r.a AND l.b < r.b"
 #: Tuples that are fed beyond full windows.
 MORE = 1 << 18
+#: Slides of a window.
+SLIDES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +141,8 @@ sql: |
   WINDOW AS (SLIDE INTERVAL '{slide_s} s' ON '{seconds} s')
 order: event_time
 """
+
+
+def a_slide_is_mutable(window: float) -> dict[str, str]:
+    """Options of the published method whose mutable part is a slide, or the most that it takes."""
+    return {"delta": str(min(int(window) // SLIDES, 1 << 20))}

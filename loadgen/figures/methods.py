@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loadgen.bench.data import columns
-from loadgen.figures.joins import INEQUALITIES, MORE, Join, self_join
+from loadgen.figures.joins import INEQUALITIES, MORE, SLIDES, Join, self_join
 from loadgen.figures.model import Claim, Entry, Figure, Panel, Verdict, tells
 from loadgen.figures.run import Run
 from loadgen.figures.sweep import Line, sweep
 from spojoin.query.methods import METHODS
 
-SLIDES = 10
 #: What the product promises of counts over uniform data: at so many tuples, so many times the scan, and any other.
 PROMISED_WINDOW, TIMES_THE_SCAN, TIMES_OTHERS = 1_000_000, 50, 100
 

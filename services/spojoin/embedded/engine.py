@@ -6,7 +6,7 @@ once; all others wait their turn in one queue.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -21,6 +21,7 @@ from spojoin.layouts.workers import Workers, needs_plan, workers_of
 from spojoin.logical_and.machine import LogicalAndMachine
 from spojoin.methods.machine import MethodMachine
 from spojoin.methods.registry import SIDES
+from spojoin.methods.side import summed
 from spojoin.mutable.machine import MutableMachine
 from spojoin.permutation.machine import PermutationMachine
 from spojoin.pojoin.machine import PoJoinMachine
@@ -114,13 +115,10 @@ class Engine:
 
     def counters(self) -> dict[str, float]:
         """What the search has done: comparisons, merges and such, of all its machines together."""
-        found = Counter[str]()
-        for machine in self._searching:
-            if isinstance(machine, LayoutMachine | HandshakeChain):
-                found.update(machine.search_counters())
-            else:
-                found.update(machine.counters())
-        return dict(found)
+        return summed(
+            m.search_counters() if isinstance(m, LayoutMachine | HandshakeChain) else m.counters()
+            for m in self._searching
+        )
 
     def layout_measures(self) -> dict[str, object]:
         """What the layout has cost: latency a frame, the share of tuples that are answered, the load of each worker.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from spojoin.layouts.layout import Layout, Share
 from spojoin.layouts.load import Load
 from spojoin.layouts.share_side import ShareSide
+from spojoin.methods.side import summed
 from spojoin.protocol.machine import Watermark
 from spojoin.protocol.parts import Chunks, first_position
 from spojoin.query.model import Query, Role
@@ -71,11 +72,7 @@ class Evaluator:
 
     def search_counters(self) -> dict[str, float]:
         """The method's counters, of all streams together."""
-        found: dict[str, float] = {}
-        for share in self._sides:
-            for name, value in share.side.counters.as_dict().items():
-                found[name] = found.get(name, 0) + value
-        return found
+        return summed(share.side.counters.as_dict() for share in self._sides)
 
     @property
     def tuples(self) -> int:

@@ -25,6 +25,7 @@ from typing import Final
 from spojoin.layouts.evaluator import Evaluator
 from spojoin.layouts.in_turn import SplitJoin
 from spojoin.layouts.load import Load
+from spojoin.methods.side import summed
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import START, Action, Emit, Idle
 from spojoin.protocol.topology import Topic
@@ -130,11 +131,7 @@ class HandshakeChain(Idle):
 
     def search_counters(self) -> dict[str, float]:
         """The method's counters, of all workers together."""
-        found: dict[str, float] = {}
-        for node in self.nodes:
-            for name, value in node.evaluator.search_counters().items():
-                found[name] = found.get(name, 0) + value
-        return found
+        return summed(node.evaluator.search_counters() for node in self.nodes)
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

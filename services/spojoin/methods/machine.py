@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from spojoin.kernels.bounds import bounds
-from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of
+from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of, summed
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Idle
 from spojoin.protocol.parts import Chunks, SeqTrail, expected_parts, first_reached, lower_bounds, probe_range
@@ -50,11 +50,7 @@ class MethodMachine(Idle):
 
     def counters(self) -> dict[str, float]:
         """The method's counters, of all streams together."""
-        found: dict[str, float] = {}
-        for side in self._sides:
-            for name, value in side.side.counters.as_dict().items():
-                found[name] = found.get(name, 0) + value
-        return found
+        return summed(side.side.counters.as_dict() for side in self._sides)
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

@@ -8,7 +8,7 @@ role hold and the tuple's index lies in [lower, upper): its window, up to the tu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,6 +96,15 @@ class Counters:
             "merge_seconds": self.merge_seconds,
             **self.more,
         }
+
+
+def summed(counters: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Counters of several, added up by name."""
+    found: dict[str, float] = {}
+    for each in counters:
+        for name, value in each.items():
+            found[name] = found.get(name, 0) + value
+    return found
 
 
 class Side(ABC):

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
-from unittest.mock import patch
 
 from spojoin.layouts.handshake import HandshakeChain, Link
 from spojoin.layouts.machine import LayoutMachine
@@ -24,7 +22,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.query.model import LayoutChoice, Method, Query
 from spojoin.router.machine import RouterMachine
 from spojoin.simulate.method import Pipeline, judge_rows
-from spojoin.simulate.run import FAULTS_SHOWN, Failure
+from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
 from spojoin.simulate.scenario import Scenario, draw
 from spojoin.simulate.verdict import Wrong, judge_output, state_bound
 from spojoin.simulate.world import Outcome, Wiring, World
@@ -54,9 +52,7 @@ def run_layout(seed: int, choice: LayoutChoice, method: Method | None = None) ->
     scenario = draw(seed)
     query = replace(scenario.query, layout=choice, method=method or Method())
     scenario = replace(scenario, query=query)
-    with ExitStack() as shrunk:
-        for name, size in scenario.limits.items():
-            shrunk.enter_context(patch(name, size))
+    with shrunk(scenario):
         try:
             (_shake_hands if choice.name == HANDSHAKE else _weather)(scenario)
         except Wrong as wrong:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from unittest.mock import patch
@@ -34,9 +35,17 @@ def run_seed(seed: int, mutant: str | None = None, wiring: Wiring = WIRING) -> F
             for bug in MUTANTS[mutant].plant():
                 planted.enter_context(bug)
         scenario = draw(seed)
-        for name, size in scenario.limits.items():
-            planted.enter_context(patch(name, size))
+        planted.enter_context(shrunk(scenario))
         return _run(scenario, wiring)
+
+
+@contextmanager
+def shrunk(scenario: Scenario) -> Iterator[None]:
+    """Limits as small as the scenario has drawn them."""
+    with ExitStack() as limits:
+        for name, size in scenario.limits.items():
+            limits.enter_context(patch(name, size))
+        yield
 
 
 def _run(scenario: Scenario, wiring: Wiring) -> Failure | None:
