@@ -272,8 +272,8 @@ def _figure_19(run: Run, store: RedisStore) -> Figure:
         delta = slide if scheme is Scheme.ROUND_ROBIN_UNSAFE else slide // workers
         # So that round robin's slides, all but one of the window, are shared evenly.
         setup = Setup((2 * workers + 1) * slide, slide, delta, workers, rate, hop_ms=2.0, merge_us=20.0)
-        simulated = Workers(setup, (2 * workers + 1) * slide + 2 * slide + slide // 2)
-        found[scheme, slide, rate] = count(simulated, simulated.trace(scheme, store), _sample(simulated.tuples))
+        tuples, simulated = setup.window + 2 * slide + slide // 2, Workers(setup, scheme, store)
+        found[scheme, slide, rate] = count(simulated, simulated.take(tuples), _sample(tuples))
     panels = []
     for slide in slides:
         by_scheme = {scheme: {r: e for (s, w, r), e in found.items() if (s, w) == (scheme, slide)} for scheme in Scheme}

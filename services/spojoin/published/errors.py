@@ -33,17 +33,21 @@ class Errors:
 
 
 def count(workers: Workers, trace: Trace, matches: Matches) -> Errors:
-    """Compare what workers held with the window: batches held that it has left, and batches missing that it has."""
-    true, tuples = workers.true_lower(), workers.tuples
-    stale, positives, negatives = np.zeros(tuples, np.int64), 0, 0
+    """Compare what workers held with the window: batches held that it has left, and batches missing that it has.
+
+    trace: of the tuples from the first on
+    """
+    tuples = np.arange(trace.lower.shape[1])
+    true, delta = workers.setup.lower(tuples), workers.setup.delta
+    batches = (len(tuples) - 1) // delta
+    stale, positives, negatives = np.zeros(len(tuples), np.int64), 0, 0
     for worker in range(workers.setup.workers):
         lower, upper = trace.lower[worker], trace.upper[worker]
-        for batch in workers.own(worker).tolist():
-            end = int(workers.ends[batch])
-            stored = np.arange(end - workers.setup.delta, end)
+        for end in ((workers.own(worker, batches) + 1) * delta).tolist():
+            stored = np.arange(end - delta, end)
             held = (end > lower) & (end <= upper)
-            wanted = (end > true) & (end <= np.arange(tuples))
-            stale[held & ~wanted] += workers.setup.delta
+            wanted = (end > true) & (end <= tuples)
+            stale[held & ~wanted] += delta
             positives += _pairs(np.flatnonzero(held & ~wanted), stored, matches)
             negatives += _pairs(np.flatnonzero(wanted & ~held), stored, matches)
     return Errors(float(stale.mean()), float((stale > 0).mean()), positives, negatives)

@@ -8,16 +8,21 @@ what is there, and bit arrays of different tuples meet. That mode has `unsafe` i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.published.setup import F64, in_order, served
+from spojoin.kernels.compile import kernel
+from spojoin.published.setup import I64, Channel, in_order, served
 
 Bits = NDArray[np.bool_]
+
+#: No tuple's bit array.
+NONE: Final = -1
 
 
 class Meeting(StrEnum):
@@ -25,27 +30,6 @@ class Meeting(StrEnum):
 
     BY_ID = "by_id"
     OVERWRITING_UNSAFE = "overwriting_unsafe"
-
-
-class LogicalAnd:
-    """One worker; `predicates` bit arrays make a tuple."""
-
-    def __init__(self, meeting: Meeting, predicates: int) -> None:
-        self._meeting, self._predicates = meeting, predicates
-        self._waiting: dict[int, dict[int, Bits]] = {}
-        self._last: dict[int, Bits] = {}
-
-    def take(self, tuple_id: int, predicate: int, bits: Bits) -> Bits | None:
-        """The tuple's matches, as this worker sees them, where its bit arrays are complete."""
-        is_hashed = self._meeting is Meeting.BY_ID
-        arrays = self._waiting.setdefault(tuple_id, {}) if is_hashed else self._last
-        arrays[predicate] = bits
-        if len(arrays) < self._predicates:
-            return None
-        found: Bits = np.logical_and.reduce(list(arrays.values()))
-        arrays.clear()
-        self._waiting.pop(tuple_id, None)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +41,59 @@ class Load:
     workers: int
     hop_ms: float = 1.0
     seed: int = 0
+
+
+class LogicalAnd:
+    """The workers of an AND; a bit array of each predicate makes a tuple."""
+
+    def __init__(self, meeting: Meeting, load: Load) -> None:
+        self._is_hashed, self._load = meeting is Meeting.BY_ID, load
+        self._rngs = np.random.default_rng(load.seed).spawn(3 * len(load.service_ms))
+        #: What each worker keeps of each predicate; by a hash table no bit array waits for another tuple's.
+        self.last = np.full((load.workers, len(load.service_ms)), NONE)
+
+    def meet(self, first: int, tuples: int) -> I64:
+        """Whose bit array of each predicate is taken for each of the next tuples: int64 (predicates, tuples).
+
+        first: the number of the first; NONE in a column whose tuple gets no answer. What has been sent has arrived when
+        this returns, so that bit arrays meet out of turn within a call, or with what the one before left over.
+        """
+        ids = np.arange(first, first + tuples)
+        if self._is_hashed:
+            return np.tile(ids, (len(self._load.service_ms), 1))
+        arrived = np.stack([self._arrived(ids, predicate) for predicate in range(len(self._load.service_ms))])
+        return overwrite(
+            np.argsort(arrived, axis=None, kind="stable"), first, self.last, np.full_like(arrived, NONE, np.int64)
+        )
+
+    def _arrived(self, ids: I64, predicate: int) -> NDArray[np.float64]:
+        """When the predicate's bit arrays of these tuples reach the AND, float64 (n,)."""
+        load, (before, serving, after) = self._load, self._rngs[3 * predicate : 3 * predicate + 3]
+        hop_s, service_s = load.hop_ms / 1e3, load.service_ms[predicate] / 1e3
+        arrived = Channel(before, hop_s).carry((ids - ids[0]) / load.rate)
+        delayed = served(arrived, serving.exponential(service_s, len(ids))) + after.exponential(hop_s, len(ids))
+        for worker in range(load.workers):
+            own = slice((worker - ids[0]) % load.workers, None, load.workers)
+            delayed[own] = in_order(delayed[own])
+        return delayed
+
+
+@kernel
+def overwrite(order: I64, first: int, last: I64, sources: I64) -> I64:
+    """Take bit arrays as they come; a worker's newest of each predicate make the answer of the one that completes them.
+
+    order: int64 (predicates * tuples,), numbers of bit arrays by predicate and tuple; last: int64 (workers, predicates)
+    Returns sources, filled.
+    """
+    tuples, workers = sources.shape[1], len(last)
+    for number in order:
+        predicate, at = number // tuples, number % tuples
+        worker = (first + at) % workers
+        last[worker, predicate] = first + at
+        if np.all(last[worker] != NONE):
+            sources[:, at] = last[worker]
+            last[worker] = NONE
+    return sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +111,13 @@ def correctness(meeting: Meeting, load: Load, bits: Sequence[Bits]) -> Correctne
 
     bits: of each predicate bool (n, stored)
     """
-    exact = np.logical_and.reduce(list(bits))
-    workers = [LogicalAnd(meeting, len(bits)) for _ in range(load.workers)]
-    right, positives, negatives, answers = 0, 0, 0, 0
-    for tuple_id, predicate in _arrivals(load, len(exact), len(bits)):
-        found = workers[tuple_id % load.workers].take(tuple_id, predicate, bits[predicate][tuple_id])
-        if found is None:
-            continue
-        wanted, answers = exact[tuple_id], answers + 1
-        right += bool(np.array_equal(found, wanted))
-        positives += int(np.sum(found & ~wanted))
-        negatives += int(np.sum(wanted & ~found))
-    return Correctness(right / len(exact), positives, negatives, answers)
-
-
-def _arrivals(load: Load, tuples: int, predicates: int) -> Iterator[tuple[int, int]]:
-    """(tuple, predicate) in the order in which bit arrays reach the workers."""
-    rng = np.random.default_rng(load.seed)
-    times = np.stack([_sent(load, rng, tuples, load.service_ms[p]) for p in range(predicates)])
-    for place in np.argsort(times, axis=None, kind="stable").tolist():
-        predicate, tuple_id = divmod(place, tuples)
-        yield tuple_id, predicate
-
-
-def _sent(load: Load, rng: np.random.Generator, tuples: int, service_ms: float) -> F64:
-    arrived = in_order(np.arange(tuples) / load.rate + rng.exponential(load.hop_ms / 1e3, tuples))
-    done = served(arrived, rng.exponential(service_ms / 1e3, tuples))
-    delayed = done + rng.exponential(load.hop_ms / 1e3, tuples)
-    for worker in range(load.workers):
-        own = slice(worker, None, load.workers)
-        delayed[own] = in_order(delayed[own])
-    return delayed
+    wanted: Bits = np.logical_and.reduce(list(bits))
+    sources = LogicalAnd(meeting, load).meet(0, len(wanted))
+    answered = sources[0] != NONE
+    both = zip(bits, sources[:, answered], strict=True)
+    found: Bits = np.logical_and.reduce([array[source] for array, source in both])
+    wanted = wanted[answered]
+    right = int(np.sum(np.all(found == wanted, axis=1)))
+    return Correctness(
+        right / len(answered), int(np.sum(found & ~wanted)), int(np.sum(wanted & ~found)), int(np.sum(answered))
+    )

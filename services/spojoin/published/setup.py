@@ -43,13 +43,30 @@ class Setup:
         if self.workers < 1:
             raise ConfigurationError(f"workers is {self.workers}; there must be one at least")
 
-    def emitted(self, tuples: int) -> F64:
-        """When the router sends each tuple, seconds, float64 (tuples,)."""
-        return np.arange(tuples) / self.rate
+    def emitted(self, tuples: I64) -> F64:
+        """When the router sends each tuple, by its index: seconds, float64 (n,) of int64 (n,)."""
+        return tuples / self.rate
 
-    def delays(self, rng: np.random.Generator, count: int) -> F64:
-        """Seconds that so many messages take, float64 (count,)."""
-        return rng.exponential(self.hop_ms / 1e3, count)
+    def lower(self, seen: I64) -> I64:
+        """The window's lower bound of a probe that comes after so many tuples: int64 (n,) of int64 (n,)."""
+        return np.maximum(-(-seen // self.slide) * self.slide - self.window, 0)
+
+
+class Channel:
+    """Messages from one process to another: each is delayed, and none overtakes the one before it.
+
+    Draws from a generator of its own, so that what is asked of one channel, or how much at a time, changes no other.
+    """
+
+    def __init__(self, rng: np.random.Generator, mean_s: float) -> None:
+        self._rng, self._mean_s, self._last = rng, mean_s, 0.0
+
+    def carry(self, sent: F64) -> F64:
+        """When messages sent at these times arrive, float64 (n,); calls follow one another in time."""
+        delayed = sent + self._rng.exponential(self._mean_s, len(sent))
+        arrived = np.maximum(in_order(delayed), self._last)
+        self._last = float(arrived[-1]) if len(arrived) else self._last
+        return arrived
 
 
 def in_order(times: F64) -> F64:

@@ -20,18 +20,22 @@ keeps L / slide - 1 batches. Channels keep the order of their messages; differen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from spojoin.errors import ConfigurationError
-from spojoin.published.setup import F64, I64, Setup, in_order
+from spojoin.published.setup import F64, I64, Channel, Setup, in_order
 from spojoin.runtime.ports import Store
 
 #: Where the first worker's count stands.
 KEY, FIELD = "published:window-state", "tuples"
+#: A count that nobody writes any more is forgotten.
+TTL_S = 3_600
+#: Batches whose journeys are drawn at once.
+AHEAD = 64
 
 
 class Scheme(StrEnum):
@@ -55,108 +59,153 @@ class Trace:
 
 
 class Workers:
-    """All workers of a run over the first `tuples` tuples, and what reaches them when."""
+    """All workers of a run under one scheme, and what reaches them when; probe i comes right before tuple i.
 
-    def __init__(self, setup: Setup, tuples: int) -> None:
-        self.setup, self.tuples = setup, tuples
-        rng = np.random.default_rng(setup.seed)
-        emitted = setup.emitted(tuples)
-        probes = [in_order(emitted + setup.delays(rng, tuples)) for _ in range(setup.workers)]
-        ends = np.arange(setup.delta, tuples, setup.delta)
-        self.ends: I64 = ends
-        merged = emitted[ends] + setup.delays(rng, len(ends)) + setup.delta * setup.merge_us / 1e6
-        sent = in_order(merged)
+    store: the cache of the distributed scheme; key: which is its alone
+    """
+
+    def __init__(self, setup: Setup, scheme: Scheme, store: Store, key: str = KEY) -> None:
+        self.setup, self._scheme = setup, scheme
+        seeds = iter(np.random.default_rng(setup.seed).spawn(2 * setup.workers + 2))
+        hop_s, everyone = setup.hop_ms / 1e3, range(setup.workers)
+        self._probes = [Channel(next(seeds), hop_s) for _ in everyone]
+        self._sizes = [Channel(next(seeds), hop_s) for _ in everyone]
+        self._merges = Channel(next(seeds), hop_s)
+        self._sent = np.empty(0)
         #: When worker w hears of batch k: of its own the batch itself, of others' their size.
-        self.heard = [in_order(sent + setup.delays(rng, len(ends))) for _ in range(setup.workers)]
-        self.evaluated = [self._evaluated(w, probes[w]) for w in range(setup.workers)]
-        self._rng = rng
-
-    def own(self, worker: int) -> I64:
-        """Numbers of the worker's batches."""
-        return np.arange(worker, len(self.ends), self.setup.workers)
-
-    def _evaluated(self, worker: int, arrived: F64) -> F64:
-        if not self.setup.is_queueing:
-            return arrived
-        own = self.own(worker)
-        before = np.searchsorted(self.ends[own], np.arange(self.tuples), "right")
-        ready = np.concatenate([[0.0], self.heard[worker][own]])[before]
-        return in_order(np.maximum(arrived, ready))
-
-    def trace(self, scheme: Scheme, store: Store) -> Trace:
-        """What each worker held under a scheme; `store` is the cache of the distributed one, and its alone."""
-        if scheme is Scheme.EXACT:
-            shape = (self.setup.workers, self.tuples)
-            return Trace(np.broadcast_to(self.true_lower(), shape), np.broadcast_to(np.arange(self.tuples), shape))
+        self._heard = [np.empty(0) for _ in everyone]
+        self._taken = 0
+        #: When each worker evaluates tuples from number `_taken` on.
+        self._evaluated = np.empty((setup.workers, 0))
+        self._cache = _Cache(setup, store, key, next(seeds)) if scheme is Scheme.DISTRIBUTED_CACHE_UNSAFE else None
         if scheme is Scheme.ROUND_ROBIN_UNSAFE:
-            lower = self._replaced()
-        elif scheme is Scheme.SIZE_BROADCAST_UNSAFE:
-            lower = self._summed()
-        else:
-            lower = self._cached(store)
-        return Trace(np.stack(lower), np.stack([self._upper(w) for w in range(self.setup.workers)]))
+            _check_round_robin(setup)
 
-    def true_lower(self) -> I64:
-        """The window's lower bound of each probe, int64 (tuples,)."""
-        return self._bound(np.arange(self.tuples))
+    def own(self, worker: int, batches: int) -> I64:
+        """Which of the first so many batches are the worker's."""
+        return np.arange(worker, batches, self.setup.workers)
 
-    def _bound(self, seen: I64) -> I64:
-        slide = self.setup.slide
-        return np.maximum(-(-seen // slide) * slide - self.setup.window, 0)
+    def take(self, tuples: int) -> Trace:
+        """What each worker held when it evaluated the next `tuples` tuples, one at least."""
+        self._look_ahead(tuples)
+        first, self._taken = self._taken, self._taken + tuples
+        evaluated, self._evaluated = np.split(self._evaluated, [tuples], axis=1)
+        self._hear(float(evaluated[:, -1].max()))
+        indexes = np.arange(first, first + tuples)
+        if self._scheme is Scheme.EXACT:
+            shape = (self.setup.workers, tuples)
+            return Trace(np.broadcast_to(self.setup.lower(indexes), shape), np.broadcast_to(indexes, shape))
+        upper = [self._upper(worker, evaluated[worker]) for worker in range(self.setup.workers)]
+        return Trace(np.stack(list(self._lower(evaluated, indexes))), np.stack(upper))
 
-    def _upper(self, worker: int) -> I64:
+    def _look_ahead(self, tuples: int) -> None:
+        """Until the first worker, who writes the cache, has come as far in time as the last has with these tuples."""
+        ends = self._evaluated
+        while ends.shape[1] < tuples or ends[0, -1] < ends[:, tuples - 1].max():
+            first = self._taken + ends.shape[1]
+            ends = np.concatenate([ends, self._evaluate(first, max(tuples, self.setup.delta))], axis=1)
+        self._evaluated = ends
+
+    def _evaluate(self, first: int, tuples: int) -> F64:
+        indexes = np.arange(first, first + tuples)
+        self._send((first + tuples) // self.setup.delta)
+        emitted = self.setup.emitted(indexes)
+        arrived = [channel.carry(emitted) for channel in self._probes]
+        if not self.setup.is_queueing:
+            return np.stack(arrived)
+        return np.stack([in_order(np.maximum(at, self._ready(w, indexes))) for w, at in enumerate(arrived)])
+
+    def _ready(self, worker: int, indexes: I64) -> F64:
+        """When the worker has all of its batches that come before each tuple."""
+        before = -(-(indexes // self.setup.delta - worker) // self.setup.workers)
+        own = self._heard[worker][worker :: self.setup.workers]
+        return np.concatenate([[0.0], own])[np.maximum(before, 0)]
+
+    def _send(self, batches: int) -> None:
+        """Let so many batches at least be made, and hear all workers of them."""
+        have = len(self._sent)
+        if batches <= have:
+            return
+        ends = np.arange(have + 1, max(batches, have + AHEAD) + 1) * self.setup.delta
+        sent = self._merges.carry(self.setup.emitted(ends)) + self.setup.delta * self.setup.merge_us / 1e6
+        self._sent = np.concatenate([self._sent, sent])
+        self._heard = [np.concatenate([h, c.carry(sent)]) for h, c in zip(self._heard, self._sizes, strict=True)]
+
+    def _hear(self, until: float) -> None:
+        """All that may be heard up to this time."""
+        while not len(self._sent) or self._sent[-1] <= until:
+            self._send(len(self._sent) + AHEAD)
+
+    def _upper(self, worker: int, evaluated: F64) -> I64:
         """The end of the last own batch that was there."""
-        own = self.own(worker)
-        come = np.searchsorted(self.heard[worker][own], self.evaluated[worker], "right")
-        return np.concatenate([[0], self.ends[own]])[come]
+        own = self.own(worker, len(self._sent))
+        come = np.searchsorted(self._heard[worker][own], evaluated, "right")
+        return np.concatenate([[0], (own + 1) * self.setup.delta])[come]
 
-    def _replaced(self) -> list[I64]:
-        setup = self.setup
-        kept, left = divmod(setup.window // setup.slide - 1, setup.workers)
-        if setup.delta != setup.slide or left or not kept:
-            raise ConfigurationError(
-                f"round robin takes whole slides, and as many a worker: delta is {setup.delta}, the "
-                f"slide {setup.slide}, "
-                f"and {setup.window // setup.slide - 1} slides are shared by {setup.workers} workers"
-            )
-        found = []
-        for worker in range(setup.workers):
-            own = self.own(worker)
-            come = np.searchsorted(self.heard[worker][own], self.evaluated[worker], "right")
-            oldest = np.maximum(come - kept, 0) * setup.workers + worker
-            found.append(oldest * setup.delta)
-        return found
+    def _lower(self, evaluated: F64, indexes: I64) -> Iterator[I64]:
+        for worker in range(self.setup.workers):
+            if self._scheme is Scheme.ROUND_ROBIN_UNSAFE:
+                yield self._replaced(worker, evaluated[worker])
+            elif self._scheme is Scheme.SIZE_BROADCAST_UNSAFE:
+                heard = np.searchsorted(self._heard[worker], evaluated[worker], "right")
+                yield self.setup.lower(heard * self.setup.delta)
+        if self._cache:
+            yield self.setup.lower(indexes)
+            seen = self._cache.seen(evaluated, indexes[0], self._evaluated[0])
+            yield from (self.setup.lower(each) for each in seen)
 
-    def _summed(self) -> list[I64]:
-        counts = [np.searchsorted(self.heard[w], self.evaluated[w], "right") for w in range(self.setup.workers)]
-        return [self._bound(count * self.setup.delta) for count in counts]
+    def _replaced(self, worker: int, evaluated: F64) -> I64:
+        kept = (self.setup.window // self.setup.slide - 1) // self.setup.workers
+        own = self.own(worker, len(self._sent))
+        come = np.searchsorted(self._heard[worker][own], evaluated, "right")
+        return (np.maximum(come - kept, 0) * self.setup.workers + worker) * self.setup.delta
 
-    def _cached(self, store: Store) -> list[I64]:
-        read = self._read(store)
-        found = [self.true_lower()]
-        for worker in range(1, self.setup.workers):
-            times, counts = read[worker]
-            latest = np.searchsorted(times, self.evaluated[worker], "right")
-            found.append(self._bound(np.concatenate([[0], counts])[latest]))
-        return found
 
-    def _read(self, store: Store) -> Mapping[int, tuple[F64, I64]]:
-        """Per worker when it read the cache, and what stood there; writes and reads pass through the store itself."""
-        times: dict[int, list[float]] = {w: [] for w in range(1, self.setup.workers)}
-        counts: dict[int, list[int]] = {w: [] for w in range(1, self.setup.workers)}
-        store.remove(KEY)
-        for time, worker in sorted(self._turns()):
+def _check_round_robin(setup: Setup) -> None:
+    kept, left = divmod(setup.window // setup.slide - 1, setup.workers)
+    if setup.delta != setup.slide or left or not kept:
+        raise ConfigurationError(
+            f"round robin takes whole slides, and as many a worker: delta is {setup.delta}, the slide {setup.slide}, "
+            f"and {setup.window // setup.slide - 1} slides are shared by {setup.workers} workers"
+        )
+
+
+class _Cache:
+    """The first worker writes at intervals how many tuples it has evaluated, each other reads that at intervals."""
+
+    def __init__(self, setup: Setup, store: Store, key: str, rng: np.random.Generator) -> None:
+        self._setup, self._store, self._key = setup, store, key
+        self._step = setup.interval_ms / 1e3
+        # Every worker starts at a moment of its own.
+        self._first = rng.random(setup.workers) * self._step
+        self._turns = np.zeros(setup.workers, np.int64)
+        #: What each worker has read last.
+        self._read = np.zeros(setup.workers, np.int64)
+        store.remove(key)
+
+    def seen(self, evaluated: F64, first: int, beyond: F64) -> Iterator[I64]:
+        """Of each worker but the first, the count that it knew when it evaluated tuples from number `first` on.
+
+        evaluated: float64 (workers, n); beyond: when the first worker evaluates those that follow
+        """
+        mine = np.concatenate([evaluated[0], beyond])
+        times: list[list[float]] = [[0.0] for _ in self._read]
+        counts = [[count] for count in self._read.tolist()]
+        for time, worker in sorted(self._until(float(evaluated[:, -1].max()))):
             if worker == 0:
-                seen = int(np.searchsorted(self.evaluated[0], time, "right"))
-                store.put({KEY: {FIELD: seen}})
+                count = first + int(np.searchsorted(mine, time, "right"))
+                self._store.put({self._key: {FIELD: count}}, TTL_S)
             else:
                 times[worker].append(time)
-                counts[worker].append(int(store.get(KEY).get(FIELD, 0)))
-        return {w: (np.array(times[w]), np.array(counts[w], np.int64)) for w in times}
+                counts[worker].append(int(self._store.get(self._key).get(FIELD, 0)))
+        self._read = np.array([each[-1] for each in counts])
+        for worker in range(1, self._setup.workers):
+            latest = np.searchsorted(times[worker], evaluated[worker], "right") - 1
+            yield np.array(counts[worker])[latest]
 
-    def _turns(self) -> Iterator[tuple[float, int]]:
-        """(time, worker) of each write (worker 0) and read; every worker starts at a moment of its own."""
-        step, last = self.setup.interval_ms / 1e3, max(float(times[-1]) for times in self.evaluated)
-        for worker in range(self.setup.workers):
-            first = float(self._rng.random()) * step
-            yield from ((first + n * step, worker) for n in range(int((last - first) / step) + 1))
+    def _until(self, end: float) -> Iterator[tuple[float, int]]:
+        """(time, worker) of each turn up to `end`."""
+        for worker, (begin, done) in enumerate(zip(self._first.tolist(), self._turns.tolist(), strict=True)):
+            turns = max(int((end - begin) // self._step) + 1, done)
+            self._turns[worker] = turns
+            yield from ((begin + turn * self._step, worker) for turn in range(done, turns))

@@ -12,7 +12,7 @@ from spojoin.query.suggest import listed, unknown
 
 @dataclass(frozen=True, slots=True)
 class MethodOption:
-    """An option of a method: a number from `least` to `most`, whole where its default is, or one of `choices`."""
+    """An option: a number from `least` to `most`, whole where its default is, or one of `choices`, or any text."""
 
     name: str
     default: OptionValue
@@ -26,6 +26,8 @@ class MethodOption:
         """What may be given."""
         if self.choices:
             return listed(self.choices)
+        if isinstance(self.default, str):
+            return "text"
         kind = "a whole number" if isinstance(self.default, int) else "a number"
         return f"{kind} from {self.least:g} to {self.most:g}"
 
@@ -33,6 +35,8 @@ class MethodOption:
         """The value that a text means; None where it is none of those expected."""
         if self.choices:
             return text if text in self.choices else None
+        if isinstance(self.default, str):
+            return text
         try:
             value = int(text) if isinstance(self.default, int) else float(text)
         except ValueError:
@@ -58,6 +62,18 @@ _MERGING = (
     MethodOption("merge", "blocking", "whether probes wait for a merge", choices=("blocking", "non_blocking")),
     MethodOption("threads", 1, "threads that share out the probes", 1, 64),
     _PREDICATE,
+)
+_STATES = ("exact", "round_robin_unsafe", "size_broadcast_unsafe", "distributed_cache_unsafe")
+#: SPO-Join's own ways over many workers: simulated, wrong where they say unsafe, their errors counted.
+_PUBLISHED = (
+    MethodOption("state", "exact", "how workers know what has expired; wrong answers are counted", choices=_STATES),
+    MethodOption("logical_and", "by_id", "whether the AND has a hash table", choices=("by_id", "overwriting_unsafe")),
+    MethodOption("workers", 4, "of state and logical_and: workers that are simulated", 1, 1_024),
+    MethodOption("rate", 10_000.0, "the same: tuples a second", 1, 1e9),
+    MethodOption("hop_ms", 1.0, "the same: mean delay of a message", 1e-9, 1e6),
+    MethodOption("service_ms", 0.05, "of logical_and: mean time of a predicate's operator a tuple", 1e-9, 1e6),
+    MethodOption("interval_ms", 10.0, "of the distributed cache: between two writes, and reads", 1e-3, 1e6),
+    MethodOption("cache", "memory", "the same: the URL of a Redis, or memory"),
 )
 _PIM_TREE = "PIM-Tree (Shahvarani, Jacobsen, SIGMOD 2020), section"
 
@@ -129,7 +145,7 @@ _ALL = (
         "spo_paper",
         "as published: B+-trees with bit arrays for what is new, sorted lists with permutations for the rest",
         "SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), sections 3.2-3.4, algorithms 1, 2 and 4",
-        (MethodOption("delta", 0, "tuples of a batch; 0: the slide, within bounds", 0, 1 << 20),),
+        (MethodOption("delta", 0, "tuples of a batch; 0: the slide, within bounds", 0, 1 << 20), *_PUBLISHED),
     ),
     MethodAbout(
         "sta",

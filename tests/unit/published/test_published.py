@@ -6,7 +6,7 @@ import pytest
 from spojoin.errors import ConfigurationError
 from spojoin.published.checkpoint import Sharing, completeness
 from spojoin.published.errors import count
-from spojoin.published.logical_and import Load, LogicalAnd, Meeting, correctness
+from spojoin.published.logical_and import NONE, Load, LogicalAnd, Meeting, correctness, overwrite
 from spojoin.published.setup import Setup, in_order, served
 from spojoin.published.state import Scheme, Workers
 from spojoin.runtime.memory import MemoryStore
@@ -37,7 +37,7 @@ def pairs_found(workers, trace):
     set_up = workers.setup
     for probe in range(TUPLES):
         lower = max(-(-probe // set_up.slide) * set_up.slide - set_up.window, 0)
-        for batch, end in enumerate(workers.ends.tolist()):
+        for batch, end in enumerate(range(set_up.delta, TUPLES, set_up.delta)):
             worker = batch % set_up.workers
             members = [i for i in range(end - set_up.delta, end) if a[probe] > a[i] and b[probe] < b[i]]
             if trace.lower[worker, probe] < end <= trace.upper[worker, probe]:
@@ -50,8 +50,8 @@ def pairs_found(workers, trace):
 @pytest.mark.parametrize("scheme", list(Scheme))
 @pytest.mark.parametrize("is_queueing", [True, False])
 def test_errors_are_those_of_a_plain_loop(scheme, is_queueing):
-    workers = Workers(setup(scheme, is_queueing=is_queueing, hop_ms=3.0), TUPLES)
-    trace = workers.trace(scheme, MemoryStore())
+    workers = Workers(setup(scheme, is_queueing=is_queueing, hop_ms=3.0), scheme, MemoryStore())
+    trace = workers.take(TUPLES)
     told = count(workers, trace, matches)
     found, wanted = pairs_found(workers, trace)
     assert told.false_positives == len(found - wanted)
@@ -61,8 +61,8 @@ def test_errors_are_those_of_a_plain_loop(scheme, is_queueing):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_exact_way_has_no_errors_whatever_is_late(seed):
-    workers = Workers(setup(Scheme.EXACT, hop_ms=50.0, seed=seed), TUPLES)
-    told = count(workers, workers.trace(Scheme.EXACT, MemoryStore()), matches)
+    workers = Workers(setup(Scheme.EXACT, hop_ms=50.0, seed=seed), Scheme.EXACT, MemoryStore())
+    told = count(workers, workers.take(TUPLES), matches)
     assert (told.extra, told.probes, told.false_positives, told.false_negatives) == (0, 0, 0, 0)
 
 
@@ -71,25 +71,34 @@ def test_without_delays_only_what_waits_for_a_message_of_tuples_is_wrong():
     instant = {"hop_ms": 1e-9, "merge_us": 0.0, "interval_ms": 0.2, "rate": 1_000.0}
     extra = {}
     for scheme in UNSAFE:
-        workers = Workers(setup(scheme, **instant), TUPLES)
-        extra[scheme] = count(workers, workers.trace(scheme, MemoryStore()), matches).extra
+        workers = Workers(setup(scheme, **instant), scheme, MemoryStore())
+        extra[scheme] = count(workers, workers.take(TUPLES), matches).extra
     assert extra[Scheme.ROUND_ROBIN_UNSAFE] == 0
     assert extra[Scheme.SIZE_BROADCAST_UNSAFE] > 0
     assert extra[Scheme.DISTRIBUTED_CACHE_UNSAFE] < extra[Scheme.SIZE_BROADCAST_UNSAFE] / 3
 
 
+@pytest.mark.parametrize("scheme", list(Scheme))
+def test_what_workers_hold_does_not_depend_on_how_much_is_asked_at_a_time(scheme):
+    at_once = Workers(setup(scheme, hop_ms=3.0), scheme, MemoryStore()).take(TUPLES)
+    workers = Workers(setup(scheme, hop_ms=3.0), scheme, MemoryStore())
+    traces = [workers.take(n) for n in (1, 2, 97, 300, TUPLES - 400)]
+    assert np.array_equal(np.concatenate([trace.lower for trace in traces], axis=1), at_once.lower)
+    assert np.array_equal(np.concatenate([trace.upper for trace in traces], axis=1), at_once.upper)
+
+
 def test_a_slower_cache_is_more_wrong():
     extra = []
     for interval_ms in (1.0, 40.0):
-        workers = Workers(setup(Scheme.DISTRIBUTED_CACHE_UNSAFE, interval_ms=interval_ms), TUPLES)
-        extra.append(count(workers, workers.trace(Scheme.DISTRIBUTED_CACHE_UNSAFE, MemoryStore()), matches).extra)
+        scheme = Scheme.DISTRIBUTED_CACHE_UNSAFE
+        workers = Workers(setup(scheme, interval_ms=interval_ms), scheme, MemoryStore())
+        extra.append(count(workers, workers.take(TUPLES), matches).extra)
     assert extra[0] < extra[1]
 
 
 def test_round_robin_needs_as_many_slides_a_worker():
-    workers = Workers(Setup(420, 60, 60, 4, 1_000.0), TUPLES)
     with pytest.raises(ConfigurationError, match="6 slides are shared by 4 workers"):
-        workers.trace(Scheme.ROUND_ROBIN_UNSAFE, MemoryStore())
+        Workers(Setup(420, 60, 60, 4, 1_000.0), Scheme.ROUND_ROBIN_UNSAFE, MemoryStore())
     with pytest.raises(ConfigurationError, match="multiple"):
         Setup(420, 60, 50, 3, 1_000.0)
 
@@ -115,12 +124,22 @@ def test_without_it_a_high_rate_makes_most_wrong_and_more_workers_fewer():
 
 
 def test_what_is_overwritten_meets_another_tuples_bits():
-    worker = LogicalAnd(Meeting.OVERWRITING_UNSAFE, 2)
-    one, other = np.array([True, False]), np.array([True, True])
-    assert worker.take(1, 0, one) is None
-    assert worker.take(3, 0, other) is None
-    assert worker.take(1, 1, other).tolist() == [True, True]  # tuple 1 would match the first alone
-    assert worker.take(3, 1, one) is None
+    last = np.full((1, 2), NONE)
+
+    def meet(first, order):
+        return overwrite(np.array(order), first, last, np.full((2, 2), NONE)).tolist()
+
+    # Of two predicates and two tuples, 0 and 1 are the first predicate's, 2 and 3 the second's.
+    assert meet(0, [0, 1, 2, 3]) == [[1, NONE], [0, NONE]]  # tuple 0 gets tuple 1's, and tuple 1 no answer
+    assert last.tolist() == [[NONE, 1]]
+    assert meet(2, [0, 2, 1, 3]) == [[2, 3], [1, 2]]  # what was left over goes on
+    assert last.tolist() == [[NONE, 3]]
+
+
+@pytest.mark.parametrize("meeting", list(Meeting))
+def test_tuples_meet_themselves_where_there_is_time(meeting):
+    meets = LogicalAnd(meeting, Load(1.0, (0.1, 0.1), 3))
+    assert meets.meet(5, 40).tolist() == 2 * [list(range(5, 45))]
 
 
 def test_queues_serve_in_order():
