@@ -20,7 +20,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from test_faults import PATIENCE_S, QUERY, SIZES, TUPLES, Output, digest, expected, feed
+from readings import QUERY, TUPLES, digest, expected, feed
+from served import PATIENCE_S, SIZES, Output
 
 from spojoin.cli.services import Deployment, services_of
 from spojoin.cli.supervise import Service, Supervisor
