@@ -181,10 +181,10 @@ def test_both_ends_are_included_whichever_row_comes_first(fed, lower, upper, par
     assert sorted(joined(case)) == [(0, row) for row in partners]
 
 
-def held_at_most(rows: int, lateness: int, method: str) -> int:
+def held_at_most(rows: int, lateness: int, method: str, layout: str, workers: int) -> int:
     """The most tuples held while two streams bring a row a millisecond: left rows live 40 ms, right ones 10 ms."""
-    query = parse_query(query_text(Case(False, [], -10, 40, lateness, 1, 1), method))
-    engine = Engine(query, RouterConfig("test", 1, frame_tuples=4, batch_tuples=8, credits_frames=UNLIMITED))
+    query = parse_query(query_text(Case(False, [], -10, 40, lateness, 1, 1), method, layout))
+    engine = Engine(query, RouterConfig("test", workers, frame_tuples=4, batch_tuples=8, credits_frames=UNLIMITED))
     most = 0
     for ms in range(0, rows, 5):
         for stream in (0, 1):
@@ -193,10 +193,20 @@ def held_at_most(rows: int, lateness: int, method: str) -> int:
     return most
 
 
-@pytest.mark.parametrize("method", ["spo", "scan"])
-def test_what_is_held_follows_interval_and_lateness_and_not_the_stream(method):
-    short, long = held_at_most(200, 5, method), held_at_most(400, 5, method)
+@pytest.mark.parametrize(
+    ("method", "layout", "workers"),
+    [
+        ("spo", "batch", 1),
+        ("scan", "batch", 1),
+        ("hash", "kp", 3),
+        ("scan", "kp", 3),
+        ("hash", "dp", 3),
+        ("hash", "{name: hp, calibration: 8, theta: 1}", 3),
+    ],
+)
+def test_what_is_held_follows_interval_and_lateness_and_not_the_stream(method, layout, workers):
+    short, long, late = (held_at_most(*sizes, method, layout, workers) for sizes in ((200, 5), (400, 5), (200, 65)))
     assert long == short
-    assert 0 <= short + 2 * 60 - held_at_most(200, 65, method) <= 2 * 8, "60 ms more of each stream, but for a batch"
+    assert 0 <= short + 2 * 60 - late <= 2 * 8, "60 ms more of each stream, but for a batch"
     # Both the router and the search keep the windows, and rows wait for the lateness; batches and nodes go as a whole.
     assert short <= 2 * (2 * (40 + 10 + 5) + 8 * 8)
