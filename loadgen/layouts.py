@@ -29,6 +29,7 @@ HEADS = (
     "messages a tuple",
     "bytes a tuple",
     "log bytes a tuple",
+    "topics' bytes a tuple",
     "memory, bytes",
     "completeness",
     "slowest worker, ms a frame, p50 (p99)",
@@ -83,10 +84,11 @@ def _measured(query: Query, data: Columns) -> dict[str, Any]:
 def _cells(told: dict[str, Any], tuples: int) -> Iterator[str]:
     yield f"{told['comparisons_imbalance']:.3f}"
     yield f"{told['comparisons_std']:,.0f}"
-    yield f"{told['stored_imbalance']:.3f}" if "stored_imbalance" in told else "-"
+    yield f"{told['stored_imbalance']:.3f}"
     for name in ("messages", "bytes", "log_bytes"):
-        yield f"{told[name] / tuples:,.1f}" if name in told else "-"
-    yield f"{told['memory_bytes']:,}" if "memory_bytes" in told else "-"
+        yield f"{told[name] / tuples:,.1f}"
+    yield f"{sum(topic['bytes'] for topic in told['topics'].values()) / tuples:,.1f}"
+    yield f"{told['memory_bytes'] + told.get('mutable', {}).get('bytes_max', 0):,}"
     yield f"{told['completeness']:.3f}"
     yield f"{told['slowest_worker_ms']['p50']:,.1f} ({told['slowest_worker_ms']['p99']:,.1f})"
 

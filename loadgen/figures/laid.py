@@ -144,9 +144,10 @@ class Steps:
         return sum(taken)
 
     def loads(self) -> list[Load]:
-        """Of each worker since the beginning; the product's own and handshake's chain tell what they have."""
-        told = self.engine.layout_measures().get("per_worker")
-        return [dict(each) for each in told] if isinstance(told, list) else [self.engine.counters()]
+        """Of each worker since the beginning."""
+        told = self.engine.layout_measures()["per_worker"]
+        assert isinstance(told, list)
+        return [dict(each) for each in told]
 
 
 def asked(laid: Laid, text: str, workers: int) -> Query:

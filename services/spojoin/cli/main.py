@@ -55,7 +55,10 @@ def run(
     rejects: Annotated[
         Path | None, typer.Option(help="Where refused rows go, with the reason; JSON lines or Parquet.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Where the figures of the run go, as JSON.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Where the figures of the run go, as JSON; what the layout cost each worker is among them."),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="In how many parts the window is searched; default the layout's number, or 1."),
@@ -124,6 +127,9 @@ def methods() -> None:
 @app.command()
 def layouts() -> None:
     """The layouts by which the work can be spread over workers, their options and their sources.
+
+    `spojoin run --report` measures each of them, `batch` too, by the same figures: how even the work is, messages and
+    bytes, memory, latency and completeness.
 
     Example:
 

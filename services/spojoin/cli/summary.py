@@ -18,12 +18,24 @@ def show_run(told: Mapping[str, object], output: Path) -> None:
     if isinstance(reasons, Mapping):
         for reason, count in reasons.items():
             table.add_row(f"  {reason}", f"{count:,}")
+    _add_layout(table, told)
     table.add_row("seconds", f"{told['seconds']:,.2f}")
     table.add_row("tuples/s", _figure(told["tuples_per_second"]))
     table.add_row("tuples/s, window full", _figure(told["tuples_per_second_window_full"]))
     table.add_row("peak memory", _figure(told["peak_rss_bytes"], 1 / (1 << 20), " MiB"))
     table.add_row("output", str(output))
     Console(stderr=True).print(table)
+
+
+def _add_layout(table: Table, told: Mapping[str, object]) -> None:
+    """What several workers cost, in short; the report has the rest."""
+    layout, tuples = told["layout"], told["tuples"]
+    if not isinstance(layout, Mapping) or not isinstance(tuples, int) or layout["workers"] == 1 or tuples == 0:
+        return
+    table.add_row("layout", f"{layout['name']}, {layout['workers']} workers")
+    table.add_row("  comparisons, most to mean", f"{layout['comparisons_imbalance']:.3f}")
+    table.add_row("  messages a tuple", f"{layout['messages'] / tuples:.1f}")
+    table.add_row("  workers' memory", _figure(layout["memory_bytes"], 1 / (1 << 10), " KiB"))
 
 
 def _figure(value: object, factor: float = 1.0, unit: str = "") -> str:

@@ -15,8 +15,10 @@ import pyarrow as pa
 from spojoin.embedded.frame_times import FrameTimes
 from spojoin.errors import BadData
 from spojoin.layouts.handshake import HandshakeChain
-from spojoin.layouts.load import balance, measures
+from spojoin.layouts.load import Load, measures
 from spojoin.layouts.machine import LayoutMachine
+from spojoin.layouts.own_loads import BatchLoads, MethodLoads, OwnLoads
+from spojoin.layouts.traffic import Traffic
 from spojoin.layouts.workers import Workers, needs_plan, workers_of
 from spojoin.logical_and.machine import LogicalAndMachine
 from spojoin.methods.machine import MethodMachine
@@ -67,6 +69,8 @@ class Engine:
         self._router = RouterMachine(query, START, self._sizes)
         self._sink = SinkMachine(query, START)
         self._searching = self._searchers()
+        self._own_loads = _own_loads(query, self._searching)
+        self._traffic = Traffic(query)
         self._readers = self._wire()
         self._rejects: list[DeadLetter] = []
         self._fed = [0] * len(query.streams)
@@ -123,18 +127,32 @@ class Engine:
     def layout_measures(self) -> dict[str, object]:
         """What the layout has cost: latency a frame, the share of tuples that are answered, the load of each worker.
 
-        Of the product's own layout, and of methods in its place, the loads are comparisons alone.
+        topics: what passed between machines, and how many read it; mutable: what the product's own layout does besides
+        its workers
         """
-        machines = self._searching
-        loads = [load for m in machines if isinstance(m, LayoutMachine | HandshakeChain) for load in m.loads()]
-        own = [m.counters().get("comparisons", 0) for m in machines if isinstance(m, PoJoinMachine | MethodMachine)]
+        loads = self._loads()
+        mutable = None if self._own_loads is None else self._own_loads.mutable_part()
         return {
             "name": self.query.layout.name,
-            "workers": self._sizes.workers,
+            "workers": len(loads),
             "completeness": self.frame_times.answered / self.tuples if self.tuples else 1.0,
             **self.frame_times.figures(),
-            **(measures(loads) if loads else balance(own)),
+            **measures(loads),
+            **({"mutable": mutable} if mutable else {}),
+            "topics": {
+                topic.value: {**passed, "readers": self._reading(topic)}
+                for topic, passed in self._traffic.figures().items()
+            },
         }
+
+    def _loads(self) -> list[Load]:
+        if self._own_loads is not None:
+            return self._own_loads.loads()
+        return [load for m in self._searching if isinstance(m, LayoutMachine | HandshakeChain) for load in m.loads()]
+
+    def _reading(self, topic: Topic) -> int:
+        """Machines that read a topic; matches pass to the sink at once."""
+        return 1 if topic is Topic.MATCHES else len(self._readers.get(topic, ()))
 
     def feed(self, stream: int | str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more."""
@@ -193,6 +211,8 @@ class Engine:
             for machine in self._readers.get(topic, ()):
                 actions = machine.on_record(topic, partition, 0, record)
                 yield from self._step(self.frame_times.worker(actions) if machine in self._searching else actions)
+            if self._own_loads is not None:
+                self._own_loads.note(record)
 
     def _step(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
         for action in actions:
@@ -200,6 +220,7 @@ class Engine:
             if not isinstance(action, Emit):
                 continue
             record = self._transport(action.record)
+            self._traffic.note(action.topic, record)
             if isinstance(record, Part):
                 yield from self._step(self._sink.on_record(action.topic, action.partition, 0, record))
             elif isinstance(record, Result):
@@ -219,6 +240,14 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
+
+
+def _own_loads(query: Query, searching: list[PoJoinMachine] | list[MethodMachine] | Workers) -> OwnLoads | None:
+    """What counts for workers that don't count for themselves; None for all other layouts' workers, which do."""
+    if not query.layout.is_own:
+        return None
+    kind = BatchLoads if query.method.name == DEFAULT_METHOD else MethodLoads
+    return kind(query, [m for m in searching if isinstance(m, PoJoinMachine | MethodMachine)])
 
 
 def _by_reference(record: Record) -> Record:

@@ -17,6 +17,8 @@ TUPLE_BYTES = 16
 class Load:
     """Counted by a worker since its start.
 
+    The same for all layouts; for the product's own, a batch is counted as it comes, besides the frames (own_loads).
+
     stored, asked: tuples; messages, bytes: tuples that must come to it under its layout, to be stored, to be searched
         for, or both, and what they take; log_messages, log_bytes: the same of the whole log, which it reads
     bytes_max: the most that it held; comparisons: pairs of a tuple and one of its window that the worker answered for,

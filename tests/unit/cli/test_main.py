@@ -49,6 +49,15 @@ def test_run_writes_results_and_a_report(folder):
     assert json.loads((folder / "report.json").read_text())["matches"] == 3
 
 
+def test_a_run_by_several_workers_tells_what_they_cost(folder):
+    asked = ("run", "q.yaml", "-i", "s=s.csv", "-o", "out.jsonl")
+    assert "messages a tuple" not in invoke(*asked).output
+    for layout in ("batch", "scale_join"):
+        shown = invoke(*asked, "--workers", "2", "--layout", layout).output
+        assert f"{layout}, 2 workers" in shown
+        assert ["messages", "a", "tuple", "2.0"] in [line.replace("│", " ").split() for line in shown.splitlines()]
+
+
 def test_quiet_says_nothing(folder):
     result = invoke("run", "q.yaml", "-i", "s=s.csv", "-o", "out.jsonl", "--quiet")
     assert (result.exit_code, result.output) == (0, "")

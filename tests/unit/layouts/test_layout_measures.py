@@ -1,5 +1,7 @@
 """The embedded engine by every layout: the rows of the product's own, and measures that add up."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,6 +10,7 @@ from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.layouts.load import TUPLE_BYTES, imbalance
 from spojoin.query.layouts import LAYOUTS, chosen_layout
 from spojoin.query.load import parse_query
+from spojoin.query.methods import method
 from spojoin.query.model import DEFAULT_LAYOUT
 from spojoin.router.config import RouterConfig
 
@@ -73,12 +76,66 @@ def test_sta_learns_which_keys_are_hot():
     assert hot > cold, "two workers store the keys that most tuples have"
 
 
-def test_the_products_own_tells_comparisons():
-    engine, _ = ran(DEFAULT_LAYOUT)
-    told = engine.layout_measures()
+def test_the_products_own_measures_add_up(own):
+    told = own[0].layout_measures()
+    each = told["per_worker"]
+    assert (told["name"], told["workers"], len(each)) == (DEFAULT_LAYOUT, WORKERS, WORKERS)
     assert told["completeness"] == 1.0
-    assert told["comparisons"] > 0
-    assert "messages" not in told
+    assert told["comparisons"] + told["mutable"]["comparisons"] == PAIRS
+    assert told["comparisons"] == sum(load["comparisons"] for load in each)
+    assert all(load["examined"] >= load["comparisons"] for load in each), "indexes hold the windows, and some more"
+    assert [load["asked"] for load in each] == [TUPLES] * WORKERS
+    sealed = told["topics"]["batches"]["messages"]
+    assert TUPLES - 256 <= sealed <= TUPLES
+    assert sum(load["stored"] for load in each) == sealed
+    assert told["messages"] == TUPLES * WORKERS + sealed
+    assert told["log_messages"] == (TUPLES + sealed) * WORKERS
+    assert told["memory_bytes"] == sum(load["bytes_max"] for load in each) > 0
+
+
+def test_bytes_of_the_products_own_are_those_of_its_arrays(own):
+    told = own[0].layout_measures()
+    topics = told["topics"]
+    sealed = topics["batches"]["messages"]
+    # Two columns, each codes of 8 bytes and orders of 2; seqs of 8; and the permutation of one column to the other.
+    assert topics["runs"]["bytes"] == sealed * (2 * (8 + 2) + 8)
+    assert topics["batches"]["bytes"] == sealed * (2 * (8 + 2) + 8 + 2)
+    assert topics["frames"]["bytes"] == BYTES * TUPLES
+    assert told["bytes"] == WORKERS * topics["frames"]["bytes"] + topics["batches"]["bytes"]
+    assert told["log_bytes"] == WORKERS * (topics["frames"]["bytes"] + topics["batches"]["bytes"])
+
+
+def test_topics_are_told(own):
+    topics = own[0].layout_measures()["topics"]
+    assert topics["frames"]["messages"] == TUPLES
+    assert topics["partials"]["messages"] == TUPLES * len(QUERY.predicates)
+    assert topics["runs"]["messages"] == topics["batches"]["messages"] * len(QUERY.predicates)
+    assert topics["matches"]["messages"] == TUPLES * (1 + WORKERS), "one mutable part, and all workers"
+    # router, sink, a joiner for each predicate, logical AND, workers
+    assert topics["frames"]["readers"] == 2 + len(QUERY.predicates) + 1 + WORKERS
+    readers = {name: topics[name]["readers"] for name in ("runs", "batches", "partials", "matches")}
+    assert readers == {"runs": 1, "batches": WORKERS, "partials": 1, "matches": 1}
+
+
+def test_other_layouts_need_fewer_topics():
+    topics = ran("scale_join")[0].layout_measures()["topics"]
+    assert topics.keys() == {"frames", "matches"}
+    assert topics["matches"]["messages"] == TUPLES * WORKERS
+    assert ran("sta")[0].layout_measures()["topics"]["plan"]["records"] > 0
+
+
+def test_a_method_is_one_worker(own):
+    engine, rows = ran(DEFAULT_LAYOUT, replace(QUERY, method=method("scan", {})))
+    told = engine.layout_measures()
+    assert rows.equals(own[1])
+    assert (told["workers"], told["completeness"]) == (1, 1.0)
+    assert "mutable" not in told
+    (load,) = told["per_worker"]
+    assert load["comparisons"] == PAIRS
+    assert load["examined"] == engine.counters()["comparisons"]
+    assert (load["stored"], load["asked"], load["messages"], load["log_messages"]) == (TUPLES,) * 4
+    assert load["bytes"] == load["log_bytes"] == BYTES * TUPLES
+    assert load["bytes_max"] >= engine.index_bytes > 0
 
 
 def test_nothing_is_balanced():

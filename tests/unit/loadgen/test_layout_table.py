@@ -14,4 +14,5 @@ def test_every_layout_is_measured(capsys):
     assert {row[HEADS.index("completeness")] for row in rows} == {"1.000"}
     messages = {row[0]: row[HEADS.index("messages a tuple")] for row in rows}
     assert messages["`scale_join`"] == "2.0"
+    assert not any("-" in row for row in rows), "each layout has every figure, batch too"
     assert messages["`handshake`"] == "4.0"
