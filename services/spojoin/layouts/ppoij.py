@@ -45,6 +45,14 @@ class Hybrid(Layout):
 
     The groups are a function of the frame's frequencies and the number of workers. A key's group always has the worker
     that held it before, so what was stored before the calibration's end is found by what comes after it.
+
+    Frequencies are counted once, as in the paper: keys are monitored at runtime (section 3.3), in a calibration phase
+    at the beginning of the execution (section 4.3), then algorithm 1 runs, and its mapping is used. The conclusion says
+    the same. Nothing is told of a second calibration, of drift, or of how long the first is. The one rule that is
+    given, a key's worker stays one, has the reason above, and a second calibration would have to obey it, too: workers
+    that a key had must be asked as long as a window reaches what they stored. As a layout goes by one frame alone, each
+    frame would have to carry the frequencies of every calibration that its windows reach; or groups only ever grow,
+    until keys that were frequent in turn have all workers, as in DP-OIJ. A query that is started anew counts anew.
     """
 
     def __init__(self, query: Query) -> None:

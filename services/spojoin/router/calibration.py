@@ -4,7 +4,8 @@ In the paper the emitters count, and the first replica makes one distribution of
 it counts the tuples of the log's frames, its predecessors' included, and from the frame after the last that it needs
 on writes what it found into every frame. So a worker that reads the log again finds it beside the tuples, and a
 successor takes it from the last frame; where the log was trimmed before the end of the calibration, a successor counts
-from what is left. Once found it never changes: keys only ever get more workers, as the paper asks.
+from what is left. Once found it never changes: the paper calibrates once, in an initial period (why that is kept:
+`layouts.ppoij.Hybrid`).
 
 Not every key is told, which would fill the frames: the most frequent ones are, and the others by buckets.
 """
