@@ -175,6 +175,16 @@ def test_another_layout_is_said_to_have_no_batches():
     assert "layout batch" not in shown(explain(parse_query(ISSUE)))
 
 
+def test_another_method_is_said_to_have_no_batches():
+    text = " ".join(shown(explain(parse_query(ISSUE + "method: scan\n"))).split())
+    assert "method scan: `spojoin run` holds the window in one part" in text
+    assert "those of method spo" in text
+    assert "method" not in shown(explain(parse_query(ISSUE)))
+    both = shown(explain(parse_query(ISSUE + "method: scan\nlayout: scale_join\n")))
+    assert "layout scale_join" in both
+    assert "method scan" not in both, "workers of a layout are many, and served"
+
+
 def test_odd_names_are_no_markup():
     text = ISSUE.replace("air_time: double", '"[red]x": double').replace("air_time", '"[red]x"')
     assert "[red]x" in shown(explain(parse_query(text)))
