@@ -1,6 +1,7 @@
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Phaser;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
@@ -9,9 +10,11 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.ProcessFunction;
-import org.apache.flink.streaming.api.functions.sink.legacy.SinkFunction;
 import org.apache.flink.streaming.api.functions.source.legacy.SourceFunction;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.watermark.Watermark;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.table.api.DataTypes;
 import org.apache.flink.table.api.Schema;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
@@ -23,39 +26,37 @@ import org.apache.flink.util.OutputTag;
 /**
  * Flink: an interval join in SQL without a key, which runs as one task. A row's time is its number in milliseconds.
  *
- * Pairs come out in no order that would tell when the first n probes are done, so that each mark is a job of its own,
- * with bounded input: it has all of its pairs when it ends. The clock starts with a job's first probe; the source runs
- * ahead of the join by what Flink's buffers hold.
+ * One job does everything, stage by stage: the fill, then the probes of one mark after the other. The source ends a stage
+ * with a watermark and waits until every join's watermark says that it has taken all of it: the pairs that came until
+ * then are those of the mark, no more and no fewer, and so is the time. A join holds its watermark back by the
+ * longest time between two rows of a pair, which is the window's.
  */
 public final class Flink {
     private static final TypeInformation<Row> ROW = new RowTypeInfo(
             new TypeInformation[] {Types.LONG, Types.LONG, Types.LONG}, new String[] {"seq", "a", "b"});
+    /** Milliseconds that a row may lie in a buffer that isn't full: the last ones of a stage do. */
+    private static final long BUFFER_MS = 1;
+
     private static final AtomicLong FOUND = new AtomicLong();
+    /** A phase is a stage; the source and each join's counter arrive at its end. */
+    private static final Phaser STAGES = new Phaser(1);
     private static Job job;
-    private static int end;
-    private static volatile long beganNs;
-    private static volatile long beganCpuNs;
 
     public static void main(String[] args) throws Exception {
         job = new Job(args[0]);
-        boolean isFirst = true;
-        // A job costs a second or two whatever it does, and fills the window anew: every other mark is left out.
-        for (int at = 2; at < job.marks.length; at += 2) {
-            try {
-                run(job.marks[at], isFirst ? args[1] : null);
-            } catch (Exception error) {
-                Job.refuse(error);
-            }
-            isFirst = false;
+        StreamExecutionEnvironment environment = StreamExecutionEnvironment.createLocalEnvironment(1);
+        environment.getConfig().enableObjectReuse();
+        environment.setBufferTimeout(BUFFER_MS);
+        try {
+            plan(environment, args[1]);
+            environment.execute("benchmark");
+        } catch (Exception error) {
+            Job.refuse(error);
         }
         System.exit(0);
     }
 
-    private static void run(int mark, String version) throws Exception {
-        FOUND.set(0);
-        end = job.fill + mark;
-        StreamExecutionEnvironment environment = StreamExecutionEnvironment.createLocalEnvironment(1);
-        environment.getConfig().enableObjectReuse();
+    private static void plan(StreamExecutionEnvironment environment, String version) {
         StreamTableEnvironment tables = StreamTableEnvironment.create(environment);
         List<Job.Probing> probings = job.merged();
         List<OutputTag<Row>> tags = new ArrayList<>();
@@ -65,17 +66,20 @@ public final class Flink {
         // One thread feeds all inputs in the order of the rows, so that none of them runs ahead of another.
         SingleOutputStreamOperator<Row> split = environment
                 .addSource(new Rows(version), "rows", ROW).process(new Split(tags), ROW);
+        STAGES.bulkRegister(probings.size());
         for (int k = 0; k < probings.size(); k++) {
             view(tables, "P" + k, split.getSideOutput(tags.get(2 * k)));
             view(tables, "S" + k, split.getSideOutput(tags.get(2 * k + 1)));
-            int times = probings.get(k).times();
             tables.<RowData>toDataStream(
                             tables.sqlQuery(sql(k, probings.get(k))),
                             DataTypes.ROW(DataTypes.FIELD("seq", DataTypes.BIGINT())).bridgedTo(RowData.class))
-                    .addSink(new Count(times));
+                    .transform("count", Types.VOID, new Count(probings.get(k).times()));
         }
-        environment.execute("benchmark");
-        Job.reached(mark, FOUND.get(), (System.nanoTime() - beganNs) / 1e9, (Job.cpuNs() - beganCpuNs) / 1e9);
+    }
+
+    /** The number of a stage's last row. */
+    private static long lastRow(int stage) {
+        return job.fill - 1 + (stage == 0 ? 0 : job.marks[stage - 1]);
     }
 
     private static void view(StreamTableEnvironment tables, String name, DataStream<Row> rows) {
@@ -93,35 +97,45 @@ public final class Flink {
                 + " AND s.rowtime BETWEEN p.rowtime - " + span + " AND p.rowtime - INTERVAL '0.001' SECOND(1, 3)";
     }
 
-    /** The rows up to `end`, each at its number in milliseconds. */
+    /** The rows of one stage after the other, each row at its number in milliseconds. */
     private static final class Rows implements SourceFunction<Row> {
         private final String version;
+        private volatile boolean isCancelled;
 
         Rows(String version) {
             this.version = version;
         }
 
         @Override
-        public void run(SourceContext<Row> context) {
-            int every = Math.max(1, job.window / 100);
-            for (int row = 0; row < end; row++) {
-                if (row == job.fill) {
-                    if (version != null) {
-                        job.filled(version);
-                    }
-                    beganNs = System.nanoTime();
-                    beganCpuNs = Job.cpuNs();
-                }
-                context.collectWithTimestamp(Row.of((long) row, job.a[row], job.b[row]), row);
-                if (row % every == 0) {
-                    context.emitWatermark(new Watermark(row));
+        public void run(SourceContext<Row> context) throws InterruptedException {
+            long row = 0;
+            for (int stage = 0; stage <= job.marks.length && !isCancelled; stage++) {
+                row = feed(context, row, lastRow(stage));
+                STAGES.awaitAdvanceInterruptibly(STAGES.arrive());
+                if (stage == 0) {
+                    job.filled(version);
+                } else {
+                    job.reached(job.marks[stage - 1], FOUND.get());
                 }
             }
         }
 
+        /** Emits the rows [first, last], and watermarks often enough that the join forgets old rows on the way. */
+        private long feed(SourceContext<Row> context, long first, long last) {
+            int every = Math.max(1, job.window / 100);
+            long row = first;
+            for (; row <= last && !isCancelled; row++) {
+                context.collectWithTimestamp(Row.of(row, job.a[(int) row], job.b[(int) row]), row);
+                if (row % every == 0 || row == last) {
+                    context.emitWatermark(new Watermark(row));
+                }
+            }
+            return row;
+        }
+
         @Override
         public void cancel() {
-            end = 0;
+            isCancelled = true;
         }
     }
 
@@ -148,17 +162,31 @@ public final class Flink {
         }
     }
 
-    /** Counts pairs. */
-    private static final class Count implements SinkFunction<RowData> {
+    /** Counts a join's pairs, and tells them when its watermark says that a stage is over. */
+    private static final class Count extends AbstractStreamOperator<Void>
+            implements OneInputStreamOperator<RowData, Void> {
         private final int times;
+        private long pairs;
 
         Count(int times) {
             this.times = times;
         }
 
         @Override
-        public void invoke(RowData row, Context context) {
-            FOUND.addAndGet(times);
+        public void processElement(StreamRecord<RowData> pair) {
+            pairs++;
+        }
+
+        @Override
+        public void processWatermark(Watermark mark) throws Exception {
+            super.processWatermark(mark);
+            int stage = STAGES.getPhase();
+            // The window's length is what the join holds its watermark back by.
+            if (stage <= job.marks.length && mark.getTimestamp() >= lastRow(stage) - job.fill) {
+                FOUND.addAndGet(times * pairs);
+                pairs = 0;
+                STAGES.arrive();
+            }
         }
     }
 }
