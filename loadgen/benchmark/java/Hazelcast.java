@@ -5,20 +5,22 @@ import com.hazelcast.sql.SqlRow;
 import com.hazelcast.sql.SqlService;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicIntegerArray;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 
 /**
  * Hazelcast: a join of streams in SQL, bounded by row numbers in both directions, since it takes none without bounds.
  *
- * Its only stream without a broker is a counter, which a map turns into rows. Pairs come out one by one, and their order
- * tells little: the first n probes are taken as done when a pair of a probe beyond the first 2 n has come out, and
- * nothing has been added to theirs for a second, since the two sides of the join do not run in step. The time that
- * counts is that at which the first pair beyond the first n came out.
+ * Its only stream without a broker is a counter, which a map turns into rows. Its numbers are even for rows. An odd one
+ * after a mark's last probe stands for a sentinel, a probe that matches nothing: the join is an outer one, and gives up such a
+ * probe once the stored rows' watermark has passed it. All probes before it have been taken by then, and
+ * all rows that they could match, so that all of their pairs have come out before it; one thread, one partition and
+ * ordered streams keep that order. Nothing can make the counter wait: when a mark is told, some pairs of later probes
+ * have been found too, as they had been at the mark before.
  */
 public final class Hazelcast {
     /** A value of the map. */
@@ -35,15 +37,23 @@ public final class Hazelcast {
     }
 
     /** Numbers a second that are asked for; a full engine takes fewer. */
-    private static final int RATE = 500_000;
+    private static final int RATE = 1_000_000;
 
-    /** Fewer probes than this may be done on one side of the join before the other has brought what they match. */
-    private static final int FIRST_MARK = 1_024;
+    /** A sentinel's values: nothing is near them, nor larger in one and smaller in the other. */
+    private static final long FAR = 1L << 40;
 
-    private static final AtomicInteger FILLED = new AtomicInteger();
+    private static Job job;
+    private static String version;
+    private static int joins;
+    /** By stage, the fill and then each mark: how many joins have ended it, and their matches. */
+    private static int[] ended;
+    private static long[] totals;
 
     public static void main(String[] args) throws Exception {
-        Job job = new Job(args[0]);
+        job = new Job(args[0]);
+        version = args[1];
+        ended = new int[job.marks.length + 1];
+        totals = new long[job.marks.length + 1];
         System.setProperty("hazelcast.logging.type", "none");
         Config config = new Config();
         config.setProperty("hazelcast.partition.count", "1").setProperty("hazelcast.phone.home.enabled", "false");
@@ -57,111 +67,78 @@ public final class Hazelcast {
         for (int first = 0; first < job.a.length; first += 10_000) {
             Map<Long, Pair> some = new HashMap<>();
             for (int row = first; row < Math.min(first + 10_000, job.a.length); row++) {
-                some.put((long) row, new Pair(job.a[row], job.b[row]));
+                some.put(2L * row, new Pair(job.a[row], job.b[row]));
             }
             rows.setAll(some);
+        }
+        for (int stage = 0; stage <= job.marks.length; stage++) {
+            rows.set(sentinel(stage), new Pair(FAR, FAR));
         }
         SqlService sql = member.getSql();
         sql.execute("CREATE MAPPING numbered (__key BIGINT, a BIGINT, b BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint',"
                 + " 'valueFormat'='java', 'valueJavaClass'='" + Pair.class.getName() + "')").close();
         List<Results> results = new ArrayList<>();
         for (Job.Probing probing : job.merged()) {
-            results.add(new Results(job, sql, probing, args[1]));
+            results.add(new Results(sql, probing));
         }
+        joins = results.size();
         for (Results each : results) {
             each.start();
         }
-        follow(job, results);
+        for (Results each : results) {
+            each.join();
+        }
         System.exit(0);
     }
 
-    private static void follow(Job job, List<Results> results) throws InterruptedException {
-        double[][] times = new double[job.marks.length][];
-        long beganNs = 0;
-        long beganCpuNs = 0;
-        int timed = 0;
-        int told = 0;
-        while (told < job.marks.length && job.marks[told] < FIRST_MARK) {
-            told++;
+    /** Probes of a stage and all before it. */
+    private static int probes(int stage) {
+        return stage == 0 ? 0 : job.marks[stage - 1];
+    }
+
+    /** The number that comes after those of a stage's rows. */
+    private static long sentinel(int stage) {
+        return 2L * (job.fill + probes(stage)) - 1;
+    }
+
+    /** Takes note that a join has ended a stage, and tells it once all have. */
+    private static synchronized void end(int stage, long total) {
+        totals[stage] += total;
+        if (++ended[stage] < joins) {
+            return;
         }
-        while (told < job.marks.length) {
-            Thread.sleep(1);
-            if (FILLED.get() == 0) {
-                continue;
-            }
-            if (beganNs == 0) {
-                beganNs = System.nanoTime();
-                beganCpuNs = Job.cpuNs();
-            }
-            long progress = results.stream().mapToLong(each -> each.progress.get()).min().getAsLong();
-            for (; timed < job.marks.length && progress >= job.marks[timed]; timed++) {
-                times[timed] = new double[] {(System.nanoTime() - beganNs) / 1e9, (Job.cpuNs() - beganCpuNs) / 1e9};
-            }
-            if (told < timed && progress >= 2L * job.marks[told]) {
-                told = tell(job, results, times, told, progress);
-            }
+        if (stage == 0) {
+            job.filled(version);
+        } else {
+            job.reached(job.marks[stage - 1], totals[stage]);
         }
     }
 
-    /** Tells all marks that are done; the number of the first that is not. */
-    private static int tell(Job job, List<Results> results, double[][] times, int told, long progress)
-            throws InterruptedException {
-        int last = told;
-        while (last + 1 < job.marks.length && progress >= 2L * job.marks[last + 1]) {
-            last++;
-        }
-        for (long before = -1, now = total(results, job.marks[last]); before != now; ) {
-            Thread.sleep(1_000);
-            before = now;
-            now = total(results, job.marks[last]);
-        }
-        for (int k = told; k <= last; k++) {
-            Job.reached(job.marks[k], total(results, job.marks[k]), times[k][0], times[k][1]);
-        }
-        return last + 1;
-    }
-
-    private static long total(List<Results> results, int mark) {
-        return results.stream().mapToLong(each -> each.total(mark)).sum();
-    }
-
-    /** A query's pairs, counted by probe. */
+    /** Reads a query's pairs, and counts them by probe. */
     private static final class Results extends Thread {
-        final AtomicLong progress = new AtomicLong();
-        private final AtomicIntegerArray counts;
-        private final Job job;
+        private final int[] counts = new int[job.a.length - job.fill];
         private final SqlService sql;
         private final Job.Probing probing;
-        private final String version;
 
-        Results(Job job, SqlService sql, Job.Probing probing, String version) {
-            this.job = job;
+        Results(SqlService sql, Job.Probing probing) {
             this.sql = sql;
             this.probing = probing;
-            this.version = version;
-            counts = new AtomicIntegerArray(job.a.length - job.fill);
             setDaemon(true);
-        }
-
-        long total(int mark) {
-            long total = 0;
-            for (int probe = 0; probe < mark; probe++) {
-                total += counts.get(probe);
-            }
-            return total * probing.times();
         }
 
         @Override
         public void run() {
+            int stage = 0;
             try (SqlResult pairs = sql.execute(query())) {
                 for (SqlRow pair : pairs) {
-                    long probe = pair.<Long>getObject(0) - job.fill;
-                    if (FILLED.compareAndSet(0, 1)) {
-                        job.filled(version);
-                    }
-                    counts.incrementAndGet((int) probe);
-                    if (probe > progress.get()) {
-                        progress.set(probe);
+                    long probe = pair.<Long>getObject(0);
+                    if (pair.getObject(1) != null) {
+                        counts[(int) (probe / 2 - job.fill)]++;
+                    } else if (probe == sentinel(stage)) {
+                        end(stage, total(probes(stage)));
+                        if (++stage > job.marks.length) {
+                            return;
+                        }
                     }
                 }
             } catch (RuntimeException error) {
@@ -169,16 +146,27 @@ public final class Hazelcast {
             }
         }
 
-        private String query() {
-            return "SELECT p.v FROM " + ordered(probing.probes(), job.fill) + " AS p JOIN " + ordered(probing.stored(), 0)
-                    + " AS s ON (" + probing.where() + ") AND s.v BETWEEN p.v - " + job.fill + " AND p.v - 1";
+        private long total(int probes) {
+            return Arrays.stream(counts, 0, probes).asLongStream().sum() * probing.times();
         }
 
-        private static String ordered(int parity, int first) {
-            String which = parity < 0 ? "" : " AND MOD(n.v, 2) = " + parity;
+        private String query() {
+            String sentinels = IntStream.rangeClosed(0, job.marks.length).mapToObj(stage -> Long.toString(sentinel(stage)))
+                    .collect(Collectors.joining(", "));
+            String probes = "(" + rows(probing.probes()) + " AND n.v >= " + 2 * job.fill + " OR n.v IN (" + sentinels + "))";
+            return "SELECT p.v, s.v FROM " + ordered(probes) + " AS p LEFT JOIN " + ordered(rows(probing.stored()))
+                    + " AS s ON (" + probing.where() + ") AND s.v BETWEEN p.v - " + 2 * job.fill + " AND p.v - 1";
+        }
+
+        /** Which numbers are a stream's rows. */
+        private static String rows(int parity) {
+            return parity < 0 ? "MOD(n.v, 2) = 0" : "MOD(n.v, 4) = " + 2 * parity;
+        }
+
+        private static String ordered(String which) {
             // The order is imposed on the numbers, since it doesn't outlive being imposed on what is joined to a map.
             return "(SELECT o.v AS v, r.a AS a, r.b AS b FROM TABLE(IMPOSE_ORDER((SELECT n.v AS v FROM"
-                    + " TABLE(generate_stream(" + RATE + ")) AS n WHERE n.v >= " + first + which + "), DESCRIPTOR(v), 0)) AS o"
+                    + " TABLE(generate_stream(" + RATE + ")) AS n WHERE " + which + "), DESCRIPTOR(v), 0)) AS o"
                     + " JOIN numbered AS r ON r.__key = o.v)";
         }
     }
