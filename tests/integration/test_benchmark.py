@@ -1,0 +1,47 @@
+"""The benchmark's engines of the Java world: compiled and run as `make benchmark` does, every total checked."""
+
+import os
+import subprocess
+
+import pytest
+
+from loadgen.benchmark import expected, runner
+from loadgen.benchmark.engines import java
+from loadgen.benchmark.engines.jars import JARS, fetched
+from loadgen.benchmark.runner import Limits, Runner
+from loadgen.benchmark.workloads import workload
+from spojoin.errors import ConfigurationError
+from spojoin.runtime.local.java import find_java
+
+#: Seconds until the window is full, starting included, and then for two marks: enough for a busy machine.
+PATIENCE_S = 120.0
+#: Seconds for probes once there are two marks.
+BUDGET_S = 0.3
+#: Two joins whose streams take turns; and one whose matches count twice, with pairs enough to be late.
+WORKLOADS = [("q1", "drift"), ("q2", "ties")]
+
+
+@pytest.fixture(scope="module", params=java.PROGRAMS)
+def engine(request):
+    """The name of an engine that can be had here. Jars that aren't those of the lock are no reason to skip."""
+    try:
+        compiler = [find_java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-version"]
+        fetched(request.param)
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    if subprocess.run(compiler, capture_output=True, check=False).returncode:
+        pytest.skip("Java has no compiler here: a JDK is needed (Debian: openjdk-17-jdk-headless)")
+    return request.param
+
+
+@pytest.mark.parametrize(("question", "variant"), WORKLOADS)
+def test_an_engine_has_the_published_totals(engine, question, variant, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "PATIENCE", PATIENCE_S / BUDGET_S)
+    limits = Limits(BUDGET_S, PATIENCE_S, frozenset(os.sched_getaffinity(0)))
+    asked = workload(question, variant, 100)
+    found = Runner(limits, tmp_path, print).run(engine, asked)
+    totals = [mark.total for mark in found.marks]
+    assert len(totals) >= 2, found.message
+    assert totals == list(expected.totals(asked)[: len(totals)])
+    assert not found.message.startswith("WRONG")
+    assert found.version == JARS[engine].version
