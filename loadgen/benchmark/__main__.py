@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -23,9 +25,9 @@ from spojoin.errors import ConfigurationError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
-WINDOW, BUDGET_S = 10_000, 5.0
+WINDOW, BUDGET_S = 10_000, 4.0
 QUICK_WINDOW, QUICK_BUDGET_S, QUICK_VARIANTS = 1_000, 1.0, ("taxi",)
-FILL_S = 120.0
+FILL_S = 90.0
 
 
 @app.command()
@@ -59,10 +61,12 @@ def run(
         names = _some("engines", engines, ENGINES)
         about = {**machine.describe(), "processors used": cpus, "budget s": limits.budget_s}
         outcomes: list[Outcome] = []
-        for number, each in enumerate(asked, 1):
+        began = time.monotonic()
+        for each in asked:
             for name in names:
                 outcomes.append(runner.run(name, each))
-                _show(console, f"{number}/{len(asked)}", outcomes[-1])
+                at = progress_line(len(outcomes), len(asked) * len(names), time.monotonic() - began)
+                _show(console, outcomes[-1], at)
             path = report.write(outcomes, about, output)
         for part in report.tables(outcomes):
             console.print(part, highlight=False, soft_wrap=isinstance(part, str))
@@ -114,7 +118,12 @@ def _processors(count: int) -> frozenset[int]:
     return frozenset(usable[-count:])
 
 
-def _show(console: Console, at: str, outcome: Outcome) -> None:
+def progress_line(done: int, of: int, elapsed_s: float) -> str:
+    """How many engines' runs are done, and how long the rest takes if it goes on like that."""
+    return f"{done:3}/{of}, {math.ceil(elapsed_s / done * (of - done) / 60):3} min left"
+
+
+def _show(console: Console, outcome: Outcome, at: str) -> None:
     told = outcome.message
     if outcome.cpu_us is not None and outcome.tuples_per_second is not None:
         told = (
@@ -122,7 +131,7 @@ def _show(console: Console, at: str, outcome: Outcome) -> None:
             f"{outcome.marks[-1].probes:,} probes checked"
         )
     name = f"{outcome.workload} W={outcome.window:,}"
-    console.print(f"{at:>6} {name:24} {outcome.engine:11} {told}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"{at} {name:24} {outcome.engine:11} {told}", highlight=False, soft_wrap=True, markup=False)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from loadgen.benchmark import expected, reference, report
-from loadgen.benchmark.__main__ import app
+from loadgen.benchmark.__main__ import app, progress_line
 from loadgen.benchmark.engines import jars as locking
 from loadgen.benchmark.engines import java
 from loadgen.benchmark.engines.jars import JARS, locked
@@ -271,6 +271,12 @@ def test_mistakes_are_one_sentence(option, value, sentence):
     done = CliRunner().invoke(app, ["run", option, value])
     assert done.exit_code == 2
     assert sentence in done.output
+
+
+def test_the_progress_tells_runs_and_minutes():
+    assert progress_line(1, 342, 10.0) == "  1/342,  57 min left"
+    assert progress_line(171, 342, 1_500.0) == "171/342,  25 min left"
+    assert progress_line(342, 342, 3_000.0) == "342/342,   0 min left"
 
 
 def test_all_engines_are_there():
