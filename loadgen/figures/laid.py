@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from loadgen.figures.model import Panel, Series
+from loadgen.figures.model import LeftOut, Panel, Series
 from loadgen.figures.run import Run
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.frame_times import FrameTimes
@@ -198,7 +198,7 @@ def costs(
         one = next(each for each in laid if each.label == label)
         found[label, x] = point = cost(one, made[x], workers(x), run.point_s)
         if point.error:
-            run.left_out.append(f"{label} at {x}: {point.error}")
+            run.left_out.append(LeftOut(f"{label} at {x:,}", point.error))
         run.say(f"      {label:28} {x:>12,} {point.error or f'{point.us:14,.2f} us'}")
     return found
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from loadgen.figures.run import Run
@@ -77,11 +77,18 @@ class Claim:
     why: str = ""
 
 
+class LeftOut(NamedTuple):
+    """A point that a figure doesn't have, and why."""
+
+    point: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A measured figure.
 
-    how: what was run, and in what it differs from the paper's set-up; left_out: what time did not suffice for
+    how: what was run, and in what it differs from the paper's set-up; left_out: points that it doesn't have
     """
 
     name: str
@@ -89,7 +96,7 @@ class Figure:
     how: str
     panels: Sequence[Panel]
     claims: Sequence[Claim]
-    left_out: Sequence[str] = field(default_factory=tuple)
+    left_out: Sequence[LeftOut] = field(default_factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from loadgen.figures.model import Claim, Figure, Verdict
+from loadgen.figures.model import Claim, Figure, LeftOut, Verdict
 from loadgen.figures.plot import svg
 
 _STYLE = """
@@ -50,12 +50,19 @@ def _section(figure: Figure, folder: Path) -> str:
     drawn = svg(figure)
     (folder / f"{figure.name}.svg").write_text(drawn, encoding="utf-8")
     _write_csv(figure, folder / f"{figure.name}.csv")
-    left = f"<p>Left out, for lack of time: {escape('; '.join(figure.left_out))}.</p>" if figure.left_out else ""
     return (
         f"<section id='{figure.name}'><h2>{escape(figure.title)}</h2><p>{escape(figure.how)}</p>{drawn}"
         f"<p><a href='{figure.name}.csv'>{figure.name}.csv</a> <a href='{figure.name}.svg'>{figure.name}.svg</a></p>"
-        f"{left}{_claims(figure.claims)}</section>"
+        f"{_left_out(figure.left_out)}{_claims(figure.claims)}</section>"
     )
+
+
+def _left_out(points: Sequence[LeftOut]) -> str:
+    """A line a reason."""
+    by_reason: dict[str, list[str]] = {}
+    for point, why in points:
+        by_reason.setdefault(why, []).append(point)
+    return "".join(f"<p>Left out: {escape('; '.join(those))}: {escape(why)}.</p>" for why, those in by_reason.items())
 
 
 def _claims(claims: Sequence[Claim]) -> str:

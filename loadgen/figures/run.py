@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from loadgen.figures.model import LeftOut
+
 T = TypeVar("T")
 
 #: Of a point's time, what is measured; the rest fills windows.
@@ -15,6 +17,8 @@ POINT_S_MAX = 3.0
 POINT_S_MIN = 0.02
 #: Points begin while a figure has not taken so many times its share: filling a window can't be cut short.
 OVERTIME = 1.25
+#: Why the points behind those are left out.
+NO_TIME = "for lack of time"
 
 
 class Run:
@@ -29,7 +33,7 @@ class Run:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.is_quick = is_quick
-        self.left_out: list[str] = []
+        self.left_out: list[LeftOut] = []
         self.say = say
         self._clock = clock
         self._seconds = seconds
@@ -51,7 +55,7 @@ class Run:
         self._planned = max(self._planned, self._done + len(asked))
         for i, point in enumerate(asked):
             if self._done and self._clock() - self._began > OVERTIME * self._seconds:
-                self.left_out += [_named(each) for each in asked[i:]]
+                self.left_out += [LeftOut(_named(each), NO_TIME) for each in asked[i:]]
                 return
             yield point
             self._done += 1

@@ -343,7 +343,7 @@ def _sample(tuples: int) -> Matches:
 
 
 ENTRIES = (
-    Entry("spo-join-11b-d", 45, figure_11),
+    Entry("spo-join-11b-d", 90, figure_11),
     Entry("spo-join-16", 30, figure_16),
     Entry("spo-join-17", 25, figure_17),
     Entry("spo-join-18", 15, figure_18),

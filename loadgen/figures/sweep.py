@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from loadgen.figures.joins import Join
 from loadgen.figures.meter import ALL, Point, Share, measure
-from loadgen.figures.model import Panel, Series
+from loadgen.figures.model import LeftOut, Panel, Series
 from loadgen.figures.run import Run
 
 X = TypeVar("X", float, str)
@@ -80,7 +80,7 @@ def sweep(run: Run, xs: Sequence[float], lines: Sequence[Line], join: Callable[[
             share=line.share,
         )
         if point.error:
-            run.left_out.append(f"{label} at {x}: {point.error}")
+            run.left_out.append(LeftOut(f"{label} at {x:,}", point.error))
         run.say(f"      {label:28} {x:>12,} {point.error or f'{point.us:14,.2f} us'}")
     return Table(points)
 

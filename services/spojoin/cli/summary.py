@@ -18,6 +18,7 @@ def show_run(told: Mapping[str, object], output: Path) -> None:
     if isinstance(reasons, Mapping):
         for reason, count in reasons.items():
             table.add_row(f"  {reason}", f"{count:,}")
+    _add_errors(table, told)
     _add_layout(table, told)
     table.add_row("seconds", f"{told['seconds']:,.2f}")
     table.add_row("tuples/s", _figure(told["tuples_per_second"]))
@@ -25,6 +26,14 @@ def show_run(told: Mapping[str, object], output: Path) -> None:
     table.add_row("peak memory", _figure(told["peak_rss_bytes"], 1 / (1 << 20), " MiB"))
     table.add_row("output", str(output))
     Console(stderr=True).print(table)
+
+
+def _add_errors(table: Table, told: Mapping[str, object]) -> None:
+    """Of a method that answers wrongly on purpose, how many pairs."""
+    search = told["search"]
+    for name in ("false_positives", "false_negatives"):
+        if isinstance(search, Mapping) and name in search:
+            table.add_row(name.replace("_", " "), f"{search[name]:,.0f}", style="red")
 
 
 def _add_layout(table: Table, told: Mapping[str, object]) -> None:

@@ -11,9 +11,9 @@ from loadgen.figures.joins import INEQUALITIES, cross_join, self_join, timed_joi
 from loadgen.figures.latency import waited
 from loadgen.figures.meter import Share, Sides, Whole, measure
 from loadgen.figures.methods import promise
-from loadgen.figures.model import Figure, Panel, Series, Verdict, claim, falls, rises, tells
+from loadgen.figures.model import Figure, LeftOut, Panel, Series, Verdict, claim, falls, rises, tells
 from loadgen.figures.page import write
-from loadgen.figures.run import Run
+from loadgen.figures.run import NO_TIME, Run
 from loadgen.figures.sweep import Line, sweep
 from spojoin.errors import ConfigurationError
 
@@ -113,7 +113,7 @@ def test_a_method_that_refuses_says_why():
     run = Run(1.0, is_quick=True)
     table = sweep(run, (WINDOW,), [Line("a hash join", "hash")], lambda _: own_join())
     assert table.series(lambda point: point.us) == []
-    assert "a hash join at 300" in run.left_out[0]
+    assert run.left_out[0].point == "a hash join at 300"
     assert "equality" in measure(own_join(), "hash", 0.01).error
 
 
@@ -121,7 +121,7 @@ def test_points_are_left_out_when_a_figures_time_is_over():
     now = iter(range(0, 1000, 10))
     run = Run(20.0, is_quick=True, clock=lambda: float(next(now)))
     assert list(run.each([1, 2, 3, 4, 5])) == [1, 2, 3]
-    assert run.left_out == ["4", "5"]
+    assert run.left_out == [("4", NO_TIME), ("5", NO_TIME)]
 
 
 def test_claims_compare_direction_and_size():
@@ -161,7 +161,8 @@ def figure():
     panel = Panel("a <panel>", "tuples", "us", (Series("one", [1, 2], [3.0, 4.0], [2.0, 3.0], [4.0, 5.0]),))
     words = Panel("bars", "", "MB", (Series("one", ["x", "y"], [1.0, 2.0]), Series("two", ["y"], [3.0])))
     claims = (claim("faster & better", [0.5], 2, 3, "because <so>"), claim("as fast", [1.0], 0.9, 1.1, "never told"))
-    return Figure("fig-1", "A title", "How", (panel, words), claims, ["three at 4"])
+    left = [LeftOut("three at 4", NO_TIME), LeftOut("two at 4", "it refuses"), LeftOut("three at 5", NO_TIME)]
+    return Figure("fig-1", "A title", "How", (panel, words), claims, left)
 
 
 def test_the_report_has_plots_claims_and_csv(tmp_path):
@@ -170,7 +171,8 @@ def test_the_report_has_plots_claims_and_csv(tmp_path):
     assert "faster &amp; better" in page
     assert "because &lt;so&gt;" in page
     assert "never told" not in page
-    assert "three at 4" in page
+    assert "Left out: three at 4; three at 5: for lack of time." in page
+    assert "Left out: two at 4: it refuses." in page
     assert "of 2 claims of the papers: 1 agrees" in page
     assert (tmp_path / "fig-1.svg").read_text().startswith("<svg")
     with (tmp_path / "fig-1.csv").open() as file:

@@ -77,7 +77,7 @@ def test_a_layout_that_refuses_is_left_out():
         int,
     )
     assert panel(found, "", "", "", lambda each: each.rate).series == []
-    assert "by key at 2" in run.left_out[0]
+    assert run.left_out[0].point == "by key at 2"
 
 
 def test_self_similar_keys_have_their_share():
