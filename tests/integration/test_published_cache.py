@@ -1,15 +1,29 @@
 """The distributed cache of the published state schemes through a real Redis: the same errors as through memory."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from spojoin.embedded.engine import Engine
 from spojoin.published.errors import count
 from spojoin.published.setup import Setup
 from spojoin.published.state import Scheme, Workers
+from spojoin.query.load import parse_query
+from spojoin.query.methods import chosen
 from spojoin.runtime.memory import MemoryStore
 from spojoin.runtime.redis_store import RedisStore
 
 TUPLES = 4_000
+QUERY = """
+name: q3
+streams:
+  racks:
+    schema: {power: double, cooling: double}
+sql: |
+  SELECT * FROM racks AS l JOIN racks AS r ON l.power < r.power AND l.cooling > r.cooling
+  WINDOW AS (SLIDE INTERVAL '200' ON '1K')
+output: count
+"""
 
 
 @pytest.mark.integration
@@ -23,3 +37,18 @@ def test_the_cache_is_wrong_in_the_same_way_through_redis(redis_url):
     store.close()
     assert told[0] == told[1]
     assert told[0].false_positives > 0
+
+
+@pytest.mark.integration
+def test_the_method_counts_the_same_wrong_pairs_through_redis(redis_url):
+    rows = np.random.default_rng(2).integers(0, 9, (2, TUPLES))
+    batch = pa.record_batch({"power": rows[0].astype(float), "cooling": rows[1].astype(float)})
+    told = []
+    for cache in (redis_url, "memory"):
+        options = [f"cache={cache}", "state=distributed_cache_unsafe", "rate=50000"]
+        engine = Engine(chosen(parse_query(QUERY), "spo_paper", options))
+        found = [*engine.feed(0, batch), *engine.flush()]
+        told.append((sum(part.num_rows for part in found), engine.matches, engine.counters()["false_positives"]))
+    assert told[0] == told[1]
+    assert told[0][0] == TUPLES
+    assert told[0][2] > 0
