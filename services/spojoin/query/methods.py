@@ -28,8 +28,9 @@ class MethodOption:
             return listed(self.choices)
         if isinstance(self.default, str):
             return "text"
-        kind = "a whole number" if isinstance(self.default, int) else "a number"
-        return f"{kind} from {self.least:g} to {self.most:g}"
+        if isinstance(self.default, int):
+            return f"a whole number from {self.least:,.0f} to {self.most:,.0f}"
+        return f"a number from {self.least:g} to {self.most:g}"
 
     def parse(self, text: str) -> OptionValue | None:
         """The value that a text means; None where it is none of those expected."""
