@@ -23,10 +23,7 @@ def published() -> dict[str, Any]:
 
 
 def totals(asked: Workload) -> Sequence[int]:
-    """Matches of the first probes up to each of MARKS; those of a window that isn't published are counted now.
-
-    Large windows may be published for the first marks only.
-    """
+    """Matches of the first probes up to each of MARKS; those of a window that isn't published are counted now."""
     found: Sequence[int] | None = published()["totals"].get(key(asked))
     return reference.totals(asked) if found is None else found
 

@@ -35,7 +35,10 @@ def test_a_layout_is_named_alone_or_with_options():
         ("layout: scale_jion", "line 5: unknown layout 'scale_jion'.*did you mean 'scale_join'"),
         ("layout: {workers: 3}", "layout: missing option 'name'"),
         ("layout: {name: sta, chioces: 1}", "unknown option of layout sta 'chioces'.*did you mean 'choices'"),
-        ("layout: {name: sta, workers: 1025}", "layout sta: workers is '1025'; expected a whole number from 0 to 1,024"),
+        (
+            "layout: {name: sta, workers: 1025}",
+            "layout sta: workers is '1025'; expected a whole number from 0 to 1,024",
+        ),
         ("layout: {name: bchj, choices: 1}", "unknown option of layout bchj 'choices': expected workers"),
     ],
 )
