@@ -20,9 +20,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spojoin.errors import ConfigurationError
 from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec
@@ -32,6 +33,7 @@ from spojoin.published.logical_and import NONE, Load, LogicalAnd, Meeting
 from spojoin.published.setup import Setup
 from spojoin.published.state import KEY, Scheme, Trace, Workers
 
+Mask = NDArray[np.bool_]
 #: Probes compared with all tuples of the trees at once.
 PROBES = 256
 #: Rows of what a tuple asks of a predicate: bounds, and the tuples before it.
@@ -52,6 +54,27 @@ def is_exact(spec: SideSpec) -> bool:
     return spec.options["state"] == Scheme.EXACT and spec.options["logical_and"] == Meeting.BY_ID
 
 
+class _Asked(NamedTuple):
+    """m probes: lower, upper int64 (m,), their windows; trace: what the workers held when they evaluated them."""
+
+    lower: I64
+    upper: I64
+    trace: Trace
+
+    @property
+    def reached(self) -> I64:
+        """How far back any worker went, int64 (m,)."""
+        back: I64 = np.minimum(self.lower, self.trace.lower.min(axis=0))
+        return back
+
+    def were_held(self, setup: Setup, probes: I64, partners: I64) -> Mask:
+        """Whether the worker of each partner's batch held it when it evaluated the probe."""
+        batches = partners // setup.delta
+        workers, ends = batches % setup.workers, (batches + 1) * setup.delta
+        held: Mask = (self.trace.lower[workers, probes] < ends) & (ends <= self.trace.upper[workers, probes])
+        return held
+
+
 class SpoPaperUnsafe(Side):
     """Wrong answers on purpose, and how many."""
 
@@ -69,40 +92,37 @@ class SpoPaperUnsafe(Side):
 
     def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Search as far back as the worker that lags most, and leave of it what the workers would have answered."""
-        trace = self._views.of(upper)
-        reached = np.minimum(lower, trace.lower.min(axis=0)) if len(upper) else lower
-        exact = self._search.take(stored, roles, reached, upper)
-        return [self._answered(number, stored, roles[number], each, lower, upper, trace)
-                for number, each in enumerate(exact)]  # fmt: skip
+        asked = _Asked(lower, upper, self._views.of(upper))
+        exact = self._search.take(stored, roles, asked.reached, upper)
+        both = zip(roles, exact, self._meetings, strict=True)
+        return [Found(self._answered(asked, found, self._mutable(asked, found, stored, searches, meetings)))
+                for searches, found, meetings in both]  # fmt: skip
 
-    def _answered(
-        self, role: int, stored: I64, searches: Searches, exact: Found, lower: I64, upper: I64, trace: Trace
-    ) -> Found:
-        assert exact.partners is not None, "partners were asked for"
-        probes, partners = np.repeat(np.arange(len(upper)), exact.counts), exact.partners
-        is_due = partners >= lower[probes]
-        # How often each pair was answered: once by each part that had the partner.
-        times = self._held(trace, probes, partners).astype(np.int8)
-        meetings, strangers = self._meetings[role], np.empty(0, np.int64)
-        if meetings is None:
-            times += is_due & (partners >= (upper // self._setup.delta * self._setup.delta)[probes])
-        else:
-            found, strangers = _within((probes, partners), meetings.pairs(stored, searches, upper))
-            times[found] += 1
+    def _mutable(
+        self, asked: _Asked, exact: Found, stored: I64, searches: Searches, meetings: _Meetings | None
+    ) -> tuple[Mask | I64, I64]:
+        """Which of the exact pairs the mutable part gives, and the probes of other pairs that it gives."""
+        probes, partners = _pairs(exact)
+        if meetings is not None:
+            given = meetings.pairs(stored, searches, asked.upper)
             self.counters.more["unanswered"] += meetings.take_unanswered()
+            return _within((probes, partners), given)
+        merged = asked.upper // self._setup.delta * self._setup.delta
+        return partners >= np.maximum(merged, asked.lower)[probes], np.empty(0, np.int64)
+
+    def _answered(self, asked: _Asked, exact: Found, mutable: tuple[Mask | I64, I64]) -> I64:
+        """What each probe is told, int64 (m,); a pair counts once for each part that gives it. Counts the errors."""
+        probes, partners = _pairs(exact)
+        is_due = partners >= asked.lower[probes]
+        times = asked.were_held(self._setup, probes, partners).astype(np.int8)
+        found, strangers = mutable
+        times[found] += 1
+        m = len(asked.upper)
+        counts = np.bincount(probes, times, m).astype(np.int64) + np.bincount(strangers, minlength=m)
         right = int(np.count_nonzero(is_due & (times > 0)))
-        counts = np.bincount(probes, times, len(upper)).astype(np.int64) + np.bincount(strangers, minlength=len(upper))
         self.counters.more["false_positives"] += int(counts.sum()) - right
         self.counters.more["false_negatives"] += int(np.count_nonzero(is_due)) - right
-        return Found(counts)
-
-    def _held(self, trace: Trace, probes: I64, partners: I64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Whether the worker of the partner's batch held it when it evaluated the probe."""
-        batches = partners // self._setup.delta
-        workers, ends = batches % self._setup.workers, (batches + 1) * self._setup.delta
-        found: np.ndarray[tuple[int], np.dtype[np.bool_]]
-        found = (trace.lower[workers, probes] < ends) & (ends <= trace.upper[workers, probes])
-        return found
+        return counts
 
     @property
     def nbytes(self) -> int:
@@ -113,6 +133,12 @@ class SpoPaperUnsafe(Side):
     def tuples(self) -> int:
         """Tuples of the search."""
         return self._search.tuples
+
+
+def _pairs(found: Found) -> tuple[I64, I64]:
+    """Probes and partners, by probe and partner."""
+    assert found.partners is not None, "partners were asked for"
+    return np.repeat(np.arange(len(found.counts)), found.counts), found.partners
 
 
 def _within(pairs: tuple[I64, I64], found: tuple[I64, I64]) -> tuple[I64, I64]:
