@@ -22,6 +22,7 @@ from spojoin.methods.insert_tree import (
     insert,
     seek,
 )
+from spojoin.methods.node_keys import upto
 from spojoin.methods.side import I64
 from spojoin.methods.tally import COMPARISONS, NODES
 
@@ -36,6 +37,7 @@ TURN: Final = 3
 
 LEAST: Final = -(1 << 63)
 GREATEST: Final = (1 << 63) - 1
+_EVERY: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _MULTIPLIER: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
@@ -89,38 +91,98 @@ def _worker(index: int, choices: int, load: I64) -> int:
     return int(two) if choices > 1 and load[two] < load[one] else int(one)
 
 
+class Rest(NamedTuple):
+    """The one test of a probe that its trees leave open: on `column`, within [low, low + span], or outside."""
+
+    column: int
+    low: np.int64
+    span: np.uint64
+    is_outside: np.bool_
+
+
 @inlined
-def _passes(codes: I64, place: int, asks: Asks, role: int, q: int, work: I64) -> bool:
+def _rest(asks: Asks, role: int, q: int) -> Rest:
+    """Of a role that leaves one test open at most; where it leaves none, a test that every code passes."""
+    lead = asks.leads[role]
     for k in range(asks.starts[role], asks.starts[role + 1]):
-        work[COMPARISONS] += 1
-        code = codes[asks.columns[k], place]
-        if ((code >= asks.lo[k, q]) & (code <= asks.hi[k, q])) == asks.negated[k]:
-            return False
+        if k != lead:
+            column, low, high, is_outside = asks.columns[k], asks.lo[k, q], asks.hi[k, q], asks.negated[k]
+            if low > high:
+                return Rest(column, np.int64(0), _EVERY, np.bool_(not is_outside))
+            return Rest(column, low, np.uint64(high - low), is_outside)
+    return Rest(asks.columns[lead], np.int64(0), _EVERY, np.bool_(False))
+
+
+@inlined
+def _count(indexes: I64, codes: I64, origin: int, lower: int, upper: int, rest: Rest) -> int:
+    """How many of these candidates are in the window and pass the rest; without a branch."""
+    others, width, found = codes[rest.column], np.uint64(upper - lower), 0
+    for j in range(len(indexes)):
+        # What expired may have left the buffer: any place will do for it.
+        code = others[np.uint64(max(indexes[j] - origin, 0))]
+        is_inside = np.uint64(code - rest.low) <= rest.span
+        found += int((np.uint64(indexes[j] - lower) < width) & (is_inside ^ rest.is_outside))
+    return found
+
+
+@inlined
+def _passes(codes: I64, place: int, asks: Asks, role: int, q: int) -> bool:
+    for k in range(asks.starts[role], asks.starts[role + 1]):
+        if k != asks.leads[role]:
+            code = codes[asks.columns[k], place]
+            if ((code >= asks.lo[k, q]) & (code <= asks.hi[k, q])) == asks.negated[k]:
+                return False
     return True
 
 
 @inlined
+def _mark(indexes: I64, codes: I64, origin: int, asks: Asks, role: int, q: int, bits: U64) -> None:
+    """Set the bits of those candidates that are in the window and pass."""
+    lower, upper = asks.lower[q], asks.upper[q]
+    for index in indexes:
+        if lower <= index < upper and _passes(codes, index - origin, asks, role, q):
+            set_bit(bits, index - lower)
+
+
+@inlined
 def _search(
-    trees: Trees, tree: int, codes: I64, origin: int, asks: Asks, role: int, q: int, end: int, bits: U64, work: I64
-) -> None:
-    """Set the bits of the tree's tuples that pass."""
-    lead = asks.leads[role]
+    trees: Trees,
+    tree: int,
+    codes: I64,
+    origin: int,
+    asks: Asks,
+    role: int,
+    q: int,
+    is_marked: bool,
+    bits: U64,
+    work: I64,
+) -> int:
+    """Set the bits of the tree's tuples that pass; or, where no bits are wanted, count them."""
+    lead, found, tests = asks.leads[role], 0, asks.starts[role + 1] - asks.starts[role]
     low, high = LEAST, GREATEST
     if lead != NONE:
         low, high = asks.lo[lead, q], asks.hi[lead, q]
-    values = (trees.nodes.shape[1] + KEYS) >> 1
+    if low > high:
+        return 0
+    nodes, rest = trees.nodes, _rest(asks, role, q)
+    values = (nodes.shape[1] + KEYS) >> 1
     node, place = seek(trees, tree, low, work)
     while node != NONE:
-        size = trees.nodes[node, SIZE]
-        while place < size and trees.nodes[node, KEYS + place] <= high:
-            index = trees.nodes[node, values + place]
-            if asks.lower[q] <= index < end and _passes(codes, index - origin, asks, role, q, work):
-                set_bit(bits, index - asks.lower[q])
-            place += 1
-        if place < size:
-            break
-        node, place = trees.nodes[node, NEXT], 0
+        size = nodes[node, SIZE]
+        end = size
+        if size and nodes[node, KEYS + size - 1] > high:
+            end = upto(nodes[node, KEYS : KEYS + size], high)
+        indexes = nodes[node, values + place : values + max(end, place)]
+        if is_marked:
+            _mark(indexes, codes, origin, asks, role, q, bits)
+        else:
+            found += _count(indexes, codes, origin, asks.lower[q], asks.upper[q], rest)
+        work[COMPARISONS] += size + len(indexes) * (tests - (lead != NONE))
         work[NODES] += 1
+        if end < size:
+            break
+        node, place = nodes[node, NEXT], 0
+    return found
 
 
 @kernel
@@ -170,11 +232,15 @@ def advance(
             return out
         span = asks.upper[q] - asks.lower[q]
         for role in range(len(asks.leads)):
-            bits[: (span + 63) >> 6] = 0
+            open_tests = asks.starts[role + 1] - asks.starts[role] - (asks.leads[role] != NONE)
+            is_marked, found = is_listed or open_tests > 1, 0
+            if is_marked:
+                bits[: (span + 63) >> 6] = 0
             for tree in linked:
                 if trees.heads[tree, ENTRIES]:
-                    _search(trees, tree, codes, origin, asks, role, q, asks.upper[q], bits, work)
-            found = count_bits(bits, 0, span)
+                    found += _search(trees, tree, codes, origin, asks, role, q, is_marked, bits, work)
+            if is_marked:
+                found = int(np.int64(count_bits(bits, 0, span)))
             counts[q, role] = found
             if is_listed:
                 out = room_for(out, done[USED], found)

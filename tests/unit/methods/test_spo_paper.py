@@ -57,6 +57,8 @@ def test_the_default_batch_is_the_slide_within_bounds():
         return SIDES["spo_paper"](SideSpec(1, ((BAND,),), is_time, length, slide, False, options))._delta
 
     assert batch(100_000, 10_000) == 10_000
-    assert batch(64_000, 1) == 1_000
+    assert batch(64_000, 1) == 4_000
+    assert batch(10_000, 1) == 2_048
+    assert batch(1_000, 1) == 250
     assert batch(10**7, 10**6) == 1 << 16
     assert batch(10**9, 10**6, is_time=True) == 4_096
