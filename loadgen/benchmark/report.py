@@ -49,7 +49,7 @@ def tables(outcomes: Sequence[Outcome]) -> Iterator[Table | str]:
         variants = [name for name in VARIANTS if any(o.workload == f"{question}-{name}" for o in rows)]
         title = f"{question}, {QUESTIONS[question].about}; W = {window:,}; processor us a tuple (times {BASE}'s)"
         table = Table(title=title, title_justify="left")
-        table.add_column("engine")
+        table.add_column("engine", min_width=max(len(o.engine) for o in rows))
         for variant in variants:
             table.add_column(variant, justify="right")
         for engine in dict.fromkeys(o.engine for o in rows):
