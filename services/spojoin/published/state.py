@@ -4,7 +4,7 @@ SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), section 4.2 and Figure 6. A work
 its own idea of the window has left. That idea lags behind, or runs ahead of, the probes that reach the worker, so a
 probe meets expired tuples or a batch that the mutable part has answered for (false positives), or misses tuples that
 are dropped too early (false negatives). The modes that do so have `unsafe` in their names: they exist to show the
-error, and nothing else runs them.
+error, and are never a default.
 
 - `round_robin_unsafe`: whole slides go to the workers in turn; a batch that comes replaces the worker's oldest.
 - `size_broadcast_unsafe`: slides are divided among the workers; with each batch its size goes to all others, and a

@@ -13,7 +13,7 @@ from spojoin.methods.spo_paper import SpoPaper
 from spojoin.methods.spo_paper_unsafe import setup_of
 from spojoin.published.logical_and import NONE, Load, LogicalAnd, Meeting
 from spojoin.published.state import Scheme, Workers
-from spojoin.query.methods import method
+from spojoin.query.methods import METHODS, method
 from spojoin.runtime.memory import MemoryStore
 
 LENGTH, SLIDE, COUNT = 240, 60, 700
@@ -132,6 +132,12 @@ def test_probes_that_come_at_the_same_place_see_the_same():
         counts = side.take(codes[:, begin:end], every, lower, upper)[0].counts
         assert counts[0] == counts[1]
         assert (counts >= 1).all()
+
+
+def test_the_options_name_all_schemes_and_meetings():
+    choices = {option.name: option.choices for option in METHODS["spo_paper"].options}
+    assert choices["state"] == tuple(Scheme)
+    assert choices["logical_and"] == tuple(Meeting)
 
 
 def test_the_exact_way_is_the_default_and_wrong_ones_count_over_count_windows_alone():
