@@ -52,7 +52,7 @@ LAYOUTS = (
 
 def figure_11(run: Run) -> Figure:
     """Split join and broadcast hash join."""
-    windows, workers = run.pick((100_000, 200_000, 400_000), (5_000, 10_000)), 4
+    windows, workers = run.pick((50_000, 100_000, 200_000), (5_000, 10_000)), 4
     run.plan(2 * len(windows) * len(LAYOUTS))
     panels = [
         drawn(
@@ -343,9 +343,9 @@ def _sample(tuples: int) -> Matches:
 
 
 ENTRIES = (
-    Entry("spo-join-11b-d", 90, figure_11),
+    Entry("spo-join-11b-d", 150, figure_11),
     Entry("spo-join-16", 30, figure_16),
     Entry("spo-join-17", 25, figure_17),
     Entry("spo-join-18", 15, figure_18),
-    Entry("spo-join-19", 45, figure_19),
+    Entry("spo-join-19", 75, figure_19),
 )

@@ -300,7 +300,7 @@ ENTRIES = (
     Entry("spo-join-12", 30, figure_12),
     Entry("spo-join-13", 25, figure_13),
     Entry("spo-join-14", 25, figure_14),
-    Entry("spo-join-15", 25, figure_15),
+    Entry("spo-join-15", 120, figure_15),
     Entry("spo-join-20", 40, figure_20),
     Entry("spo-join-21", 30, figure_21),
     Entry("spo-join-22", 30, figure_22),
