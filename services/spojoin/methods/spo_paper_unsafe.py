@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from spojoin.errors import ConfigurationError
 from spojoin.methods.side import I64, Check, Found, Searches, Side, SideSpec
 from spojoin.methods.spo_paper import SpoPaper
-from spojoin.published.cache import open_cache
+from spojoin.published.cache import MEMORY, open_cache
 from spojoin.published.logical_and import NONE, Load, LogicalAnd, Meeting
 from spojoin.published.setup import Setup
 from spojoin.published.state import KEY, Scheme, Trace, Workers
@@ -94,25 +94,25 @@ class SpoPaperUnsafe(Side):
         """Search as far back as the worker that lags most, and leave of it what the workers would have answered."""
         asked = _Asked(lower, upper, self._views.of(upper))
         exact = self._search.take(stored, roles, asked.reached, upper)
-        both = zip(roles, exact, self._meetings, strict=True)
+        pairs = map(_pairs, exact)
         return [Found(self._answered(asked, found, self._mutable(asked, found, stored, searches, meetings)))
-                for searches, found, meetings in both]  # fmt: skip
+                for searches, found, meetings in zip(roles, pairs, self._meetings, strict=True)]  # fmt: skip
 
     def _mutable(
-        self, asked: _Asked, exact: Found, stored: I64, searches: Searches, meetings: _Meetings | None
+        self, asked: _Asked, exact: tuple[I64, I64], stored: I64, searches: Searches, meetings: _Meetings | None
     ) -> tuple[Mask | I64, I64]:
         """Which of the exact pairs the mutable part gives, and the probes of other pairs that it gives."""
-        probes, partners = _pairs(exact)
         if meetings is not None:
             given = meetings.pairs(stored, searches, asked.upper)
             self.counters.more["unanswered"] += meetings.take_unanswered()
-            return _within((probes, partners), given)
+            return _within(exact, given)
+        probes, partners = exact
         merged = asked.upper // self._setup.delta * self._setup.delta
         return partners >= np.maximum(merged, asked.lower)[probes], np.empty(0, np.int64)
 
-    def _answered(self, asked: _Asked, exact: Found, mutable: tuple[Mask | I64, I64]) -> I64:
+    def _answered(self, asked: _Asked, exact: tuple[I64, I64], mutable: tuple[Mask | I64, I64]) -> I64:
         """What each probe is told, int64 (m,); a pair counts once for each part that gives it. Counts the errors."""
-        probes, partners = _pairs(exact)
+        probes, partners = exact
         is_due = partners >= asked.lower[probes]
         times = asked.were_held(self._setup, probes, partners).astype(np.int8)
         found, strangers = mutable
@@ -173,7 +173,7 @@ class _Views:
     def __init__(self, spec: SideSpec, setup: Setup) -> None:
         scheme = Scheme(str(spec.options["state"]))
         is_cached = scheme is Scheme.DISTRIBUTED_CACHE_UNSAFE
-        cache = open_cache(str(spec.options["cache"]) if is_cached else "memory")
+        cache = open_cache(str(spec.options["cache"]) if is_cached else MEMORY)
         self._workers = Workers(setup, scheme, cache, f"{KEY}:{secrets.token_hex(8)}")
         #: Of the last tuple that was asked for.
         self._kept = Trace(*(np.zeros((setup.workers, 0), np.int64) for _ in range(2)))
