@@ -11,12 +11,17 @@ class Chain:
     def __init__(self) -> None:
         self._next: tuple[int, int] | None = None
         self._seq = -1
+        self._generation = 0
 
     def takes(self, begin: int, progress: Progress) -> bool:
         """Whether a record is new; `begin` is the position in its frame where it starts.
 
         In the JSON form the messages of one result share their begin and are told apart by their probe.
         """
+        if progress.generation < self._generation:
+            return False
+        if progress.generation > self._generation:
+            self._go_over(progress.generation)
         if self._next is not None and (progress.frame_id, begin) != self._next:
             return False
         if progress.seq is not None:
@@ -27,3 +32,9 @@ class Chain:
         if progress.is_last:
             self._next = (progress.frame_id + 1, 0)
         return True
+
+    def _go_over(self, generation: int) -> None:
+        """A new generation counts frames and seqs anew, from its first frame on."""
+        if self._generation:
+            self._next, self._seq = (0, 0), -1
+        self._generation = generation

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from spojoin.cli.errors import one_sentence
+from spojoin.protocol.backfill import Backfill
 
 app = typer.Typer(
     name="spojoin",
@@ -240,6 +241,12 @@ def up(
     port: Annotated[int | None, typer.Option(help="Port of the Kafka that is started.")] = None,
     results: Annotated[str, typer.Option(metavar="frames|json", help="Form of the results topic.")] = "frames",
     logs: Annotated[Path | None, typer.Option(help="Keep the services' logs in this folder.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of another query served there under this name.")
+    ] = False,
+    backfill: Annotated[
+        Backfill, typer.Option(help="With --replace: how far back the inputs are read again to fill the windows.")
+    ] = Backfill.WINDOW,
     debug: Debug = False,
 ) -> None:
     """Serve a query on this machine until Ctrl-C: Kafka, Redis and every service, each a process of its own.
@@ -252,13 +259,15 @@ def up(
         spojoin up query.yaml
 
         spojoin up query.yaml --workers 4 --bootstrap kafka:9092 --redis redis://redis:6379/0
+
+        spojoin up changed.yaml --replace --bootstrap kafka:9092 --redis redis://redis:6379/0
     """
     with one_sentence(is_debug=debug):
         from rich.console import Console
 
         from spojoin.cli.up import UpOptions, serve
 
-        options = UpOptions(workers, partitions, bootstrap, redis, port, results, logs)
+        options = UpOptions(workers, partitions, bootstrap, redis, port, results, logs, replace, backfill)
         serve(query, options, Console())
 
 

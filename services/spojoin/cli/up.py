@@ -14,8 +14,10 @@ from rich.live import Live
 from spojoin.cli.services import Deployment, services_of
 from spojoin.cli.supervise import Notice, Supervisor, ending_on_signals
 from spojoin.errors import ConfigurationError, Retryable
+from spojoin.protocol.backfill import Backfill
 from spojoin.query.load import load_served_query
 from spojoin.query.model import Query
+from spojoin.runtime.generations import check_generation
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.local.broker import LocalBroker
 from spojoin.runtime.local.children import Children
@@ -37,6 +39,7 @@ class UpOptions:
     """How to serve. workers: None takes the number of the query's layout, or WORKERS.
 
     bootstrap, redis: servers that run already; None starts one.
+    replace, backfill: whether a changed query takes the place of the one served there, and how its windows are filled.
     """
 
     workers: int | None = None
@@ -46,6 +49,8 @@ class UpOptions:
     port: int | None = None
     results: str = "frames"
     logs: Path | None = None
+    replace: bool = False
+    backfill: Backfill = Backfill.WINDOW
 
 
 def serve(query_file: Path, options: UpOptions, console: Console) -> None:
@@ -58,11 +63,15 @@ def serve(query_file: Path, options: UpOptions, console: Console) -> None:
         redis = options.redis or stack.enter_context(LocalRedis(children)).url
         bootstrap = options.bootstrap or stack.enter_context(_broker(children, options.port, None, console)).bootstrap
         workers = options.workers or query.layout.workers or WORKERS
-        topics = _make_topics(query, bootstrap, workers, options.partitions)
+        topics = _make_topics(query, bootstrap, workers, options)
         logs = options.logs or children.scratch_folder("logs")
         notice = _quiet if console.is_terminal else _teller(console)
         supervisor = stack.enter_context(Supervisor(children, logs, RESTARTS_MAX, notice))
-        extra = {"results_format": options.results}
+        extra = {
+            "results_format": options.results,
+            "replace": str(options.replace),
+            "backfill": options.backfill.value,
+        }
         supervisor.start(services_of(Deployment(query, query_file, bootstrap, redis, workers, extra)))
         with console.status("starting services"):
             supervisor.wait_ready()
@@ -97,12 +106,13 @@ def _broker(children: Children, port: int | None, folder: Path | None, console: 
     return LocalBroker(children, folder, port, progress=console.print)
 
 
-def _make_topics(query: Query, bootstrap: str, workers: int, partitions: int) -> Topics:
+def _make_topics(query: Query, bootstrap: str, workers: int, options: UpOptions) -> Topics:
     topics = Topics.of(query, workers, {})
     log = KafkaLog(KafkaConfig(bootstrap))
     try:
         create_topics(log, topics)
-        log.create_topics(dict.fromkeys(topics.inputs, partitions))
+        log.create_topics(dict.fromkeys(topics.inputs, options.partitions))
+        check_generation(log, query, replace=options.replace)
     except Retryable as error:
         raise ConfigurationError(f"{error}; start it, or let it be started by leaving out --bootstrap") from error
     finally:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from spojoin.logical_and.machine import LogicalAndMachine
 from spojoin.protocol.topology import Role
-from spojoin.query.model import Query
+from spojoin.runtime.generations import Serving
 from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring
 
 
-def wire(query: Query, settings: Settings) -> Wiring:
+def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it."""
-    return Wiring("logical-and", lambda watermark: LogicalAndMachine(query, watermark))
+    return Wiring("logical-and", lambda watermark: LogicalAndMachine(serving.query, watermark))
 
 
 if __name__ == "__main__":

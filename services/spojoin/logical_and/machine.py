@@ -56,8 +56,14 @@ class LogicalAndMachine(Idle):
     def _take(self, frame: Frame) -> None:
         for trail, piece in zip(self._trails, frame.slices, strict=True):
             trail.append(frame, piece)
-        if frame.count and frame.frame_id >= self._watermark.frame_id:
+        if frame.count and not frame.is_silent and frame.frame_id >= self._watermark.frame_id:
             self._frames.append(frame)
+        elif not self._frames:
+            self._drop_handed_over(frame)
+
+    def _drop_handed_over(self, frame: Frame) -> None:
+        for trail, piece in zip(self._trails, frame.slices, strict=True):
+            trail.drop_below(piece.handover_index)
 
     def _evaluate_whole(self) -> Iterator[Action]:
         while self._frames:
@@ -68,8 +74,7 @@ class LogicalAndMachine(Idle):
             partials = [waiting.pop(key) for waiting in self._partials]
             self._forget_older(frame)
             yield from self._evaluate(frame, partials)
-            for trail, piece in zip(self._trails, frame.slices, strict=True):
-                trail.drop_below(piece.handover_index)
+            self._drop_handed_over(frame)
 
     def _forget_older(self, frame: Frame) -> None:
         self._next_frame = frame.frame_id + 1

@@ -54,7 +54,7 @@ class MutableMachine(Idle):
             return
         for store, piece in zip(self._stores, record.slices, strict=True):
             store.append(record, piece)
-        if record.frame_id >= self._watermark.frame_id and record.count:
+        if record.frame_id >= self._watermark.frame_id and record.count and not record.is_silent:
             yield Emit(Topic.PARTIALS, self._predicate, self._evaluate(record))
         for stream, piece in enumerate(record.slices):
             if piece.seals and self._stores[stream].began_before(piece.batch_first):

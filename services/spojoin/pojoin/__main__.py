@@ -6,14 +6,15 @@ from spojoin.layouts.machine import LayoutMachine
 from spojoin.pojoin.machine import PoJoinMachine
 from spojoin.pojoin.worker import Make, PoJoinWorker
 from spojoin.protocol.topology import Role
-from spojoin.query.model import Query
+from spojoin.runtime.generations import Serving
 from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring, numbered
 
 
-def wire(query: Query, settings: Settings) -> Wiring:
+def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes the worker that the settings name."""
+    query = serving.query
     worker = numbered(settings, "worker", settings.workers_max)
     make: Make = PoJoinMachine if query.layout.is_own else LayoutMachine
     return Wiring(f"pojoin-{worker}", lambda watermark: PoJoinWorker(query, worker, watermark, make))

@@ -82,7 +82,8 @@ class PoJoinMachine(Idle):
             yield Rewind(Topic.BATCHES)
 
     def _is_due(self, frame: Frame) -> bool:
-        return frame.count > 0 and frame.frame_id >= self._watermark.frame_id and self._worker < frame.workers
+        is_asked = frame.count > 0 and not frame.is_silent and frame.frame_id >= self._watermark.frame_id
+        return is_asked and self._worker < frame.workers
 
     def _has_all(self, share: Share, piece: StreamSlice) -> bool:
         # An expired batch may be gone from its topic, so only those that a window reaches are waited for.

@@ -19,16 +19,20 @@ class LogReader:
     accepted (P9).
     """
 
-    __slots__ = ("epoch", "link", "next_frame", "next_seq")
+    __slots__ = ("epoch", "first_indexes", "is_closed", "link", "next_frame", "next_seq")
 
     def __init__(self) -> None:
         self.epoch = -1
+        self.is_closed = False
+        self.first_indexes: tuple[int, ...] = ()
         self.next_frame = 0
         self.next_seq = 0
         self.link = 0
 
     def accept(self, record: Frame | Barrier) -> bool:
         """Whether the record counts; a record that does moves this reader on."""
+        if self.is_closed:  # P12: the log has ended, another generation goes on
+            return False
         if isinstance(record, Barrier):
             return self._accept_barrier(record)
         if self.epoch < 0:
@@ -44,7 +48,11 @@ class LogReader:
         # P2: of two routers that claim the same epoch, the first in the log has it.
         if barrier.epoch <= self.epoch:
             return False
+        if self.epoch < 0:
+            self.first_indexes = barrier.first_indexes
+            self.next_seq = sum(barrier.first_indexes)
         self.epoch = barrier.epoch
+        self.is_closed = barrier.closes
         return True
 
     def _continues(self, frame: Frame) -> bool:

@@ -1,6 +1,7 @@
 """What each of those who talk to Kafka may do there; ACLs in code, chart and tests derive from it.
 
-All names are literal: no right reaches a topic of another query. Kafka implies Describe in Read, Write and Delete.
+Names are literal, but for the topics of a query's later generations, whose names begin as no other query's may: no
+right reaches a topic of another query. Kafka implies Describe in Read, Write and Delete.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic, dead_letter_topic, topic_name
+from spojoin.protocol.topology import (
+    SHARED,
+    TOPOLOGY,
+    Edge,
+    Role,
+    Topic,
+    dead_letter_topic,
+    later_generations,
+    topic_name,
+)
 
 #: Kafka's client demands a group's name of every reader and asks who coordinates it; nobody joins this one.
 UNUSED_GROUP = "spojoin-unused"
@@ -53,11 +63,12 @@ class Operation(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One operation on one resource, named literally."""
+    """One operation on one resource, named literally; or on all topics whose names begin so, where `is_prefix`."""
 
     kind: Kind
     name: str
     operation: Operation
+    is_prefix: bool = False
 
 
 def rights(principal: Principal, query: str, inputs: Sequence[str]) -> tuple[Right, ...]:
@@ -100,6 +111,8 @@ _GROUPED = (Role.PREDICTOR,)
 def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
     edge = _edge(role)
     yield from _on_topics(edge, query, inputs)
+    if role is Role.ROUTER:  # it deletes the topics of generations that are over (P12)
+        yield from _each(Operation.DELETE, [topic for topic in Topic if topic not in SHARED], query, inputs)
     yield from _each(Operation.DESCRIBE, seen_by(role).difference(edge.reads, edge.writes, edge.trims), query, inputs)
     yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
     if role in _TRANSACTIONAL:
@@ -119,7 +132,10 @@ def _on_topics(edge: Edge, query: str, inputs: Sequence[str]) -> Iterator[Right]
 
 
 def _each(operation: Operation, topics: Iterable[Topic], query: str, inputs: Sequence[str]) -> Iterator[Right]:
-    yield from (Right(Kind.TOPIC, name, operation) for topic in topics for name in names(topic, query, inputs))
+    for topic in topics:
+        yield from (Right(Kind.TOPIC, name, operation) for name in names(topic, query, inputs))
+        if topic not in SHARED:
+            yield Right(Kind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
 
 
 def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Right]:

@@ -37,6 +37,7 @@ class Topic(enum.StrEnum):
     RESULTS = "results"
     PLAN = "plan"
     CONTROL = "control"
+    GENERATIONS = "generations"
     DEAD = "dlq"
 
 
@@ -53,23 +54,33 @@ class Edge:
 TOPOLOGY = (
     Edge(
         Role.ROUTER,
-        (Topic.INPUT, Topic.FRAMES, Topic.BATCHES, Topic.PLAN, Topic.CONTROL, Topic.RESULTS),
-        (Topic.FRAMES, Topic.DEAD),
+        (Topic.INPUT, Topic.FRAMES, Topic.BATCHES, Topic.PLAN, Topic.CONTROL, Topic.GENERATIONS, Topic.RESULTS),
+        (Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
     ),
-    Edge(Role.PREDICTOR, (Topic.FRAMES,), (Topic.PLAN,)),
-    Edge(Role.MUTABLE, (Topic.FRAMES, Topic.RESULTS), (Topic.PARTIALS, Topic.RUNS)),
-    Edge(Role.PERMUTATION, (Topic.RUNS, Topic.BATCHES, Topic.RESULTS), (Topic.BATCHES,), (Topic.RUNS,)),
-    Edge(Role.POJOIN, (Topic.FRAMES, Topic.BATCHES, Topic.RESULTS), (Topic.MATCHES,)),
-    Edge(Role.LOGICAL_AND, (Topic.FRAMES, Topic.PARTIALS, Topic.RESULTS), (Topic.MATCHES,), (Topic.PARTIALS,)),
+    Edge(Role.PREDICTOR, (Topic.FRAMES, Topic.GENERATIONS), (Topic.PLAN,)),
+    Edge(Role.MUTABLE, (Topic.FRAMES, Topic.GENERATIONS, Topic.RESULTS), (Topic.PARTIALS, Topic.RUNS)),
+    Edge(
+        Role.PERMUTATION, (Topic.RUNS, Topic.BATCHES, Topic.GENERATIONS, Topic.RESULTS), (Topic.BATCHES,), (Topic.RUNS,)
+    ),
+    Edge(Role.POJOIN, (Topic.FRAMES, Topic.BATCHES, Topic.GENERATIONS, Topic.RESULTS), (Topic.MATCHES,)),
+    Edge(
+        Role.LOGICAL_AND,
+        (Topic.FRAMES, Topic.PARTIALS, Topic.GENERATIONS, Topic.RESULTS),
+        (Topic.MATCHES,),
+        (Topic.PARTIALS,),
+    ),
     Edge(
         Role.SINK,
-        (Topic.FRAMES, Topic.BATCHES, Topic.MATCHES, Topic.RESULTS),
+        (Topic.FRAMES, Topic.BATCHES, Topic.MATCHES, Topic.GENERATIONS, Topic.RESULTS),
         (Topic.RESULTS,),
         (Topic.MATCHES, Topic.FRAMES, Topic.BATCHES),
     ),
     Edge(Role.CONTROLLER, (Topic.CONTROL,), (Topic.CONTROL,), (Topic.CONTROL,)),
 )
 
+
+#: What no machine reads as records: the users' rows, where the output stands, and which generation is served.
+NOT_RECORDS = (Topic.INPUT, Topic.RESULTS, Topic.GENERATIONS)
 
 #: Roles that only the product's own layout has work for: by any other they are idle, or left out.
 BATCH_ROLES = (Role.MUTABLE, Role.PERMUTATION, Role.LOGICAL_AND)
@@ -105,6 +116,13 @@ def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int)
 #: Internal topics that no role trims behind the recovery point: for whoever reads results or letters.
 KEPT = (Topic.RESULTS, Topic.DEAD)
 
+#: Topics that all generations of a query share (rule P12); of the others each generation has its own.
+SHARED = (Topic.INPUT, Topic.RESULTS, Topic.DEAD, Topic.CONTROL, Topic.GENERATIONS)
+
+#: A part of topics' names between dots, which no query's name may have: `<query>.generation.<topic>.<number>`.
+GENERATION_PART = "generation"
+FIRST_GENERATION = 1
+
 
 def topic_config(retention_bytes: int | None = None) -> dict[str, str]:
     """A topic's configuration in Kafka: only trims take records away, and a bound on a partition's bytes if given."""
@@ -116,9 +134,16 @@ def topic_config(retention_bytes: int | None = None) -> dict[str, str]:
     }
 
 
-def topic_name(query: str, topic: Topic) -> str:
+def topic_name(query: str, topic: Topic, generation: int = FIRST_GENERATION) -> str:
     """Kafka's name of an internal topic of a query."""
-    return f"{query}.{topic.value}"
+    if topic in SHARED or generation == FIRST_GENERATION:
+        return f"{query}.{topic.value}"
+    return f"{later_generations(query, topic)}{generation}"
+
+
+def later_generations(query: str, topic: Topic) -> str:
+    """What the names of a topic of a query's generations from the second on begin with."""
+    return f"{query}.{GENERATION_PART}.{topic.value}."
 
 
 def input_topic(stream: str) -> str:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import yaml
 
 from spojoin.errors import ConfigurationError, QueryError
+from spojoin.protocol.topology import GENERATION_PART
 from spojoin.query.column_types import parse_type
 from spojoin.query.condition import read_condition
 from spojoin.query.document import Item, compose, items, lines_within, text_of
@@ -125,6 +126,11 @@ def _required(options: dict[str, Item], name: str, what: str) -> Item:
 
 def _name(item: Item) -> str:
     name = text_of(item, "a name")
+    if GENERATION_PART in name.split("."):
+        raise QueryError(
+            f"name '{name}': '.{GENERATION_PART}.' is for topics that a changed query makes; expected another name",
+            item.line,
+        )
     if not _NAME.fullmatch(name) or name in (".", "..") or name.split(".")[0] == "in":
         raise QueryError(
             f"name '{name}' can't begin Kafka topics: expected 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with 'in.'",

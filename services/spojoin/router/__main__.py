@@ -10,10 +10,11 @@ import structlog
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.machine import Watermark
 from spojoin.protocol.topology import Role
-from spojoin.query.model import Query
+from spojoin.router.closing import ClosingRouter
 from spojoin.router.config import RouterConfig
 from spojoin.router.machine import RouterMachine
 from spojoin.router.parse import Message, parse
+from spojoin.runtime.generations import Serving
 from spojoin.runtime.ports import LogRecord
 from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import ENV_PREFIX, Settings
@@ -26,11 +27,15 @@ TICK_MS = 5.0
 _log = structlog.get_logger(__name__)
 
 
-def wire(query: Query, settings: Settings) -> Wiring:
+def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it; each life of the machine is a router of its own to the protocol."""
+    query = serving.query
 
     def machine(watermark: Watermark) -> RouterMachine:
-        return RouterMachine(query, watermark, router_config(settings), _log.error)
+        config, beginning = router_config(settings), serving.begin(watermark, rows)
+        if serving.successor is not None:
+            return ClosingRouter(query, watermark, config, _log.error, beginning, serving.successor)
+        return RouterMachine(query, watermark, config, _log.error, beginning)
 
     def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
         messages = [Message(record.offset, record.timestamp_ms, record.value, record.headers) for record in records]

@@ -27,12 +27,19 @@ class StreamBook:
         self.handover_batch = 0
         self.handover_index = 0
         self.live_batch = 0
+        self._first = 0
         self._batch_frame = -1
         self._sealed: deque[tuple[int, int, int]] = deque()
         self._ends: dict[int, int] = {}
         self._lower = 0
         self._times = Tail() if window.is_time else None
         self._restored: list[tuple[int, I64]] = []
+
+    def begin_at(self, index: int) -> None:
+        """Number the stream's first tuple `index`: what lies before it was another generation's (P12)."""
+        self._first = self.count = self.batch_first = self.handover_index = self._lower = index
+        if self._times is not None:
+            self._times = Tail(index)
 
     # -- reading the log
 
@@ -179,7 +186,7 @@ class StreamBook:
         return max(self._lower, int(bounds[0]))
 
     def _count_bounds(self, before: I64) -> I64:
-        return np.maximum(self._round_up(before) - self._window.length, 0)
+        return np.maximum(self._round_up(before) - self._window.length, self._first)
 
     def _round_up(self, values: I64) -> I64:
         return -(-values // self._window.slide) * self._window.slide

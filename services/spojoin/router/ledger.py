@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spojoin.wire.records import I64, DeadLetter, Rows, SourcePosition
 
@@ -33,6 +34,11 @@ class InputLedger:
         self._late: deque[Place] = deque()
 
     @property
+    def position_place(self) -> Place:
+        """Where a restart reads on, without the largest event time before it."""
+        return self._low
+
+    @property
     def next_id(self) -> int:
         """The ledger's number for the next row entered."""
         return self._base + len(self._offsets)
@@ -49,8 +55,14 @@ class InputLedger:
         """Offset and row of a row that is not passed."""
         return int(self._offsets[row_id - self._base]), int(self._rows[row_id - self._base])
 
-    def enter(self, rows: Rows, dead: list[DeadLetter]) -> None:
-        """Take rows that may go out later, and all that was refused among them."""
+    def lies_before(self, ids: I64, place: Place) -> NDArray[np.bool_]:
+        """Which of these rows (int64 ledger numbers) lie before a place of the input."""
+        offsets, rows = self._offsets[ids - self._base], self._rows[ids - self._base]
+        before: NDArray[np.bool_] = (offsets < place[0]) | ((offsets == place[0]) & (rows < place[1]))
+        return before
+
+    def enter(self, rows: Rows, dead: list[DeadLetter], end: Place | None = None) -> None:
+        """Take rows that may go out later, and all that was refused among them; `end` is the place behind them."""
         self._offsets = np.concatenate((self._offsets, rows.offsets))
         self._rows = np.concatenate((self._rows, rows.rows))
         self._out = np.concatenate((self._out, np.zeros(len(rows), np.bool_)))
@@ -59,7 +71,7 @@ class InputLedger:
             if len(rows):
                 self.high_time_us = max(self.high_time_us, int(rows.times_us.max()))
         self._dead.extend(dead)
-        self._end = max(self._end, (rows.next_offset, 0))
+        self._end = max(self._end, end or (rows.next_offset, 0))
 
     def note_late(self, place: Place) -> None:
         """Remember a row that the merge had passed: by its key alone a restart would take it for one that is out."""

@@ -13,9 +13,11 @@ import numpy as np
 
 from spojoin.errors import Fenced
 from spojoin.protocol.acceptance import LogReader, chain
+from spojoin.protocol.generations import Beginning, Place
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Order, Query
+from spojoin.router.backfill import BackfillOrder
 from spojoin.router.book import StreamBook
 from spojoin.router.calibration import calibration_of
 from spojoin.router.config import RouterConfig
@@ -26,6 +28,7 @@ from spojoin.router.queue import OrderedQueue, Places, StreamColumns, concat
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import (
     I64,
+    NONE_SILENT,
     U8,
     U16,
     Barrier,
@@ -50,6 +53,10 @@ FRAMES_UNDER_WAY_FEW = 1
 LINGER_STRETCH = 6
 
 
+FROM_NOTHING = Beginning()
+FIRST_PLACE: Place = (0, 0)
+
+
 @dataclass(slots=True)
 class Cut:
     """How much of the queue the next frame takes, and which streams' slides of time end with it."""
@@ -59,12 +66,20 @@ class Cut:
 
 
 class RouterMachine:
-    """Orders rows, numbers them and writes frames; see the module."""
+    """Orders rows, numbers them and writes frames; see the module. `beginning` is where its generation began."""
 
-    def __init__(self, query: Query, watermark: Watermark, config: RouterConfig, tell: Tell = lambda _: None) -> None:
+    def __init__(
+        self,
+        query: Query,
+        watermark: Watermark,
+        config: RouterConfig,
+        tell: Tell = lambda _: None,
+        beginning: Beginning = FROM_NOTHING,
+    ) -> None:
         self.active = False
         self._query = query
         self._config = config
+        self._beginning = beginning
         self._reader = LogReader()
         self._books = [StreamBook(query.window_over(stream), config) for stream in range(len(query.streams))]
         self._queue = OrderedQueue(len(query.streams))
@@ -75,7 +90,7 @@ class RouterMachine:
         self._plan: Plan | None = None
         self._wish = LayoutWish(config, tell)
         self._calibration = calibration_of(query)
-        self._rejected: dict[str, int] = {}
+        self._rejected: dict[str, int] = dict(beginning.rejected)
         self._watermark_frame = watermark.frame_id
         self._claimed = -1
         self._now_ms = 0
@@ -113,7 +128,9 @@ class RouterMachine:
 
     def _follow(self, record: Frame | Barrier) -> None:
         accepted = self._reader.accept(record)
-        if self.active:
+        if self._reader.is_closed:
+            self._on_closed()
+        elif self.active:
             if self._reader.epoch > self._epoch:
                 raise Fenced("another router has claimed the log; this one ends")
         elif accepted and isinstance(record, Frame):
@@ -122,6 +139,9 @@ class RouterMachine:
             self._own_or_lost(record)
         elif isinstance(record, Barrier) and record.router_id == self._config.router_id:
             raise Fenced("another router claimed this epoch first; this one ends")
+
+    def _on_closed(self) -> None:
+        raise Fenced("this generation of the query has ended, another one goes on; this router ends")
 
     def _own_or_lost(self, barrier: Barrier) -> None:
         if barrier.router_id == self._config.router_id:
@@ -142,16 +162,27 @@ class RouterMachine:
     def on_caught_up(self) -> Iterator[Action]:
         """Claim the log (P2)."""
         self._claimed = self._reader.epoch + 1
-        yield Emit(Topic.FRAMES, 0, Barrier(self._claimed, self._config.router_id))
+        yield Emit(Topic.FRAMES, 0, self._barrier(self._claimed))
+
+    def _barrier(self, epoch: int, *, closes: bool = False) -> Barrier:
+        beginning = self._beginning
+        return Barrier(epoch, self._config.router_id, beginning.fingerprint, closes, beginning.first_indexes)
 
     def _activate(self) -> None:
         self._epoch = self._reader.epoch
         self._next_frame, self._next_seq = self._reader.next_frame, self._reader.next_seq
         self._link = self._reader.link
+        if self._last is None:
+            for book, first in zip(self._books, self._reader.first_indexes, strict=False):
+                book.begin_at(first)
         for book in self._books:
             book.finish_restore()
         if self._query.order is Order.EVENT_TIME:
             self._ordering = self._event_time_order()
+        elif self._beginning.cut:
+            self._ordering = BackfillOrder(
+                self._ordering, self._queue, self._inputs, len(self._books), self._pending_max, self._beginning.cut
+            )
         self.active = True
         self._open_inputs()
 
@@ -162,15 +193,19 @@ class RouterMachine:
             len(self._query.streams),
             self._query.lateness_us,
             self._config.idle_timeout_ms,
-            QUEUE_FRAMES * self._config.frame_tuples,
+            self._pending_max,
             b"" if self._last is None else self._last.checkpoint,
         )
+
+    @property
+    def _pending_max(self) -> int:
+        return QUEUE_FRAMES * self._config.frame_tuples
 
     # -- inputs
 
     def sources(self) -> SourceState:
         """Where to read each input that a frame has consumed from; valid once active (P4)."""
-        return {} if self._last is None else self._last.source
+        return self._beginning.starts if self._last is None else self._last.source
 
     def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
         """Declare the physical inputs, (stream, partition); may come again with more."""
@@ -196,7 +231,7 @@ class RouterMachine:
 
     def wants_rows(self, stream: int, partition: int) -> bool:
         """Whether rows of that input can be taken now."""
-        if not self.active or len(self._queue) >= QUEUE_FRAMES * self._config.frame_tuples:
+        if not self.active or len(self._queue) >= self._pending_max:
             return False
         return self._ordering.wants(self._input(stream, partition))
 
@@ -294,8 +329,9 @@ class RouterMachine:
             last = self._inputs[int(places.inputs[-1])]
             times = slices[int(places.streams[-1])].times_us
             self._ordering.goes_out(last, int(places.ids[-1]), None if times is None else int(times[-1]))
+        silent = self._silent(places)
         yield from self._letters(places)
-        frame = self._frame(places, slices)
+        frame = self._frame(places, slices, silent)
         self._apply(frame)
         self._next_frame += 1
         self._next_seq += frame.count
@@ -305,14 +341,28 @@ class RouterMachine:
     def _letters(self, places: Places) -> Iterator[Action]:
         for source in self._inputs:
             ids = places.ids[places.inputs == source.index]
+            cut = self._cut_of(source)
             for letter in source.ledger.release(ids):
-                self._count_rejected(letter)
-                yield Emit(Topic.DEAD, letter.stream, letter)
+                if (letter.offset, letter.row) >= cut:  # what lies before it was refused, and counted, before
+                    self._count_rejected(letter)
+                    yield Emit(Topic.DEAD, letter.stream, letter)
+
+    def _silent(self, places: Places) -> U8:
+        """Which rows an earlier generation has answered (P12): uint8 (n,), or empty where none are."""
+        silent = np.zeros(len(places), np.uint8)
+        for source in self._inputs:
+            if source.ledger.position_place < (cut := self._cut_of(source)):
+                own = np.flatnonzero(places.inputs == source.index)
+                silent[own] = source.ledger.lies_before(places.ids[own], cut)
+        return silent if silent.any() else NONE_SILENT
+
+    def _cut_of(self, source: Input) -> Place:
+        return self._beginning.cut.get((source.stream, source.partition), FIRST_PLACE)
 
     def _count_rejected(self, letter: DeadLetter) -> None:
         self._rejected[letter.reason] = self._rejected.get(letter.reason, 0) + 1
 
-    def _frame(self, places: Places, slices: tuple[StreamSlice, ...]) -> Frame:
+    def _frame(self, places: Places, slices: tuple[StreamSlice, ...], silent: U8) -> Frame:
         source = {(s.stream, s.partition): s.ledger.position() for s in self._inputs}
         source = {**self.sources(), **source}
         checkpoint = self._ordering.checkpoint()
@@ -335,6 +385,8 @@ class RouterMachine:
             plan_version=-1 if self._plan is None else self._plan.version,
             match_rate=float("nan") if self._plan is None else self._plan.match_rate,
             frequencies=self._calibration.found,
+            fingerprint=self._beginning.fingerprint,
+            silent=silent,
         )
 
     def _hot(self, count: int, slices: tuple[StreamSlice, ...]) -> U8:

@@ -46,6 +46,10 @@ class Input:
         return [place for place in self.late_before if place >= self.ledger.read_end()]
 
 
+#: Rows of one input on their way into the order.
+Taken = tuple[Input, Places, StreamColumns]
+
+
 class Ordering(Protocol):
     """Turns rows of single inputs into rows in the total order."""
 
@@ -79,7 +83,7 @@ class ArrivalOrder:
 
     def take(self, source: Input, rows: Rows) -> None:
         """Enter rows of one input."""
-        places, columns = _columns(source, rows)
+        places, columns = columns_of(source, rows)
         source.ledger.enter(rows, rows.dead)
         by_stream: list[StreamColumns | None] = [None] * self._streams
         by_stream[source.stream] = columns
@@ -145,6 +149,11 @@ class EventTimeOrder:
             (o, r) for s, p, o, r in self._late if (s, p) == (source.stream, source.partition)
         )
 
+    @property
+    def reads(self) -> dict[tuple[int, int], Place]:
+        """How far the router that wrote the checkpoint had read each input."""
+        return self._reads
+
     def take(self, source: Input, rows: Rows) -> None:
         """Enter rows of one input; refuse late ones."""
         if rows.heartbeat_us is not None:
@@ -162,7 +171,7 @@ class EventTimeOrder:
         if done.any():
             source.ledger.mark(ids[done])
         if not done.all():
-            places, columns = _columns(source, entered, ids)
+            places, columns = columns_of(source, entered, ids)
             source.pieces.append(columns if not done.any() else columns.take(~done))
             source.places.append(places if not done.any() else _pick(places, np.flatnonzero(~done)))
 
@@ -224,7 +233,7 @@ class EventTimeOrder:
             bound = (2**63 - 1, self._streams, 0)
         else:
             bound = (self._watermark(slowest), slowest.stream, slowest.partition)
-        taken = [part for source in self._inputs if (part := _take_ready(source, bound)) is not None]
+        taken = [part for source in self._inputs if (part := take_ready(source, _ready(source, bound))) is not None]
         if taken:
             self._merge(taken)
 
@@ -240,25 +249,13 @@ class EventTimeOrder:
         high = source.ledger.high_time_us
         return max(NEVER if high == NEVER else high - self._lateness_us, source.heartbeat_us)
 
-    def _merge(self, taken: list[tuple[Input, Places, StreamColumns]]) -> None:
-        times = np.concatenate([_given(columns) for _, _, columns in taken])
-        order = _order(taken, times)
-        places = _pick(concat_places([p for _, p, _ in taken]), order)
-        columns = [self._stream_columns(taken, stream, times) for stream in range(self._streams)]
+    def _merge(self, taken: list[Taken]) -> None:
+        times = [_given(columns) for _, _, columns in taken]
+        places, columns = merged(taken, times, self._streams)
         self._queue.push(places, columns)
         last = self._inputs[int(places.inputs[-1])]
         place = last.ledger.place(int(places.ids[-1]))
-        self._merged = (int(times[order[-1]]), last.stream, last.partition, *place)
-
-    def _stream_columns(
-        self, taken: list[tuple[Input, Places, StreamColumns]], stream: int, times: I64
-    ) -> StreamColumns | None:
-        own = [part for part in taken if part[0].stream == stream]
-        if not own:
-            return None
-        columns = concat([c for _, _, c in own])
-        order = _order(own, _given(columns))
-        return columns if (order[:-1] < order[1:]).all() else columns.take(order)
+        self._merged = (max(int(each.max()) for each in times), last.stream, last.partition, *place)
 
     def goes_out(self, source: Input, row_id: int, time_us: int | None) -> None:
         """Move the frontier to this row."""
@@ -287,20 +284,44 @@ class EventTimeOrder:
         )
 
 
-def _order(taken: list[tuple[Input, Places, StreamColumns]], times: I64) -> I64:
+def merged(taken: list[Taken], times: list[I64], streams: int) -> tuple[Places, list[StreamColumns | None]]:
+    """Rows of several inputs in one order: by their `times`, ties by stream, partition and place."""
+    places = _pick(concat_places([p for _, p, _ in taken]), _order(taken, np.concatenate(times)))
+    return places, [_stream_columns(taken, times, stream) for stream in range(streams)]
+
+
+def _stream_columns(taken: list[Taken], times: list[I64], stream: int) -> StreamColumns | None:
+    own = [number for number, part in enumerate(taken) if part[0].stream == stream]
+    if not own:
+        return None
+    columns = concat([taken[number][2] for number in own])
+    order = _order([taken[number] for number in own], np.concatenate([times[number] for number in own]))
+    return columns if (order[:-1] < order[1:]).all() else columns.take(order)
+
+
+def _order(taken: list[Taken], times: I64) -> I64:
     ids = np.concatenate([p.ids for _, p, _ in taken])
     streams = np.concatenate([np.full(len(p), s.stream) for s, p, _ in taken])
     partitions = np.concatenate([np.full(len(p), s.partition) for s, p, _ in taken])
     return np.lexsort((ids, partitions, streams, times)).astype(np.int64)
 
 
-def _take_ready(source: Input, bound: tuple[int, int, int]) -> tuple[Input, Places, StreamColumns] | None:
+def _ready(source: Input, bound: tuple[int, int, int]) -> Flags:
+    """Which of the rows held of an input come before a bound, (time, stream, partition)."""
+    if not source.pieces:
+        return np.zeros(0, np.bool_)
+    columns = concat(source.pieces)
+    source.pieces = [columns]
+    ties = (source.stream, source.partition) <= bound[1:]
+    return _given(columns) <= bound[0] if ties else _given(columns) < bound[0]
+
+
+def take_ready(source: Input, ready: Flags) -> Taken | None:
+    """Take those of an input's held rows that a mask picks; None where it picks none."""
     if not source.pieces:
         return None
     columns, places = concat(source.pieces), concat_places(source.places)
     source.pieces, source.places = [columns], [places]
-    ties = (source.stream, source.partition) <= bound[1:]
-    ready = _given(columns) <= bound[0] if ties else _given(columns) < bound[0]
     if not ready.any():
         return None
     if ready.all():
@@ -310,7 +331,8 @@ def _take_ready(source: Input, bound: tuple[int, int, int]) -> tuple[Input, Plac
     return source, _pick(places, np.flatnonzero(ready)), columns.take(ready)
 
 
-def _columns(source: Input, rows: Rows, ids: I64 | None = None) -> tuple[Places, StreamColumns]:
+def columns_of(source: Input, rows: Rows, ids: I64 | None = None) -> tuple[Places, StreamColumns]:
+    """Rows as they wait in order, numbered by their input's ledger."""
     count = len(rows)
     if ids is None:
         ids = np.arange(source.ledger.next_id, source.ledger.next_id + count, dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,6 +90,12 @@ class KafkaLog:
             )
         for topic in (*missing, *small):
             self._wait_for_leaders(topic, partitions[topic])
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Ask for those of the topics that exist to be deleted. Raises LogUnavailable where the cluster refuses."""
+        found = [topic for topic in topics if self.partitions(topic)]
+        if found:
+            self._await(self._admin.delete_topics(found), allowed=_TOPIC_IS_GONE, done="deleted")
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 where there is no such topic."""
@@ -186,19 +192,20 @@ class KafkaLog:
         (offset,) = [int(future.result().offset) for future in futures.values()]
         return offset
 
-    def _await(self, futures: Mapping[str, Future[None]], allowed: frozenset[int]) -> None:
+    def _await(self, futures: Mapping[str, Future[None]], allowed: frozenset[int], done: str = "made") -> None:
         for topic, future in futures.items():
             try:
                 future.result()
             except KafkaException as error:
-                if _is_refused(error.args[0]):
+                if _is_refused(error.args[0]) and done == "made":
                     raise _not_makable(topic) from error
                 if error.args[0].code() not in allowed:
-                    raise LogUnavailable(f"topic {topic!r} could not be made: {error.args[0]}") from error
+                    raise LogUnavailable(f"topic {topic!r} could not be {done}: {error.args[0]}") from error
 
 
 #: another process was faster
 _TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+_TOPIC_IS_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
 _PARTITIONS_ARE_THERE = frozenset({KafkaError.INVALID_PARTITIONS})
 
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from spojoin.errors import WireError
+from spojoin.errors import ConfigurationError, WireError
 from spojoin.protocol.machine import Action, Emit, Leaver, Machine, Rewind, Trim, Watermark
-from spojoin.protocol.topology import Role, Topic
+from spojoin.protocol.topology import NOT_RECORDS, Role, Topic
 from spojoin.runtime.health import Health
 from spojoin.runtime.inputs import InputFeed, InputMachine, Parse
 from spojoin.runtime.intake import Intake
@@ -31,6 +31,7 @@ from spojoin.runtime.shared_state import SharedState
 from spojoin.runtime.topics import Topics, edge_of
 from spojoin.runtime.watermark import Tail, WatermarkFollower, watermark_of
 from spojoin.wire.codec import decode
+from spojoin.wire.records import Barrier, Frame, Record
 
 #: one step delivers for so long at most before time, watermark and writer have their turn
 STEP_MS_MAX = 10.0
@@ -50,7 +51,7 @@ class LoopSpec:
 
     `parse` is given where the machine takes the users' inputs. `watermark_ms` is how often the store is asked.
     `credits_frames` is how far a router may be ahead of the results. `drain_ms` is how long a machine that others wait
-    for goes on when it is asked to end.
+    for goes on when it is asked to end. `fingerprint` is of the query's meaning; 0 compares none.
     """
 
     role: Role
@@ -63,6 +64,7 @@ class LoopSpec:
     credits_frames: int = 0
     drain_ms: int = 0
     parse: Parse | None = None
+    fingerprint: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ class Loop:
         world.health.is_ready, world.health.waits_for = False, "reading what is in the log"
         world.metrics.replay_began(world.clock.monotonic_ms())
         results = Input(spec.topics.name(Topic.RESULTS), 0)
-        self._tail = Tail(world.log, self._intake.reader, results)
+        self._tail = Tail(world.log, self._intake.reader, results, spec.topics.generation)
         self._tail.find(TAIL_TIMEOUT_S, world.clock)  # L2
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
         self._follower = WatermarkFollower(self._tail, world.shared, world.clock, spec.watermark_ms)
@@ -180,7 +182,7 @@ class Loop:
     def _open_inputs(self) -> None:
         """L3; called again, opens what has been added."""
         for topic in edge_of(self._spec.role).reads:
-            if topic in (Topic.INPUT, Topic.RESULTS):
+            if topic in NOT_RECORDS:
                 continue
             name = self._spec.topics.name(topic)
             self._topics[name] = topic
@@ -229,9 +231,21 @@ class Loop:
             decoded = decode(record.value)
         except WireError as error:  # L6
             raise WireError(f"{source.topic}[{source.partition}] offset {offset}: {error}") from error
+        self._check_query(record, decoded)
         self._world.metrics.read.count(topic.value, len(record.value))
         self._world.reporter.saw(source.partition, offset, decoded)
         self._perform(self._machine.on_record(topic, source.partition, offset, decoded))
+
+    def _check_query(self, record: LogRecord[bytes], decoded: Record) -> None:
+        """P12: a log that was written for a query of another meaning is not read on. One without a mark is older."""
+        if not self._spec.fingerprint or not isinstance(decoded, Frame | Barrier):
+            return
+        if decoded.fingerprint not in (0, self._spec.fingerprint):
+            raise ConfigurationError(
+                f"{record.input.topic} offset {record.offset}: the log was written for a query that means something "
+                f"else (fingerprint {decoded.fingerprint:x}, this query's is {self._spec.fingerprint:x}): serve the "
+                "query that wrote it, or delete the query's internal topics"
+            )
 
     def _perform(self, actions: Iterator[Action]) -> None:
         """Do what a machine wants, one action at a time: a full log makes it wait."""

@@ -73,6 +73,11 @@ class MemoryLog(Generic[V]):
             existing = self._topics.setdefault(topic, [])
             existing.extend(_Partition() for _ in range(count - len(existing)))
 
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Delete those of the topics that exist, with all that is in them."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 where there is no such topic."""
         return len(self._topics.get(topic, ()))

@@ -129,6 +129,10 @@ class Log(Protocol[V]):
         """
         ...
 
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Ask for those of the topics that exist to be deleted, with all that is in them. Raises LogUnavailable."""
+        ...
+
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 where there is no such topic."""
         ...

@@ -55,6 +55,12 @@ class Reporter:
         self._machine = MachineGauges(metrics)
         self._windows: WindowGauges | None = None
 
+    def begin_generation(self) -> None:
+        """Forget what was gathered of another generation's topics (rule P12)."""
+        self._head, self._layout, self._plan = {}, (0, 0), None
+        self._batches, self._gone, self._replay = {}, [], {}
+        self._shared.remove(self._key("progress", self._who.service))
+
     def watch_windows(self, query: Query) -> None:
         """Tell from now on how full the query's windows are; for whoever writes frames."""
         self._windows = WindowGauges(query, self._metrics)

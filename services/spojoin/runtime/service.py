@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import NoReturn, cast
 
@@ -17,11 +18,13 @@ import structlog
 from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
 from spojoin.protocol.access import seen_by, transactional_id
 from spojoin.protocol.machine import Idle
-from spojoin.protocol.topology import BATCH_ROLES, Role, Topic
+from spojoin.protocol.topology import BATCH_ROLES, FIRST_GENERATION, Role, Topic
 from spojoin.query.load import load_served_query
+from spojoin.query.meaning import fingerprint
 from spojoin.query.model import Query
 from spojoin.runtime import log_lines
 from spojoin.runtime.clock import SystemClock
+from spojoin.runtime.generations import Office, Serving
 from spojoin.runtime.health import Health, HealthServer
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.loop import Loop, LoopSpec, World
@@ -38,6 +41,9 @@ EXIT_DONE, EXIT_CONFIGURATION, EXIT_STOPPED, EXIT_FENCED = 0, 2, 3, 4
 
 #: between lives of a machine; doubled from the first to the last while nothing gets better
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.1, 5.0
+
+#: how often services look for another generation, and ask for the first announcement
+GENERATION_MS, ANNOUNCEMENT_S = 500.0, 0.1
 
 #: how often the store is asked for the watermark; a router paces its frames by it
 WATERMARK_MS, ROUTER_WATERMARK_MS = 50.0, 15.0
@@ -70,14 +76,12 @@ def run(role: Role, settings: Settings) -> int:
     if role in (Role.PREDICTOR, Role.CONTROLLER):
         return int(room.serve(settings))
 
-    def serve() -> None:
-        query = load_served_query(settings.query_file)
-        wiring = cast("Wire", room.wire)(query, settings)
-        if role in BATCH_ROLES and not query.layout.is_own:
-            wiring = Wiring(wiring.service, lambda _: Idle())
-        _serve(role, query, settings, wiring)
+    def wire(serving: Serving) -> Wiring:
+        wiring = cast("Wire", room.wire)(serving, settings)
+        is_idle = role in BATCH_ROLES and not serving.query.layout.is_own
+        return Wiring(wiring.service, lambda _: Idle()) if is_idle else wiring
 
-    return exit_status(serve)
+    return exit_status(lambda: _serve(role, load_served_query(settings.query_file), settings, wire))
 
 
 def exit_status(serve: Callable[[], None]) -> int:
@@ -101,31 +105,47 @@ def _refused(error: ConfigurationError) -> int:
     return EXIT_CONFIGURATION
 
 
-def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> None:
-    log_lines.configure(settings.log_level, wiring.service)
-    topics = Topics.of(query, settings.workers_max, settings.input_topics)
-    is_transactional = settings.transactions and wiring.is_transactional
-    spec = LoopSpec(
-        role=role,
-        topics=topics,
-        machine_factory=wiring.machine_factory,
-        transactional_id=transactional_id(query.name, wiring.service) if is_transactional else None,
-        is_json=settings.results_format == "json",
-        tick_ms=wiring.tick_ms,
-        watermark_ms=ROUTER_WATERMARK_MS if role is Role.ROUTER else WATERMARK_MS,
-        credits_frames=settings.credits_frames,
-        drain_ms=settings.drain_ms,
-        parse=wiring.parse,
-    )
+def _serve(role: Role, query: Query, settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
+    service = wire(Serving(query)).service  # a wrong setting ends the start before anything is opened
+    log_lines.configure(settings.log_level, service)
     with ExitStack() as stack, stop_on_signals() as stop:
-        world = open_world(role, wiring.service, query.name, settings, stack)
-        if role is Role.ROUTER:
-            world.reporter.watch_windows(query)
+        world = open_world(role, service, query.name, settings, stack)
+        office = Office(world.log, query, settings, role, world.health.tick)
         try:
-            _supervise(spec, world, settings.results_bytes_max, stop)
+            _supervise(Charge(role, query, settings, wire, world, office), stop)
         except Fenced:
             world.metrics.fenced.inc()
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a service is there for: a role of a query, by its settings, over its ports."""
+
+    role: Role
+    query: Query
+    settings: Settings
+    wire: Callable[[Serving], Wiring]
+    world: World
+    office: Office
+
+    def spec(self, serving: Serving) -> LoopSpec:
+        """How the loop runs a generation."""
+        wiring, settings = self.wire(serving), self.settings
+        is_transactional = settings.transactions and wiring.is_transactional
+        return LoopSpec(
+            role=self.role,
+            topics=Topics.of(serving.query, settings.workers_max, settings.input_topics, serving.generation),
+            machine_factory=wiring.machine_factory,
+            transactional_id=transactional_id(self.query.name, wiring.service) if is_transactional else None,
+            is_json=settings.results_format == "json",
+            tick_ms=wiring.tick_ms,
+            watermark_ms=ROUTER_WATERMARK_MS if self.role is Role.ROUTER else WATERMARK_MS,
+            credits_frames=settings.credits_frames,
+            drain_ms=settings.drain_ms,
+            parse=wiring.parse,
+            fingerprint=fingerprint(serving.query),
+        )
 
 
 def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> World:
@@ -162,32 +182,70 @@ def create_topics(
     log.create_topics(topics.kept(among), results_bytes_max)
 
 
-def _supervise(spec: LoopSpec, world: World, results_bytes_max: int | None, stop: threading.Event) -> None:
+def _supervise(charge: Charge, stop: threading.Event) -> None:
     """One life after another (rule L5) until asked to stop; whatever isn't Retryable ends it."""
     backoff_s = BACKOFF_S_MIN
+    health = charge.world.health
     while not stop.is_set():
         try:
-            create_topics(world.log, spec.topics, results_bytes_max, spec.role)
-            _live(spec, world, stop)
+            _serve_generation(charge, stop)
         except Retryable as error:
-            backoff_s = BACKOFF_S_MIN if world.health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
-            world.health.is_ready, world.health.waits_for = False, str(error)
-            world.metrics.retries.labels(type(error).__name__).inc()
+            backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
+            health.is_ready, health.waits_for = False, str(error)
+            charge.world.metrics.retries.labels(type(error).__name__).inc()
             _log.warning("starting over", reason=str(error), wait_s=backoff_s)
             stop.wait(backoff_s)
-            world.health.tick()
+            health.tick()
 
 
-def _live(spec: LoopSpec, world: World, stop: threading.Event) -> None:
-    loop = Loop(spec, world)
+def _serve_generation(charge: Charge, stop: threading.Event) -> None:
+    """Serve the generation that it is the time of (rule P12), until another one is to be served or this life fails."""
+    world, settings = charge.world, charge.settings
+    shared = Topics.of(charge.query, settings.workers_max, settings.input_topics)
+    world.log.create_topics({shared.name(Topic.GENERATIONS): 1})
+    serving = charge.office.serving()
+    if serving is None:
+        world.health.is_ready, world.health.waits_for = False, "the router, which names the query that is served"
+        world.health.tick()
+        stop.wait(ANNOUNCEMENT_S)
+        return
+    spec = charge.spec(serving)
+    create_topics(world.log, spec.topics, settings.results_bytes_max, charge.role)
+    if charge.role is Role.ROUTER:
+        world.reporter.watch_windows(serving.query)
+        _clean_up(world.log, spec.topics, serving)
+    world.reporter.begin_generation()
+    _live(spec, charge, serving, stop)
+
+
+def _clean_up(log: Log[bytes], topics: Topics, serving: Serving) -> None:
+    """Topics of generations before the one that answers are read by nobody any more."""
+    earlier = [replace(topics, generation=number) for number in range(FIRST_GENERATION, serving.generation)]
+    log.delete_topics([name for each in earlier for name in each.own()])
+
+
+def _live(spec: LoopSpec, charge: Charge, serving: Serving, stop: threading.Event) -> None:
+    loop = Loop(spec, charge.world)
+    next_look_ms = 0.0
     try:
         while not stop.is_set():
             loop.step()
+            if (now_ms := charge.world.clock.monotonic_ms()) >= next_look_ms:
+                next_look_ms = now_ms + GENERATION_MS
+                if charge.office.has_news() and not _goes_on(charge.office, serving):
+                    _log.info("this generation is over here", generation=serving.generation)
+                    return
         _log.info("ending", is_needed=loop.is_needed)
         loop.drain(spec.drain_ms)
         loop.finish()
     finally:
         loop.close()
+
+
+def _goes_on(office: Office, serving: Serving) -> bool:
+    """Whether what is served is still to be served, in the same way."""
+    now = office.serving()
+    return now is not None and (now.generation, now.successor) == (serving.generation, serving.successor)
 
 
 @contextmanager

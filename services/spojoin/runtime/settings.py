@@ -16,6 +16,7 @@ from pydantic_settings import (
 )
 
 from spojoin.errors import ConfigurationError
+from spojoin.protocol.backfill import Backfill
 from spojoin.runtime.credentials import Properties, check_credentials, secret, with_login, with_user
 
 ENV_PREFIX = "SPOJOIN_"
@@ -43,6 +44,8 @@ class Settings(BaseSettings):
     redis_url: the store; without it services find the watermark in the results topic alone
     redis_username, redis_password, redis_password_file: who this service is for the store, where the URL doesn't say
     input_topics: the topic of a stream, where it isn't `in.<stream>`
+    replace: whether a query of another meaning takes the place of the one that is served under its name
+    backfill: how far back it reads its inputs again: window, none or earliest
     transactions: whether router and sink write in Kafka transactions
     compression: of what services write
     results_format: one Arrow message a frame, or one JSON message a probe
@@ -82,6 +85,8 @@ class Settings(BaseSettings):
     redis_password: SecretStr | None = None
     redis_password_file: Path | None = None
     input_topics: dict[str, str] = Field(default_factory=dict)
+    replace: bool = False
+    backfill: Backfill = Backfill.WINDOW
     transactions: bool = True
     compression: Literal["none", "lz4", "zstd"] = "none"
     results_format: Literal["frames", "json"] = "frames"

@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spojoin.protocol.topology import (
+    FIRST_GENERATION,
     KEPT,
+    SHARED,
     TOPOLOGY,
     Edge,
     Role,
@@ -28,16 +30,19 @@ class Topics:
     inputs: tuple[str, ...]
     predicates: int
     workers_max: int
+    generation: int = FIRST_GENERATION
 
     @classmethod
-    def of(cls, query: Query, workers_max: int, input_topics: Mapping[str, str]) -> Topics:
-        """Those of `query`; `input_topics` overrides names by stream."""
+    def of(
+        cls, query: Query, workers_max: int, input_topics: Mapping[str, str], generation: int = FIRST_GENERATION
+    ) -> Topics:
+        """Those of a generation of `query`; `input_topics` overrides names by stream."""
         inputs = tuple(input_topics.get(stream.name, input_topic(stream.name)) for stream in query.streams)
-        return cls(query.name, inputs, len(query.predicates), workers_max)
+        return cls(query.name, inputs, len(query.predicates), workers_max, generation)
 
     def name(self, topic: Topic) -> str:
         """An internal topic's name."""
-        return topic_name(self.query, topic)
+        return topic_name(self.query, topic, self.generation)
 
     def inputs_of(self, topic: Topic) -> list[Input]:
         """All partitions of an internal topic."""
@@ -48,8 +53,12 @@ class Topics:
         """Where poisoned messages of a stream go."""
         return Input(dead_letter_topic(self.inputs[stream]), 0)
 
+    def own(self) -> list[str]:
+        """The topics that no other generation has."""
+        return [self.name(topic) for topic in Topic if topic not in SHARED]
+
     def trimmed(self, among: Collection[Topic] = tuple(Topic)) -> dict[str, int]:
-        """Partition counts of the internal topics that the protocol trims, and of the plan."""
+        """Partition counts of the internal topics that the protocol trims, of the plan and of the generations."""
         names = [topic for topic in Topic if topic in among and topic not in (Topic.INPUT, *KEPT)]
         return {self.name(topic): len(self.inputs_of(topic)) for topic in names}
 

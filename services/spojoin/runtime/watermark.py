@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from spojoin.errors import Stop
 from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.topology import FIRST_GENERATION
 from spojoin.runtime.ports import Clock, Input, Log, LogReader, LogRecord, LogUnavailable
 from spojoin.runtime.shared_state import SharedState
 from spojoin.wire.results import Progress, progress
@@ -23,14 +24,23 @@ class Tail:
     off. So the furthest counts, not the last.
     """
 
-    def __init__(self, log: Log[bytes], reader: LogReader[bytes], results: Input) -> None:
-        self.furthest: Progress | None = None
+    def __init__(
+        self, log: Log[bytes], reader: LogReader[bytes], results: Input, generation: int = FIRST_GENERATION
+    ) -> None:
+        self._furthest: Progress | None = None
+        self._generation = generation
         self._log = log
         self._reader = reader
         self._results = results
         self._seen_end = -1
         self._depth = TAIL_RECORDS
         self._is_reading = False
+
+    @property
+    def furthest(self) -> Progress | None:
+        """How far this generation's results have come; None where there are none yet."""
+        found = self._furthest
+        return found if found is not None and found.generation == self._generation else None
 
     @property
     def is_reading(self) -> bool:
@@ -71,19 +81,19 @@ class Tail:
             self._go_deeper()
 
     def _note(self, found: Progress) -> None:
-        if self.furthest is None or _place(found) > _place(self.furthest):
-            self.furthest = found
+        if self._furthest is None or _place(found) > _place(self._furthest):
+            self._furthest = found
 
     def _go_deeper(self) -> None:
         """Nothing but markers in the tail: look further back."""
-        if self.furthest is None and self._depth < self._seen_end:
+        if self._furthest is None and self._depth < self._seen_end:
             self._depth *= 8
             self._seen_end = -1
             self.begin()
 
 
-def _place(at: Progress) -> tuple[Watermark, int]:
-    return watermark_of(at), -1 if at.seq is None else at.seq
+def _place(at: Progress) -> tuple[int, Watermark, int]:
+    return at.generation, watermark_of(at), -1 if at.seq is None else at.seq
 
 
 def watermark_of(at: Progress | None) -> Watermark:

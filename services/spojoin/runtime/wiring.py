@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spojoin.errors import ConfigurationError
+from spojoin.runtime.generations import Serving
 from spojoin.runtime.inputs import Parse
 from spojoin.runtime.loop import MachineFactory
 from spojoin.runtime.settings import ENV_PREFIX, Settings
@@ -26,7 +27,7 @@ class Wiring:
     parse: Parse | None = None
 
 
-Wire = Callable[..., Wiring]
+Wire = Callable[[Serving, Settings], Wiring]
 
 
 def numbered(settings: Settings, name: str, count: int) -> int:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from random import Random
 
 from spojoin.protocol.machine import START, Action, Emit, Machine, Rewind, Watermark
-from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+from spojoin.protocol.topology import NOT_RECORDS, TOPOLOGY, Role, Topic
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.wire.records import Record
 
-_UNREAD = (Topic.INPUT, Topic.RESULTS)
-_READS = {edge.role: tuple(t for t in edge.reads if t not in _UNREAD) for edge in TOPOLOGY}
+_READS = {edge.role: tuple(t for t in edge.reads if t not in NOT_RECORDS) for edge in TOPOLOGY}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ import pyarrow as pa
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
 from spojoin.protocol.parts import expected_parts, first_reached
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.query.model import Output, Query
 from spojoin.sink.assembly import PartChunks, combined
 from spojoin.sink.keys import KeyHistory
 from spojoin.sink.made import MadeBatches
-from spojoin.sink.rows import bitmap_rows, count_rows, cut_probes, pair_rows
+from spojoin.sink.rows import answered_only, bitmap_rows, count_rows, cut_probes, matches, pair_rows
 from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, Result
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
@@ -45,8 +45,9 @@ class FrameMark:
 class SinkMachine(Idle):
     """Completes frames and puts their results in order."""
 
-    def __init__(self, query: Query, watermark: Watermark) -> None:
+    def __init__(self, query: Query, watermark: Watermark, generation: int = FIRST_GENERATION) -> None:
         self._query = query
+        self._generation = generation
         self._watermark = watermark
         self._reader = LogReader()
         self._frames: deque[Frame] = deque()
@@ -144,6 +145,8 @@ class SinkMachine(Idle):
         So the matches topic alone tells the results' bounds, and not when it was read: what a sink writes that was
         replaced continues what its heir writes, and readers go on from either.
         """
+        if frame.is_silent:
+            return frame.count
         parts = [
             self._parts.get((frame.epoch, frame.frame_id, part)) for part in expected_parts(frame, self._query.layout)
         ]
@@ -165,13 +168,20 @@ class SinkMachine(Idle):
             rows=self._rows(frame, begin, end),
             produced_ms=frame.produced_ms,
             produced_runs=frame.produced_runs,
+            generation=self._generation,
         )
 
     def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
         query = self._query
+        if frame.is_silent:  # nobody reports, and nothing is said
+            return self._all_rows(frame, end, end, self._roles(frame, end, end))
         roles = self._roles(frame, begin, end)
-        self.matches += sum(int(role.counts.sum()) for role in roles)
+        self.matches += matches(query, roles, frame, begin, end)
         self.cut_probes += cut_probes(query, roles, frame, begin, end)
+        return answered_only(self._all_rows(frame, begin, end, roles), frame)
+
+    def _all_rows(self, frame: Frame, begin: int, end: int, roles: list[Matches]) -> pa.RecordBatch:
+        query = self._query
         if query.output is Output.PAIRS:
             return pair_rows(query, frame, begin, end, roles, self._histories)
         if query.output is Output.BITMAP:

@@ -67,12 +67,31 @@ def bitmap_rows(query: Query, frame: Frame, begin: int, end: int, roles: list[Ma
     )
 
 
+def answered_only(rows: pa.RecordBatch, frame: Frame) -> pa.RecordBatch:
+    """Rows without those of probes that an earlier generation has answered (rule P12)."""
+    if not len(frame.silent):
+        return rows
+    seqs = rows.column(0).to_numpy()
+    return rows.filter(pa.array(frame.silent[seqs - frame.first_seq] == 0))
+
+
+def matches(query: Query, roles: list[Matches], frame: Frame, begin: int, end: int) -> int:
+    """Partners of all probes that are answered, listed or not."""
+    if not len(frame.silent):
+        return sum(int(role.counts.sum()) for role in roles)
+    totals = _by_position(query, frame, begin, end, [role.counts for role in roles])
+    return int(totals[frame.silent[begin:end] == 0].sum())
+
+
 def cut_probes(query: Query, roles: list[Matches], frame: Frame, begin: int, end: int) -> int:
     """How many probes have more partners than the limit lists."""
     if query.limit is None:
         return 0
     totals = _by_position(query, frame, begin, end, [r.counts for r in roles])
-    return int(np.count_nonzero(totals > query.limit))
+    are_cut = totals > query.limit
+    if len(frame.silent):
+        are_cut &= frame.silent[begin:end] == 0
+    return int(np.count_nonzero(are_cut))
 
 
 def _bitmaps(matches: Matches) -> list[bytes]:

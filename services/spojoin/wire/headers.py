@@ -14,6 +14,8 @@ from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.columns import ColumnReader, ColumnWriter, memory
 from spojoin.wire.records import (
     NO_FREQUENCIES,
+    NONE_SILENT,
+    Announcement,
     Barrier,
     Batch,
     DeadLetter,
@@ -30,7 +32,9 @@ from spojoin.wire.records import (
     Run,
     SortedColumn,
     SourcePosition,
+    SourceState,
     StreamSlice,
+    Takeover,
 )
 
 
@@ -72,16 +76,14 @@ _FRAME = (
     "plan_version",
     "match_rate",
     "checkpoint",
+    "fingerprint",
 )
 
 
 def _write_frame(frame: Frame, header: pb.Frame, columns: ColumnWriter) -> None:
     _copy(frame, header, _FRAME)
     header.rejected.update(frame.rejected)
-    for (stream, partition), at in frame.source.items():
-        header.source.add(
-            stream=stream, partition=partition, offset=at.offset, row=at.row, high_time_us=at.high_time_us
-        )
+    _write_source(frame.source, header)
     for part in frame.slices:
         _write_slice(part, header.slices.add(), columns)
     columns.array(frame.produced_ms, np.int64)
@@ -92,6 +94,20 @@ def _write_frame(frame: Frame, header: pb.Frame, columns: ColumnWriter) -> None:
         columns.array(frame.frequencies.codes, np.int64)
         columns.array(frame.frequencies.tuples, np.uint32)
         columns.array(frame.frequencies.pairs, np.uint32)
+    header.has_silent = len(frame.silent) > 0
+    if header.has_silent:
+        columns.array(frame.silent, np.uint8)
+
+
+def _write_source(source: SourceState, header: pb.Frame | pb.Takeover) -> None:
+    for (stream, partition), at in source.items():
+        header.source.add(
+            stream=stream, partition=partition, offset=at.offset, row=at.row, high_time_us=at.high_time_us
+        )
+
+
+def _read_source(header: pb.Frame | pb.Takeover) -> SourceState:
+    return {(s.stream, s.partition): SourcePosition(s.offset, s.row, s.high_time_us) for s in header.source}
 
 
 def _write_slice(part: StreamSlice, header: pb.StreamSlice, columns: ColumnWriter) -> None:
@@ -109,12 +125,13 @@ def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
     return Frame(
         **_taken(header, _FRAME),
         slices=tuple(_read_slice(part, columns) for part in header.slices),
-        source={(s.stream, s.partition): SourcePosition(s.offset, s.row, s.high_time_us) for s in header.source},
+        source=_read_source(header),
         rejected=dict(header.rejected),
         produced_ms=columns.array(np.int64),
         produced_runs=columns.array(np.uint32),
         hot=columns.array(np.uint8),
         frequencies=_read_frequencies(columns) if header.has_frequencies else NO_FREQUENCIES,
+        silent=columns.array(np.uint8) if header.has_silent else NONE_SILENT,
     )
 
 
@@ -133,15 +150,16 @@ def _read_slice(header: pb.StreamSlice, columns: ColumnReader) -> StreamSlice:
     )
 
 
-_BARRIER = ("epoch", "router_id")
+_BARRIER = ("epoch", "router_id", "fingerprint", "closes")
 
 
 def _write_barrier(barrier: Barrier, header: pb.Barrier, columns: ColumnWriter) -> None:
     _copy(barrier, header, _BARRIER)
+    header.first_indexes.extend(barrier.first_indexes)
 
 
 def _read_barrier(header: pb.Barrier, columns: ColumnReader) -> Barrier:
-    return Barrier(**_taken(header, _BARRIER))
+    return Barrier(**_taken(header, _BARRIER), first_indexes=tuple(header.first_indexes))
 
 
 _PARTIAL = ("epoch", "frame_id", "predicate")
@@ -237,7 +255,7 @@ def _read_part(header: pb.Part, columns: ColumnReader) -> Part:
     return Part(**_taken(header, _PART), roles=roles)
 
 
-_RESULT = ("frame_id", "begin", "end", "is_last")
+_RESULT = ("frame_id", "begin", "end", "is_last", "generation")
 
 
 def _write_result(result: Result, header: pb.Result, columns: ColumnWriter) -> None:
@@ -248,8 +266,10 @@ def _write_result(result: Result, header: pb.Result, columns: ColumnWriter) -> N
 
 
 def _read_result(header: pb.Result, columns: ColumnReader) -> Result:
+    known = _taken(header, _RESULT)
+    known["generation"] = known["generation"] or 1
     return Result(
-        **_taken(header, _RESULT),
+        **known,
         produced_ms=columns.array(np.int64),
         produced_runs=columns.array(np.uint32),
         rows=ipc_batch(columns.buffer()),
@@ -314,6 +334,36 @@ def _read_layout(header: pb.Layout, columns: ColumnReader) -> Layout:
     return Layout(**_taken(header, _LAYOUT))
 
 
+_ANNOUNCEMENT = ("generation", "fingerprint", "text", "backfill")
+
+
+def _write_announcement(announcement: Announcement, header: pb.Announcement, columns: ColumnWriter) -> None:
+    _copy(announcement, header, _ANNOUNCEMENT)
+
+
+def _read_announcement(header: pb.Announcement, columns: ColumnReader) -> Announcement:
+    return Announcement(**_taken(header, _ANNOUNCEMENT))
+
+
+_TAKEOVER = ("generation", "from_generation")
+
+
+def _write_takeover(takeover: Takeover, header: pb.Takeover, columns: ColumnWriter) -> None:
+    _copy(takeover, header, _TAKEOVER)
+    _write_source(takeover.source, header)
+    header.counts.extend(takeover.counts)
+    header.rejected.update(takeover.rejected)
+
+
+def _read_takeover(header: pb.Takeover, columns: ColumnReader) -> Takeover:
+    return Takeover(
+        **_taken(header, _TAKEOVER),
+        source=_read_source(header),
+        counts=tuple(header.counts),
+        rejected=dict(header.rejected),
+    )
+
+
 FORMS: dict[type[Record], Form] = {
     Frame: Form("frame", _write_frame, _read_frame),
     Barrier: Form("barrier", _write_barrier, _read_barrier),
@@ -325,4 +375,6 @@ FORMS: dict[type[Record], Form] = {
     Plan: Form("plan", _write_plan, _read_plan),
     DeadLetter: Form("dead_letter", _write_dead_letter, _read_dead_letter),
     Layout: Form("layout", _write_layout, _read_layout),
+    Announcement: Form("announcement", _write_announcement, _read_announcement),
+    Takeover: Form("takeover", _write_takeover, _read_takeover),
 }

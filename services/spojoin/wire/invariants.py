@@ -67,6 +67,7 @@ def _check_frame(frame: Frame) -> None:
     if (total := int(frame.produced_runs.sum())) != frame.count:
         _fail(f"{where}: produced_runs add up to {total}, expected {frame.count}")
     _expect_length(f"{where}: hot", frame.hot, 0, frame.count)
+    _expect_length(f"{where}: silent", frame.silent, 0, frame.count)
     _check_frequencies(where, frame.frequencies)
 
 

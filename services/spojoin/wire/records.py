@@ -90,6 +90,9 @@ class Frequencies:
 NO_FREQUENCIES = Frequencies(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
 
 
+NONE_SILENT: U8 = np.empty(0, np.uint8)
+
+
 @dataclass(slots=True)
 class Frame:
     """A run of consecutive tuples with everything a reader needs to evaluate it (the log's main record).
@@ -101,6 +104,8 @@ class Frame:
     hot: uint8 (count,) flags of the predictor's hot keys, or empty
     match_rate: the plan's estimate of matches per window tuple, NaN where unknown
     frequencies: of keys, for a layout that goes by them: none until they are known, then the same in every frame
+    fingerprint: of the query's meaning; 0 in logs that are older than it
+    silent: uint8 (count,), 1 where an earlier generation has answered the tuple; empty where none has (rule P12)
     """
 
     epoch: int
@@ -120,14 +125,56 @@ class Frame:
     plan_version: int
     match_rate: float
     frequencies: Frequencies = NO_FREQUENCIES
+    fingerprint: int = 0
+    silent: U8 = field(default_factory=lambda: NONE_SILENT)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no tuple of the frame is to be answered: all of it only fills windows."""
+        return len(self.silent) > 0 and bool(self.silent.all())
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A router's claim to the log: frames of older epochs that follow it are void."""
+    """A router's claim to the log: frames of older epochs that follow it are void.
+
+    fingerprint: of the query's meaning; 0 in logs that are older than it
+    closes: nothing that follows counts: another generation of the query goes on (rule P12)
+    first_indexes: the index of each stream's first tuple in this log; empty for 0
+    """
 
     epoch: int
     router_id: str
+    fingerprint: int = 0
+    closes: bool = False
+    first_indexes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A generation of a query is to be served: the first, or one in place of that before it (rule P12).
+
+    text: the query file; backfill: how far back its windows are filled, a `Backfill`
+    """
+
+    generation: int
+    fingerprint: int
+    text: str
+    backfill: str
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """A generation begins where `from_generation` stopped: all rows before `source` have been answered or refused.
+
+    counts: tuples of each stream of that generation; rejected: its refused rows by reason. Streams are its streams.
+    """
+
+    generation: int
+    from_generation: int
+    source: SourceState
+    counts: tuple[int, ...]
+    rejected: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +289,7 @@ class Result:
     """Final rows for frame positions [begin, end) of a frame, in output order, as an Arrow record batch.
 
     `is_last` tells that `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
+    `generation` is that of the query which answered.
     """
 
     frame_id: int
@@ -251,6 +299,7 @@ class Result:
     rows: pa.RecordBatch
     produced_ms: I64
     produced_runs: U32
+    generation: int = 1
 
 
 @dataclass(slots=True)
@@ -299,4 +348,4 @@ class Rows:
         return len(self.offsets)
 
 
-Record = Frame | Barrier | Partial | Run | Batch | Part | Result | Plan | DeadLetter | Layout
+Record = Frame | Barrier | Partial | Run | Batch | Part | Result | Plan | DeadLetter | Layout | Announcement | Takeover

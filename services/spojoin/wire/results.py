@@ -4,6 +4,7 @@ Frames form: one message a result; the value is a plain Arrow IPC stream. JSON f
 without a value for a result without rows, so that the output always tells how far it has come. All that this system
 needs of a message stands in its headers, numbers as decimal text:
 
+    spojoin-generation              the generation of the query that answered, from 1; frames and seqs are its own
     spojoin-frame, spojoin-begin    the frame, and the position where the result starts
     spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, else 0; in the JSON
                                     form on a result's last message only
@@ -31,6 +32,7 @@ from spojoin.wire.records import I64, U32, Result
 
 Headers = dict[str, bytes]
 
+GENERATION = "spojoin-generation"
 FRAME = "spojoin-frame"
 BEGIN = "spojoin-begin"
 END = "spojoin-end"
@@ -65,6 +67,7 @@ class Progress(NamedTuple):
     position: int
     is_last: bool
     seq: int | None
+    generation: int = 1
 
 
 def result_to_message(result: Result) -> OutputMessage:
@@ -85,6 +88,7 @@ def result_from_message(headers: Mapping[str, bytes], value: bytes) -> Result:
         rows=ipc_batch(value),
         produced_ms=produced_ms,
         produced_runs=produced_runs,
+        generation=_generation(headers),
     )
     check(result)
     return result
@@ -112,6 +116,7 @@ def progress(headers: Mapping[str, bytes]) -> Progress:
         position=_number(headers, at, TUPLES_MAX),
         is_last=END in headers and bool(_number(headers, LAST, 1)),
         seq=_number(headers, SEQ) if SEQ in headers else None,
+        generation=_generation(headers),
     )
 
 
@@ -149,7 +154,11 @@ def _narrowed(values: NDArray[Any], widths: dict[int, np.dtype[Any]]) -> NDArray
 
 
 def _start(result: Result) -> Headers:
-    return {FRAME: _decimal(result.frame_id), BEGIN: _decimal(result.begin)}
+    return {
+        GENERATION: _decimal(result.generation),
+        FRAME: _decimal(result.frame_id),
+        BEGIN: _decimal(result.begin),
+    }
 
 
 def _close(result: Result) -> Headers:
@@ -169,6 +178,11 @@ def _get(headers: Mapping[str, bytes], name: str) -> bytes:
     if value is None:
         raise WireError(f"a result's message lacks the header {name}")
     return value
+
+
+def _generation(headers: Mapping[str, bytes]) -> int:
+    """The generation that answered; results from before generations are of the first."""
+    return _number(headers, GENERATION) if GENERATION in headers else 1
 
 
 def _number(headers: Mapping[str, bytes], name: str, most: int = 2**63 - 1) -> int:

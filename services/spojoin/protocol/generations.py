@@ -1,0 +1,89 @@
+"""Which generation of a query is served (rule P12): what follows from the records of its `generations` topic.
+
+An announcement asks for a generation; it counts iff it is the next in number, so that of two that are written at once
+the first has it. The first generation begins at once; a later one with a takeover, which says where the generation
+before it stopped. Until then that one goes on, and ends what it has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spojoin.protocol.topology import FIRST_GENERATION
+from spojoin.wire.records import Announcement, SourceState, Takeover
+
+#: Offset of a message, and row within it.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a generation begins: the first from nothing, a later one where the one before it stopped.
+
+    fingerprint: of the query's meaning; 0 where nobody compares it
+    cut: per (stream, partition) the place up to which all rows were answered, or refused, by earlier generations
+    starts: from where the inputs are read
+    first_indexes: the index of each stream's first tuple, empty for 0; rejected: rows refused before, by reason
+    """
+
+    generation: int = FIRST_GENERATION
+    fingerprint: int = 0
+    cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)
+    starts: SourceState = field(default_factory=dict)
+    first_indexes: tuple[int, ...] = ()
+    rejected: Mapping[str, int] = field(default_factory=dict)
+
+    def first_index(self, stream: int) -> int:
+        """The index of a stream's first tuple."""
+        return self.first_indexes[stream] if self.first_indexes else 0
+
+
+class Generations:
+    """Follows the topic, record by record."""
+
+    def __init__(self) -> None:
+        self._announced: dict[int, Announcement] = {}
+        self._takeover: Takeover | None = None
+
+    def hear(self, record: Announcement | Takeover) -> bool:
+        """Take the next record; whether it counts."""
+        if isinstance(record, Announcement):
+            counts = record.generation == self.next_number
+            if counts:
+                self._announced[record.generation] = record
+            return counts
+        counts = record.generation in self._announced and record.generation > self.current_number
+        if counts and record.from_generation == self.current_number:
+            self._takeover = record
+            return True
+        return False
+
+    @property
+    def next_number(self) -> int:
+        """What an announcement must bear to count."""
+        return len(self._announced) + FIRST_GENERATION
+
+    @property
+    def current_number(self) -> int:
+        """The generation that answers."""
+        return FIRST_GENERATION if self._takeover is None else self._takeover.generation
+
+    @property
+    def current(self) -> Announcement | None:
+        """The generation that answers; None where nothing was announced yet."""
+        return self._announced.get(self.current_number)
+
+    @property
+    def wanted(self) -> Announcement | None:
+        """The newest that was announced: where it isn't the current one, the current one is to end for it."""
+        return self._announced.get(self.next_number - 1)
+
+    @property
+    def takeover(self) -> Takeover | None:
+        """How the current generation began; None for the first."""
+        return self._takeover
+
+    def announced(self, generation: int) -> Announcement:
+        """An announcement that counted."""
+        return self._announced[generation]

@@ -1,0 +1,109 @@
+"""What a query means, apart from how it is written: what a log must have been written for (rule P12 of the protocol).
+
+Comments, spacing, aliases, the order of options and of streams are not part of it. The order of a schema's columns is,
+since CSV lines are read by position, and so is the order of conditions, since it is the order of columns in the log.
+How a query is searched (`method`) and on how many workers changes no result, and is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from spojoin.query.model import (
+    Arithmetic,
+    Column,
+    Constant,
+    Expression,
+    KeyColumn,
+    Op,
+    Predicate,
+    Query,
+    Stream,
+    Window,
+)
+
+#: What differs between two queries, part by part.
+Meaning = Mapping[str, str]
+
+_NOTHING = "nothing"
+_SIGNS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "!=", Op.BAND_LT: "<", Op.BAND_LE: "<="}
+
+
+def meaning(query: Query) -> Meaning:
+    """The parts of a query's meaning by name, each as text that a person can read."""
+    return dict(_parts(query))
+
+
+def fingerprint(query: Query) -> int:
+    """63 bits, at least 1, that two queries share iff they mean the same."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name, text in sorted(meaning(query).items()):
+        digest.update(f"{name}\0{text}\0".encode())
+    return (int.from_bytes(digest.digest(), "little") >> 1) or 1
+
+
+def differences(old: Query, new: Query) -> list[str]:
+    """What a new query means otherwise than an old one: one phrase a part, such as "output was count, is pairs"."""
+    before, after = meaning(old), meaning(new)
+    names = dict.fromkeys((*before, *after))
+    return [
+        f"{name} was {before.get(name, _NOTHING)}, is {after.get(name, _NOTHING)}"
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _parts(query: Query) -> Iterator[tuple[str, str]]:
+    yield "sides", " JOIN ".join(stream.name for stream in (query.streams[0], query.streams[-1]))
+    for stream in query.streams:
+        yield from _of_stream(stream)
+    yield "condition", " AND ".join(_condition(query, predicate) for predicate in query.predicates)
+    if query.interval is not None:
+        yield "interval", f"{query.interval.lower_us} to {query.interval.upper_us} us"
+    yield "window", _window(query.window)
+    yield "order", query.order.value
+    yield "lateness", f"{query.lateness_us} us"
+    yield "output", query.output.value
+    yield "limit", _NOTHING if query.limit is None else str(query.limit)
+    options = "".join(f" {name}={value}" for name, value in query.layout.options)
+    yield "layout", f"{query.layout.name}{options}"
+
+
+def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:
+    for name, kind in stream.schema.items():
+        yield f"type of {stream.name}.{name}", str(kind)
+    yield f"columns of {stream.name}", ", ".join(stream.schema)
+    yield f"time of {stream.name}", stream.time or _NOTHING
+    yield f"key of {stream.name}", stream.key or _NOTHING
+
+
+def _condition(query: Query, predicate: Predicate) -> str:
+    left = _side("left", query.streams[0].keys[predicate.left_slot])
+    right = _side("right", query.streams[-1].keys[predicate.right_slot])
+    sign = _SIGNS[predicate.op]
+    if predicate.op in (Op.BAND_LT, Op.BAND_LE):
+        return f"ABS({left} - {right}) {sign} {predicate.width!r}"
+    return f"{left} {sign} {right}"
+
+
+def _side(side: str, key: KeyColumn) -> str:
+    written = _expression(side, key.expression)
+    return f"{written} (to {key.scale} decimals)" if key.scale else written
+
+
+def _expression(side: str, expression: Expression) -> str:
+    if isinstance(expression, Column):
+        return f"{side}.{expression.name}"
+    if isinstance(expression, Constant):
+        return str(expression.value)
+    return _arithmetic(side, expression)
+
+
+def _arithmetic(side: str, one: Arithmetic) -> str:
+    return f"({_expression(side, one.left)} {one.operator} {_expression(side, one.right)})"
+
+
+def _window(window: Window) -> str:
+    unit = "us of event time" if window.is_time else "tuples"
+    return f"{window.length} {unit}, sliding by {window.slide}"

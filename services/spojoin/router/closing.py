@@ -1,0 +1,113 @@
+"""The router that ends a generation for another one (rule P12).
+
+It claims the log as any router does, writes the rows that the one before it had read, so that of each input all rows
+before some place are in the log and none behind it, and closes the log. Once results are out for all of it, it hands
+over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from spojoin.protocol.generations import Beginning, Place
+from spojoin.protocol.machine import Action, Emit, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.query.model import Query
+from spojoin.router.config import RouterConfig
+from spojoin.router.layout import Tell
+from spojoin.router.ledger import NEVER
+from spojoin.router.machine import RouterMachine
+from spojoin.router.ordering import EventTimeOrder, Input, only
+from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
+
+
+class ClosingRouter(RouterMachine):
+    """Ends the generation that began at `beginning`, for the one numbered `successor`."""
+
+    def __init__(
+        self,
+        query: Query,
+        watermark: Watermark,
+        config: RouterConfig,
+        tell: Tell,
+        beginning: Beginning,
+        successor: int,
+    ) -> None:
+        super().__init__(query, watermark, config, tell, beginning)
+        self._successor = successor
+        self._closes = False
+        self._handed_over = False
+
+    # -- the log
+
+    def on_caught_up(self) -> Iterator[Action]:
+        """Claim the log, unless another closed it already."""
+        if not self._reader.is_closed:
+            yield from super().on_caught_up()
+
+    def _on_closed(self) -> None:
+        self.active = False
+
+    # -- inputs: only what the log says was read
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Rows that the router before this one had read, and that are not out."""
+        return not self._is_read(self._input(stream, partition)) and super().wants_rows(stream, partition)
+
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        """Take rows as far as they had been read."""
+        yield from super().on_rows(stream, partition, _before(rows, self._input(stream, partition).read_before[0]))
+
+    def _is_read(self, source: Input) -> bool:
+        return source.ledger.read_end() >= source.read_before
+
+    # -- the end
+
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Write what is left, close, and hand over when results are out."""
+        yield from super().on_time(now_ms)
+        if self.active and not self._closes and self._has_read_all():
+            yield from self.flush()
+            if not len(self._queue) and not any(source.ledger.passable for source in self._inputs):
+                self._closes = True
+                yield Emit(Topic.FRAMES, 0, self._barrier(self._epoch + 1, closes=True))
+        if self._reader.is_closed and self._watermark_frame >= self._reader.next_frame and not self._handed_over:
+            self._handed_over = True
+            yield Emit(Topic.GENERATIONS, 0, self._takeover())
+
+    def _has_read_all(self) -> bool:
+        there = {(source.stream, source.partition): source for source in self._inputs}
+        return all(
+            place in there and (self._is_read(there[place]) or there[place].ended_ms is not None)
+            for place in self._read_before()
+        )
+
+    def _read_before(self) -> dict[tuple[int, int], Place]:
+        """How far each input had been read; by arrival nothing that was read waits outside the log."""
+        return self._ordering.reads if isinstance(self._ordering, EventTimeOrder) else {}
+
+    def _takeover(self) -> Takeover:
+        return Takeover(
+            self._successor,
+            self._beginning.generation,
+            self._answered(),
+            tuple(book.count for book in self._books),
+            dict(self._rejected),
+        )
+
+    def _answered(self) -> SourceState:
+        """Places before which every row was answered or refused, by this generation or one before it."""
+        found = dict(self.sources())
+        for place, cut in self._beginning.cut.items():
+            at = found.get(place)
+            if at is None or (at.offset, at.row) < cut:
+                found[place] = SourcePosition(*cut, NEVER if at is None else at.high_time_us)
+        return found
+
+
+def _before(rows: Rows, offset: int) -> Rows:
+    """Rows and dead letters of messages before an offset."""
+    dead = [letter for letter in rows.dead if letter.offset < offset]
+    kept = only(rows, rows.offsets < offset)
+    return replace(kept, dead=dead, next_offset=min(rows.next_offset, offset))

@@ -1,0 +1,213 @@
+"""From where a new generation reads its inputs again, so that its windows are full when it begins to answer (P12).
+
+It looks back from the cut in steps that grow, and stops where nothing before can be in a window of a row that it
+answers. What decides is a row's rank: its event time where tuples are ordered by it, else when it was produced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import structlog
+
+from spojoin.protocol.backfill import Backfill
+from spojoin.protocol.generations import Beginning, Place
+from spojoin.query.model import Order, Query, Window
+from spojoin.runtime.inputs import Parse
+from spojoin.runtime.ports import Input, Log, LogReader, LogRecord
+from spojoin.wire.records import I64, Rows, SourcePosition
+
+#: records of the first look back; each further one takes as many times more
+LOOK_RECORDS, LOOK_GROWTH = 1_024, 2
+POLL_RECORDS, POLL_S = 10_000, 0.5
+PARSE_RECORDS = 4_096
+NEVER = -(2**63)
+_NOTHING = np.empty(0, np.int64)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Past:
+    """What has been seen of one partition before its cut: rows from offset `first` on, and their ranks."""
+
+    source: Input
+    stream: int
+    cut: Place
+    earliest: int
+    first: int
+    ranks: I64 = field(default_factory=lambda: _NOTHING)
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last record with rows before the cut."""
+        return self.cut[0] + (self.cut[1] > 0)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing lies before what was seen."""
+        return self.first <= self.earliest
+
+
+def fill(
+    log: Log[bytes],
+    query: Query,
+    topics: Sequence[str],
+    parse: Parse,
+    beginning: Beginning,
+    counts: Mapping[int, int],
+    backfill: str,
+    pulse: Callable[[], None],
+) -> Beginning:
+    """The beginning with places to read from, and the first index of each stream.
+
+    counts: tuples of each stream that earlier generations had; what is read again takes the last numbers of these, so
+    that numbers go on where they stopped. `pulse` is called while it works. Raises LogUnavailable.
+    """
+    pasts = _pasts(log, topics, beginning.cut)
+    if backfill == Backfill.WINDOW:
+        _look_back(log, query, parse, pasts, pulse)
+    elif backfill == Backfill.EARLIEST:
+        for past in pasts:
+            past.first = past.earliest
+    starts = {(past.stream, past.source.partition): _start(past) for past in pasts}
+    begun = replace(beginning, starts=starts, first_indexes=_first_indexes(query, pasts, counts, backfill))
+    _log.info("windows are filled from the inputs", backfill=str(backfill), starts=[past.first for past in pasts])
+    return begun
+
+
+def _pasts(log: Log[bytes], topics: Sequence[str], cut: Mapping[tuple[int, int], Place]) -> list[Past]:
+    """Every partition as if nothing before its cut had been seen."""
+    found = []
+    for stream, topic in enumerate(topics):
+        for partition in range(log.partitions(topic)):
+            source = Input(topic, partition)
+            past = Past(source, stream, cut.get((stream, partition), (0, 0)), 0, 0)
+            past.first, past.earliest = past.end, min(log.bounds(source).earliest, past.end)
+            found.append(past)
+    return found
+
+
+def _start(past: Past) -> SourcePosition:
+    """The first row seen, or the cut itself where none was."""
+    return SourcePosition(past.first, 0, NEVER) if past.first < past.end else SourcePosition(*past.cut, NEVER)
+
+
+def _first_indexes(query: Query, pasts: Sequence[Past], counts: Mapping[int, int], backfill: str) -> tuple[int, ...]:
+    """Where all is read again numbers begin at 0, as they did before; else rows before the cut keep their numbers."""
+    streams = range(len(query.streams))
+    if backfill == Backfill.EARLIEST:
+        return tuple(0 for _ in streams)
+    again = [sum(_in_time(query, past.ranks) for past in pasts if past.stream == stream) for stream in streams]
+    return tuple(max(0, counts.get(stream, 0) - again[stream]) for stream in streams)
+
+
+def _in_time(query: Query, ranks: I64) -> int:
+    """How many of a partition's rows are not late."""
+    if query.order is Order.ARRIVAL or not len(ranks):
+        return len(ranks)
+    return int(np.count_nonzero(ranks >= np.maximum.accumulate(ranks) - query.lateness_us))
+
+
+# -- looking back
+
+
+def _look_back(log: Log[bytes], query: Query, parse: Parse, pasts: list[Past], pulse: Callable[[], None]) -> None:
+    reader, size = log.reader(), LOOK_RECORDS
+    try:
+        while not _suffices(query, pasts):
+            for past in pasts:
+                if not past.is_whole:
+                    _see_more(reader, query, parse, past, size, pulse)
+            size *= LOOK_GROWTH
+    finally:
+        reader.close()
+    if any(past.is_whole and past.first > 0 for past in pasts):
+        _log.info("the inputs hold no more than this: windows that reach further back begin with what there is")
+
+
+def _see_more(
+    reader: LogReader[bytes], query: Query, parse: Parse, past: Past, records: int, pulse: Callable[[], None]
+) -> None:
+    first = max(past.earliest, past.first - records)
+    ranks = []
+    for rows in _rows(reader, parse, past, first):
+        ranks.append(_ranks(query, rows, past.cut))
+        pulse()
+    past.ranks = np.concatenate([*ranks, past.ranks]) if ranks else past.ranks
+    past.first = first
+
+
+def _rows(reader: LogReader[bytes], parse: Parse, past: Past, first: int) -> Iterator[Rows]:
+    """Rows of records from `first` to where was seen before, and before the cut."""
+    end, waiting = past.first, list[LogRecord[bytes]]()
+    reader.open(past.source, first)
+    while reader.position(past.source) < end and not reader.at_end(past.source):
+        waiting += [record for record in reader.poll(POLL_RECORDS, POLL_S) if record.offset < end]
+        while len(waiting) >= PARSE_RECORDS:
+            yield _parsed(parse, past, waiting[:PARSE_RECORDS])
+            del waiting[:PARSE_RECORDS]
+    if waiting:
+        yield _parsed(parse, past, waiting)
+    reader.drop(past.source)
+
+
+def _parsed(parse: Parse, past: Past, records: list[LogRecord[bytes]]) -> Rows:
+    return parse(past.stream, past.source.partition, records)
+
+
+def _ranks(query: Query, rows: Rows, cut: Place) -> I64:
+    ranks = rows.produced_ms if query.order is Order.ARRIVAL else rows.times_us
+    if ranks is None:
+        raise ValueError("event-time order needs event times")
+    before: I64 = ranks[(rows.offsets < cut[0]) | ((rows.offsets == cut[0]) & (rows.rows < cut[1]))]
+    return before
+
+
+# -- enough
+
+
+def _suffices(query: Query, pasts: Sequence[Past]) -> bool:
+    if all(past.is_whole for past in pasts):
+        return True
+    if any(not past.is_whole and not len(past.ranks) for past in pasts):
+        return False
+    return all(_reaches(query, pasts, stream) for stream in range(len(query.streams)))
+
+
+def _reaches(query: Query, pasts: Sequence[Past], stream: int) -> bool:
+    """Whether no row of the stream before those seen can be in a window of a row behind the cut."""
+    window = query.window_over(stream)
+    known = _known_from(query, [past for past in pasts if past.stream == stream])
+    if window.is_time:
+        return known <= _newest(query, pasts) - window.length - query.lateness_us
+    return _count_between(query, pasts, stream, known) >= _reach_tuples(window)
+
+
+def _reach_tuples(window: Window) -> int:
+    return window.length + window.slide
+
+
+def _known_from(query: Query, pasts: Sequence[Past]) -> int:
+    """From this rank on every row of these partitions was seen: those before may run back by the lateness."""
+    open_ends = [int(past.ranks[: max(1, len(past.ranks) // 2)].max()) for past in pasts if not past.is_whole]
+    return max(open_ends, default=NEVER) + (query.lateness_us if open_ends else 0)
+
+
+def _newest(query: Query, pasts: Sequence[Past]) -> int:
+    """The least rank that a row behind the cut can have: less by the lateness than its partition's largest before it.
+
+    By arrival all that is read again comes before it.
+    """
+    if query.order is Order.ARRIVAL:
+        return 2**63 - 1
+    highest = [int(past.ranks.max()) for past in pasts if len(past.ranks)]
+    return min(highest, default=NEVER) - (query.lateness_us if highest else 0)
+
+
+def _count_between(query: Query, pasts: Sequence[Past], stream: int, known: int) -> int:
+    newest = _newest(query, pasts)
+    own = [past.ranks for past in pasts if past.stream == stream]
+    return sum(int(np.count_nonzero((ranks >= known) & (ranks <= newest))) for ranks in own)

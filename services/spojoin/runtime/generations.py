@@ -1,0 +1,205 @@
+"""Which generation of its query a service serves (rule P12), and what a changed query needs to take its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from spojoin.errors import ConfigurationError, WireError
+from spojoin.protocol.generations import Beginning, Generations, Place
+from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, topic_name
+from spojoin.query.load import parse_query
+from spojoin.query.meaning import differences, fingerprint
+from spojoin.query.model import Query
+from spojoin.runtime.backfill import fill
+from spojoin.runtime.inputs import Parse
+from spojoin.runtime.ports import Input, Log
+from spojoin.runtime.settings import ENV_PREFIX, Settings
+from spojoin.runtime.topics import Topics
+from spojoin.wire.codec import decode, encode
+from spojoin.wire.records import Announcement, Takeover
+
+APPEND_TIMEOUT_S = 30.0
+POLL_RECORDS, POLL_S = 100, 0.1
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A generation to be served; `successor` is the one that it is to end for, where there is one."""
+
+    query: Query
+    generation: int = FIRST_GENERATION
+    successor: int | None = None
+    begin: Callable[[Watermark, Parse], Beginning] = lambda _watermark, _parse: Beginning()
+
+
+class GenerationsTopic:
+    """The topic `<query>.generations`: few records, never trimmed, read whole each time there is a new one."""
+
+    def __init__(self, log: Log[bytes], query: str) -> None:
+        self._log = log
+        self._source = Input(topic_name(query, Topic.GENERATIONS), 0)
+        self._seen_end = 0
+
+    def has_news(self) -> bool:
+        """Whether there are records that were not read. Raises LogUnavailable."""
+        return self._log.bounds(self._source).end != self._seen_end
+
+    def read(self) -> Generations:
+        """All that the topic says. Raises LogUnavailable, and ConfigurationError for what this version can't read."""
+        bounds, found = self._log.bounds(self._source), Generations()
+        reader = self._log.reader()
+        try:
+            reader.open(self._source, bounds.earliest)
+            while reader.position(self._source) < bounds.end:
+                for record in reader.poll(POLL_RECORDS, POLL_S):
+                    found.hear(self._decoded(record.offset, record.value))
+        finally:
+            reader.close()
+        self._seen_end = bounds.end
+        return found
+
+    def _decoded(self, offset: int, value: bytes) -> Announcement | Takeover:
+        try:
+            record = decode(value)
+        except WireError as error:
+            raise ConfigurationError(
+                f"{self._source.topic} offset {offset}: {error}; run the version of spojoin that wrote this query's "
+                "topics, or a later one that reads them"
+            ) from error
+        if not isinstance(record, Announcement | Takeover):
+            raise ConfigurationError(f"{self._source.topic} offset {offset} holds a {type(record).__name__}")
+        return record
+
+    def append(self, announcement: Announcement) -> None:
+        """Write an announcement and wait until all can read it. Raises AmbiguousAppend."""
+        writer = self._log.writer()
+        try:
+            writer.append(self._source, encode(announcement))
+            writer.flush(APPEND_TIMEOUT_S)
+        finally:
+            writer.close()
+
+
+class Office:
+    """Decides what one service serves: `query` is what it was given, the topic says what was agreed upon."""
+
+    def __init__(
+        self,
+        log: Log[bytes],
+        query: Query,
+        settings: Settings,
+        role: Role | None = None,
+        pulse: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._log = log
+        self._query = query
+        self._settings = settings
+        self._role = role
+        self._topic = GenerationsTopic(log, query.name)
+        self._mark = fingerprint(query)
+        self._pulse = pulse
+        self._has_served = False
+
+    def has_news(self) -> bool:
+        """Whether `serving` might say something else than it did. Raises LogUnavailable."""
+        return self._topic.has_news()
+
+    def serving(self) -> Serving | None:
+        """What to serve now; None while the router has not announced it yet.
+
+        Raises ConfigurationError where the query differs from the one that is served and is not to replace it.
+        """
+        found = self._topic.read()
+        wanted = found.wanted
+        if wanted is None:
+            return self._announced(found) if self._role is Role.ROUTER else None
+        if wanted.fingerprint == self._mark:
+            self._has_served = True
+            return self._current(found)
+        if self._has_served and self._is_current(found):  # it ends what it has begun, for the one that is wanted
+            return self._current(found)
+        if self._has_served or not self._settings.replace:
+            raise ConfigurationError(changed(self._query, wanted))
+        return self._announced(found) if self._role is Role.ROUTER else self._current(found)
+
+    def _is_current(self, found: Generations) -> bool:
+        return found.current is not None and found.current.fingerprint == self._mark
+
+    def _announced(self, found: Generations) -> Serving | None:
+        """Announce the query; of two that are announced at once the first has the number."""
+        number = found.next_number
+        _log.info("announcing a generation", generation=number, backfill=self._settings.backfill.value)
+        self._topic.append(Announcement(number, self._mark, self._query.text, self._settings.backfill.value))
+        return self.serving()
+
+    def _current(self, found: Generations) -> Serving:
+        current, wanted = found.current, found.wanted
+        if current is None or wanted is None:
+            raise ValueError("nothing was announced")
+        query = self._query if current.fingerprint == self._mark else announced_query(current)
+        successor = wanted.generation if wanted.generation != current.generation else None
+        return Serving(query, current.generation, successor, self._beginning(query, current, found))
+
+    def _beginning(
+        self, query: Query, current: Announcement, found: Generations
+    ) -> Callable[[Watermark, Parse], Beginning]:
+        topics = Topics.of(query, self._settings.workers_max, self._settings.input_topics, current.generation)
+        fresh = Beginning(current.generation, current.fingerprint)
+        takeover = found.takeover
+        if takeover is None:
+            return lambda _watermark, _parse: fresh
+        before = found.announced(takeover.from_generation)
+        streams = self._streams(announced_query(before), topics)
+        cut = cut_of(takeover, streams)
+        begun = replace(fresh, cut=cut, rejected=takeover.rejected)
+        counts = {streams[number]: count for number, count in enumerate(takeover.counts) if number in streams}
+
+        def begin(watermark: Watermark, parse: Parse) -> Beginning:
+            if watermark > START:  # its frames say from where the inputs are read on
+                return begun
+            return fill(self._log, query, topics.inputs, parse, begun, counts, current.backfill, self._pulse)
+
+        return begin
+
+    def _streams(self, before: Query, topics: Topics) -> dict[int, int]:
+        """The stream of today by the stream of an earlier query that had its topic."""
+        earlier = Topics.of(before, 1, self._settings.input_topics).inputs
+        return {number: topics.inputs.index(topic) for number, topic in enumerate(earlier) if topic in topics.inputs}
+
+
+def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
+    """Raise ConfigurationError where another query is served under this one's name, and it is not to be replaced."""
+    wanted = GenerationsTopic(log, query.name).read().wanted
+    if wanted is not None and wanted.fingerprint != fingerprint(query) and not replace:
+        raise ConfigurationError(changed(query, wanted))
+
+
+def cut_of(takeover: Takeover, streams: Mapping[int, int]) -> dict[tuple[int, int], Place]:
+    """Where a generation's answers begin in each input, by its own streams."""
+    return {
+        (streams[stream], partition): (at.offset, at.row)
+        for (stream, partition), at in takeover.source.items()
+        if stream in streams
+    }
+
+
+def announced_query(announcement: Announcement) -> Query:
+    """The query of a generation. Raises ConfigurationError where this version doesn't understand it."""
+    return parse_query(announcement.text, f"generation {announcement.generation} of the query, as its log has it")
+
+
+def changed(query: Query, served: Announcement) -> str:
+    """The sentence for who starts a query of another meaning."""
+    found = differences(announced_query(served), query)
+    what = "; ".join(found) or "its meaning differs"
+    return (
+        f"query {query.name!r} is not the one that is served under this name, generation {served.generation}: {what}. "
+        f"To replace it without losing a row: spojoin up --replace, helm upgrade --set query.replace=true, or "
+        f"{ENV_PREFIX}REPLACE=true; to serve both, give this one another name"
+    )
