@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+from dataclasses import replace
 
 import faust
 import structlog
@@ -22,6 +23,7 @@ from spojoin.protocol.access import consumer_group
 from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Role, Topic
 from spojoin.query.model import Query
+from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.log_lines import CLIENT_LOGGER
 from spojoin.runtime.loop import World
 from spojoin.runtime.ports import Input
@@ -49,10 +51,10 @@ class PredictorService:
     """Runs one life of the machine after another until asked to stop."""
 
     def __init__(self, query: Query, settings: Settings, around: World) -> None:
-        self._query = query
         self._settings = settings
         self._around = around
-        self._topics = Topics.of(query, settings.workers_max, settings.input_topics)
+        self._office = Office(around.log, query, settings, Role.PREDICTOR, around.health.tick)
+        self._shared = Topics.of(query, settings.workers_max, settings.input_topics)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Return once `stop` is set. Raises BadData where a record of the log can't be read."""
@@ -60,8 +62,13 @@ class PredictorService:
         health = self._around.health
         while not stop.is_set():
             try:
-                await asyncio.to_thread(self._create_topics)
-                await self._live(stop)
+                serving = await asyncio.to_thread(self._serving)
+                if serving is None:
+                    health.waits_for = "the router, which names the query that is served"
+                    health.tick()
+                    await _wait(stop, TICK_S)
+                else:
+                    await self._live(serving, stop)
             except (Retryable, KafkaError, FaustError) as error:
                 backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
                 health.is_ready, health.waits_for = False, str(error)
@@ -70,16 +77,25 @@ class PredictorService:
                 await _wait(stop, backoff_s)
                 health.tick()
 
-    def _create_topics(self) -> None:
-        create_topics(self._around.log, self._topics, self._settings.results_bytes_max, Role.PREDICTOR)
+    def _serving(self) -> Serving | None:
+        """The generation to follow, its topics made (rule P12)."""
+        log = self._around.log
+        log.create_topics({self._shared.name(Topic.GENERATIONS): 1})
+        serving = self._office.serving()
+        if serving is not None:
+            create_topics(log, self._topics(serving), self._settings.results_bytes_max, Role.PREDICTOR)
+        return serving
 
-    async def _live(self, stop: asyncio.Event) -> None:
+    def _topics(self, serving: Serving) -> Topics:
+        return replace(self._shared, predicates=len(serving.query.predicates), generation=serving.generation)
+
+    async def _live(self, serving: Serving, stop: asyncio.Event) -> None:
         # Faust makes a folder of its own even where it has nothing to store.
         with tempfile.TemporaryDirectory(prefix="spojoin-predictor-") as folder:
-            life = Life(self._query, self._settings, self._topics, self._around, folder)
+            life = Life(serving.query, self._settings, self._topics(serving), self._around, folder)
             try:
                 await life.start()
-                while not stop.is_set():
+                while not stop.is_set() and await asyncio.to_thread(goes_on, self._office, serving):
                     await life.look()
                     await _wait(stop, TICK_S)
             finally:

@@ -173,6 +173,14 @@ class Office:
         return {number: topics.inputs.index(topic) for number, topic in enumerate(earlier) if topic in topics.inputs}
 
 
+def goes_on(office: Office, serving: Serving) -> bool:
+    """Whether what is served is still to be served, in the same way. Raises as `Office.serving` does."""
+    if not office.has_news():
+        return True
+    now = office.serving()
+    return now is not None and (now.generation, now.successor) == (serving.generation, serving.successor)
+
+
 def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
     """Raise ConfigurationError where another query is served under this one's name, and it is not to be replaced."""
     wanted = GenerationsTopic(log, query.name).read().wanted

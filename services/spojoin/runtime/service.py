@@ -24,7 +24,7 @@ from spojoin.query.meaning import fingerprint
 from spojoin.query.model import Query
 from spojoin.runtime import log_lines
 from spojoin.runtime.clock import SystemClock
-from spojoin.runtime.generations import Office, Serving
+from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.health import Health, HealthServer
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.loop import Loop, LoopSpec, World
@@ -232,7 +232,7 @@ def _live(spec: LoopSpec, charge: Charge, serving: Serving, stop: threading.Even
             loop.step()
             if (now_ms := charge.world.clock.monotonic_ms()) >= next_look_ms:
                 next_look_ms = now_ms + GENERATION_MS
-                if charge.office.has_news() and not _goes_on(charge.office, serving):
+                if not goes_on(charge.office, serving):
                     _log.info("this generation is over here", generation=serving.generation)
                     return
         _log.info("ending", is_needed=loop.is_needed)
@@ -240,12 +240,6 @@ def _live(spec: LoopSpec, charge: Charge, serving: Serving, stop: threading.Even
         loop.finish()
     finally:
         loop.close()
-
-
-def _goes_on(office: Office, serving: Serving) -> bool:
-    """Whether what is served is still to be served, in the same way."""
-    now = office.serving()
-    return now is not None and (now.generation, now.successor) == (serving.generation, serving.successor)
 
 
 @contextmanager
