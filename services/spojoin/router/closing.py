@@ -41,6 +41,10 @@ class ClosingRouter(RouterMachine):
 
     # -- the log
 
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """The log is read always; batches only until the router is active, or finds the log closed."""
+        return super().wants(topic, partition) and not (topic is Topic.BATCHES and self._reader.is_closed)
+
     def on_caught_up(self) -> Iterator[Action]:
         """Claim the log, unless another closed it already."""
         if not self._reader.is_closed:
@@ -58,6 +62,14 @@ class ClosingRouter(RouterMachine):
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
         """Take rows as far as they had been read."""
         yield from super().on_rows(stream, partition, _before(rows, self._input(stream, partition).read_before[0]))
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """An input that was read as far as it had been holds the others no longer, whatever follows in it."""
+        source = self._input(stream, partition)
+        if self._is_read(source):
+            source.ended_ms = self._now_ms - self._config.idle_timeout_ms
+        else:
+            super().on_input_end(stream, partition, ended=ended)
 
     def _is_read(self, source: Input) -> bool:
         return source.ledger.read_end() >= source.read_before

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import structlog
 
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Place
@@ -25,8 +24,6 @@ POLL_RECORDS, POLL_S = 10_000, 0.5
 PARSE_RECORDS = 4_096
 NEVER = -(2**63)
 _NOTHING = np.empty(0, np.int64)
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -73,9 +70,7 @@ def fill(
         for past in pasts:
             past.first = past.earliest
     starts = {(past.stream, past.source.partition): _start(past) for past in pasts}
-    begun = replace(beginning, starts=starts, first_indexes=_first_indexes(query, pasts, counts, backfill))
-    _log.info("windows are filled from the inputs", backfill=str(backfill), starts=[past.first for past in pasts])
-    return begun
+    return replace(beginning, starts=starts, first_indexes=_first_indexes(query, pasts, counts, backfill))
 
 
 def _pasts(log: Log[bytes], topics: Sequence[str], cut: Mapping[tuple[int, int], Place]) -> list[Past]:
@@ -124,8 +119,6 @@ def _look_back(log: Log[bytes], query: Query, parse: Parse, pasts: list[Past], p
             size *= LOOK_GROWTH
     finally:
         reader.close()
-    if any(past.is_whole and past.first > 0 for past in pasts):
-        _log.info("the inputs hold no more than this: windows that reach further back begin with what there is")
 
 
 def _see_more(

@@ -163,7 +163,10 @@ class Office:
         def begin(watermark: Watermark, parse: Parse) -> Beginning:
             if watermark > START:  # its frames say from where the inputs are read on
                 return begun
-            return fill(self._log, query, topics.inputs, parse, begun, counts, current.backfill, self._pulse)
+            filled = fill(self._log, query, topics.inputs, parse, begun, counts, current.backfill, self._pulse)
+            starts = {f"{topics.inputs[stream]}/{number}": at.offset for (stream, number), at in filled.starts.items()}
+            _log.info("windows are filled from the inputs", backfill=current.backfill, starts=starts)
+            return filled
 
         return begin
 

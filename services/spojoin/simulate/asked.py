@@ -71,8 +71,26 @@ def draw_question(rng: Random) -> Question:
     """Everything of the query comes from `rng`."""
     is_self = rng.random() < 0.5
     attributes = _draw_attributes(rng, 1 if is_self else 2)
-    comparisons = tuple(_draw_comparison(rng, attributes) for _ in range(rng.choices((1, 2, 3), (30, 45, 25))[0]))
+    comparisons = _draw_comparisons(rng, attributes)
     order = Order.EVENT_TIME if rng.random() < 0.4 else Order.ARRIVAL
+    return _draw_rest(rng, attributes, comparisons, order)
+
+
+def ask_otherwise(rng: Random, question: Question) -> Question:
+    """Another question about the same columns; rows without times can't be ordered by them."""
+    is_timed = question.query.order is Order.EVENT_TIME
+    order = Order.EVENT_TIME if is_timed and rng.random() < 0.8 else Order.ARRIVAL
+    return _draw_rest(rng, question.attributes, _draw_comparisons(rng, question.attributes), order)
+
+
+def _draw_comparisons(rng: Random, attributes: tuple[tuple[Attribute, ...], ...]) -> tuple[Comparison, ...]:
+    return tuple(_draw_comparison(rng, attributes) for _ in range(rng.choices((1, 2, 3), (30, 45, 25))[0]))
+
+
+def _draw_rest(
+    rng: Random, attributes: tuple[tuple[Attribute, ...], ...], comparisons: tuple[Comparison, ...], order: Order
+) -> Question:
+    is_self = len(attributes) == 1
     output = rng.choices(tuple(Output), (50, 30, 20))[0]
     limit = rng.randint(1, 4) if output is Output.PAIRS and rng.random() < 0.4 else None
     join = Join(is_self, comparisons, _draw_window(rng, order), output, limit)

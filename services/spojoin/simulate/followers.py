@@ -14,17 +14,28 @@ class FramesFollower:
     def __init__(self) -> None:
         self.accepted: list[Frame] = []
         self.epochs: list[int] = []
+        self.first_indexes: tuple[int, ...] = ()
         self._epoch = -1
+        self._is_closed = False
 
     def hear(self, record: Record) -> None:
         """Take the next record of the log."""
+        if self._is_closed:
+            return
         if isinstance(record, Barrier):
-            self._epoch = max(self._epoch, record.epoch)
+            self._claim(record)
         elif isinstance(record, Frame) and self._counts(record):
             self.accepted.append(record)
 
+    def _claim(self, barrier: Barrier) -> None:
+        if self._epoch < 0:
+            self.first_indexes = barrier.first_indexes
+        if barrier.epoch > self._epoch:
+            self._epoch = barrier.epoch
+            self._is_closed = barrier.closes
+
     def _counts(self, frame: Frame) -> bool:
-        link, seq = 0, 0
+        link, seq = 0, sum(self.first_indexes)
         if self.accepted:
             last = self.accepted[-1]
             link, seq = last.link, last.first_seq + last.count

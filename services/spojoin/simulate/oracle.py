@@ -205,13 +205,18 @@ def _time(row: SourceRow) -> int:
 # --- the join ---------------------------------------------------------------------------------------------------------
 
 
-def nested_loop(join: Join, order: Sequence[SourceRow]) -> Iterator[Probe]:
-    """Every tuple against every earlier tuple of the opposite stream in its window, in the total order."""
+def nested_loop(join: Join, order: Sequence[SourceRow], first_indexes: Sequence[int] = (0, 0)) -> Iterator[Probe]:
+    """Every tuple against every earlier tuple of the opposite stream in its window, in the total order.
+
+    first_indexes: the number of each stream's first tuple, where others came before this order; seqs go on likewise
+    """
+    first_seq = first_indexes[0] if join.is_self else sum(first_indexes)
     seen: dict[int, list[_Stored]] = defaultdict(list)
-    for seq, row in enumerate(order):
+    for seq, row in enumerate(order, first_seq):
         tuple_ = _Stored(seq, row, _sides(join, row, 0), _sides(join, row, 1))
-        earlier = seen[0 if join.is_self else 1 - row.stream]
-        members = earlier[:] if join.interval_us else list(_window(join.window, row, earlier))
+        target = 0 if join.is_self else 1 - row.stream
+        earlier = seen[target]
+        members = earlier[:] if join.interval_us else list(_window(join.window, row, earlier, first_indexes[target]))
         yield Probe(
             seq,
             row,
@@ -239,11 +244,11 @@ def _sides(join: Join, row: SourceRow, side: int) -> tuple[Value, ...]:
     return tuple(evaluate(c.right if side else c.left, row.values, c.ieee) for c in join.comparisons)
 
 
-def _window(window: Window, probe: SourceRow, stored: list[_Stored]) -> Iterable[_Stored]:
+def _window(window: Window, probe: SourceRow, stored: list[_Stored], first: int) -> Iterable[_Stored]:
     if window.is_time:
         bound = _round_up(_time(probe), window.slide) - window.length
         return (u for u in stored if _time(u.row) >= bound)
-    return stored[max(0, _round_up(len(stored), window.slide) - window.length) :]
+    return stored[max(0, _round_up(first + len(stored), window.slide) - window.length - first) :]
 
 
 def _round_up(value: int, step: int) -> int:

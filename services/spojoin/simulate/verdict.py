@@ -36,7 +36,7 @@ class Expected:
 def judge(scenario: Scenario, outcome: Outcome) -> None:
     """Raises Wrong with the first thing that is wrong: of the output, then of what is still held."""
     order = judge_output(scenario, outcome)
-    _check_memory(scenario, order, outcome)
+    check_memory(scenario, order, outcome)
 
 
 def judge_output(scenario: Scenario, outcome: Outcome) -> list[SourceRow]:
@@ -90,12 +90,13 @@ def _check_order(scenario: Scenario, order: list[SourceRow], expected: Expected)
         missing, surplus = sorted(wanted - places.keys()), sorted(places.keys() - wanted)
         raise Wrong(f"the log holds twice: {twice[:5]}, lacks {missing[:5]}, must not hold {surplus[:5]}")
     if scenario.query.order is Order.EVENT_TIME:
-        _check_same_order(order, expected.taking_part)
+        check_same_order(order, expected.taking_part)
     else:
-        _check_partitions_in_order(order)
+        check_partitions_in_order(order)
 
 
-def _check_same_order(order: list[SourceRow], expected: list[SourceRow]) -> None:
+def check_same_order(order: list[SourceRow], expected: list[SourceRow]) -> None:
+    """Raise Wrong where two orders of the same rows differ."""
     for seq, (found, wanted) in enumerate(zip(order, expected, strict=True)):
         if found is not wanted:
             raise Wrong(
@@ -103,7 +104,8 @@ def _check_same_order(order: list[SourceRow], expected: list[SourceRow]) -> None
             )
 
 
-def _check_partitions_in_order(order: list[SourceRow]) -> None:
+def check_partitions_in_order(order: list[SourceRow]) -> None:
+    """Raise Wrong where rows of one input do not follow each other as they were written."""
     last: dict[tuple[int, int], SourceRow] = {}
     for row in order:
         before = last.get((row.stream, row.partition))
@@ -204,7 +206,8 @@ def _places(letters: Iterable[DeadLetter]) -> set[tuple[int, int, int, int]]:
     return {(d.stream, d.partition, d.offset, d.row) for d in letters}
 
 
-def _check_memory(scenario: Scenario, order: list[SourceRow], outcome: Outcome) -> None:
+def check_memory(scenario: Scenario, order: list[SourceRow], outcome: Outcome) -> None:
+    """Raise Wrong where more is held or retained at rest than windows, batches and frames need."""
     bound = state_bound(scenario, order)
     for name, tuples in outcome.state_tuples.items():
         if tuples > bound:

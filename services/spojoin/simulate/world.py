@@ -137,9 +137,15 @@ class World:
 
     def run(self) -> Outcome:
         """Storm, heal, rest."""
+        return self._outcome(self._weather())
+
+    def _weather(self) -> bool:
+        """Storm, heal, rest; whether it came to rest."""
         self._storm(self.rng.choice((500, 2_000, 4_000, 8_000)))
         self._heal()
-        came_to_rest = self._rest()
+        return self._rest()
+
+    def _outcome(self, came_to_rest: bool) -> Outcome:
         return Outcome(
             self.frames,
             self.results,
@@ -188,10 +194,13 @@ class World:
         name = f"{post}#{self._names}"
         return Process(post, name, self._machine(post, name), self.log)
 
+    def _router(self, name: str, watermark: Watermark) -> Router:
+        return self.wiring.router(self.scenario.query, watermark, for_router(self.scenario, name, self._workers))
+
     def _machine(self, post: Post, name: str) -> Machine:
         query, wiring, watermark = self.scenario.query, self.wiring, self._restart_watermark()
         if post.role is Role.ROUTER:
-            router = wiring.router(query, watermark, for_router(self.scenario, name, self._workers))
+            router = self._router(name, watermark)
             router.on_inputs(list(self.scenario.inputs))
             return router
         if post.role is Role.MUTABLE:
@@ -200,7 +209,10 @@ class World:
             return wiring.pojoin(query, post.number, watermark)
         if post.role is Role.PERMUTATION:
             return wiring.permutation(query, watermark)
-        return (wiring.logical_and if post.role is Role.LOGICAL_AND else wiring.sink)(query, watermark)
+        return wiring.logical_and(query, watermark) if post.role is Role.LOGICAL_AND else self._sink(watermark)
+
+    def _sink(self, watermark: Watermark) -> Machine:
+        return self.wiring.sink(self.scenario.query, watermark)
 
     def _restart_watermark(self) -> Watermark:
         return self.results.watermark
@@ -304,9 +316,12 @@ class World:
 
     def _land_ghost(self) -> None:
         ghost = self.rng.choice(self._ghosts)
-        ghost.land(self.rng, self.log, twice=False)
+        self._land(ghost)
         if not ghost:
             self._ghosts.remove(ghost)
+
+    def _land(self, ghost: Outbox) -> None:
+        ghost.land(self.rng, self.log, twice=False)
 
     def _stall(self, process: Process) -> None:
         topics = sorted({topic for topic, _ in process.cursors})

@@ -40,6 +40,7 @@ class FrameMark:
     ends: tuple[int, ...]
     handovers: tuple[int, ...]
     reached: tuple[int, ...]
+    batch_firsts: tuple[int, ...]
 
 
 class SinkMachine(Idle):
@@ -104,6 +105,7 @@ class SinkMachine(Idle):
                 tuple(piece.first_index + len(piece) for piece in frame.slices),
                 tuple(piece.handover_index for piece in frame.slices),
                 tuple(first_reached(frame, stream) for stream in streams),
+                tuple(piece.batch_first for piece in frame.slices),
             )
         )
 
@@ -232,15 +234,15 @@ class SinkMachine(Idle):
     def _trim_frames(self, watermark: Watermark) -> tuple[list[Trim], FrameMark | None]:
         """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9).
 
-        An empty frame is done without any worker that would have waited for the batches handed over: until they are
-        in their topic the log is all that holds their tuples.
+        An empty or silent frame is done without any worker that would have waited for the batches handed over: until
+        they are in their topic the log is all that holds their tuples.
         """
         marks = self._marks
         place = watermark.frame_id - 1 - marks[0].frame_id if marks else -1
         if not 0 <= place < len(marks):
             return [], None
         done = marks[place]
-        made = tuple(batches.end(reached) for batches, reached in zip(self._made, done.reached, strict=True))
+        made = tuple(self._made_to(stream, reached) for stream, reached in enumerate(done.reached))
         needless = tuple(map(min, done.handovers, made))
         while marks[0].frame_id < done.frame_id and _lies_before(marks[0].ends, needless):
             marks.popleft()
@@ -248,6 +250,12 @@ class SinkMachine(Idle):
             return [], done
         self._frames_trimmed = marks[0].offset
         return [Trim(Topic.FRAMES, 0, marks[0].offset)], done
+
+    def _made_to(self, stream: int, reached: int) -> int:
+        """From this index on tuples that a window reaches may stand in no batch yet; a batch is made whole or not."""
+        end = self._made[stream].end(reached)
+        holder = next((mark for mark in self._marks if mark.ends[stream] > end), None)
+        return end if holder is None else min(end, holder.batch_firsts[stream])
 
     def counters(self) -> dict[str, float]:
         """Matches, where rows don't tell them without unpacking."""

@@ -1,0 +1,267 @@
+"""Runs a seed in which the query is replaced while it is served (rule P12), and judges what each generation answered.
+
+All faults of a world happen here, too, before, during and after a takeover. Each generation has a log of its own; a
+process serves one generation, and some time after another one took over it ends and comes back for that one.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import cast
+
+from spojoin.protocol.backfill import Backfill
+from spojoin.protocol.generations import Beginning, Generations
+from spojoin.protocol.machine import START, Machine, Watermark
+from spojoin.protocol.topology import FIRST_GENERATION, SHARED, Role, Topic
+from spojoin.router.closing import ClosingRouter
+from spojoin.router.config import RouterConfig
+from spojoin.router.machine import RouterMachine
+from spojoin.runtime.backfill import fill
+from spojoin.runtime.generations import cut_of
+from spojoin.runtime.ports import Log
+from spojoin.simulate.followers import FramesFollower, ResultsFollower
+from spojoin.simulate.inputs import InputsLog
+from spojoin.simulate.machines import WIRING
+from spojoin.simulate.memorylog import SimulatedLog, Target
+from spojoin.simulate.process import Outbox, Post, Process
+from spojoin.simulate.replacement import Replacement, draw_replacement
+from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
+from spojoin.simulate.scenario import Scenario, for_router
+from spojoin.simulate.succession import judge_succession
+from spojoin.simulate.verdict import Wrong
+from spojoin.simulate.world import Outcome, Router, World
+from spojoin.sink.machine import SinkMachine
+from spojoin.wire.records import Announcement, Record, Result, SourceState, Takeover
+
+#: How soon a process finds out that it serves what is over, as a chance a step.
+NOTICES = 0.02
+#: When the next generation is asked for, in steps.
+ASKED_AT = (0, 100, 400, 1_000, 2_000)
+
+
+def run_replacement(seed: int) -> Failure | None:
+    """None where every row was answered once, and rightly, by one of the generations."""
+    replacement = draw_replacement(seed)
+    world = None
+    with shrunk(replacement.scenarios[0]):
+        try:
+            world = GenerationsWorld(replacement)
+            judge_succession(world.run_all())
+        except Wrong as wrong:
+            return _failure(replacement, world, str(wrong))
+        except Exception:  # noqa: BLE001 - whatever a machine raises is a finding, told with its traceback
+            return _failure(replacement, world, traceback.format_exc())
+    return None
+
+
+def _failure(replacement: Replacement, world: GenerationsWorld | None, what: str) -> Failure:
+    first = replacement.scenarios[0]
+    faults = [] if world is None else world.faults[-FAULTS_SHOWN:]
+    queries = [scenario.query.text for scenario in replacement.scenarios]
+    told = "\n".join([f"seed {first.seed}: {what.rstrip()}", *queries, str(replacement.backfills), str(first.config)])
+    reason = what.strip().splitlines()[-1 if what.startswith("Traceback") else 0]
+    return Failure(first.seed, reason, "\n".join([told, str(first.faults), *faults]))
+
+
+@dataclass(slots=True)
+class Era:
+    """One generation's log and what came out of it."""
+
+    number: int
+    scenario: Scenario
+    log: SimulatedLog
+    begun: Beginning
+    frames: FramesFollower = field(default_factory=FramesFollower)
+    results: ResultsFollower = field(default_factory=ResultsFollower)
+    watermarks: list[Watermark] = field(default_factory=lambda: [START])
+    starts: SourceState = field(default_factory=dict)
+    backfill: Backfill = Backfill.WINDOW
+
+
+class GenerationsWorld(World):
+    """A world in which generations follow one another; what it holds of one is that of the era it has entered."""
+
+    def __init__(self, replacement: Replacement) -> None:
+        self._replacement = replacement
+        self._generations = Generations()
+        self._eras: dict[int, Era] = {}
+        self._era_of: dict[str, int] = {}
+        self._successor_of: dict[str, int | None] = {}
+        self._ghost_era: dict[int, int] = {}
+        self._asked = FIRST_GENERATION
+        self._generations.hear(self._announcement(FIRST_GENERATION))
+        super().__init__(replacement.scenarios[0], WIRING)
+        drawn = Random(f"asked {replacement.scenarios[0].seed}")
+        self._ask_at = sorted(drawn.choice(ASKED_AT) for _ in replacement.scenarios[1:])
+
+    def run_all(self) -> list[tuple[Era, Outcome]]:
+        """Every era that took over, with what it left behind."""
+        came_to_rest = self._weather()
+        found = []
+        for number in sorted(self._eras):
+            self._enter(number)
+            found.append((self._eras[number], self._outcome(came_to_rest)))
+        if self._generations.current_number != len(self._replacement.scenarios):
+            raise Wrong(f"generation {self._generations.current_number} is served at rest, the last was asked for")
+        return found
+
+    # -- eras
+
+    def _announcement(self, number: int) -> Announcement:
+        backfill = Backfill.WINDOW if number == FIRST_GENERATION else self._replacement.backfills[number - 2]
+        return Announcement(number, number, "", backfill.value)
+
+    @property
+    def _current(self) -> int:
+        return self._generations.current_number
+
+    @property
+    def _successor(self) -> int | None:
+        wanted = self._generations.next_number - 1
+        return wanted if wanted != self._current else None
+
+    def _create_topics(self) -> None:
+        super()._create_topics()
+        era = Era(FIRST_GENERATION, self.scenario, self.log, Beginning(FIRST_GENERATION, FIRST_GENERATION))
+        era.frames, era.results = self.frames, self.results
+        self._eras[FIRST_GENERATION] = era
+
+    def _enter(self, number: int) -> None:
+        era = self._eras[number]
+        self.scenario, self.log = era.scenario, era.log
+        self.frames, self.results, self._watermarks = era.frames, era.results, era.watermarks
+
+    def _take_over(self, takeover: Takeover) -> None:
+        before = self._eras[takeover.from_generation]
+        scenario = self._replacement.scenarios[takeover.generation - 1]
+        streams = {number: number for number in range(len(scenario.query.streams))}
+        cut = cut_of(takeover, streams)
+        begun = Beginning(takeover.generation, takeover.generation, cut, rejected=takeover.rejected)
+        self._eras[takeover.generation] = Era(takeover.generation, scenario, SimulatedLog(self._landed), begun)
+        self._eras[takeover.generation].backfill = self._replacement.backfills[takeover.generation - 2]
+        self._enter(takeover.generation)
+        super()._create_topics()
+        for topic in SHARED:
+            self._share(topic, before.log)
+        self._note(f"generation {takeover.generation} takes over at {takeover.source}")
+        for post in self._posts():
+            self._replace_at(self.step + (self.rng.choice((0, 5, 50)) if self._is_storm else 0), post)
+
+    def _share(self, topic: Topic, before: SimulatedLog) -> None:
+        for target, partition in before.partitions.items():
+            if target[0] is topic:
+                self.log.partitions[target] = partition
+
+    # -- what is served
+
+    def _start(self, post: Post) -> Process:
+        self._enter(self._current)
+        process = super()._start(post)
+        self._era_of[process.name] = self._current
+        self._successor_of[process.name] = self._successor
+        return process
+
+    def _router(self, name: str, watermark: Watermark) -> Router:
+        config, query = for_router(self.scenario, name, self._workers), self.scenario.query
+        beginning = self._beginning(watermark)
+        if self._successor is None:
+            return RouterMachine(query, watermark, config, lambda _: None, beginning)
+        return self._closing(watermark, config, beginning, self._successor)
+
+    def _closing(self, watermark: Watermark, config: RouterConfig, beginning: Beginning, successor: int) -> Router:
+        return ClosingRouter(self.scenario.query, watermark, config, lambda _: None, beginning, successor)
+
+    def _beginning(self, watermark: Watermark) -> Beginning:
+        era = self._eras[self._current]
+        if self._current == FIRST_GENERATION or watermark > START:
+            return era.begun
+        takeover = self._generations.takeover
+        assert takeover is not None
+        counts: Mapping[int, int] = dict(enumerate(takeover.counts))
+        inputs = InputsLog(self.scenario, self._available)
+        backfill = self._announcement(self._current).backfill
+        topics = [str(stream) for stream in range(len(self.scenario.query.streams))]
+        begun = fill(
+            cast("Log[bytes]", inputs),
+            self.scenario.query,
+            topics,
+            inputs.parse,
+            era.begun,
+            counts,
+            backfill,
+            lambda: None,
+        )
+        era.starts = dict(begun.starts)
+        return begun
+
+    def _sink(self, watermark: Watermark) -> Machine:
+        return SinkMachine(self.scenario.query, watermark, self._current)
+
+    def _is_wanted(self, post: Post) -> bool:
+        predicates = len(self._replacement.scenarios[self._current - 1].query.predicates)
+        return super()._is_wanted(post) and (post.role is not Role.MUTABLE or post.number < predicates)
+
+    # -- steps
+
+    def _storm_step(self) -> None:
+        if self._ask_at and self._ask_at[0] <= self.step:
+            self._ask_at.pop(0)
+            self._ask()
+        super()._storm_step()
+
+    def _ask(self) -> None:
+        self._asked += 1
+        self._note(f"generation {self._asked} is asked for")
+        self.log.append((Topic.GENERATIONS, 0), self._announcement(self._asked))
+
+    def _heal(self) -> None:
+        for _ in self._ask_at:
+            self._ask()
+        self._ask_at = []
+        super()._heal()
+
+    def _landed(self, target: Target, record: Record) -> Record:
+        record = super()._landed(target, record)
+        if isinstance(record, Result) and self.log is not self._eras[record.generation].log:
+            raise Wrong(f"a result of generation {record.generation} comes from another's sink")
+        if isinstance(record, Announcement):
+            self._generations.hear(record)
+        elif isinstance(record, Takeover) and self._generations.hear(record):
+            self._take_over(record)
+        return record
+
+    def _make_trouble(self) -> None:
+        self._enter(self._current)
+        super()._make_trouble()
+
+    def _advance(self, process: Process, action: Callable[[Process], bool]) -> bool:
+        if self._is_over(process) and (not self._is_storm or self.rng.random() < NOTICES):
+            return self._end(process, "it serves what is over")
+        self._enter(self._era_of[process.name])
+        return super()._advance(process, action)
+
+    def _round(self) -> None:
+        self._revive()
+        super()._round()
+
+    def _is_over(self, process: Process) -> bool:
+        if self._era_of[process.name] != self._current:
+            return True
+        return process.post.role is Role.ROUTER and self._successor_of[process.name] != self._successor
+
+    def _bury(self, process: Process) -> None:
+        super()._bury(process)
+        if process.outbox:
+            self._ghost_era[id(process.outbox)] = self._era_of[process.name]
+
+    def _land(self, ghost: Outbox) -> None:
+        self._enter(self._ghost_era[id(ghost)])
+        super()._land(ghost)
+
+    def _outcome(self, came_to_rest: bool) -> Outcome:
+        here = [process for process in self.processes if self._eras[self._era_of[process.name]].log is self.log]
+        outcome = super()._outcome(came_to_rest)
+        return replace(outcome, state_tuples={p.name: outcome.state_tuples[p.name] for p in here})

@@ -1,0 +1,46 @@
+"""What is drawn for a run in which a query is replaced while it is served: the queries that follow, and how far back.
+
+All ask about the same rows: a run's inputs are drawn for its first query, and the others take their columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from spojoin.protocol.backfill import Backfill
+from spojoin.query.model import Order
+from spojoin.simulate.asked import Question, as_interval_join, ask_otherwise, draw_question
+from spojoin.simulate.scenario import Scenario, draw
+
+#: At most so many records of an input are looked at before the backfill is long enough, drawn so small that it looks
+#: back in many steps.
+SHRUNK = {"spojoin.runtime.backfill.LOOK_RECORDS": (1, 2, 5)}
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One seed's generations, in order; `backfills` is how each but the first fills its windows."""
+
+    scenarios: tuple[Scenario, ...]
+    backfills: tuple[Backfill, ...]
+
+
+def draw_replacement(seed: int) -> Replacement:
+    """The generations of a seed: two, now and then three."""
+    first = draw(seed)
+    rng = Random(f"generations {seed}")
+    question = draw_question(Random(seed))
+    count = rng.choice((1, 1, 2))
+    later = tuple(replace(first, query=q.query, join=q.join) for q in (_other(rng, question) for _ in range(count)))
+    limits = first.limits | {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
+    backfills = tuple(rng.choice((Backfill.WINDOW, Backfill.WINDOW, Backfill.NONE, Backfill.EARLIEST)) for _ in later)
+    return Replacement((replace(first, limits=limits), *later), backfills)
+
+
+def _other(rng: Random, question: Question) -> Question:
+    """Another question about the same rows; batches must fit its slide, so that a small slide is the rule."""
+    asked = ask_otherwise(rng, question)
+    if asked.query.order is Order.EVENT_TIME and rng.random() < 0.25:
+        return as_interval_join(rng, asked)
+    return asked

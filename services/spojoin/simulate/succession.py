@@ -1,0 +1,237 @@
+"""Judges a run of several generations: each row answered once, by the generation in charge of it, over full windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from spojoin.protocol.backfill import Backfill
+from spojoin.protocol.machine import Watermark
+from spojoin.query.model import Order
+from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, split_late
+from spojoin.simulate.scenario import Place, Scenario
+from spojoin.simulate.verdict import (
+    Wrong,
+    check_memory,
+    check_partitions_in_order,
+    check_same_order,
+    expected_rows,
+    readable,
+    rows_in,
+)
+from spojoin.simulate.world import Outcome
+
+if TYPE_CHECKING:
+    from spojoin.simulate.generations import Era
+
+#: Offset of a message, and row within it.
+At = tuple[int, int]
+_FIRST: At = (0, 0)
+_LAST: At = (1 << 60, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The rows that a generation is in charge of: per input from `begin` to `end`; it reads from `start` on.
+
+    read_end: how far it has read when it ended
+    """
+
+    start: dict[Place, At]
+    begin: dict[Place, At]
+    end: dict[Place, At]
+    read_end: dict[Place, At]
+
+    def reads(self, row: SourceRow) -> bool:
+        """Whether the generation takes note of a row."""
+        place = row.stream, row.partition
+        return self.start.get(place, _FIRST) <= (row.offset, row.row) < self.read_end.get(place, _LAST)
+
+    def answers(self, row: SourceRow) -> bool:
+        """Whether the generation has to answer it, or refuse it."""
+        place = row.stream, row.partition
+        return self.begin.get(place, _FIRST) <= (row.offset, row.row) < self.end.get(place, _LAST)
+
+
+def judge_succession(eras: Sequence[tuple[Era, Outcome]]) -> None:
+    """Raises Wrong with the first thing that is wrong."""
+    refused: list[SourceRow] = []
+    refusable: list[SourceRow] = []
+    for number, (era, outcome) in enumerate(eras):
+        if not outcome.came_to_rest:
+            raise Wrong(f"no rest after {outcome.steps} steps")
+        charge = _charge(era, eras[number + 1][0] if number + 1 < len(eras) else None)
+        refused += _judge_era(era, outcome, charge)
+        refusable += _valid(era.scenario, Charge({}, {}, {}, {}))[1]
+    _check_dead(eras, refused, refusable)
+    last, outcome = eras[-1]
+    check_memory(last.scenario, _order(last, outcome), outcome)
+
+
+def _charge(era: Era, successor: Era | None) -> Charge:
+    inputs = list(era.scenario.inputs)
+    begin = {place: era.begun.cut.get(place, _FIRST) for place in inputs}
+    starts = {place: (at.offset, at.row) for place, at in era.starts.items()}
+    if successor is None:
+        return Charge(starts, begin, {}, {})
+    end = {place: successor.begun.cut.get(place, _FIRST) for place in inputs}
+    source = era.frames.accepted[-1].source if era.frames.accepted else era.starts
+    read = {place: (source[place].offset, source[place].row) if place in source else _FIRST for place in inputs}
+    return Charge(starts, begin, end, read)
+
+
+def _judge_era(era: Era, outcome: Outcome, charge: Charge) -> list[SourceRow]:
+    """The rows that it refused."""
+    order = _order(era, outcome)
+    valid, refused = _valid(era.scenario, charge)
+    _check_order(era, order, valid)
+    _check_silence(era, outcome, order, charge)
+    _check_rows(era, outcome, order)
+    if era.begun.cut and outcome.frames.accepted:
+        _check_reach(era, order, charge)
+    return [row for row in refused if charge.answers(row)]
+
+
+def _order(era: Era, outcome: Outcome) -> list[SourceRow]:
+    by_key = {(row.stream, row.key): row for row in era.scenario.rows()}
+    return [row for frame in outcome.frames.accepted for row in rows_in(era.scenario, frame, by_key)]
+
+
+def _valid(scenario: Scenario, charge: Charge) -> tuple[list[SourceRow], list[SourceRow]]:
+    """Rows that take part, in event-time order where that is asked for, and rows that are refused."""
+    read = [row for row in scenario.rows() if charge.reads(row)]
+    valid = [row for row in read if is_valid(scenario.join, row, scenario.query.needs_time)]
+    places = {row.place for row in valid}
+    refused = [row for row in read if row.place not in places]
+    if scenario.query.order is Order.ARRIVAL:
+        return valid, refused
+    in_time, late = split_late(valid, scenario.query.lateness_us)
+    return merge_by_time(in_time), refused + late
+
+
+def _check_order(era: Era, order: list[SourceRow], valid: list[SourceRow]) -> None:
+    found, wanted = sorted(row.place for row in order), sorted(row.place for row in valid)
+    if found != wanted:
+        missing, surplus = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+        raise Wrong(
+            f"generation {era.number}: its log lacks {missing[:5]}, must not hold {surplus[:5]}, or holds a row twice"
+        )
+    if era.scenario.query.order is Order.EVENT_TIME:
+        check_same_order(order, valid)
+    else:
+        check_partitions_in_order(order)
+
+
+def _check_silence(era: Era, outcome: Outcome, order: list[SourceRow], charge: Charge) -> None:
+    said = _is_silent(outcome)
+    for row, is_silent in zip(order, said, strict=True):
+        if is_silent == charge.answers(row):
+            raise Wrong(f"generation {era.number}: {row.place} is {'silent' if is_silent else 'answered'}, wrongly")
+    if era.scenario.query.order is Order.ARRIVAL and said != sorted(said, reverse=True):
+        raise Wrong(f"generation {era.number}: rows of an earlier one come behind rows that it answers")
+
+
+def _is_silent(outcome: Outcome) -> list[bool]:
+    found: list[bool] = []
+    for frame in outcome.frames.accepted:
+        found += (frame.silent == 1).tolist() if len(frame.silent) else [False] * frame.count
+    return found
+
+
+def _check_rows(era: Era, outcome: Outcome, order: list[SourceRow]) -> None:
+    scenario = era.scenario
+    firsts = outcome.frames.first_indexes or (0, 0)
+    expected = [
+        row
+        for probe, is_silent in zip(nested_loop(scenario.join, order, firsts), _is_silent(outcome), strict=True)
+        if not is_silent
+        for row in expected_rows(scenario, probe, _Numbered(order, _first_seq(scenario, firsts)))
+    ]
+    for i, (got, wanted) in enumerate(zip_longest([readable(scenario, r) for r in outcome.results.rows], expected)):
+        if got != wanted:
+            raise Wrong(f"generation {era.number}: result row {i} is {got}; the oracle says {wanted}")
+    if outcome.results.watermark != Watermark(len(outcome.frames.accepted), 0):
+        raise Wrong(
+            f"generation {era.number}: results end at {outcome.results.watermark} of {len(outcome.frames.accepted)}"
+        )
+
+
+def _first_seq(scenario: Scenario, first_indexes: Sequence[int]) -> int:
+    return first_indexes[0] if scenario.query.is_self else sum(first_indexes)
+
+
+class _Numbered(Sequence[SourceRow]):
+    """Rows by seq, where the first has another than 0."""
+
+    def __init__(self, order: Sequence[SourceRow], first: int) -> None:
+        self._order = order
+        self._first = first
+
+    def __len__(self) -> int:
+        return len(self._order) + self._first
+
+    def __getitem__(self, seq: int) -> SourceRow:  # type: ignore[override]
+        return self._order[seq - self._first]
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+def _check_reach(era: Era, order: list[SourceRow], charge: Charge) -> None:
+    """What was not read again must lie before every window of a row that is answered."""
+    scenario = era.scenario
+    if era.backfill is Backfill.NONE:
+        return
+    unread = _unread(scenario, charge)
+    for stream in range(len(scenario.query.streams)):
+        missing = [row for row in unread if row.stream == stream]
+        if missing:
+            _check_stream(era, order, charge, stream, missing)
+
+
+def _unread(scenario: Scenario, charge: Charge) -> list[SourceRow]:
+    """Valid rows before where reading began, but for those that were late when they came."""
+    rows = [row for row in scenario.rows() if is_valid(scenario.join, row, scenario.query.needs_time)]
+    if scenario.query.order is Order.EVENT_TIME:
+        rows, _ = split_late(rows, scenario.query.lateness_us)
+    return [row for row in rows if (row.offset, row.row) < charge.start.get((row.stream, row.partition), _FIRST)]
+
+
+def _check_stream(era: Era, order: list[SourceRow], charge: Charge, stream: int, missing: list[SourceRow]) -> None:
+    window = era.scenario.query.window_over(stream)
+    seen = 0
+    for row in order:
+        is_probe = era.scenario.query.is_self or row.stream != stream
+        if is_probe and charge.answers(row):
+            if window.is_time:
+                bound = -(-(row.time_us or 0) // window.slide) * window.slide - window.length
+                too_far = [m for m in missing if (m.time_us or 0) >= bound]
+            else:
+                too_far = missing if seen < window.length else []
+            if too_far:
+                raise Wrong(
+                    f"generation {era.number}: {row.place} reaches {too_far[0].place}, which was not read again"
+                )
+            if not window.is_time:
+                return
+        seen += row.stream == stream
+
+
+# --- dead letters -----------------------------------------------------------------------------------------------------
+
+
+def _check_dead(eras: Sequence[tuple[Era, Outcome]], refused: list[SourceRow], refusable: list[SourceRow]) -> None:
+    """A router may have sent a letter whose frame didn't count: then a later generation is in charge of the row."""
+    last = eras[-1][1]
+    wanted = {row.place for row in refused}
+    found = {(d.stream, d.partition, d.offset, d.row) for d in last.dead}
+    lost = {(d.stream, d.partition, d.offset, d.row) for d in last.dead_lost}
+    allowed = wanted | {row.place for row in refusable}
+    if not (found <= allowed and wanted <= found | lost):
+        raise Wrong(f"dead letters lack {sorted(wanted - found)[:5]} and must not hold {sorted(found - allowed)[:5]}")
+    accepted = next((outcome.frames.accepted for _, outcome in reversed(eras) if outcome.frames.accepted), [])
+    counted = sum(accepted[-1].rejected.values()) if accepted else 0
+    if accepted is last.frames.accepted and counted != len(wanted):
+        raise Wrong(f"the last frame counts {counted} rejected rows; there are {len(wanted)}")
