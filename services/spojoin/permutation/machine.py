@@ -15,26 +15,9 @@ from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.wire.records import U16, Batch, Record, Run, SortedColumn
 
-#: Ids of made batches that are remembered; older ones are known to be made by their age.
-MADE_MAX = 4_096
+NONE_YET = -1
 
 BatchKey = tuple[int, int]
-
-
-class BatchIds:
-    """Batches of one stream that were made, by id; they are made in order."""
-
-    def __init__(self) -> None:
-        self._ids: dict[int, None] = {}
-
-    def add(self, batch_id: int) -> None:
-        """Note a batch as made."""
-        self._ids[batch_id] = None
-        if len(self._ids) > MADE_MAX:
-            del self._ids[next(iter(self._ids))]
-
-    def __contains__(self, batch_id: int) -> bool:
-        return batch_id in self._ids or (bool(self._ids) and batch_id < next(iter(self._ids)))
 
 
 class PermutationMachine(Idle):
@@ -43,21 +26,22 @@ class PermutationMachine(Idle):
     def __init__(self, query: Query, watermark: Watermark) -> None:
         self._query = query
         self._runs: dict[BatchKey, dict[int, Run]] = {}
-        self._made = [BatchIds() for _ in query.streams]
-        self._durable = [BatchIds() for _ in query.streams]
+        # Of each stream the newest batch that was made, and the newest in its topic. Joiners send runs in order, and
+        # pass over a batch only if the log no longer holds it: then no window reaches it, or it was made long ago.
+        self._made = [NONE_YET for _ in query.streams]
+        self._durable = [NONE_YET for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
         self._pairs = [_slot_pairs(query, stream) for stream in range(len(query.streams))]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a run and ship its batch if it is the last one, or learn that a batch is in its topic."""
         if isinstance(record, Batch):
-            self._made[record.stream].add(record.batch_id)
-            self._durable[record.stream].add(record.batch_id)
-            self._runs.pop((record.stream, record.batch_id), None)
+            self._durable[record.stream] = max(self._durable[record.stream], record.batch_id)
+            self._note_made(record.stream, record.batch_id)
         elif isinstance(record, Run):
             key = record.stream, record.batch_id
             self._read.append((offset, key))
-            if record.batch_id not in self._made[record.stream]:
+            if record.batch_id > self._made[record.stream]:
                 yield from self._take(key, record)
 
     def _take(self, key: BatchKey, run: Run) -> Iterator[Action]:
@@ -65,8 +49,13 @@ class PermutationMachine(Idle):
         runs[run.predicate] = run
         if len(runs) == len(self._query.predicates):
             del self._runs[key]
-            self._made[run.stream].add(run.batch_id)
+            self._note_made(run.stream, run.batch_id)
             yield Emit(Topic.BATCHES, run.stream, self._batch(runs))
+
+    def _note_made(self, stream: int, batch_id: int) -> None:
+        """Runs of this batch, and of older ones that some joiner passed over, wait for nothing any more."""
+        self._made[stream] = max(self._made[stream], batch_id)
+        self._runs = {key: runs for key, runs in self._runs.items() if key[0] != stream or key[1] > batch_id}
 
     def _batch(self, runs: dict[int, Run]) -> Batch:
         carrier = runs[0]
@@ -89,7 +78,7 @@ class PermutationMachine(Idle):
     def on_watermark(self, watermark: Watermark) -> list[Trim]:
         """Runs of batches that stand in their topic are needed no more."""
         end = -1
-        while self._read and self._read[0][1][1] in self._durable[self._read[0][1][0]]:
+        while self._read and self._read[0][1][1] <= self._durable[self._read[0][1][0]]:
             end = self._read.popleft()[0] + 1
         return [Trim(Topic.RUNS, 0, end)] if end >= 0 else []
 

@@ -1,8 +1,8 @@
 """The router that ends a generation for another one (rule P12).
 
-It claims the log as any router does, writes the rows that the one before it had read, so that of each input all rows
-before some place are in the log and none behind it, and closes the log. Once results are out for all of it, it hands
-over.
+It claims the log as any router does, and writes the rows that the one before it had read: of each input all rows before
+some place are then in the log and none behind it. Once results are out for all of it, it closes the log and hands
+over. Not before: while frames wait for workers that are gone, others stand in only if a frame tells them (P11).
 """
 
 from __future__ import annotations
@@ -81,12 +81,16 @@ class ClosingRouter(RouterMachine):
         yield from super().on_time(now_ms)
         if self.active and not self._closes and self._has_read_all():
             yield from self.flush()
-            if not len(self._queue) and not any(source.ledger.passable for source in self._inputs):
+            if self._is_all_answered():
                 self._closes = True
                 yield Emit(Topic.FRAMES, 0, self._barrier(self._epoch + 1, closes=True))
-        if self._reader.is_closed and self._watermark_frame >= self._reader.next_frame and not self._handed_over:
+        if self._reader.is_closed and not self._handed_over:
             self._handed_over = True
             yield Emit(Topic.GENERATIONS, 0, self._takeover())
+
+    def _is_all_answered(self) -> bool:
+        is_written = not len(self._queue) and not any(source.ledger.passable for source in self._inputs)
+        return is_written and self._watermark_frame >= self._next_frame
 
     def _has_read_all(self) -> bool:
         there = {(source.stream, source.partition): source for source in self._inputs}

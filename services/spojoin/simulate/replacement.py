@@ -11,7 +11,7 @@ from random import Random
 from spojoin.protocol.backfill import Backfill
 from spojoin.query.model import Order
 from spojoin.simulate.asked import Question, as_interval_join, ask_otherwise, draw_question
-from spojoin.simulate.scenario import Scenario, draw
+from spojoin.simulate.scenario import Scenario, codes_of, draw
 
 #: At most so many records of an input are looked at before the backfill is long enough, drawn so small that it looks
 #: back in many steps.
@@ -32,14 +32,24 @@ def draw_replacement(seed: int) -> Replacement:
     rng = Random(f"generations {seed}")
     question = draw_question(Random(seed))
     count = rng.choice((1, 1, 2))
-    later = tuple(replace(first, query=q.query, join=q.join) for q in (_other(rng, question) for _ in range(count)))
+    later = tuple(_asked_instead(rng, first, question) for _ in range(count))
     limits = first.limits | {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
     backfills = tuple(rng.choice((Backfill.WINDOW, Backfill.WINDOW, Backfill.NONE, Backfill.EARLIEST)) for _ in later)
     return Replacement((replace(first, limits=limits), *later), backfills)
 
 
+def _asked_instead(rng: Random, first: Scenario, question: Question) -> Scenario:
+    """Another query over the same rows, of which none has a value too large for 64 bits: these would be refused."""
+    while True:
+        other = _other(rng, question)
+        scenario = replace(first, query=other.query, join=other.join)
+        codes = (code for row in scenario.valid_rows() for code in codes_of(scenario.query, row))
+        if all(-(2**63) <= code < 2**63 for code in codes):
+            return scenario
+
+
 def _other(rng: Random, question: Question) -> Question:
-    """Another question about the same rows; batches must fit its slide, so that a small slide is the rule."""
+    """Another question about the same columns, now and then of an interval join."""
     asked = ask_otherwise(rng, question)
     if asked.query.order is Order.EVENT_TIME and rng.random() < 0.25:
         return as_interval_join(rng, asked)
