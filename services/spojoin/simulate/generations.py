@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import cast
@@ -23,6 +24,7 @@ from spojoin.runtime.backfill import fill
 from spojoin.runtime.generations import cut_of
 from spojoin.runtime.ports import Log
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
+from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.inputs import InputsLog
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.memorylog import SimulatedLog, Target
@@ -42,11 +44,14 @@ NOTICES = 0.02
 ASKED_AT = (0, 100, 400, 1_000, 2_000)
 
 
-def run_replacement(seed: int) -> Failure | None:
+def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:
     """None where every row was answered once, and rightly, by one of the generations."""
     replacement = draw_replacement(seed)
     world = None
-    with shrunk(replacement.scenarios[0]):
+    with ExitStack() as planted:
+        for bug in GENERATION_MUTANTS[mutant].plant() if mutant else ():
+            planted.enter_context(bug)
+        planted.enter_context(shrunk(replacement.scenarios[0]))
         try:
             world = GenerationsWorld(replacement)
             judge_succession(world.run_all())
@@ -146,6 +151,8 @@ class GenerationsWorld(World):
         super()._create_topics()
         for topic in SHARED:
             self._share(topic, before.log)
+        if self._ask_at and self.rng.random() < 0.5:  # while it fills its windows
+            self._ask_at[0] = self.step + self.rng.choice((0, 20, 100))
         self._note(f"generation {takeover.generation} takes over at {takeover.source}")
         for post in self._posts():
             self._replace_at(self.step + (self.rng.choice((0, 5, 50)) if self._is_storm else 0), post)

@@ -27,11 +27,11 @@ class Replacement:
 
 
 def draw_replacement(seed: int) -> Replacement:
-    """The generations of a seed: two, now and then three."""
+    """The generations of a seed: two or three."""
     first = draw(seed)
     rng = Random(f"generations {seed}")
     question = draw_question(Random(seed))
-    count = rng.choice((1, 1, 2))
+    count = rng.choice((1, 2))
     later = tuple(_asked_instead(rng, first, question) for _ in range(count))
     limits = first.limits | {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
     backfills = tuple(rng.choice((Backfill.WINDOW, Backfill.WINDOW, Backfill.NONE, Backfill.EARLIEST)) for _ in later)

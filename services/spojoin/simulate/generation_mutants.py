@@ -1,0 +1,145 @@
+"""Planted bugs in how one generation of a query follows another (rule P12); each must be found by its seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action
+from spojoin.query.model import Window
+from spojoin.router.backfill import BackfillOrder
+from spojoin.router.closing import ClosingRouter
+from spojoin.router.machine import RouterMachine
+from spojoin.router.ordering import Input
+from spojoin.router.queue import Places
+from spojoin.runtime import backfill
+from spojoin.simulate.mutants import Mutant, Patches, Plant
+from spojoin.sink.machine import SinkMachine
+from spojoin.wire.records import NONE_SILENT, U8, Barrier, Frame, Rows, Takeover
+
+GENERATION_MUTANTS: dict[str, Mutant] = {}
+
+
+def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
+    def register(plant: Plant) -> Plant:
+        GENERATION_MUTANTS[name] = Mutant(what, plant)
+        return plant
+
+    return register
+
+
+@_mutant("answers-again", "a new generation answers the rows that it reads again to fill its windows")
+def _answers_again() -> Patches:
+    def none(_: RouterMachine, _places: Places) -> U8:
+        return NONE_SILENT
+
+    return [patch.object(RouterMachine, "_silent", none)]
+
+
+@_mutant("takes-over-early", "a generation hands over though some of its rows have no results yet")
+def _takes_over_early() -> Patches:
+    def written(self: ClosingRouter) -> bool:
+        return not len(self._queue) and not any(source.ledger.passable for source in self._inputs)
+
+    return [patch.object(ClosingRouter, "_is_all_answered", written)]
+
+
+@_mutant("read-rows-left", "a generation is closed without the rows that were read and had not gone out")
+def _read_rows_left() -> Patches:
+    def flush(_: ClosingRouter) -> Iterator[Action]:
+        yield from ()
+
+    def is_answered(self: ClosingRouter) -> bool:
+        return self._watermark_frame >= self._next_frame
+
+    def takeover(self: ClosingRouter) -> Takeover:
+        found = original(self)
+        reads = self._read_before()
+        source = {place: replace(at, offset=max(at.offset, reads.get(place, (0, 0))[0])) for place, at in
+                  found.source.items()}  # fmt: skip
+        return replace(found, source=source)
+
+    original = ClosingRouter._takeover
+    return [
+        patch.object(ClosingRouter, "flush", flush),
+        patch.object(ClosingRouter, "_is_all_answered", is_answered),
+        patch.object(ClosingRouter, "_takeover", takeover),
+    ]
+
+
+@_mutant("closed-log-goes-on", "readers accept what a router appends to a log that was closed")
+def _closed_log_goes_on() -> Patches:
+    accept = LogReader.accept
+
+    def again(self: LogReader, record: Frame | Barrier) -> bool:
+        if isinstance(record, Barrier) and record.closes:
+            return False
+        return accept(self, record)
+
+    return [patch.object(LogReader, "accept", again)]
+
+
+@_mutant("earlier-cut-forgotten", "a generation that ends while it fills its windows hands on how far it has read")
+def _earlier_cut_forgotten() -> Patches:
+    return [patch.object(ClosingRouter, "_answered", lambda self: dict(self.sources()))]
+
+
+@_mutant("overtaken-backfill", "rows behind the cut of one input go before rows ahead of another's")
+def _overtaken_backfill() -> Patches:
+    def take(self: BackfillOrder, source: Input, rows: Rows) -> None:
+        self._enter(source, rows, (rows.next_offset, 0))
+
+    return [patch.object(BackfillOrder, "take", take)]
+
+
+@_mutant("backfill-too-short", "windows are filled to half of what they reach")
+def _backfill_too_short() -> Patches:
+    original = backfill._reaches
+
+    def half(query: object, pasts: object, stream: int) -> bool:
+        return bool(original(_Halved(query), pasts, stream))  # type: ignore[arg-type]
+
+    return [patch.object(backfill, "_reaches", half)]
+
+
+class _Halved:
+    """A query whose windows are half as long."""
+
+    def __init__(self, query: object) -> None:
+        self._query = query
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._query, name)
+
+    def window_over(self, stream: int) -> Window:
+        """Half of it."""
+        window: Window = self._query.window_over(stream)  # type: ignore[attr-defined]
+        return replace(window, length=window.length // 2, slide=0)
+
+
+@_mutant("letters-again", "rows that an earlier generation refused are refused and counted again")
+def _letters_again() -> Patches:
+    original = RouterMachine._letters
+
+    def again(self: RouterMachine, places: Places) -> Iterator[Action]:
+        with patch.object(RouterMachine, "_cut_of", lambda _self, _source: (0, 0)):
+            found = list(original(self, places))
+        yield from found
+
+    return [patch.object(RouterMachine, "_letters", again)]
+
+
+@_mutant("silence-by-frame", "the sink says nothing of a frame if its first row was answered before")
+def _silence_by_frame() -> Patches:
+    original = SinkMachine._take_frame
+
+    def whole(self: SinkMachine, frame: Frame, offset: int) -> None:
+        if len(frame.silent):
+            frame = replace(frame, silent=np.full(frame.count, frame.silent[0], np.uint8))
+        original(self, frame, offset)
+
+    return [patch.object(SinkMachine, "_take_frame", whole)]
