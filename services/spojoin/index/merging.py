@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+import numpy as np
+
 from spojoin.index.node import LEAVING, Node, merged
 
 #: Neighbours of one level that become one node: a tuple is merged log4 times, and a group has few nodes while it grows.
 FAN_IN = 4
+#: A merged node's head that no window reaches is dropped once it is more than one in so many of all tuples held, so
+#: that memory follows the windows however small they are, and a split is paid for by as many tuples that have left.
+BEHIND_ONE_IN = 8
 
 
 def insert(nodes: list[Node], node: Node) -> int:
@@ -56,6 +61,19 @@ def part(nodes: list[Node], low: int, high: int, size_max: int) -> None:
             nodes[at : at + 1] = node.split(node.size // 2, LEAVING)
         else:
             at += 1
+
+
+def drop_head(nodes: list[Node], low: int) -> None:
+    """Drop what lies before `low` of a merged node, where it is a noteworthy part of all that is held.
+
+    A batch goes as a whole: one that stands alone in its node stays until `low` has passed it.
+    """
+    first = nodes[0] if nodes else None
+    if first is None or first.level == 0 or BEHIND_ONE_IN * (low - first.first) <= _size(nodes):
+        return
+    behind = int(first.offsets_below(np.array([low]))[0])
+    if BEHIND_ONE_IN * behind > _size(nodes):
+        nodes[0] = first.split(behind, LEAVING)[1]
 
 
 def _alike(nodes: list[Node], at: int) -> tuple[int, int]:

@@ -86,9 +86,13 @@ class StreamIndex:
         self._close_groups(batch.group)
 
     def expire(self, lower_index: int) -> None:
-        """Forget nodes of which every tuple's index is smaller than `lower_index`."""
+        """Forget batches of which every tuple's index is smaller than `lower_index`.
+
+        Those that were merged with later ones may stay, as at most one tuple in merging.BEHIND_ONE_IN.
+        """
         self._expired = max(self._expired, lower_index)
         self._nodes = [node for node in self._nodes if node.end > self._expired]
+        merging.drop_head(self._nodes, self._expired)
         self._batch_ends = {batch: end for batch, end in self._batch_ends.items() if end > self._expired}
 
     def evaluate(self, codes: tuple[I64, ...], lower: I64) -> tuple[Matches, ...]:

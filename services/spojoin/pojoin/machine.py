@@ -72,8 +72,8 @@ class PoJoinMachine(Idle):
             yield from self._evaluate(frame)
 
     def _pass_over(self, frame: Frame) -> None:
-        for share, piece in zip(self._shares, frame.slices, strict=True):
-            share.forget_before(piece.live_batch)
+        for stream, share in enumerate(self._shares):
+            share.forget(frame.slices[stream].live_batch, first_reached(frame, stream))
 
     def _change_layout(self, workers: int) -> Iterator[Action]:
         self._workers = workers
@@ -164,15 +164,19 @@ class Share:
 
         piece: the frame's slice of this stream; lower: the first index that a window of the frame reaches
         """
-        self.forget_before(piece.live_batch)
+        self._forget_batches(piece.live_batch)
         for number in sorted(n for n in self._waiting if n < piece.handover_batch):
             batch = self._waiting.pop(number)
             self._handed_over.add(number)
             self.index.add(batch)
         self.index.expire(lower)
 
-    def forget_before(self, live_batch: int) -> None:
-        """No window reaches batches before this one any more."""
+    def forget(self, live_batch: int, lower: int) -> None:
+        """No window reaches batches before this one, or indexes before `lower`, any more."""
+        self._forget_batches(live_batch)
+        self.index.expire(lower)
+
+    def _forget_batches(self, live_batch: int) -> None:
         if live_batch > self._live:
             self._live = live_batch
             self._waiting = {number: batch for number, batch in self._waiting.items() if number >= live_batch}

@@ -23,6 +23,7 @@ QUERY = parse_query(
     "name: q\nstreams:\n  s: {schema: {a: int}}\n"
     "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '40')\n"
 )
+BATCH_TUPLES = 4
 
 
 class Log:
@@ -30,7 +31,7 @@ class Log:
 
     def __init__(self, *layouts: int) -> None:
         config = RouterConfig(
-            "r", layouts[0], frame_tuples=4, batch_tuples=4, handover_frames=1, credits_frames=1 << 20
+            "r", layouts[0], frame_tuples=4, batch_tuples=BATCH_TUPLES, handover_frames=1, credits_frames=1 << 20
         )
         self.records = defaultdict(list)
         self.router = RouterMachine(QUERY, START, config)
@@ -211,3 +212,13 @@ def test_a_batch_that_is_gone_holds_up_no_frame_that_is_answered():
     reader.time(1)
     assert reader.worker.wants(Topic.FRAMES, 0)
     assert reader.answered(1) == waiting
+
+
+def test_a_worker_that_is_outrun_holds_no_more_than_the_window():
+    log = Log(1, 1, 1, 1)
+    reader = Reader(log, 0).read()
+    log.rows(64, first=64)
+    reader.worker.on_watermark(Watermark(len(log.frames), 0))
+    reader.read()
+    reach = QUERY.window.length + len(log.frames[-1].slices[0])
+    assert reader.worker.state_tuples() <= reach + BATCH_TUPLES
