@@ -179,7 +179,7 @@ class CsvReader(_TextReader):
         with naming_the_file(path):
             columns = _csv_header(path, delimiter)
         self._check_columns(columns)
-        self._end = secrets.token_hex(8)
+        self._end = secrets.token_hex(3)
         self._end_line = f"\n{delimiter.join([self._end] * len(columns))}\n".encode()
         self._key_type = self._find_key_type()
 
@@ -422,7 +422,7 @@ class ParquetReader(Reader):
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
         super().__init__(path, schema, key)
         try:
-            self._file = pq.ParquetFile(path)
+            self._file = pq.ParquetFile(path, page_checksum_verification=True)
         except pa.ArrowInvalid as error:
             raise ConfigurationError(f"{path}: not a whole Parquet file ({error}); write or copy it again") from error
         self._check_columns(self._file.schema_arrow.names)

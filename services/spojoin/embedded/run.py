@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 
 from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.embedded.inputs import Input, balanced, open_inputs
+from spojoin.embedded.inputs import Input, balanced, check_names, open_inputs
 from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.places import Place, check_apart, check_inputs, check_outputs
 from spojoin.embedded.refused import RefusedRows
@@ -55,6 +55,7 @@ def run(
     or another output; BadData where a file can't be read on.
     """
     query = _with_an_order(query)
+    check_names(query, inputs)
     places = _Places.of(inputs, output, rejects, report)
     places.check(query_file)
     files = open_inputs(query, inputs)
