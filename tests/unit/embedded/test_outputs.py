@@ -166,3 +166,16 @@ def test_a_pipe_is_written_directly(tmp_path):
     finally:
         os.close(reading)
     assert names(tmp_path) == ["pipe.jsonl"]
+
+
+def test_a_file_that_may_not_be_written_is_not_replaced_either(tmp_path, monkeypatch):
+    (tmp_path / "old.jsonl").write_text("old\n")
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    with pytest.raises(ConfigurationError, match="permission denied; choose another place"):
+        write_all([tmp_path / "old.jsonl"])
+    assert (tmp_path / "old.jsonl").read_text() == "old\n"
+
+
+def test_a_folder_that_takes_no_files_is_named():
+    with pytest.raises(ConfigurationError, match=r"--output /proc/x.jsonl: no file can be made in /proc \("):
+        write_all([Path("/proc/x.jsonl")])
