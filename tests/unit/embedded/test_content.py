@@ -121,6 +121,13 @@ def test_a_json_row_that_is_not_utf8_is_refused_alone(tmp_path):
     assert "no JSON object of whole text" in reader.malformed_because[2]
 
 
+def test_a_json_row_that_is_not_utf8_among_good_ones(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b'{"a": 1, "k": "x"}\n{"a": 2, "k": "gr\xfcn"}\n')
+    reader, rows = read(tmp_path / "x.jsonl", "k")
+    assert [row["k"] for row in rows] == ["x", None]
+    assert reader.malformed == {1: '{"a": 2, "k": "gr\ufffdn"}'}
+
+
 def test_a_parquet_row_that_is_not_utf8_is_refused_alone(tmp_path):
     text = pa.StringArray.from_buffers(2, pa.array([0, 2, 3], pa.int32()).buffers()[1], pa.py_buffer(b"ok\xfc"))
     pq.write_table(pa.table({"a": [1, 2], "k": text}), tmp_path / "x.parquet")
@@ -151,7 +158,7 @@ def test_parquet_that_breaks_off(tmp_path):
 
 def test_parquet_that_is_damaged_within(tmp_path):
     rows = pa.table({"a": range(50_000), "k": [f"k{i * 7919 % 50_000}" for i in range(50_000)]})
-    pq.write_table(rows, tmp_path / "x.parquet", write_page_checksum=True)
+    pq.write_table(rows, tmp_path / "x.parquet", compression="none", write_page_checksum=True)
     data = bytearray((tmp_path / "x.parquet").read_bytes())
     data[2_000:4_000] = bytes(2_000)
     (tmp_path / "x.parquet").write_bytes(data)

@@ -133,15 +133,21 @@ def test_a_disk_that_fails_at_the_end_leaves_all_places_as_they_were(tmp_path, m
 
 def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path):
     (tmp_path / "old.jsonl").write_text("old\n")
-    (tmp_path / "old.jsonl").chmod(0o640)
+    (tmp_path / "old.jsonl").chmod(0o666)
     (tmp_path / "link.jsonl").symlink_to("old.jsonl")
     with Outputs() as outputs:
         outputs.open(place(tmp_path / "link.jsonl")).write(b"new\n")
-        (beside,) = tmp_path.glob("*.partial")
-        assert stat.S_IMODE(beside.stat().st_mode) & 0o027 == 0
     assert (tmp_path / "link.jsonl").is_symlink()
     assert (tmp_path / "old.jsonl").read_text() == "new\n"
-    assert stat.S_IMODE((tmp_path / "old.jsonl").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "old.jsonl").stat().st_mode) == 0o666  # more than the umask lets a new file have
+
+
+def test_nobody_reads_the_file_beside_who_may_not_read_the_one_it_replaces(tmp_path):
+    (tmp_path / "old.jsonl").touch(0o600)
+    with Outputs() as outputs:
+        outputs.open(place(tmp_path / "old.jsonl"))
+        (beside,) = tmp_path.glob("*.partial")
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
 
 
 def test_an_open_file_is_gone_on_with_where_it_stands(tmp_path):
