@@ -60,7 +60,8 @@ def check_content(path: Path, suffix: str) -> None:
     if compression in COMPRESSED_SUFFIXES:
         _check_binary(path, head, compression)
         with naming_the_file(path), pa.input_stream(str(path)) as unpacked:
-            _check_text(f"{path}, unpacked,", path.with_suffix(""), unpacked.read(_HEAD_BYTES))
+            head = unpacked.read(_HEAD_BYTES)
+        _check_text(f"{path}, unpacked,", path.with_suffix(""), head, "unpack it and ")
     elif suffix in _PARQUET_SUFFIXES:
         _check_binary(path, head, ".parquet")
     else:
@@ -77,12 +78,14 @@ def _check_binary(path: Path, head: bytes, suffix: str) -> None:
     raise ConfigurationError(f"{path} holds {found.name}, whatever its ending says; {_advice(found, path)}")
 
 
-def _check_text(what: str, path: Path, head: bytes) -> None:
+def _check_text(what: str, path: Path, head: bytes, first: str = "") -> None:
+    """`first` is what to do before all else."""
     found = _kind_of(head)
     if found is not None:
-        raise ConfigurationError(f"{what} holds {found.name}, whatever its ending says; {_advice(found, path)}")
+        raise ConfigurationError(f"{what} holds {found.name}, whatever its ending says; {first}{_advice(found, path)}")
     if path.suffix.lower() in _CSV_SUFFIXES and head.lstrip().startswith(b"{"):
-        raise ConfigurationError(f"{what} holds JSON, whatever its ending says; name it {path.with_suffix('.jsonl')}")
+        advice = f"{first}name it {path.with_suffix('.jsonl')}"
+        raise ConfigurationError(f"{what} holds JSON, whatever its ending says; {advice}")
 
 
 def _kind_of(head: bytes) -> _Kind | None:
@@ -103,10 +106,8 @@ def naming_the_file(path: Path) -> Iterator[None]:
     """Turns what Arrow says of a file's content into BadData with its path and what to do."""
     try:
         yield
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise BadData(f"{path} can't be read on: {_sentence(path, str(error))}") from error
-    except OSError as error:
-        if error.errno is not None:  # the system's word, not Arrow's
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's word, not Arrow's
             raise
         raise BadData(f"{path} can't be read on: {_sentence(path, str(error))}") from error
 
