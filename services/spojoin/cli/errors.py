@@ -15,6 +15,7 @@ from spojoin.errors import SpoJoinError
 STATUS_MISTAKE = 2
 #: What a shell reports of a process that a signal ended is this and the signal's number: 130 for Ctrl-C.
 STATUS_SIGNAL = 128
+STATUS_INTERRUPTED = STATUS_SIGNAL + signal.SIGINT
 
 _WORDS_OF_THE_SYSTEM = (errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.EFBIG, errno.EBUSY, errno.ENXIO, errno.EPERM)
 
