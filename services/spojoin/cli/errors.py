@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,23 +13,48 @@ from spojoin.errors import SpoJoinError
 
 #: Wrong settings, a wrong query, a failed start: what a person can put right.
 STATUS_MISTAKE = 2
-#: What a shell reports of a process that Ctrl-C ended.
-STATUS_INTERRUPTED = 130
+#: What a shell reports of a process that a signal ended is this and the signal's number: 130 for Ctrl-C.
+STATUS_SIGNAL = 128
+STATUS_INTERRUPTED = STATUS_SIGNAL + signal.SIGINT
+
+_WORDS_OF_THE_SYSTEM = (errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.EFBIG, errno.EBUSY, errno.ENXIO, errno.EPERM)
 
 
 @contextmanager
 def one_sentence(*, is_debug: bool) -> Iterator[None]:
-    """Turns this package's errors, a full disk, a missing file or permission into one line on stderr and status 2."""
+    """Turns this package's errors, a full disk, a missing file or permission into one line on stderr and status 2.
+
+    What is known of the outputs of the work that was broken off, notes of the error, follows in a line of its own.
+    """
     try:
         yield
     except (SpoJoinError, OSError, ModuleNotFoundError) as error:
         sentence = describe(error)
         if is_debug or sentence is None:
             raise
-        print(f"spojoin: {sentence}", file=sys.stderr)
+        _say(sentence, *notes_of(error))
         raise SystemExit(STATUS_MISTAKE) from error
-    except KeyboardInterrupt:
-        raise SystemExit(STATUS_INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        number = _signal_of(error)
+        if notes := notes_of(error):
+            _say(f"ended by {number.name} before the end", *notes)
+        raise SystemExit(STATUS_SIGNAL + number) from None
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """What was noted about an error on its way."""
+    return list(getattr(error, "__notes__", ()))
+
+
+def _say(*sentences: str) -> None:
+    for sentence in sentences:
+        print(f"spojoin: {sentence}", file=sys.stderr)
+
+
+def _signal_of(error: KeyboardInterrupt) -> signal.Signals:
+    """Which signal it was, where the error has its name; Ctrl-C else."""
+    names = [each.name for each in signal.Signals]
+    return signal.Signals[error.args[0]] if error.args and error.args[0] in names else signal.SIGINT
 
 
 def describe(error: Exception) -> str | None:
@@ -56,6 +83,11 @@ def _system_error(error: OSError) -> str | None:
         errno.EROFS: f"{where}: the file system is read-only; choose another place",
         errno.ENOENT: f"{where}: no such file or folder",
         errno.EISDIR: f"{where} is a folder; name a file",
+        errno.ENOTDIR: f"{where}: a part of this path is a file, not a folder",
+        errno.EEXIST: f"{where} is there already and is no folder; choose another place",
+        errno.EPIPE: "the program that reads the output has ended",
         errno.EADDRINUSE: "the port is in use: stop what holds it or choose another port",
     }
+    if error.errno in _WORDS_OF_THE_SYSTEM and error.filename:
+        return f"{where}: {os.strerror(error.errno).lower()}; choose another place or name"
     return sentences.get(error.errno or 0)

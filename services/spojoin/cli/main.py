@@ -60,6 +60,13 @@ def run(
         Path | None,
         typer.Option(help="Where the figures of the run go, as JSON; what the layout cost each worker is among them."),
     ] = None,
+    max_rejects: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE|ROWS",
+            help="Status 1 where more rows than that are refused: a share, 0.5 or 50%, or a number. Results are kept.",
+        ),
+    ] = "50%",
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="In how many parts the window is searched; default the layout's number, or 1."),
@@ -78,12 +85,18 @@ def run(
         list[str] | None,
         typer.Option("--method-option", metavar="NAME=VALUE", help="An option of --method; repeatable."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", help="Show no progress and no summary; refused rows are still counted on stderr."
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Join files in this process: no broker, constant memory.
 
-    One file is a stream in its order; two files are merged by event time.
+    One file is a stream in its order; two files are merged by event time. Outputs appear whole at the end, or not at
+    all. The status is 0; 1 if too many rows were refused; 2 for a mistake; 130 after Ctrl-C.
 
     Examples:
 
@@ -95,7 +108,10 @@ def run(
     """
     with one_sentence(is_debug=debug):
         from spojoin.cli.progress import run_progress
+        from spojoin.cli.refused import refused_line, too_many_refused
         from spojoin.cli.summary import show_run
+        from spojoin.cli.supervise import ending_on_signals
+        from spojoin.embedded.reject_limit import parse_reject_limit
         from spojoin.embedded.run import run as run_files
         from spojoin.query.layouts import chosen_layout
         from spojoin.query.load import load_query
@@ -103,11 +119,25 @@ def run(
 
         parsed = chosen(load_query(query), method, method_option or ())
         parsed = chosen_layout(parsed, layout, workers, layout_option or ())
-        paths = _stream_files(inputs)
-        with run_progress(parsed.name, is_quiet=quiet) as progress:
-            told = run_files(parsed, paths, output, rejects=rejects, report=report, workers=workers, progress=progress)
+        paths, limit = _stream_files(inputs), parse_reject_limit(max_rejects)
+        with ending_on_signals(), run_progress(parsed.name, is_quiet=quiet) as progress:
+            told = run_files(
+                parsed,
+                paths,
+                output,
+                rejects=rejects,
+                report=report,
+                workers=workers,
+                query_file=query,
+                progress=progress,
+            )
         if not quiet:
             show_run(told, output)
+        if line := refused_line(told, parsed):
+            typer.echo(f"spojoin: {line}", err=True)
+        if sentence := too_many_refused(told, limit, output, rejects):
+            typer.echo(f"spojoin: {sentence}", err=True)
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -174,8 +174,12 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; once: the end takes its course."""
-    before = {number: signal.signal(number, _interrupt) for number in _ENDING}
+    """Within the block SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; once: the end takes its course.
+
+    The error has the signal's name. A signal that the caller ignores, as nohup does SIGHUP, stays ignored.
+    """
+    heeded = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _interrupt) for number in heeded}
     try:
         yield
     finally:

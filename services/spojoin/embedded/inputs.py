@@ -80,7 +80,7 @@ class Input:
 
 def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[Input]:
     """Open each stream's file; raises ConfigurationError where files and streams don't fit."""
-    _check_names([stream.name for stream in query.streams], paths)
+    check_names(query, paths)
     readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.streams]
     types = [reader.key_type for reader in readers]
     if query.output is Output.COUNT:  # one column holds the keys of all streams
@@ -128,7 +128,9 @@ def _time_of(row: pa.RecordBatch, time: str) -> int | None:
     return int(times_us[0]) if len(refusals.kept()) else None
 
 
-def _check_names(streams: Sequence[str], paths: Mapping[str, Path]) -> None:
+def check_names(query: Query, paths: Mapping[str, Path]) -> None:
+    """Raises ConfigurationError where the query's streams are not those that have files."""
+    streams = [stream.name for stream in query.streams]
     for name in paths:
         if name not in streams:
             known = ", ".join(streams)

@@ -2,14 +2,16 @@
 
 No value passes through a type that it was not declared as. CSV columns come as text, and so do those of a JSON block
 in which some cell isn't as declared: the extraction that follows converts text exactly and refuses bad rows one by one.
-A line that isn't a row at all keeps its place as a row of nulls and is remembered in `malformed`.
+A line that isn't a row at all, or whose text isn't UTF-8, keeps its place as a row of nulls and is remembered in
+`malformed`.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +22,20 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from spojoin.embedded.content import COMPRESSED_SUFFIXES, check_content, naming_the_file, reading_with_sentences
+from spojoin.embedded.places import check_readable
+from spojoin.embedded.text import (
+    HOW_TO_RECODE,
+    BadCell,
+    Utf8Stream,
+    cells_not_utf8,
+    is_characters,
+    is_marked,
+    is_utf8,
+    json_cell_not_utf8,
+    marked_cells,
+    unmarked,
+)
 from spojoin.errors import BadData, ConfigurationError
 
 #: Bytes of text parsed at once. A line must fit; a column's text stays far below Arrow's 2 GiB.
@@ -33,11 +49,13 @@ CSV_NULLS = pa.array(["", "NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "n
 #: A whole number that reads back as the same text, so that keys like 007 stay what they are.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 
-_COMPRESSED: dict[str, Literal["gzip", "bz2", "zstd"]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _JSON_SUFFIXES = {".jsonl", ".ndjson", ".json"}
 _PARQUET_SUFFIXES = {".parquet", ".pq"}
 
+
+#: Bytes of a line that are shown of one that can't be read.
+_SHOWN_BYTES = 20
 
 OnBadLine = Callable[[pa_csv.InvalidRow], Literal["skip", "error"]]
 
@@ -52,6 +70,7 @@ class Reader(ABC):
     schema: the columns to read with their declared types; a null type where none is declared
     key: the column with the user's key, if any; it is int64 or string throughout the file, see `key_type`
     malformed: text of the lines that weren't rows, by position; whoever uses an entry removes it
+    malformed_because: a sentence about some of these lines, by position
     """
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
@@ -59,6 +78,7 @@ class Reader(ABC):
         self.schema = schema
         self.key = key
         self.malformed: dict[int, str] = {}
+        self.malformed_because: dict[int, str] = {}
 
     @property
     @abstractmethod
@@ -73,6 +93,20 @@ class Reader(ABC):
     @abstractmethod
     def fraction(self) -> float:
         """About how much of the file has been read, 0 to 1."""
+
+    def _without_bad_text(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The batch with nulls in the rows in which some text isn't UTF-8; `first` is the position of its first row."""
+        bad = cells_not_utf8(batch)
+        return self._refused(batch, first, bad) if bad else batch
+
+    def _refused(self, batch: pa.RecordBatch, first: int, bad: Mapping[int, BadCell]) -> pa.RecordBatch:
+        for row, cell in bad.items():
+            self.malformed[first + row] = cell.text
+            self.malformed_because[first + row] = cell.sentence(self.path)
+        is_bad = np.zeros(batch.num_rows, bool)
+        is_bad[list(bad)] = True
+        places: pa.Int64Array = pa.array(np.arange(batch.num_rows), pa.int64(), mask=is_bad)
+        return batch.take(places)
 
     def _check_columns(self, found: Iterable[str]) -> None:
         names = list(found)
@@ -90,11 +124,13 @@ class Reader(ABC):
 def open_reader(path: Path, schema: pa.Schema, key: str | None) -> Reader:
     """A reader for `path` by its extension: .csv, .tsv, .jsonl, .ndjson, .json (also .gz, .bz2, .zst), .parquet.
 
-    Raises ConfigurationError where the extension is unknown, the file is missing or a column is not in it.
+    Raises ConfigurationError where the extension is unknown, the file is missing, is no file or holds another format
+    than its extension says, or a column is not in it.
     """
-    if not path.is_file():
-        raise ConfigurationError(f"{path}: no such file")
-    suffix = path.with_suffix("").suffix.lower() if path.suffix.lower() in _COMPRESSED else path.suffix.lower()
+    check_readable(path)
+    suffix = path.with_suffix("").suffix.lower() if path.suffix.lower() in COMPRESSED_SUFFIXES else path.suffix.lower()
+    if suffix in {*_CSV_DELIMITERS, *_JSON_SUFFIXES, *_PARQUET_SUFFIXES}:
+        check_content(path, suffix)
     if suffix in _CSV_DELIMITERS:
         return CsvReader(path, schema, key, _CSV_DELIMITERS[suffix])
     if suffix in _JSON_SUFFIXES:
@@ -127,17 +163,24 @@ class _TextReader(Reader):
         return 1.0 if self._raw.closed or not self._size else self._raw.tell() / self._size
 
     def _open(self) -> pa.NativeFile:
-        codec = _COMPRESSED.get(self.path.suffix.lower())
+        codec = COMPRESSED_SUFFIXES.get(self.path.suffix.lower())
         return pa.CompressedInputStream(self._raw, codec) if codec else self._raw
 
 
 class CsvReader(_TextReader):
-    """CSV with a header line, read as text."""
+    """CSV with a header line, read as text.
+
+    A line is put after the last one: a quote that is never closed swallows it with all others, and so is found.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None, delimiter: str) -> None:
         super().__init__(path, schema, key)
         self._delimiter = delimiter
-        self._check_columns(_csv_header(path, delimiter))
+        with naming_the_file(path):
+            columns = _csv_header(path, delimiter)
+        self._check_columns(columns)
+        self._end = secrets.token_hex(3)
+        self._end_line = f"\n{delimiter.join([self._end] * len(columns))}\n".encode()
         self._key_type = self._find_key_type()
 
     @property
@@ -149,24 +192,38 @@ class CsvReader(_TextReader):
         """Looks through the key column of the whole file: the type must not change on the way."""
         if self.key is None:
             return pa.int64()
-        with pa.input_stream(str(self.path)) as file:
-            for batch in _csv_batches(file, [self.key], self._delimiter, _skip):
+        with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
+            for batch in _csv_batches(Utf8Stream(file), [self.key], self._delimiter, _skip):
                 if not pc.all(pc.match_substring_regex(batch.column(0), _CANONICAL_INTEGER)).as_py():
                     return pa.string()
         return pa.int64()
 
+    @reading_with_sentences
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches of about BLOCK_BYTES of text."""
         position = 0
+        is_whole = False
         bad: dict[int, str] = {}
-        for batch in _csv_batches(self._open(), self.schema.names, self._delimiter, _remember_in(bad)):
+        text = Utf8Stream(self._open(), self._end_line)
+        for batch in _csv_batches(text, self.schema.names, self._delimiter, _remember_in(bad)):
             whole = _with_gaps(batch, position, sorted(bad))
-            self.malformed |= {at: bad.pop(at) for at in sorted(bad) if at < position + whole.num_rows}
-            position += whole.num_rows
-            yield self._cleaned(whole)
-        if bad:
-            self.malformed |= bad
-            yield self._cleaned(_nulls(self.schema.names, len(bad)))
+            self._note_malformed({at: bad.pop(at) for at in sorted(bad) if at < position + whole.num_rows})
+            is_whole = whole.num_rows > 0 and whole.column(0)[-1].as_py() == self._end
+            rows = whole.slice(0, whole.num_rows - is_whole)
+            if text.has_marks and (marked := marked_cells(rows)):
+                rows = self._refused(rows, position, marked)
+            position += rows.num_rows
+            yield self._cleaned(rows)
+        if not is_whole:
+            at = max([position - 1, *bad])
+            raise BadData(f"{self.path}: a quote is opened in the row at position {at} and never closed; close it")
+
+    def _note_malformed(self, lines: Mapping[int, str]) -> None:
+        for position, line in lines.items():
+            text = unmarked(line)
+            self.malformed[position] = text.decode(errors="replace")
+            if is_marked(line):
+                self.malformed_because[position] = f"{text[:_SHOWN_BYTES]!r} isn't UTF-8 text; {HOW_TO_RECODE}"
 
     def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keys in their type, all else as text with the spellings of a missing value made null."""
@@ -180,15 +237,18 @@ class CsvReader(_TextReader):
 def _csv_header(path: Path, delimiter: str) -> list[str]:
     try:
         with pa.input_stream(str(path)) as file:
-            names: list[str] = _csv_stream(file, [], delimiter, _skip).schema.names
-            return names
+            names: list[str] = _csv_stream(Utf8Stream(file), [], delimiter, _skip).schema.names
     except pa.ArrowInvalid as error:
         raise ConfigurationError(f"{path}: no CSV with a header line: {error}") from error
+    for name in names:
+        if is_marked(name):
+            raise ConfigurationError(f"{path}: the column name {unmarked(name)!r} isn't UTF-8 text; {HOW_TO_RECODE}")
+    return names
 
 
-def _csv_batches(file: pa.NativeFile, names: list[str], delimiter: str, on_bad: OnBadLine) -> Iterator[pa.RecordBatch]:
-    stream = _csv_stream(file, names, delimiter, on_bad)
-    while batch := _next(stream):
+def _csv_batches(text: Utf8Stream, names: list[str], delimiter: str, on_bad: OnBadLine) -> Iterator[pa.RecordBatch]:
+    stream = _csv_stream(text, names, delimiter, on_bad)
+    while (batch := _next(stream)) is not None:
         yield batch
 
 
@@ -197,14 +257,12 @@ def _next(stream: pa_csv.CSVStreamingReader) -> pa.RecordBatch | None:
         return stream.read_next_batch()
     except StopIteration:
         return None
-    except pa.ArrowInvalid as error:
-        raise BadData(f"the CSV can't be read on: {error}") from error
 
 
-def _csv_stream(file: pa.NativeFile, names: list[str], delimiter: str, on_bad: OnBadLine) -> pa_csv.CSVStreamingReader:
+def _csv_stream(text: Utf8Stream, names: list[str], delimiter: str, on_bad: OnBadLine) -> pa_csv.CSVStreamingReader:
     """One thread only: Arrow numbers bad lines only then."""
     stream: pa_csv.CSVStreamingReader = _open_csv(
-        file,
+        pa.PythonFile(text, mode="r"),
         read_options=pa_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
         parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_bad),
         convert_options=pa_csv.ConvertOptions(
@@ -248,10 +306,6 @@ def _with_gaps(batch: pa.RecordBatch, first: int, bad: list[int]) -> pa.RecordBa
     return batch.take(places)
 
 
-def _nulls(names: list[str], rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(rows, pa.string()) for _ in names], names=names)
-
-
 class JsonLinesReader(_TextReader):
     """One JSON object a line. A block with any bad cell or line is read again line by line, as text."""
 
@@ -268,10 +322,11 @@ class JsonLinesReader(_TextReader):
         return wanted
 
     def _first_object(self) -> dict[str, object]:
-        with pa.input_stream(str(self.path)) as file:
+        with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
             objects = map(_object, next(_blocks(file), b"").splitlines())
             return next((row for row in objects if row is not None), {})
 
+    @reading_with_sentences
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches of about BLOCK_BYTES of text."""
         position = 0
@@ -284,6 +339,8 @@ class JsonLinesReader(_TextReader):
 
     def _parsed(self, block: bytes) -> pa.RecordBatch | None:
         """The block, or None if any of its lines or cells isn't as declared."""
+        if not is_utf8(block):
+            return None
         try:
             table: pa.Table = _read_json(
                 pa.BufferReader(block),
@@ -298,8 +355,17 @@ class JsonLinesReader(_TextReader):
         lines = [line for line in block.splitlines() if line.strip()]
         rows = [_object(line) for line in lines]
         self.malformed |= {first + at: lines[at].decode(errors="replace") for at, row in enumerate(rows) if row is None}
+        self.malformed_because |= {first + at: self._why(lines[at]) for at, row in enumerate(rows) if row is None}
         columns = [pa.array([_text((row or {}).get(name)) for row in rows], pa.string()) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, names=self.schema.names)
+
+    def _why(self, line: bytes) -> str:
+        if not is_utf8(line):
+            cell = json_cell_not_utf8(line)
+            return f"its text isn't UTF-8; {HOW_TO_RECODE}" if cell is None else cell.sentence(self.path)
+        return (
+            f"the line is no JSON object of whole text; it begins with {line[:_SHOWN_BYTES].decode(errors='replace')!r}"
+        )
 
 
 class _Number(str):
@@ -311,10 +377,15 @@ class _Number(str):
 def _object(line: bytes) -> dict[str, object] | None:
     """The line's object with its numbers as text, or None where there is none."""
     try:
-        row = json.loads(line, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
-    except ValueError:
+        row = json.loads(line.decode("utf-8-sig"), parse_float=_Number, parse_int=_Number, parse_constant=_Number)
+    except (ValueError, RecursionError):
         return None
-    return row if isinstance(row, dict) else None
+    return row if isinstance(row, dict) and _is_text(row) else None
+
+
+def _is_text(row: dict[str, object]) -> bool:
+    """Whether all its text is characters: escapes can name half a surrogate pair, which is none."""
+    return all(is_characters(value) for value in row.values() if isinstance(value, str))
 
 
 def _text(value: object) -> str | None:
@@ -351,9 +422,9 @@ class ParquetReader(Reader):
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
         super().__init__(path, schema, key)
         try:
-            self._file = pq.ParquetFile(path)
+            self._file = pq.ParquetFile(path, page_checksum_verification=True)
         except pa.ArrowInvalid as error:
-            raise ConfigurationError(f"{path}: not a whole Parquet file: {error}") from error
+            raise ConfigurationError(f"{path}: not a whole Parquet file ({error}); write or copy it again") from error
         self._check_columns(self._file.schema_arrow.names)
         self._rows_read = 0
 
@@ -370,8 +441,10 @@ class ParquetReader(Reader):
         rows: int = self._file.metadata.num_rows
         return self._rows_read / rows if rows else 1.0
 
+    @reading_with_sentences
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches of at most CHUNK_ROWS rows."""
         for batch in self._file.iter_batches(CHUNK_ROWS, columns=self.schema.names):
+            text = self._without_bad_text(batch.select(self.schema.names), self._rows_read)
             self._rows_read += batch.num_rows
-            yield batch.select(self.schema.names)
+            yield text

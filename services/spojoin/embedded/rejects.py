@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Self
 import orjson
 import pyarrow as pa
 
-from spojoin.embedded.writers import TableWriter, open_writer
+from spojoin.embedded.writers import TableWriter, is_parquet, open_writer
 
 #: `row` holds the row's values as a JSON object.
 _TEXTS = ("stream", "reason", "detail", "row")
@@ -30,25 +31,35 @@ class Reject:
 
 
 class RejectsWriter:
-    """Appends rejects to a file, as JSON lines (the row as an object) or Parquet (the row as JSON text)."""
+    """Appends rejects to a file, as JSON lines (the row as an object) or Parquet (the row as JSON text).
 
-    def __init__(self, path: Path) -> None:
-        self._json = None if path.suffix.lower() in {".parquet", ".pq"} else path
-        self._table: TableWriter | None = open_writer(path, _SCHEMA) if self._json is None else None
-        self._file = self._json.open("wb") if self._json else None
+    `sink` takes the bytes in place of a file at `path`, and is closed with the writer.
+    """
+
+    def __init__(self, path: Path, sink: pa.NativeFile | None = None) -> None:
+        sink = pa.OSFile(str(path), "wb") if sink is None else sink
+        self._table: TableWriter | None = open_writer(path, _SCHEMA, sink) if is_parquet(path) else None
+        self._file = sink
 
     def write(self, rejects: Iterable[Reject]) -> None:
         """Append; order is kept."""
-        if self._file:
-            self._file.writelines(orjson.dumps(r, default=str, option=orjson.OPT_APPEND_NEWLINE) for r in rejects)
-        elif self._table:
+        if self._table:
             self._table.write(_as_batch(list(rejects)))
+        else:
+            lines = (orjson.dumps(each, default=str, option=orjson.OPT_APPEND_NEWLINE) for each in rejects)
+            self._file.write(b"".join(lines))
 
     def close(self) -> None:
         """Close the file."""
-        for file in (self._file, self._table):
-            if file:
-                file.close()
+        (self._table or self._file).close()
+
+    def abandon(self) -> None:
+        """Close the file as it is, without what would make it look whole."""
+        if self._table:
+            self._table.abandon()
+        else:
+            with contextlib.suppress(OSError):  # what went wrong before is what to report
+                self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +67,10 @@ class RejectsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self.abandon()
 
 
 def _as_batch(rejects: list[Reject]) -> pa.RecordBatch:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import resource
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,15 +14,15 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 
 from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.embedded.inputs import Input, balanced, open_inputs
-from spojoin.embedded.rejects import Reject, RejectsWriter
-from spojoin.embedded.writers import TableWriter, open_writer, result_schema, write_report
+from spojoin.embedded.inputs import Input, balanced, check_names, open_inputs
+from spojoin.embedded.outputs import Outputs
+from spojoin.embedded.places import Place, check_apart, check_inputs, check_outputs
+from spojoin.embedded.refused import RefusedRows
+from spojoin.embedded.rejects import RejectsWriter
+from spojoin.embedded.writers import TableWriter, is_parquet, open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.query.model import Order, Query
 from spojoin.router.config import RouterConfig
-from spojoin.wire.records import DeadLetter
-
-MALFORMED = "malformed"
 
 
 class Progress(NamedTuple):
@@ -44,22 +42,45 @@ def run(
     rejects: Path | None = None,
     report: Path | None = None,
     workers: int | None = None,
+    query_file: Path | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> dict[str, object]:
     """Join files and return the report, which is also written to `report`.
 
     `inputs` maps each stream's name to its file. One file is a stream in its order; two are merged by event time, ties
     by the streams' order in the query, then position. `workers` goes before the number that the query's layout has.
+    All outputs appear at the end, and none after an error, which has a note that says so; see Outputs.
 
-    Raises ConfigurationError where inputs and query don't fit, BadData where a file can't be read on.
+    Raises ConfigurationError where inputs and query don't fit, or where an output would destroy an input, `query_file`
+    or another output; BadData where a file can't be read on.
     """
     query = _with_an_order(query)
+    check_names(query, inputs)
+    places = _Places.of(inputs, output, rejects, report)
+    places.check(query_file)
     files = open_inputs(query, inputs)
+    with Outputs() as outputs:
+        told = _joined(query, files, places, outputs, workers, progress)
+        if places.report:
+            outputs.open(places.report).write(report_bytes(told))
+    return told
+
+
+def _joined(
+    query: Query,
+    files: Sequence[Input],
+    places: _Places,
+    outputs: Outputs,
+    workers: int | None,
+    progress: Callable[[Progress], None],
+) -> dict[str, object]:
+    """The files' rows through the engine, results and refused rows to their outputs; what is told about it."""
     engine = engine_for(query, workers)
     meter = _Meter(query)
-    with contextlib.ExitStack() as stack:
-        results = stack.enter_context(_Results(output, query, [file.key_type for file in files]))
-        refused = stack.enter_context(_Refused(files, rejects))
+    with (
+        _Results(places.output, outputs, query, [file.key_type for file in files]) as results,
+        _refused_rows(files, places.rejects, outputs) as refused,
+    ):
         for file, batch in balanced(files):
             results.write(engine.end(file.index) if batch is None else engine.feed(file.index, batch))
             refused.write(engine.take_rejects())
@@ -68,12 +89,14 @@ def run(
         results.write(engine.flush())
         refused.write(engine.take_rejects())
         progress(_progress(files, engine))
-    told = {
+    return {
         "query": query.name,
-        "inputs": {name: str(path) for name, path in inputs.items()},
+        "inputs": {file.stream.name: str(file.reader.path) for file in files},
         "tuples": engine.tuples,
         "rejected": sum(engine.rejected.values()),
         "rejected_by_reason": refused.by_reason(engine.rejected),
+        "rejected_first": refused.first_by_reason(),
+        "late_by_us": refused.late_by_us,
         "matches": engine.matches,
         "probes_cut_at_limit": engine.cut_probes,
         "rows_written": results.rows,
@@ -83,9 +106,35 @@ def run(
         "search": engine.counters(),
         "layout": engine.layout_measures(),
     }
-    if report:
-        write_report(report, told)
-    return told
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Places:
+    """All that a run reads and writes."""
+
+    inputs: tuple[Place, ...]
+    output: Place
+    rejects: Place | None
+    report: Place | None
+
+    @staticmethod
+    def of(inputs: Mapping[str, Path], output: Path, rejects: Path | None, report: Path | None) -> _Places:
+        return _Places(
+            tuple(Place(f"--input {name}=", Path(path)) for name, path in inputs.items()),
+            Place("--output ", Path(output)),
+            Place("--rejects ", Path(rejects)) if rejects else None,
+            Place("--report ", Path(report)) if report else None,
+        )
+
+    def check(self, query_file: Path | None) -> None:
+        """Nothing is opened before all of it is known to be harmless."""
+        writes = [place for place in (self.output, self.rejects, self.report) if place]
+        check_inputs(self.inputs)
+        check_outputs(writes)
+        check_apart([*self.inputs, *([Place("the query file ", query_file)] if query_file else [])], writes)
+        for place in (self.output, self.rejects):
+            if place:
+                is_parquet(place.path)
 
 
 #: Nobody waits for a single frame here, so frames are as large as pays (measured: 8,192 tuples cost 16 % less than
@@ -118,14 +167,14 @@ def _progress(files: Sequence[Input], engine: Engine) -> Progress:
 
 
 class _Results:
-    """The output file, opened with the columns of the first batch so that nothing the engine adds is lost."""
+    """The results' output, opened with the columns of the first batch so that nothing the engine adds is lost."""
 
-    def __init__(self, path: Path, query: Query, key_types: Sequence[pa.DataType]) -> None:
+    def __init__(self, place: Place, outputs: Outputs, query: Query, key_types: Sequence[pa.DataType]) -> None:
         self.rows = 0
-        self._path = path
+        self._path = place.path
+        self._sink = outputs.open(place)
         self._default_schema = result_schema(query, key_types)
         self._writer: TableWriter | None = None
-        open_writer(path, self._default_schema).close()  # a wrong path shows before the work
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
@@ -138,51 +187,19 @@ class _Results:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._opened(self._default_schema).close()
+        if error is None:
+            self._opened(self._default_schema).close()
+        elif self._writer:
+            self._writer.abandon()
 
     def _opened(self, schema: pa.Schema) -> TableWriter:
         if self._writer is None:
-            self._writer = open_writer(self._path, schema)
+            self._writer = open_writer(self._path, schema, self._sink)
         return self._writer
 
 
-class _Refused:
-    """Turns the engine's dead letters into lines of the rejects file, if there is one."""
-
-    def __init__(self, files: Sequence[Input], path: Path | None) -> None:
-        self._files = files
-        self._writer = RejectsWriter(path) if path else None
-        self._renamed: Counter[str] = Counter()
-
-    def write(self, letters: Iterable[DeadLetter]) -> None:
-        rejects = [self._reject(letter) for letter in letters]
-        if self._writer:
-            self._writer.write(rejects)
-
-    def by_reason(self, counted: Mapping[str, int]) -> dict[str, int]:
-        """The engine's counts, with the lines that were no rows under their own name."""
-        counts = Counter(counted)
-        counts.subtract(self._renamed)
-        counts[MALFORMED] += self._renamed.total()
-        return {reason: count for reason, count in sorted(counts.items()) if count}
-
-    def _reject(self, letter: DeadLetter) -> Reject:
-        file = self._files[letter.stream]
-        row = file.row(letter.offset)
-        if not isinstance(row, str):
-            return Reject(letter.offset, file.stream.name, letter.reason, letter.detail, row)
-        self._renamed[letter.reason] += 1
-        detail = f"the line is no row with the columns of {file.reader.path.name}"
-        return Reject(letter.offset, file.stream.name, MALFORMED, detail, row)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._writer:
-            self._writer.close()
+def _refused_rows(files: Sequence[Input], place: Place | None, outputs: Outputs) -> RefusedRows:
+    return RefusedRows(files, RejectsWriter(place.path, outputs.open(place)) if place else None)
 
 
 class _Meter:

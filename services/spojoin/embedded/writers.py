@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spojoin.embedded.places import is_written_directly
 from spojoin.errors import ConfigurationError
 from spojoin.query.model import Output, Query
 
@@ -46,6 +48,10 @@ class TableWriter(Protocol):
         """Write what is held back and close the file."""
         ...
 
+    def abandon(self) -> None:
+        """Close the file as it is, without what would make it look whole."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -53,16 +59,27 @@ class TableWriter(Protocol):
     ) -> None: ...
 
 
-def open_writer(path: Path, schema: pa.Schema) -> TableWriter:
+def open_writer(path: Path, schema: pa.Schema, sink: pa.NativeFile | None = None) -> TableWriter:
     """A writer for `path` by its extension (.jsonl, .ndjson, .json; .parquet, .pq).
+
+    `sink` takes the bytes in place of a file at `path`, and is closed with the writer.
 
     Raises ConfigurationError for any other extension.
     """
+    kind = ParquetWriter if is_parquet(path) else JsonLinesWriter
+    return kind(pa.OSFile(str(path), "wb") if sink is None else sink, schema)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether `path` is to be written as Parquet rather than as JSON lines. Raises ConfigurationError if unsure.
+
+    A pipe, a device or /dev/stdout whose name has no extension takes JSON lines.
+    """
     suffix = path.suffix.lower()
-    if suffix in _JSON_SUFFIXES:
-        return JsonLinesWriter(path, schema)
     if suffix in _PARQUET_SUFFIXES:
-        return ParquetWriter(path, schema)
+        return True
+    if suffix in _JSON_SUFFIXES or (not suffix and is_written_directly(path)):
+        return False
     raise ConfigurationError(
         f"{path}: can't tell the format to write from {path.suffix or 'a name without extension'!r}; "
         f"use one of {', '.join(_JSON_SUFFIXES + _PARQUET_SUFFIXES)}"
@@ -91,13 +108,21 @@ def common_key_type(key_types: Sequence[pa.DataType]) -> pa.DataType:
 
 def write_report(path: Path, report: Mapping[str, object]) -> None:
     """Write `report` as one indented JSON object."""
-    path.write_bytes(orjson.dumps(dict(report), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    path.write_bytes(report_bytes(report))
+
+
+def report_bytes(report: Mapping[str, object]) -> bytes:
+    """`report` as one indented JSON object."""
+    return orjson.dumps(dict(report), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 class _Closing:
-    """The context manager that every writer is: it closes the file, whatever happened."""
+    """The context manager that every writer is: it closes the file, whole only where all went well."""
 
     def close(self) -> None:
+        raise NotImplementedError
+
+    def abandon(self) -> None:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -106,16 +131,19 @@ class _Closing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self.abandon()
 
 
 class JsonLinesWriter(_Closing):
     """One JSON object a line; binary columns as base64."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
         self.rows = 0
         self._schema = schema
-        self._file = pa.OSFile(str(path), "wb")
+        self._file = sink
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the batch's rows."""
@@ -126,6 +154,11 @@ class JsonLinesWriter(_Closing):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is."""
+        with contextlib.suppress(OSError):  # what went wrong before is what to report
+            self._file.close()
 
 
 def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
@@ -174,15 +207,16 @@ class ParquetWriter(_Closing):
     dictionary and plain values with a compressor; text keeps its dictionary.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
         self.rows = 0
         self._schema = schema
+        self._sink = sink
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
         texts = [field.name for field in schema if not pa.types.is_integer(field.type)]
         numbers = {field.name: "DELTA_BINARY_PACKED" for field in schema if pa.types.is_integer(field.type)}
         options: dict[str, Any] = {"use_dictionary": texts, "column_encoding": numbers}
-        self._file = pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, **options)
+        self._file = pq.ParquetWriter(sink, schema, compression="zstd", compression_level=1, **options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Hold the batch until a row group is full."""
@@ -196,6 +230,13 @@ class ParquetWriter(_Closing):
         """Write the last row group and the footer, and close the file."""
         self._write_held()
         self._file.close()
+        self._sink.close()
+
+    def abandon(self) -> None:
+        """Close the file without its footer."""
+        with contextlib.suppress(OSError, ValueError):  # the footer finds the file closed
+            self._sink.close()
+            self._file.close()
 
     def _write_held(self) -> None:
         if self._held_rows:

@@ -51,8 +51,15 @@ def load_query(path: Path) -> Query:
     """The query in a YAML file. ConfigurationError where it can't be read, QueryError where it is wrong."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"query file {path} can't be read ({error}): give the path of a YAML file") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigurationError(
+            f"query file {path}, line {line}: {error.object[error.start : error.end]!r} isn't UTF-8 text: "
+            "save the query as UTF-8, or give the path of a YAML file"
+        ) from error
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigurationError(f"query file {path} can't be read ({why}): give the path of a YAML file") from error
     return parse_query(text, str(path))
 
 

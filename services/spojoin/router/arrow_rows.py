@@ -1,4 +1,4 @@
-"""A message that is an Arrow IPC stream as rows."""
+"""A message that is an Arrow IPC stream or file as rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from spojoin.query.model import Stream
 from spojoin.router.columns import columns_needed
 from spojoin.router.line_reader import Readout
 
+#: What an Arrow IPC file begins with, and a stream doesn't.
+FILE_MAGIC = b"ARROW1\0\0"
+
 
 class BadMessage(Exception):  # a signal within this room
     """A message none of whose rows can be used; the reason is the dead letter's."""
@@ -22,7 +25,7 @@ class BadMessage(Exception):  # a signal within this room
 
 
 def read_arrow(stream: Stream, needs_time: bool, value: bytes) -> tuple[Readout, int]:
-    """The rows of all the stream's batches, numbered on, and their count; BadMessage where it is no such stream."""
+    """The rows of all batches of the stream or file, numbered on, and their count; BadMessage where it is neither."""
     batch = _batch(value, columns_needed(stream, needs_time))
     readout = Readout()
     try:
@@ -33,13 +36,14 @@ def read_arrow(stream: Stream, needs_time: bool, value: bytes) -> tuple[Readout,
 
 
 def _batch(value: bytes, needed: list[str]) -> pa.RecordBatch:
+    is_file = value.startswith(FILE_MAGIC)
     try:
-        with pa.ipc.open_stream(pa.py_buffer(value)) as reader:
+        with (pa.ipc.open_file if is_file else pa.ipc.open_stream)(pa.py_buffer(value)) as reader:
             _check_names(reader.schema.names, needed)
             table = reader.read_all().select(needed).combine_chunks()
         table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise BadMessage("malformed", f"no Arrow IPC stream: {error}") from error
+        raise BadMessage("malformed", f"no whole Arrow IPC {'file' if is_file else 'stream'}: {error}") from error
     batches = table.to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 

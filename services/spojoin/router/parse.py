@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spojoin.protocol.topology import HEARTBEAT
 from spojoin.query.extract import Extracted
 from spojoin.query.model import Stream
-from spojoin.router.arrow_rows import BadMessage, read_arrow
+from spojoin.router.arrow_rows import FILE_MAGIC, BadMessage, read_arrow
 from spojoin.router.csv_lines import CsvLines
 from spojoin.router.json_lines import JsonLines
 from spojoin.router.line_reader import LineReader
@@ -53,6 +53,7 @@ class Format(enum.StrEnum):
     JSON = "application/json"
     CSV = "text/csv"
     ARROW = "application/vnd.apache.arrow.stream"
+    ARROW_FILE = "application/vnd.apache.arrow.file"
 
 
 def parse(
@@ -98,7 +99,7 @@ def _named(content_type: bytes) -> _Kind:
 
 
 def _told_by(value: bytes) -> Format:
-    if value.startswith(_ARROW_CONTINUATION):
+    if value.startswith((_ARROW_CONTINUATION, FILE_MAGIC)):
         return Format.ARROW
     return Format.JSON if value[:1] == b"{" or value.lstrip()[:1] == b"{" else Format.CSV
 
@@ -255,5 +256,6 @@ _READERS: dict[Any, Callable[[_Parsing, list[int]], None]] = {
     Format.JSON: _add_json,
     Format.CSV: _add_csv,
     Format.ARROW: _Parsing.add_batches,
+    Format.ARROW_FILE: _Parsing.add_batches,
     None: _Parsing.add_heartbeats,
 }

@@ -1,11 +1,15 @@
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
 
 from spojoin.cli.main import app
+from spojoin.cli.refused import refused_line
+from spojoin.query.load import parse_query
 
 QUERY = """
 name: higher
@@ -81,7 +85,7 @@ def test_validate_and_explain(folder):
         (["run", "q.yaml", "-i", "s=none.csv", "-o", "x.jsonl"], "none.csv: no such file"),
         (["run", "q.yaml", "-i", "s=s.csv", "-o", "x.xls"], "can't tell the format to write"),
         (["run", "q.yaml", "-i", "s=s.csv", "-i", "s=s.csv", "-o", "x.jsonl"], "has a file already"),
-        (["run", "q.yaml", "-i", "s=s.csv", "-o", "no/folder/x.jsonl"], "no such file or folder"),
+        (["run", "q.yaml", "-i", "s=s.csv", "-o", "no/folder/x.jsonl"], "there is no folder no/folder; make it"),
         (["explain", "q.yaml", "--sample", "other=s.csv"], "no such file"),
         (["service", "rooter"], "there is no service 'rooter'; expected one of router, "),
         (["up", "q.yaml", "--results", "xml"], "--results xml: expected one of frames, json"),
@@ -94,6 +98,120 @@ def test_a_mistake_is_one_sentence_and_status_2(folder, arguments, sentence):
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["-o", "--rejects", "--report"])
+@pytest.mark.parametrize("target", ["s.jsonl", "./s.jsonl", "link.jsonl", "q.json", "out.jsonl"])
+def test_no_output_goes_over_an_input_the_query_or_another_output(folder, option, target):
+    (folder / "s.jsonl").write_text('{"a": 1}\n')
+    (folder / "link.jsonl").symlink_to("s.jsonl")
+    (folder / "q.json").write_text(QUERY)
+    (folder / "out.jsonl").write_text("earlier\n")
+    outputs = {"-o": "out.jsonl", "--rejects": "r.jsonl", "--report": "report.json"} | {option: target}
+    if target == "out.jsonl":
+        outputs |= {"-o": target, "--rejects": target}
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    result = invoke("run", "q.json", "-i", "s=s.jsonl", *[word for pair in outputs.items() for word in pair])
+    assert result.exit_code == 2
+    assert "names the same file as" in result.stderr
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+LATE_QUERY = """
+name: timed
+streams:
+  s: {schema: {a: int}, time: ms}
+sql: SELECT * FROM s AS l JOIN s AS r ON l.a > r.a WINDOW AS (SLIDE INTERVAL '1 s' ON '10 s')
+order: event_time
+"""
+
+
+def write_late_rows(folder, late, rows):
+    """Rows of which so many come 1,500 ms after a later one."""
+    lines = [f"{i},{5_000 + i}" for i in range(rows - late)] + [
+        f"{i},{5_000 + rows - late - 1_501}" for i in range(late)
+    ]
+    (folder / "late.csv").write_text("a,ms\n" + "\n".join(lines) + "\n")
+    (folder / "late.yaml").write_text(LATE_QUERY)
+
+
+@pytest.mark.parametrize(("late", "limit", "status"), [(5, (), 0), (6, (), 1), (6, ("--max-rejects", "60%"), 0)])
+def test_refused_rows_are_one_line_even_in_quiet_and_too_many_are_status_1(folder, late, limit, status):
+    write_late_rows(folder, late, 10)
+    result = invoke("run", "late.yaml", "-i", "s=late.csv", "-o", "out.jsonl", "-q", *limit)
+    assert result.exit_code == status
+    first, *more = result.stderr.splitlines()
+    assert first.startswith(
+        f"spojoin: {late} of 10 rows refused: {late} late (first: s, position {10 - late}: event time"
+    )
+    assert "say 'lateness: 1500 ms' in the query" in first
+    assert len(more) == status
+    assert all(f"out.jsonl holds the results of the other {10 - late}" in line for line in more)
+    assert len((folder / "out.jsonl").read_text().splitlines()) == 10 - late
+
+
+def test_the_lateness_that_is_advised_takes_all_rows(folder):
+    write_late_rows(folder, 4, 10)
+    (folder / "late.yaml").write_text(LATE_QUERY + "lateness: 1500 ms\n")
+    assert invoke("run", "late.yaml", "-i", "s=late.csv", "-o", "out.jsonl", "-q").stderr == ""
+    (folder / "late.yaml").write_text(LATE_QUERY + "lateness: 1499 ms\n")
+    assert "4 of 10 rows refused" in invoke("run", "late.yaml", "-i", "s=late.csv", "-o", "out.jsonl", "-q").stderr
+
+
+def test_all_rows_refused_is_status_1_whatever_the_limit(folder):
+    (folder / "none.csv").write_text("a\nx\ny\n")
+    result = invoke(
+        "run", "q.yaml", "-i", "s=none.csv", "-o", "out.jsonl", "--max-rejects", "100%", "--rejects", "r.jsonl"
+    )
+    assert result.exit_code == 1
+    assert "all rows were refused: out.jsonl is empty; r.jsonl holds the refused rows" in result.stderr
+    assert len((folder / "r.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_line_of_refused_rows_names_the_commonest_reasons():
+    query = parse_query(QUERY)
+    counts = {"null": 2, "type": 40, "nan": 1, "overflow": 1_003}
+    told = {
+        "rejected": 1_046,
+        "tuples": 0,
+        "rejected_by_reason": counts,
+        "rejected_first": {"type": "s, position 3: no"},
+    }
+    assert refused_line(told, query) == (
+        "1,046 of 1,046 rows refused: 1,003 overflow, 40 type (first: s, position 3: no), 2 null, 1 for other reasons"
+    )
+    assert refused_line({"rejected": 0}, query) is None
+
+
+def test_late_rows_of_a_window_of_tuples_may_be_taken_as_they_come():
+    query = parse_query(LATE_QUERY.replace("'1 s' ON '10 s'", "'1' ON '10'"))
+    told = {
+        "rejected": 1,
+        "tuples": 9,
+        "rejected_by_reason": {"late": 1},
+        "rejected_first": {},
+        "late_by_us": 7_200_000_000,
+    }
+    line = refused_line(told, query)
+    assert "lateness: 2 hours" in line
+    assert "or say 'order: arrival'" in line
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_is_ended_leaves_no_file_that_looks_whole(folder, number, status):
+    (folder / "out.parquet").write_text("earlier")
+    (folder / "long.csv").write_text("a\n" + "x\n" * 200_000 + "1\n" * 5_000_000)
+    command = ["run", "q.yaml", "-i", "s=long.csv", "-o", "out.parquet", "--rejects", "refused.jsonl", "-q"]
+    child = subprocess.Popen([sys.executable, "-m", "spojoin.cli.main", *command], stderr=subprocess.PIPE, text=True)
+    while child.poll() is None and not any(path.stat().st_size for path in folder.glob("refused.jsonl.*.partial")):
+        time.sleep(0.01)
+    child.send_signal(number)
+    said = child.communicate()[1]
+    assert child.returncode == status
+    assert "out.parquet stays as it was before; refused.jsonl was not written" in said
+    assert "Traceback" not in said
+    assert sorted(path.name for path in folder.iterdir()) == ["long.csv", "out.parquet", "q.yaml", "s.csv"]
+    assert (folder / "out.parquet").read_text() == "earlier"
 
 
 def test_debug_shows_where(folder):

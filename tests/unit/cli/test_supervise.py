@@ -112,6 +112,16 @@ def test_sigterm_ends_the_block_as_ctrl_c_does():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_signal_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending_on_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("end_by", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_outlives_the_supervising_process(tmp_path, end_by):
     code = textwrap.dedent("""

@@ -77,9 +77,11 @@ def test_defaults():
 def test_a_file_that_cannot_be_read(tmp_path: Path):
     with pytest.raises(ConfigurationError, match=r"no\.yaml can't be read.*give the path of a YAML file"):
         load_query(tmp_path / "no.yaml")
-    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigurationError, match=r"binary\.yaml can't be read"):
-        load_query(tmp_path / "binary.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"name: q\n# caf\xe9\n")
+    with pytest.raises(
+        ConfigurationError, match=r"latin\.yaml, line 2: b'\\xe9' isn't UTF-8 text: save the query as UTF-8"
+    ):
+        load_query(tmp_path / "latin.yaml")
 
 
 def test_the_source_stands_before_the_line(tmp_path: Path):

@@ -295,8 +295,40 @@ def test_arrow_messages_that_lack_or_repeat_a_column():
     assert rows.next_offset == 3
 
 
-def test_arrow_bytes_cut_or_flipped_never_crash():
-    value = arrow_bytes(pa.RecordBatch.from_pydict({"n": [1, 2, 3], "s": ["a", "bb", "c"]}))
+def arrow_file_bytes(batch):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    "content_type", [None, b"application/vnd.apache.arrow.stream", b"application/vnd.apache.arrow.file"]
+)
+def test_an_arrow_ipc_file_is_read_as_a_stream_is(content_type):
+    value = arrow_file_bytes(pa.RecordBatch.from_pydict({"n": [7, None]}))
+    headers = ((("content-type", content_type),) if content_type else ()) + (("other", None),)
+    rows = parse(ONE, False, 1, 4, [Message(5, 0, value, headers)])
+    assert (rows.codes[0].tolist(), rows.rows.tolist()) == ([7, 7], [0, 2])
+    assert [(d.row, d.reason) for d in rows.dead] == [(1, "null"), (3, "null")]
+
+
+def test_an_arrow_ipc_file_that_is_cut_says_so():
+    value = arrow_file_bytes(pa.RecordBatch.from_pydict({"n": [7]}))
+    (letter,) = given_to(ONE, [value[:-9]]).dead
+    assert (letter.reason, letter.value) == ("malformed", value[:-9])
+    assert letter.detail.startswith("no whole Arrow IPC file: ")
+
+
+def test_a_csv_line_may_begin_as_an_arrow_file_does():
+    stream = Stream("s", ONE.schema, None, "k", ONE.keys)
+    assert given_to(stream, [b"ARROW1,a"]).dead[0].reason == "type"
+
+
+@pytest.mark.parametrize("to_bytes", [arrow_bytes, arrow_file_bytes])
+def test_arrow_bytes_cut_or_flipped_never_crash(to_bytes):
+    value = to_bytes(pa.RecordBatch.from_pydict({"n": [1, 2, 3], "s": ["a", "bb", "c"]}))
     for size in range(1, len(value)):
         given_to(ONE, [value[:size]], default=Format.ARROW)
     for at in range(len(value)):

@@ -1,0 +1,143 @@
+"""What a file's first bytes say that it holds, against what its name says; and what went wrong within it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+
+from spojoin.errors import BadData, ConfigurationError
+
+#: Endings of compressed text by what Arrow calls the compression.
+COMPRESSED_SUFFIXES: dict[str, Literal["gzip", "bz2", "zstd"]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+_CSV_SUFFIXES = (".csv", ".tsv")
+_PARQUET_SUFFIXES = (".parquet", ".pq")
+_HEAD_BYTES = 64
+
+
+class _Kind(NamedTuple):
+    """A format by the bytes it begins with. `suffix` is how files of it end, None where spojoin can't read them."""
+
+    magic: bytes
+    name: str
+    suffix: str | None
+    advice: str = ""
+
+
+_SAVE_AS = "save it as CSV, JSON lines or Parquet"
+_KINDS = (
+    _Kind(b"PAR1", "Parquet", ".parquet"),
+    _Kind(b"\x1f\x8b", "gzip", ".gz"),
+    _Kind(b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
+    _Kind(b"BZh", "bzip2", ".bz2"),
+    _Kind(b"ARROW1", "an Arrow IPC (Feather) file", None, "save it as Parquet, with pyarrow.parquet.write_table"),
+    _Kind(b"\xff\xff\xff\xff", "an Arrow IPC stream", None, "save it as Parquet, with pyarrow.parquet.write_table"),
+    _Kind(b"\xff\xfe", "UTF-16 text", None, "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"),
+    _Kind(b"\xfe\xff", "UTF-16 text", None, "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"),
+    _Kind(b"PK\x03\x04", "a ZIP archive, as .xlsx files are", None, f"unpack it, or {_SAVE_AS}"),
+    _Kind(b"\xd0\xcf\x11\xe0", "an old Excel sheet", None, _SAVE_AS),
+    _Kind(b"\xfd7zXZ", "xz", None, "unpack it, or compress it with gzip or zstd"),
+    _Kind(b"\x04\x22\x4d\x18", "lz4", None, "unpack it, or compress it with gzip or zstd"),
+    _Kind(b"ORC", "ORC", None, _SAVE_AS),
+    _Kind(b"Obj\x01", "Avro", None, _SAVE_AS),
+    _Kind(b"SQLite format 3", "an SQLite database", None, _SAVE_AS),
+)
+
+
+def check_content(path: Path, suffix: str) -> None:
+    """Raises ConfigurationError where the file at `path` holds another format than its ending says.
+
+    `suffix` is the ending that says the format, without that of a compression: .csv for trips.csv.gz.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    compression = path.suffix.lower()
+    if compression in COMPRESSED_SUFFIXES:
+        _check_binary(path, head, compression)
+        with naming_the_file(path), pa.input_stream(str(path)) as unpacked:
+            head = unpacked.read(_HEAD_BYTES)
+        _check_text(f"{path}, unpacked,", path.with_suffix(""), head, "unpack it and ")
+    elif suffix in _PARQUET_SUFFIXES:
+        _check_binary(path, head, ".parquet")
+    else:
+        _check_text(str(path), path, head)
+
+
+def _check_binary(path: Path, head: bytes, suffix: str) -> None:
+    expected = next(kind for kind in _KINDS if kind.suffix == suffix)
+    if head.startswith(expected.magic):
+        return
+    found = _kind_of(head)
+    if found is None:
+        raise ConfigurationError(f"{path} holds no {expected.name}, whatever its ending says; name it by what it holds")
+    raise ConfigurationError(f"{path} holds {found.name}, whatever its ending says; {_advice(found, path)}")
+
+
+def _check_text(what: str, path: Path, head: bytes, first: str = "") -> None:
+    """`first` is what to do before all else."""
+    found = _kind_of(head)
+    if found is not None:
+        raise ConfigurationError(f"{what} holds {found.name}, whatever its ending says; {first}{_advice(found, path)}")
+    if path.suffix.lower() in _CSV_SUFFIXES and head.lstrip().startswith(b"{"):
+        advice = f"{first}name it {path.with_suffix('.jsonl')}"
+        raise ConfigurationError(f"{what} holds JSON, whatever its ending says; {advice}")
+
+
+def _kind_of(head: bytes) -> _Kind | None:
+    """The format, None for text: words like those that begin some formats can begin a line of column names, too."""
+    if not any(byte < 9 or 14 <= byte < 32 or byte >= 128 for byte in head):
+        return None
+    return next((kind for kind in _KINDS if head.startswith(kind.magic)), None)
+
+
+def _advice(found: _Kind, path: Path) -> str:
+    if found.suffix is None:
+        return found.advice
+    return f"name it {path.with_suffix('.parquet') if found.suffix == '.parquet' else f'{path}{found.suffix}'}"
+
+
+@contextmanager
+def naming_the_file(path: Path) -> Iterator[None]:
+    """Turns what Arrow says of a file's content into BadData with its path and what to do."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's word, not Arrow's
+            raise
+        raise BadData(f"{path} can't be read on: {_sentence(path, str(error))}") from error
+
+
+def _sentence(path: Path, error: str) -> str:
+    compression = COMPRESSED_SUFFIXES.get(path.suffix.lower())
+    if "Truncated compressed stream" in error:
+        return f"its {compression} data break off before their end; copy or download it again"
+    if compression and "CSV" not in error:
+        return f"its {compression} data are damaged ({error}); copy or download it again"
+    if "straddling" in error:
+        return "a line is longer than 4 MiB, or a quote is opened and never closed; look for a quote without its pair"
+    return error
+
+
+class _HasPath(Protocol):
+    path: Path
+
+
+_R = TypeVar("_R", bound=_HasPath)
+
+
+def reading_with_sentences(
+    read: Callable[[_R], Iterator[pa.RecordBatch]],
+) -> Callable[[_R], Iterator[pa.RecordBatch]]:
+    """Decorates a reader's way through its file, so that what goes wrong there names the file."""
+
+    @functools.wraps(read)
+    def reading(reader: _R) -> Iterator[pa.RecordBatch]:
+        with naming_the_file(reader.path):
+            yield from read(reader)
+
+    return reading

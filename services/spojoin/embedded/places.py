@@ -1,0 +1,128 @@
+"""The files that a run is told to read and to write: what they are, and that no two are the same where that destroys.
+
+Files are compared, not names: links, `./` and mounts of one folder at two places are seen through.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spojoin.errors import ConfigurationError
+
+#: Links followed from one to the next before a path counts as a ring, as in Linux.
+_LINKS_MAX = 40
+
+_NOT_FILES = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a disk device",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file by the option that names it: `option` is what people wrote before the path, as "--input trips="."""
+
+    option: str
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.option}{self.path}"
+
+
+def check_inputs(places: Sequence[Place]) -> None:
+    """Raises ConfigurationError for the first that is no file to read."""
+    for place in places:
+        check_readable(place.path)
+
+
+def check_readable(path: Path) -> None:
+    """Raises ConfigurationError where `path` is missing or is something else than a file."""
+    if open_file_number(path) is not None:
+        raise ConfigurationError(f"{path} is standard input or a pipe of the shell; {_READ_TWICE}")
+    if path.is_dir():
+        raise ConfigurationError(f"{path} is a folder; name a file in it")
+    if not path.exists():
+        raise ConfigurationError(f"{path}: no such file")
+    kind = _NOT_FILES.get(stat.S_IFMT(path.stat().st_mode))
+    if kind:
+        raise ConfigurationError(f"{path} is {kind}; {_READ_TWICE}")
+
+
+_READ_TWICE = "inputs are read more than once, so save it as a file, such as trips.csv, and name that"
+
+
+def check_outputs(places: Sequence[Place]) -> None:
+    """Raises ConfigurationError for the first that no file can be written to."""
+    for place in places:
+        _check_folder(place)
+        if place.path.is_dir():
+            raise ConfigurationError(f"{place} is a folder; name a file in it")
+        kind = _kind(place.path)
+        if kind in (stat.S_IFSOCK, stat.S_IFBLK):
+            raise ConfigurationError(f"{place} is {_NOT_FILES[kind]}, which results aren't written to; name a file")
+
+
+def check_apart(reads: Sequence[Place], writes: Sequence[Place]) -> None:
+    """Raises ConfigurationError where a file is to be written that is read, or written by another option as well."""
+    seen = {_identity(place.path): (place, "is read") for place in reads}
+    for place in writes:
+        if _keeps_nothing(place.path):
+            continue
+        other, use = seen.setdefault(_identity(place.path), (place, "is written"))
+        if other is not place:
+            raise ConfigurationError(
+                f"{place} names the same file as {other}, which {use}: it would be destroyed; name another file"
+            )
+
+
+def is_written_directly(path: Path) -> bool:
+    """Whether bytes go to `path` as they come: a pipe, a device, /dev/stdout; no file can be put in its place."""
+    return open_file_number(path) is not None or _kind(path) in (stat.S_IFIFO, stat.S_IFCHR)
+
+
+def open_file_number(path: Path) -> int | None:
+    """The number of this process's open file that `path` leads to, as /dev/stdout does to 1; None for all others."""
+    for _ in range(_LINKS_MAX):
+        folder = os.path.realpath(path.parent)
+        if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdigit():
+            return int(path.name)
+        here = Path(folder, path.name)
+        if not here.is_symlink():
+            return None
+        path = Path(folder, here.readlink())
+    return None
+
+
+def _check_folder(place: Place) -> None:
+    folder = place.path.parent
+    if place.path.exists() or folder.is_dir():
+        return
+    if folder.exists():
+        raise ConfigurationError(f"{place}: {folder} is a file, not a folder; choose another place")
+    raise ConfigurationError(f"{place}: there is no folder {folder}; make it (mkdir -p {folder}) or choose another")
+
+
+def _identity(path: Path) -> tuple[int, int] | str:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino
+
+
+def _keeps_nothing(path: Path) -> bool:
+    """A terminal or /dev/null: nothing there can be destroyed."""
+    return _kind(path) == stat.S_IFCHR
+
+
+def _kind(path: Path) -> int | None:
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        return None

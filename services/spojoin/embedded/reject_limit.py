@@ -1,0 +1,44 @@
+"""How many refused rows a run may have before it counts as failed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from spojoin.errors import ConfigurationError
+
+_EXPECTED = "expected a share of the rows, such as 0.5 or 50%, or a whole number of rows, such as 100"
+_WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectLimit:
+    """The most rows that may be refused: `share` of all rows (0 to 1), or else `rows` of them.
+
+    text: the limit as it was written
+    """
+
+    text: str
+    share: Fraction | None = None
+    rows: int = 0
+
+    def is_broken_by(self, refused: int, rows: int) -> bool:
+        """Whether so many refused rows of all `rows` are too many; all of them always are."""
+        if not refused:
+            return False
+        allowed = self.rows if self.share is None else self.share * rows
+        return refused > allowed or refused == rows
+
+
+def parse_reject_limit(text: str) -> RejectLimit:
+    """The limit that `text` names: '0.5' and '50%' are shares, '100' a number. Raises ConfigurationError."""
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(f"--max-rejects {text}: {_EXPECTED}")
+    if not match[2] and "." not in match[1]:
+        return RejectLimit(text, rows=int(match[1]))
+    share = Fraction(match[1]) / (100 if match[2] else 1)
+    if share > 1:
+        raise ConfigurationError(f"--max-rejects {text}: no share is more than the whole; {_EXPECTED}")
+    return RejectLimit(text, share)
