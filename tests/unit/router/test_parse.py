@@ -72,7 +72,8 @@ GOOD = {
         Cell('"2.5"', "2.5", fold(2.5)),
         said("12345678901234567890", fold(12345678901234567890.0)),
     ],
-    "n": [said(str(n), n) for n in (0, 1, 2**53 + 1, 2**63 - 1, -(2**63))] + [Cell('"5"', "5", 5)],
+    "n": [said(str(n), n) for n in (0, 1, 2**53 + 1, 2**63 - 1, -(2**63))]
+    + [Cell('"5"', "5", 5), Cell('"7.0"', "7.0", 7), said("8.00", 8), said("2e3", 2000)],
     "m": [said(t, int(Decimal(t) * 10_000)) for t in ("0.1", "-0.0003", "90071992547409.9301", "7", "2.50", "1e2")],
     "day": [quoted("2013-01-01", 15706), quoted("1969-12-31", -1)],
     "at": [quoted("2013-01-01T05:00:00Z", 1357016400 * 10**6), said("1357016400001", 1357016400001 * 1000)],
@@ -90,12 +91,18 @@ BAD = {
         *(said("NaN", "nan"), quoted("x", "type"), said("true", "type")),
         *(said("1e400", "overflow"), said("1.7976931348623159e308", "overflow")),
     ],
-    "n": [NULL, ABSENT, said("1.0", "type"), said(str(2**63), "overflow"), quoted("x", "type"), said("NaN", "type")],
+    "n": [NULL, ABSENT, said("1.5", "type"), said(str(2**63), "overflow"), quoted("x", "type"), said("NaN", "type")],
     "m": [NULL, ABSENT, said("0.00001", "type"), said("1e14", "overflow"), quoted("x", "type")],
     "day": [NULL, ABSENT, quoted("2013-02-30", "type"), said("15706", "type")],
-    "at": [NULL, ABSENT, quoted("yesterday", "type")],
-    "t": [Cell("null", "", "time"), ABSENT, quoted("yesterday", "time"), said("99999999999999999", "time")],
-    "k": [NULL, ABSENT, Cell("[1]", None, "type")],
+    "at": [NULL, ABSENT, quoted("yesterday", "type"), said("1357016400000000", "unit")],
+    "t": [
+        Cell("null", "", "time"),
+        ABSENT,
+        quoted("yesterday", "time"),
+        said("99999999999999999", "time"),
+        said("1357016400", "unit"),
+    ],
+    "k": [NULL, ABSENT, Cell('""', "", "null"), Cell("[1]", None, "type")],
 }
 
 
