@@ -83,6 +83,9 @@ def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[Input]:
     """Open each stream's file; raises ConfigurationError where files and streams don't fit."""
     _check_names([stream.name for stream in query.streams], paths)
     readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.streams]
+    for reader, stream in zip(readers, query.streams, strict=True):
+        if stream.time:  # one that arrival order doesn't read may still be a slip of the pen
+            reader.check_has(stream.time)
     types = [reader.key_type for reader in readers]
     if query.output is Output.COUNT:  # one column holds the keys of all streams
         types = [common_key_type(types)] * len(types)
