@@ -53,6 +53,7 @@ class Join:
             for batch in batches:
                 table = join.push(batch)
             rest = join.flush()
+        refused = join.take_rejects()
 
     Tuples are evaluated in frames of many, so `push` returns the results that are ready and `flush` all that are due.
 
