@@ -8,6 +8,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from spojoin.embedded.inputs import open_inputs
 from spojoin.embedded.run import run
 from spojoin.errors import ConfigurationError
 from spojoin.query.load import parse_query
@@ -98,8 +99,9 @@ streams:
 sql: SELECT * FROM s AS l JOIN u AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1 s' ON '10 s')
 order: event_time
 """
-    paths = {
-        n: write(tmp_path / f"{n}.csv", {"a": [at, at], "t": [1_357_016_400 + at] * 2}) for at, n in enumerate("su")
-    }
+    paths = {n: write(tmp_path / f"{n}.csv", {"a": [0, 1], "t": [1_357_016_400 + at] * 2}) for at, n in enumerate("su")}
+    files = open_inputs(parse_query(text), paths)
+    assert [file.read().num_rows for file in files] == [2, 2]
+    assert [file.last_time_us for file in files] == [1_357_016_400_000_000, 1_357_016_401_000_000]
     told = run(parse_query(text), paths, tmp_path / "out.jsonl")
-    assert (told["tuples"], told["matches"], told["rejected"]) == (4, 4, 0)
+    assert (told["tuples"], told["matches"], told["rejected"]) == (4, 1, 0)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.query.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
+from spojoin.query.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
+from spojoin.router.json_lines import JsonLines
 from spojoin.router.parse import Format, Message, parse
 
 MISSING = object()
@@ -337,6 +338,26 @@ def test_bytes_that_are_no_utf8_are_malformed_anywhere_in_an_object():
         rows = given_to(keyed, [value])
         assert [d.reason for d in rows.dead] == ["malformed"]
         assert not len(rows)
+
+
+def test_fractions_of_seconds_are_read_together(monkeypatch):
+    def never(*_):
+        raise AssertionError("read one by one")
+
+    monkeypatch.setattr(JsonLines, "read_one_by_one", never)
+    kind = ColumnType(TypeName.TIMESTAMP, unit=TimeUnit.SECONDS)
+    stream = Stream("s", {"at": kind}, "at", None, (key_column("at"),))
+    values = [b'{"at": 1357016400.123456}', b'{"at": 1357016401}', b'{"at": 0.1}']
+    rows = given_to(stream, values, True)
+    assert rows.codes[0].tolist() == [1_357_016_400_123_456, 1_357_016_401_000_000, 100_000]
+    assert rows.times_us.tolist() == rows.codes[0].tolist()
+
+
+def test_a_number_in_doubt_is_a_dead_letter_with_its_sentence():
+    stream = Stream("s", {"at": ColumnType(TypeName.TIMESTAMP)}, None, None, (key_column("at"),))
+    rows = given_to(stream, [b'{"at": 1357016400}', b'{"at": "1357016400"}', b"1357016400"])
+    assert [letter.reason for letter in rows.dead] == ["unit"] * 3
+    assert all("timestamp(s), timestamp(ms), timestamp(us) or timestamp(ns)" in letter.detail for letter in rows.dead)
 
 
 def test_csv_spellings_of_null():
