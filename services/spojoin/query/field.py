@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ def _said(reason: str, value: object, kind: ColumnType) -> str:
         case "overflow":
             return f"value {shown} is out of range of {kind}"
         case "unit":
-            return f"value {shown} {doubt_about(Fraction(str(value).strip()))}"
+            return f"value {shown} {doubt_about(value if isinstance(value, int) else texts.read_number(str(value)))}"
         case _ if kind.name is TypeName.TIMESTAMP and _is_moment(value):
             return f"value {shown} has digits below a microsecond, the finest that is compared"
         case _:

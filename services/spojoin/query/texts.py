@@ -52,6 +52,12 @@ def without_zero_fraction(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, _ZERO_FRACTION, r"\1")
 
 
+def read_number(text: str) -> Fraction | int:
+    """A finite number exactly."""
+    plain = text.strip()
+    return int(plain) if plain.isdigit() else Fraction(plain)
+
+
 def is_number(text: str) -> bool:
     """Whether it is a finite number as tables and JSON write one."""
     return _NUMBER.fullmatch(text) is not None

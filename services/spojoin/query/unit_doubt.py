@@ -54,12 +54,12 @@ def _touches(least: float, most: float) -> bool:
     return any(least < end and most >= first for first, end in _RANGES.values())
 
 
-def is_in_doubt(number: Fraction) -> bool:
+def is_in_doubt(number: Fraction | int) -> bool:
     """Whether one number is."""
     return _looks_like(number) is not None
 
 
-def doubt_about(number: Fraction) -> str:
+def doubt_about(number: Fraction | int) -> str:
     """What a number in doubt would be in either unit, and what to declare."""
     unit = _looks_like(number) or TimeUnit.MILLISECONDS
     return (
@@ -69,13 +69,13 @@ def doubt_about(number: Fraction) -> str:
     )
 
 
-def _looks_like(number: Fraction) -> TimeUnit | None:
+def _looks_like(number: Fraction | int) -> TimeUnit | None:
     return next((unit for unit, (first, end) in _RANGES.items() if first <= number < end), None)
 
 
-def _moment(number: Fraction, unit: TimeUnit) -> str:
+def _moment(number: Fraction | int, unit: TimeUnit) -> str:
     try:
-        moment = _EPOCH + timedelta(microseconds=int(number * 10**6 / TICKS[unit]))
+        moment = _EPOCH + timedelta(microseconds=number * 10**6 // TICKS[unit])
     except OverflowError:
         return "beyond the year 9999"
     return moment.isoformat().replace("+00:00", "Z")
