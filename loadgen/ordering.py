@@ -194,7 +194,7 @@ def rejected_counts(query: Query, streams: Sequence[StreamRows]) -> dict[str, in
     return dict(sorted(found.items()))
 
 
-_RANK = ["malformed", "missing-field", "null", "nan", "type", "overflow", "time", "late"]
+_RANK = ["malformed", "missing-field", "null", "nan", "type", "unit", "overflow", "time", "late"]
 
 
 def is_by_time(query: Query) -> bool:

@@ -13,18 +13,19 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
 from loadgen.formats import MessageFormat
-from spojoin.query.model import Column, ColumnType, Constant, Domain, Expression, KeyColumn, Stream, TypeName
+from spojoin.query.model import Column, ColumnType, Constant, Domain, Expression, KeyColumn, Stream, TimeUnit, TypeName
 
 Value = str | int | float | Decimal | date | datetime | None
 Row = dict[str, Any]
 T = TypeVar("T")
+N = TypeVar("N", bound="int | float | Fraction")
 Exact = int | float | Fraction
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,6 +34,11 @@ _NULLS = frozenset(["NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", 
 _RANGES = {TypeName.INT: 2**31, TypeName.LONG: 2**63}
 _DAY_US = 86_400_000_000
 _DATE_TYPE, _TIMESTAMP_TYPE = ColumnType(TypeName.DATE), ColumnType(TypeName.TIMESTAMP)
+_MILLISECONDS_TYPE = ColumnType(TypeName.TIMESTAMP, unit=TimeUnit.MILLISECONDS)
+_TICKS: dict[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+#: A number of a timestamp without a unit is milliseconds; in doubt where another unit makes it a second of our days.
+_NOT_MILLISECONDS = [ticks for unit, ticks in _TICKS.items() if unit != "ms"]
+_OUR_DAYS = tuple(int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (1990, 2100))
 _DECODER = json.JSONDecoder(parse_float=Decimal)
 
 
@@ -109,12 +115,16 @@ def exact(value: Value, column: ColumnType) -> Exact:
 
     Dates are days, timestamps microseconds since 1970. Raises Refusal.
     """
+    return _converted(value, column, _CONVERTERS[column.name])
+
+
+def _converted(value: Value, column: ColumnType, convert: Callable[[Any, ColumnType], N]) -> N:
     if value is None:
         raise Refusal("null")
     if isinstance(value, bool):
         raise Refusal("type")
     try:
-        return _CONVERTERS[column.name](value, column)
+        return convert(value, column)
     except (ValueError, TypeError, InvalidOperation) as error:
         raise Refusal("type") from error
     except OverflowError as error:
@@ -173,13 +183,30 @@ def _date(value: Value, column: ColumnType) -> int:
     return (day - _EPOCH.date()).days
 
 
-def timestamp_us(value: Value) -> int:
-    """Microseconds of a datetime, ISO text (no zone: UTC), or integer milliseconds."""
-    if isinstance(value, int):
-        return value * 1000
-    if isinstance(value, str) and value.lstrip("+-").isdigit():
-        return int(value) * 1000
-    return _iso_us(value) if isinstance(value, str) else _moment_us(value)
+def timestamp_us(value: Value, column: ColumnType, *, floors: bool = False) -> int:
+    """Microseconds of a datetime, ISO text (no zone: UTC), or a number in the type's unit; without one milliseconds.
+
+    floors: whether a fraction of a microsecond is let go; else it is refused
+    """
+    number = _number(value)
+    if number is None:
+        return _iso_us(value) if isinstance(value, str) else _moment_us(value)
+    if column.unit is None and any(_OUR_DAYS[0] <= number / ticks < _OUR_DAYS[1] for ticks in _NOT_MILLISECONDS):
+        raise Refusal("unit")
+    moment = number * 10**6 / _TICKS[column.unit or "ms"]
+    if moment.denominator != 1 and not floors:
+        raise Refusal("type")
+    return math.floor(moment)
+
+
+def _number(value: Value) -> Fraction | None:
+    """A number, or text of one; None for all else."""
+    if isinstance(value, str):
+        try:
+            return Fraction(Decimal(value))
+        except InvalidOperation:
+            return None
+    return Fraction(str(value)) if isinstance(value, int | float | Decimal) else None
 
 
 @lru_cache(1 << 14)  # hours and days repeat over thousands of rows
@@ -198,18 +225,21 @@ _CONVERTERS: dict[TypeName, Callable[[Any, ColumnType], Exact]] = {
     TypeName.DOUBLE: _double,
     TypeName.DECIMAL: _decimal,
     TypeName.DATE: _date,
-    TypeName.TIMESTAMP: lambda value, _: timestamp_us(value),
+    TypeName.TIMESTAMP: timestamp_us,
 }
 
 
 def _time_us(row: Row, stream: Stream) -> int:
     assert stream.time is not None
     value = field_of(row, stream.time)
-    is_date = stream.time in stream.schema and stream.schema[stream.time].name is TypeName.DATE
+    declared = stream.schema.get(stream.time, _TIMESTAMP_TYPE)
     try:
-        return int(exact(value, _DATE_TYPE)) * _DAY_US if is_date else int(exact(value, _TIMESTAMP_TYPE))
+        if declared.name is TypeName.DATE:
+            return int(exact(value, _DATE_TYPE)) * _DAY_US
+        is_counted = declared.name in (TypeName.INT, TypeName.LONG)
+        return _converted(value, _MILLISECONDS_TYPE if is_counted else declared, partial(timestamp_us, floors=True))
     except Refusal as refusal:
-        raise Refusal("time") from refusal
+        raise Refusal("unit" if str(refusal) == "unit" else "time") from refusal
 
 
 # --- expressions ------------------------------------------------------------------------------------------------------
@@ -320,7 +350,7 @@ def _key(row: Row, stream: Stream, position: str) -> str:
     if stream.key is None:
         return position
     key = field_of(row, stream.key)
-    if key is None:
+    if key is None or key == "":
         raise Refusal("null")
     return str(key)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spojoin.embedded.readers import Reader, open_reader
 from spojoin.embedded.writers import common_key_type
 from spojoin.errors import BadData, ConfigurationError
-from spojoin.query.model import Output, Query, Stream
+from spojoin.query.model import ColumnType, Output, Query, Stream
 from spojoin.query.refusals import Refusals
 from spojoin.query.schema import arrow_schema
 from spojoin.query.times import read_times_us
@@ -72,16 +72,20 @@ class Input:
             self.kept.popleft()
 
     def _note_times(self, batch: pa.RecordBatch, time: str) -> None:
-        last = _time_of(batch.slice(batch.num_rows - 1), time)
+        declared = self.stream.schema.get(time)
+        last = _time_of(batch.slice(batch.num_rows - 1), time, declared)
         self.last_time_us = self.last_time_us if last is None else last
         if self.first_time_us is None:
-            self.first_time_us = _time_of(batch.slice(0, 1), time)
+            self.first_time_us = _time_of(batch.slice(0, 1), time, declared)
 
 
 def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[Input]:
     """Open each stream's file; raises ConfigurationError where files and streams don't fit."""
     check_names(query, paths)
     readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.streams]
+    for reader, stream in zip(readers, query.streams, strict=True):
+        if stream.time:  # one that arrival order doesn't read may still be a slip of the pen
+            reader.check_has(stream.time)
     types = [reader.key_type for reader in readers]
     if query.output is Output.COUNT:  # one column holds the keys of all streams
         types = [common_key_type(types)] * len(types)
@@ -122,9 +126,9 @@ def _reached(each: Input) -> int:
     return _BEGINNING if each.last_time_us is None else each.last_time_us
 
 
-def _time_of(row: pa.RecordBatch, time: str) -> int | None:
+def _time_of(row: pa.RecordBatch, time: str, declared: ColumnType | None) -> int | None:
     refusals = Refusals(1)
-    times_us = read_times_us(time, row.column(row.schema.get_field_index(time)), refusals)
+    times_us = read_times_us(time, row.column(row.schema.get_field_index(time)), refusals, declared)
     return int(times_us[0]) if len(refusals.kept()) else None
 
 

@@ -1,28 +1,39 @@
-"""The join for Python users: batches in, Arrow tables of results out, a window that slides on."""
+"""The join for Python users: rows in, Arrow tables of results out, a window that slides on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Union
+from typing import Self
 
-import numpy as np
 import pyarrow as pa
 
+from spojoin.embedded.arguments import Rows, tables_of
+from spojoin.embedded.engine import Engine
 from spojoin.embedded.inputs import with_key_type
+from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
+from spojoin.embedded.recent import Recent
+from spojoin.embedded.rejects import Reject
 from spojoin.embedded.run import engine_for
 from spojoin.embedded.writers import result_schema
-from spojoin.errors import BadData, ConfigurationError
+from spojoin.errors import ConfigurationError
 from spojoin.query.load import load_query, parse_query
-from spojoin.query.model import Query
+from spojoin.query.model import Output, Query
 from spojoin.query.schema import arrow_schema
 from spojoin.wire.records import DeadLetter
 
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
-Rows = Union[pa.RecordBatch, pa.Table, "pd.DataFrame", Mapping[str, "np.ndarray"]]
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What a join has come to."""
+
+    tuples: int = 0
+    matches: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
 
 
 class Join:
@@ -42,6 +53,7 @@ class Join:
             for batch in batches:
                 table = join.push(batch)
             rest = join.flush()
+        refused = join.take_rejects()
 
     Tuples are evaluated in frames of many, so `push` returns the results that are ready and `flush` all that are due.
 
@@ -52,53 +64,73 @@ class Join:
 
     """
 
-    def __init__(self, query: Query | Path | str, *, workers: int | None = None) -> None:
+    def __init__(self, query: Query | PathLike[str] | str, *, workers: int | None = None) -> None:
         self.query = _query(query)
-        self._engine = engine_for(self.query, workers)
+        self._engine: Engine | None = engine_for(self.query, _checked(workers))
+        self._last = _Figures()
         self._key_types: dict[int, pa.DataType] = {}
-        self._is_closed = False
+        self._recent = [Recent() for _ in self.query.streams]
+        self._pushed = 0
+        self._ready: list[pa.RecordBatch] = []
+        self._rejects = Rejects()
+        show_results()
 
     def push(self, rows: Rows, stream: str | None = None) -> pa.Table:
         """Append rows to a stream (needed where the query has two) and return the results that are ready.
 
-        `rows`: anything that pyarrow.table takes, with the columns of the stream's schema, its time and its key; other
-        columns are ignored. Rows with a null or NaN join value take no part; `rejected` counts them.
+        `rows`: anything that pyarrow.table takes (an Arrow batch or table, a data frame of pandas or Polars, a dict of
+        arrays), a list or generator of these, a RecordBatchReader or a pyarrow Dataset; with the columns of the
+        stream's schema, its time and its key. Other columns are ignored. Rows that can't be used take no part:
+        `rejected` counts them, `take_rejects` gives them back.
 
-        Raises ConfigurationError where the stream or a column is missing.
+        Raises ConfigurationError where the stream or a column is missing, BadData where `rows` can't be read. Of a
+        generator the pieces before that have been taken; the next call returns their results.
         """
-        self._check_open()
+        engine = self._open()
         index = self._index(stream)
-        batches = [result for batch in self._batches(rows, index) for result in self._engine.feed(index, batch)]
-        return self._table(batches)
+        for table in tables_of(rows, self._needed(index)):
+            for batch in self._batches(table, index):
+                self._recent[index].keep(batch)
+                self._pushed += batch.num_rows
+                self._ready += engine.feed(index, batch)
+                self._note(engine.take_rejects())
+        return self._taken()
 
     def flush(self) -> pa.Table:
         """Evaluate all that was pushed and return the results not returned yet; pushing may go on after it."""
-        self._check_open()
-        return self._table(list(self._engine.flush()))
+        engine = self._open()
+        self._ready += engine.flush()
+        self._note(engine.take_rejects())
+        return self._taken()
 
     @property
     def tuples(self) -> int:
         """Tuples that have taken their place in the order."""
-        return self._engine.tuples
+        return self._figures.tuples
 
     @property
     def matches(self) -> int:
         """Matches found so far."""
-        return self._engine.matches
+        return self._figures.matches
 
     @property
     def rejected(self) -> dict[str, int]:
         """Rows refused so far, by reason; those behind the last results are counted with the next."""
-        return dict(self._engine.rejected)
+        return dict(self._figures.rejected)
 
-    def take_rejects(self) -> list[DeadLetter]:
-        """The rows refused since the last call; `offset` is the position in the stream."""
-        return self._engine.take_rejects()
+    def take_rejects(self) -> list[Reject]:
+        """The rows refused since the last call, each with its position in the stream, why, and its values by column.
+
+        The values are None where the row was pushed more than 131,072 rows before it was refused.
+        """
+        taken, self._rejects = self._rejects, Rejects()
+        return taken
 
     def close(self) -> None:
-        """Let go of the window; results not flushed are lost."""
-        self._is_closed = True
-        del self._engine
+        """Let go of the window; results not flushed are lost. What was counted and refused can still be asked for."""
+        self._last, self._engine = self._figures, None
+        self._ready = []
+        self._recent = [Recent() for _ in self.query.streams]
 
     def __enter__(self) -> Self:
         return self
@@ -106,11 +138,51 @@ class Join:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        lost = self._waiting()
         self.close()
+        if lost and kind is None:
+            warnings.warn(
+                f"the join {self.query.name!r} is closed before {lost:,} rows have answered, and their results are "
+                "lost: call flush() first",
+                stacklevel=2,
+            )
 
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ConfigurationError("this join is closed: make a new one")
+    def __repr__(self) -> str:
+        figures = self._figures
+        state = "closed" if self._engine is None else "open"
+        return (
+            f"<spojoin.Join {self.query.name!r}, {state}: {figures.tuples:,} tuples, {figures.matches:,} matches, "
+            f"{sum(figures.rejected.values()):,} refused>"
+        )
+
+    def _repr_html_(self) -> str:
+        figures = self._figures
+        refused = ((f"refused: {reason}", count) for reason, count in figures.rejected.items())
+        rows = [
+            ("streams", ", ".join(stream.name for stream in self.query.streams)),
+            ("condition", " AND ".join(predicate.text for predicate in self.query.predicates)),
+            ("output", self.query.output.value),
+            ("state", "closed" if self._engine is None else "open"),
+            ("tuples", figures.tuples),
+            ("matches", figures.matches),
+            *refused,
+        ]
+        return html_table(["join", self.query.name], rows, "spojoin.Join")
+
+    @property
+    def _figures(self) -> _Figures:
+        engine = self._engine
+        return self._last if engine is None else _Figures(engine.tuples, engine.matches, dict(engine.rejected))
+
+    def _waiting(self) -> int:
+        """Rows whose results are yet to come; none of a closed join."""
+        figures = self._figures
+        return self._pushed - figures.tuples - sum(figures.rejected.values()) if self._engine else 0
+
+    def _open(self) -> Engine:
+        if self._engine is None:
+            raise ConfigurationError(f"the join {self.query.name!r} is closed and takes no rows: make a new one")
+        return self._engine
 
     def _index(self, stream: str | None) -> int:
         names = [each.name for each in self.query.streams]
@@ -120,42 +192,69 @@ class Join:
             raise ConfigurationError(f"stream={stream!r}: expected one of {', '.join(map(repr, names))}")
         return names.index(stream)
 
-    def _batches(self, rows: Rows, index: int) -> list[pa.RecordBatch]:
+    def _needed(self, index: int) -> list[str]:
+        """Columns that a stream must have, even a time that arrival order doesn't read: it may be a slip of the pen."""
         stream = self.query.streams[index]
-        table = _as_table(rows)
-        needed = arrow_schema(stream, self.query.needs_time).names
-        missing = [name for name in needed if name not in table.column_names]
-        if missing:
-            found = ", ".join(table.column_names)
-            raise ConfigurationError(
-                f"stream {stream.name!r}: its rows have no column {missing[0]!r}; they have {found}"
-            )
-        batches = table.select(needed).to_batches()
+        return list(dict.fromkeys([*self._read(index), *filter(None, [stream.time])]))
+
+    def _read(self, index: int) -> list[str]:
+        return list(arrow_schema(self.query.streams[index], self.query.needs_time).names)
+
+    def _batches(self, table: pa.Table, index: int) -> list[pa.RecordBatch]:
+        stream = self.query.streams[index]
+        _check_columns(table.column_names, self._needed(index), stream.name)
+        batches = table.select(self._read(index)).to_batches()
         return [self._with_stable_key(batch, index, stream.key) for batch in batches] if stream.key else batches
 
     def _with_stable_key(self, batch: pa.RecordBatch, index: int, key: str) -> pa.RecordBatch:
-        """Keys keep the type of the stream's first batch: int64 for integers, else text."""
+        """Keys keep the first batch's type, int64 for integers, else text; in counts all streams' are one column."""
         is_integer = pa.types.is_integer(batch.schema.field(key).type)
-        wanted = self._key_types.setdefault(index, pa.int64() if is_integer else pa.string())
+        first = pa.int64() if is_integer else pa.string()
+        wanted = self._key_types.setdefault(0 if self.query.output is Output.COUNT else index, first)
         return with_key_type(batch, key, wanted, f"stream {self.query.streams[index].name}")
 
-    def _table(self, batches: list[pa.RecordBatch]) -> pa.Table:
-        if batches:
-            return pa.Table.from_batches(batches)
+    def _note(self, letters: Iterable[DeadLetter]) -> None:
+        """Keep refused rows with their values, as long as these are at hand."""
+        known = list(letters)
+        for index, stream in enumerate(self.query.streams if known else ()):
+            here = [letter for letter in known if letter.stream == index]
+            values = self._recent[index].at(letter.offset for letter in here)
+            self._rejects += [
+                Reject(each.offset, stream.name, each.reason, each.detail, values.get(each.offset)) for each in here
+            ]
+
+    def _taken(self) -> pa.Table:
+        """The results not returned yet."""
+        batches, self._ready = self._ready, []
         types = [self._key_types.get(i, pa.int64()) for i in range(len(self.query.streams))]
-        return result_schema(self.query, types).empty_table()
+        table = pa.Table.from_batches(batches) if batches else result_schema(self.query, types).empty_table()
+        return table.replace_schema_metadata({MARK: self.query.name})
 
 
-def _query(query: Query | Path | str) -> Query:
+def _query(query: Query | PathLike[str] | str) -> Query:
     if isinstance(query, Query):
         return query
+    if not isinstance(query, str | PathLike):
+        raise ConfigurationError(
+            f"query is of type {type(query).__qualname__}: expected the path of a query file, a query's YAML text, "
+            "or a Query"
+        )
     if isinstance(query, str) and "\n" in query:
         return parse_query(query)
     return load_query(Path(query))
 
 
-def _as_table(rows: Rows) -> pa.Table:
-    try:
-        return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else pa.table(rows)
-    except (TypeError, pa.ArrowInvalid) as error:
-        raise BadData(f"rows must be an Arrow batch or table, a data frame or a dict of arrays: {error}") from error
+def _checked(workers: int | None) -> int | None:
+    if workers is None or (isinstance(workers, int) and not isinstance(workers, bool) and workers >= 1):
+        return workers
+    raise ConfigurationError(f"workers={workers!r}: expected a whole number from 1, or None for as the query says")
+
+
+def _check_columns(found: list[str], needed: list[str], stream: str) -> None:
+    for name in needed:
+        if name not in found:
+            raise ConfigurationError(
+                f"stream {stream!r}: its rows have no column {name!r}; they have {', '.join(found) or 'none'}"
+            )
+        if found.count(name) > 1:
+            raise ConfigurationError(f"stream {stream!r}: its rows have the column {name!r} more than once")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from spojoin.embedded.content import COMPRESSED_SUFFIXES, check_content, naming_the_file, reading_with_sentences
+from spojoin.embedded.json_array import ArrayOrLines, Source
 from spojoin.embedded.places import check_readable
 from spojoin.embedded.text import (
     HOW_TO_RECODE,
@@ -37,6 +38,7 @@ from spojoin.embedded.text import (
     unmarked,
 )
 from spojoin.errors import BadData, ConfigurationError
+from spojoin.query.schema import JSON_FRACTIONS
 
 #: Bytes of text parsed at once. A line must fit; a column's text stays far below Arrow's 2 GiB.
 BLOCK_BYTES = 4 << 20
@@ -47,7 +49,7 @@ CHUNK_ROWS = 1 << 16
 CSV_NULLS = pa.array(["", "NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
 
 #: A whole number that reads back as the same text, so that keys like 007 stay what they are.
-_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17}|)$"  # or no key at all: its row is refused
 
 _CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _JSON_SUFFIXES = {".jsonl", ".ndjson", ".json"}
@@ -71,6 +73,7 @@ class Reader(ABC):
     key: the column with the user's key, if any; it is int64 or string throughout the file, see `key_type`
     malformed: text of the lines that weren't rows, by position; whoever uses an entry removes it
     malformed_because: a sentence about some of these lines, by position
+    found: the file's columns
     """
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
@@ -79,6 +82,7 @@ class Reader(ABC):
         self.key = key
         self.malformed: dict[int, str] = {}
         self.malformed_because: dict[int, str] = {}
+        self.found: list[str] = []
 
     @property
     @abstractmethod
@@ -108,9 +112,13 @@ class Reader(ABC):
         places: pa.Int64Array = pa.array(np.arange(batch.num_rows), pa.int64(), mask=is_bad)
         return batch.take(places)
 
-    def _check_columns(self, found: Iterable[str]) -> None:
-        names = list(found)
-        missing = [name for name in self.schema.names if name not in names]
+    def check_has(self, name: str) -> None:
+        """Raises ConfigurationError where the file lacks a column, whether or not it is read."""
+        self._check_columns(self.found, [name])
+
+    def _check_columns(self, found: Iterable[str], needed: Sequence[str] | None = None) -> None:
+        names = self.found = list(found)
+        missing = [name for name in (self.schema.names if needed is None else needed) if name not in names]
         if missing:
             raise ConfigurationError(
                 f"{self.path} has no column {', '.join(map(repr, missing))}; its columns are {', '.join(names)}. "
@@ -141,6 +149,12 @@ def open_reader(path: Path, schema: pa.Schema, key: str | None) -> Reader:
     raise ConfigurationError(
         f"{path}: can't tell its format from {suffix or 'a name without extension'!r}; use {known}"
     )
+
+
+def _or_none(keys: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
+    """Keys with null for an empty one, as other formats have it."""
+    present: pa.StringArray = pc.if_else(pc.equal(keys, ""), pa.scalar(None, pa.string()), keys)
+    return present
 
 
 def _without_null_spellings(text: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
@@ -228,7 +242,9 @@ class CsvReader(_TextReader):
     def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keys in their type, all else as text with the spellings of a missing value made null."""
         columns = [
-            batch.column(name).cast(self._key_type) if name == self.key else _without_null_spellings(batch.column(name))
+            _or_none(batch.column(name)).cast(self._key_type)
+            if name == self.key
+            else _without_null_spellings(batch.column(name))
             for name in self.schema.names
         ]
         return pa.RecordBatch.from_arrays(columns, names=self.schema.names)
@@ -307,12 +323,18 @@ def _with_gaps(batch: pa.RecordBatch, first: int, bad: list[int]) -> pa.RecordBa
 
 
 class JsonLinesReader(_TextReader):
-    """One JSON object a line. A block with any bad cell or line is read again line by line, as text."""
+    """One JSON object a line, or a .json file's array of objects.
+
+    A block with any bad cell or line is read again line by line, as text.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
         super().__init__(path, schema, key)
         first = self._first_object()
-        types = [f.type if _is_json_number(f.type) else _json_type(first.get(f.name)) for f in schema]
+        self.found = list(first)
+        for name in schema.names if first else ():
+            self.check_has(name)
+        types = [f.type if _is_json_number(f.type) else _json_type(first.get(f.name), f.name == key) for f in schema]
         self._resolved = pa.schema(list(zip(schema.names, types, strict=True)))
 
     @property
@@ -321,16 +343,31 @@ class JsonLinesReader(_TextReader):
         wanted: pa.DataType = pa.int64() if self.key is None else self._resolved.field(self.key).type
         return wanted
 
+    def check_has(self, name: str) -> None:
+        """A row may leave a column out; only one that none of the rows has is missing."""
+        if self.found and name not in self.found and not self._stands_anywhere(name):
+            super().check_has(name)
+
+    def _stands_anywhere(self, name: str) -> bool:
+        """Whether the file has the quoted name anywhere; a name beyond ASCII may be spelled in many ways, so it may."""
+        with pa.input_stream(str(self.path)) as file:
+            return not name.isascii() or any(json.dumps(name).encode() in block for block in _blocks(file))
+
     def _first_object(self) -> dict[str, object]:
         with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
-            objects = map(_object, next(_blocks(file), b"").splitlines())
+            objects = map(_object, next(_blocks(self._lines(file)), b"").splitlines())
             return next((row for row in objects if row is not None), {})
+
+    def _lines(self, file: pa.NativeFile) -> Source:
+        """The file as lines: one that is called .json may hold an array."""
+        is_json = ".json" in (self.path.suffix.lower(), self.path.with_suffix("").suffix.lower())
+        return ArrayOrLines(file, self.path) if is_json else file
 
     @reading_with_sentences
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches of about BLOCK_BYTES of text."""
         position = 0
-        for block in _blocks(self._open()):
+        for block in _blocks(self._lines(self._open())):
             batch = self._parsed(block)
             if batch is None:
                 batch = self._by_line(block, position)
@@ -399,12 +436,14 @@ def _is_json_number(declared: pa.DataType) -> bool:
     return any((pa.types.is_integer(declared), pa.types.is_floating(declared), pa.types.is_decimal(declared)))
 
 
-def _json_type(value: object) -> pa.DataType:
-    """What a column of no declared type holds, by its first value: whole numbers or text."""
-    return pa.int64() if isinstance(value, _Number) else pa.string()
+def _json_type(value: object, is_key: bool) -> pa.DataType:
+    """What a column of times or keys holds, by its first value: text, whole numbers, or fractions of time."""
+    if not isinstance(value, _Number):
+        return pa.string()
+    return pa.int64() if is_key or value.lstrip("-").isdigit() else JSON_FRACTIONS
 
 
-def _blocks(file: pa.NativeFile) -> Iterator[bytes]:
+def _blocks(file: Source) -> Iterator[bytes]:
     """Pieces of whole lines, each about BLOCK_BYTES long; the last line needs no line break."""
     rest = b""
     while piece := file.read(BLOCK_BYTES):

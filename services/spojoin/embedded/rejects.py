@@ -29,6 +29,11 @@ class Reject:
     detail: str
     row: Mapping[str, object] | str | None
 
+    @property
+    def offset(self) -> int:
+        """The position, by the name that it has in messages."""
+        return self.position
+
 
 class RejectsWriter:
     """Appends rejects to a file, as JSON lines (the row as an object) or Parquet (the row as JSON text).

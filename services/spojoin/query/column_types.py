@@ -1,40 +1,61 @@
-"""Declared column types from text."""
+"""Declared column types from text: the schema's own names, and those that other systems give to the same types."""
 
 from __future__ import annotations
 
 import re
 
 from spojoin.errors import QueryError
-from spojoin.query.model import ColumnType, TypeName
-from spojoin.query.suggest import unknown
+from spojoin.query.model import ColumnType, TimeUnit, TypeName
+from spojoin.query.suggest import listed, unknown
 
 DECIMAL_PRECISION_MAX = 18  # the widest whose scaled integer always fits an int64
 
-_DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", re.IGNORECASE)
-_KNOWN = [*(name.value for name in TypeName if name is not TypeName.DECIMAL), "decimal(p,s)"]
-_OTHER_NAMES = {
-    "bigint": "long",
-    "int64": "long",
-    "integer": "int",
-    "int32": "int",
-    "smallint": "int",
-    "real": "float",
-    "float32": "float",
-    "float64": "double",
-    "datetime": "timestamp",
-    "decimal": "decimal(p,s)",
-    "numeric": "decimal(p,s)",
+_NUMBERS = r"\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)"
+_DECIMAL = re.compile(rf"(?:decimal|numeric|number|dec|decimal(?:32|64|128|256))\s*{_NUMBERS}")
+_TIMESTAMP = re.compile(r"timestamp\s*\(\s*(s|ms|us|ns)\s*\)")
+_OTHER_UNIT = re.compile(r"(?:timestamp|datetime64)\s*\[\s*(s|ms|us|ns)\s*(?:,.*)?\]|timestamp_(s|ms|us|ns)")
+_SQL_PRECISION = re.compile(r"(?:timestamp|datetime)\s*\(\s*\d\s*\).*")
+_SIZED = re.compile(r"(\w+)\s*\(\s*(?:\d+|max)\s*\)")
+
+_UNITS = [f"timestamp({unit.value})" for unit in TimeUnit]
+_OWN = {name.value: name for name in TypeName if name is not TypeName.DECIMAL}
+_KNOWN = [*_OWN, "decimal(p,s)", *_UNITS]
+
+#: Names in SQL, Arrow, NumPy, pandas and Polars. A narrower integer or float is taken as the next that holds it.
+_OTHERS = {
+    TypeName.INT: "integer int4 int32 mediumint smallint int2 int16 short tinyint byte uint8 uint16 utinyint usmallint",
+    TypeName.LONG: "bigint int64 int8 uint32 uinteger",  # int8 is 8 bytes in SQL, 8 bits in Arrow: a long holds both
+    TypeName.FLOAT: "real float4 float32 float16 halffloat half",
+    TypeName.DOUBLE: "float8 float64",
+    TypeName.DATE: "date32 date64",
+    TypeName.TIMESTAMP: "datetime timestamptz timestamp_tz timestamp_ntz timestamp_ltz timestampntz datetime64",
 }
+_WORDS = {word: name for name, words in _OTHERS.items() for word in words.split()} | {
+    "double precision": TypeName.DOUBLE,
+    "timestamp with time zone": TypeName.TIMESTAMP,
+    "timestamp without time zone": TypeName.TIMESTAMP,
+}
+
+_NOT_YET_WORDS = """
+    string text varchar nvarchar char bpchar character str utf8 large_string object category categorical enum uuid json
+    boolean bool bit binary varbinary bytes bytea blob
+"""
+_NOT_YET = frozenset(_NOT_YET_WORDS.split())
+_TOO_WIDE = ("uint64", "ubigint", "hugeint", "uhugeint", "int128", "uint128")
+_BARE_DECIMALS = ("decimal", "numeric", "number", "dec", "money")
 
 
 def parse_type(text: str, column: str, line: int) -> ColumnType:
-    """The type that `text` declares for `column`."""
-    plain = text.strip().lower()
+    """The type that `text` declares for `column`. Raises QueryError."""
+    plain = " ".join(text.lower().split())
     if match := _DECIMAL.fullmatch(plain):
         return _decimal(int(match[1]), int(match[2] or 0), column, line)
-    if plain in _KNOWN[:-1]:
-        return ColumnType(TypeName(plain))
-    raise QueryError(f"column '{column}': {unknown('type', text, _KNOWN)}{_hint(plain)}", line)
+    if match := _TIMESTAMP.fullmatch(plain) or _OTHER_UNIT.fullmatch(plain):
+        return ColumnType(TypeName.TIMESTAMP, unit=TimeUnit(match[match.lastindex or 1]))
+    name = _OWN.get(plain) or _WORDS.get(plain)
+    if name is not None:
+        return ColumnType(name)
+    raise QueryError(f"column '{column}': {_refusal(text, plain)}", line)
 
 
 def _decimal(precision: int, scale: int, column: str, line: int) -> ColumnType:
@@ -47,9 +68,25 @@ def _decimal(precision: int, scale: int, column: str, line: int) -> ColumnType:
     return ColumnType(TypeName.DECIMAL, precision, scale)
 
 
-def _hint(plain: str) -> str:
-    if plain in _OTHER_NAMES:
-        return f"; write '{_OTHER_NAMES[plain]}'"
-    if plain in ("string", "text", "varchar", "str"):
-        return "; list only the columns that predicates compare, time and key need no type"
-    return ""
+def _refusal(text: str, plain: str) -> str:
+    """Why no column has this type, and what to write."""
+    sized = _SIZED.fullmatch(plain)
+    bare = sized[1] if sized else plain
+    if bare in _NOT_YET:
+        return (
+            f"unknown type '{text}': expected {listed(_KNOWN)}, others can't be compared yet; "
+            "list only the columns that predicates compare, time and key need no type"
+        )
+    if plain in _TOO_WIDE:
+        return (
+            f"type '{text}' is wider than 64-bit integers: write 'long', "
+            "a value above 9223372036854775807 is then refused by its row"
+        )
+    if plain in _BARE_DECIMALS:
+        return f"type '{text}' says no digits: write 'decimal(p,s)', such as decimal(10,2)"
+    if _SQL_PRECISION.fullmatch(plain):
+        return (
+            f"type '{text}' says digits of a second, which no column needs: write 'timestamp', "
+            f"or {listed(_UNITS)} where it comes as numbers"
+        )
+    return unknown("type", text, _KNOWN)

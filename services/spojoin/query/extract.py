@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.errors import BadData
 from spojoin.kernels.codes import fold_doubles
-from spojoin.query.convert import INT64_MAX, INT64_MIN, read_doubles, read_integers
+from spojoin.query.convert import read_doubles, read_integers
+from spojoin.query.field import INT64_MAX, INT64_MIN
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import ScaledForm, linear_form, scaled
 from spojoin.query.model import Column, Domain, KeyColumn, Stream
@@ -48,13 +50,11 @@ class Extracted:
 def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool) -> Extracted:
     """The batch's rows as codes, event times (where `needs_time`) and keys.
 
-    Reasons of refused rows: null, nan, type, overflow, time. BadData where the batch lacks a column that is used.
+    Reasons of refused rows: null, nan, type, unit, overflow, time. BadData where the batch lacks a column that is used.
     """
     source = _Source(stream, batch, Refusals(batch.num_rows))
     codes = [_codes(source, key) for key in stream.keys]
-    times = (
-        read_times_us(stream.time, source.array(stream.time), source.refusals) if needs_time and stream.time else None
-    )
+    times = source.times_us(stream.time) if needs_time and stream.time else None
     keys = _keys(source, stream.key) if stream.key else None
     return _kept(source.refusals, codes, times, keys)
 
@@ -85,6 +85,9 @@ class _Source:
         if name not in self._doubles:
             self._doubles[name] = read_doubles(name, self.stream.schema[name], self.array(name), self.refusals)
         return self._doubles[name]
+
+    def times_us(self, name: str) -> NDArray[np.int64]:
+        return read_times_us(name, self.array(name), self.refusals, self.stream.schema.get(name))
 
 
 def _codes(source: _Source, key: KeyColumn) -> NDArray[np.int64]:
@@ -130,13 +133,11 @@ def _refuse_overflow(
 
 
 def _keys(source: _Source, name: str) -> pa.Array:
-    """The users' keys as int64 or text; a null is refused."""
+    """The users' keys as int64 or text; a null is refused, and so is empty text, which CSV can't tell from it."""
     array = source.array(name)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if array.null_count:
-        nulls = array.is_null().to_numpy(zero_copy_only=False)
-        source.refusals.add_where(nulls, "null", f"field {name}: no value, expected a key")
+    source.refusals.add_where(_empty(array), "null", f"field {name}: no value, expected a key")
     if pa.types.is_uint64(array.type):
         beyond = array.fill_null(0).to_numpy(zero_copy_only=False) > np.uint64(INT64_MAX)
         source.refusals.add_where(beyond, "overflow", f"field {name}: the key is beyond 64-bit integers")
@@ -146,6 +147,13 @@ def _keys(source: _Source, name: str) -> pa.Array:
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise BadData(f"stream {source.stream.name}: key '{name}' of type {array.type} has no text form") from error
+
+
+def _empty(array: pa.Array) -> NDArray[np.bool_]:
+    """Which keys (n,) are null or text without a character."""
+    is_text = any(of(array.type) for of in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+    empty = pc.fill_null(pc.equal(array, ""), True) if is_text else array.is_null()
+    return np.asarray(empty.to_numpy(zero_copy_only=False))
 
 
 def _kept(

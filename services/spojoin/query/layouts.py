@@ -125,6 +125,17 @@ def check_key(query: Query, choice: LayoutChoice, line: int | None = None) -> No
         )
 
 
+def check_method(query: Query, line: int | None = None) -> None:
+    """Raises QueryError where a number of workers has no effect: another method than the own searches alone."""
+    if query.layout.is_own and query.layout.workers and query.method.name != DEFAULT_METHOD:
+        raise QueryError(
+            f"method {query.method.name!r} takes the place of all workers of layout {query.layout.name!r}, so that "
+            f"workers: {query.layout.workers} says nothing: remove it, or name a layout whose workers search by a "
+            "method, such as 'split_join'",
+            line,
+        )
+
+
 def check_served(query: Query, source: str) -> None:
     """Raises QueryError where services can't run a query; `source` names it."""
     choice = query.layout

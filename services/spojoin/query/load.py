@@ -16,8 +16,8 @@ from spojoin.protocol.topology import GENERATION_PART
 from spojoin.query.column_types import parse_type
 from spojoin.query.condition import read_condition
 from spojoin.query.document import Item, compose, items, lines_within, text_of
-from spojoin.query.layouts import check_key, check_served, layout
-from spojoin.query.methods import method
+from spojoin.query.layouts import check_key, check_method, check_served, layout
+from spojoin.query.methods import check_effects, method
 from spojoin.query.model import (
     ColumnType,
     LayoutChoice,
@@ -122,6 +122,7 @@ def _query(text: str) -> Query:
     )
     if "layout" in options:
         check_key(query, query.layout, options["layout"].line)
+        check_method(query, options["layout"].line)
     return query
 
 
@@ -242,8 +243,10 @@ def _limit(options: dict[str, Item], output: Output) -> int | None:
     text = text_of(item, expected)
     if not re.fullmatch(r"\d{1,10}", text, re.ASCII) or not 1 <= int(text) <= LIMIT_MAX:
         raise QueryError(f"limit '{text}': expected {expected}", item.line)
-    if output is Output.BITMAP:
-        raise QueryError("limit needs 'output: pairs', a bitmap is never cut: remove limit or change output", item.line)
+    if output is not Output.PAIRS:
+        raise QueryError(
+            f"limit needs 'output: pairs', a {output.value} is never cut: remove limit or change output", item.line
+        )
     return int(text)
 
 
@@ -261,7 +264,12 @@ def _lateness(options: dict[str, Item], order: Order) -> int:
 
 
 def _method(item: Item | None) -> Method:
-    return Method() if item is None else method(*_named_options(item, "method"), item.line)
+    if item is None:
+        return Method()
+    name, given = _named_options(item, "method")
+    chosen = method(name, given, item.line)
+    check_effects(name, given, item.line)
+    return chosen
 
 
 def _layout(item: Item | None) -> LayoutChoice:

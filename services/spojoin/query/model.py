@@ -70,16 +70,31 @@ class TypeName(enum.StrEnum):
     TIMESTAMP = "timestamp"
 
 
+class TimeUnit(enum.StrEnum):
+    """What a timestamp counts since 1970 where it comes as a number."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A declared type; precision and scale are 0 but for decimal(p,s)."""
+    """A declared type; precision and scale are 0 but for decimal(p,s).
+
+    unit: of timestamp(unit) only; None where the schema says none
+    """
 
     name: TypeName
     precision: int = 0
     scale: int = 0
+    unit: TimeUnit | None = None
 
     def __str__(self) -> str:
-        return f"decimal({self.precision},{self.scale})" if self.name is TypeName.DECIMAL else self.name.value
+        if self.name is TypeName.DECIMAL:
+            return f"decimal({self.precision},{self.scale})"
+        return self.name.value if self.unit is None else f"{self.name.value}({self.unit.value})"
 
 
 @dataclass(frozen=True, slots=True)

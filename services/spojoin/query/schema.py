@@ -15,6 +15,9 @@ _ARROW = {
     TypeName.TIMESTAMP: pa.timestamp("us", "UTC"),
 }
 
+#: How times in JSON that are numbers with a fraction are read: exactly, down to the nanosecond.
+JSON_FRACTIONS = pa.decimal128(38, 9)
+
 
 def arrow_type(kind: ColumnType) -> pa.DataType:
     """The Arrow type that holds a declared type's values exactly."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -11,21 +12,24 @@ from fractions import Fraction
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spojoin.query.model import ColumnType, TypeName
+from spojoin.query.model import ColumnType, TimeUnit, TypeName
 from spojoin.query.refusals import BadValue
+from spojoin.query.unit_doubt import TICKS, is_in_doubt
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 
 INTEGER_COMMON = r"^-?[0-9]{1,18}$"
+INT64_COMMON = r"^-?([0-9]{1,18}|[1-8][0-9]{18})$"  # nanoseconds of our days have 19 digits
 DOUBLE_COMMON = r"^-?[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?$"
 DATE_COMMON = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 NAIVE_COMMON = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
 ZONED_COMMON = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})$"
 
-_INTEGER = re.compile(r"[+-]?\d{1,1000}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_ZERO_FRACTION = r"^(-?[0-9]{1,18})\.0*$"
+_DIGITS_MAX = 40
 _NOT_FINITE = {"nan", "inf", "infinity"}
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d{1,6}0*)?)?(Z|z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
@@ -38,11 +42,32 @@ def decimal_common(kind: ColumnType) -> str:
     return rf"^-?[0-9]{{1,{whole}}}{tail}$" if whole else rf"^-?0{tail}$"
 
 
+def fraction_common(scale: int) -> str:
+    """The pattern of numbers with up to `scale` digits after the point that surely fit an int64 at that scale."""
+    return rf"^-?[0-9]{{1,{18 - scale}}}\.[0-9]{{1,{scale}}}$"
+
+
+def without_zero_fraction(texts: pa.Array) -> pa.Array:
+    """The texts, whole numbers like `1.0` as `1`."""
+    return pc.replace_substring_regex(texts, _ZERO_FRACTION, r"\1")
+
+
+def read_number(text: str) -> Fraction | int:
+    """A finite number exactly."""
+    plain = text.strip()
+    return int(plain) if plain.isdigit() else Fraction(plain)
+
+
+def is_number(text: str) -> bool:
+    """Whether it is a finite number as tables and JSON write one."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def read_integer(text: str) -> int:
-    """A whole number of any size."""
-    if not _INTEGER.fullmatch(text):
+    """A whole number of any size, also as `1.0` or `1e3`."""
+    if not _NUMBER.fullmatch(text):
         raise BadValue("type")
-    return int(text)
+    return read_decimal(text, 0)
 
 
 def read_double(text: str) -> float:
@@ -59,15 +84,20 @@ def read_decimal(text: str, scale: int) -> int:
     """A decimal times 10**scale; more digits than that are no value of the type."""
     if not _NUMBER.fullmatch(text):
         raise BadValue("nan" if text.lower() == "nan" else "type")
-    number = Decimal(text)
-    if number and number.adjusted() > 40:
-        raise BadValue("overflow")
-    if number and number.adjusted() < -40:
-        raise BadValue("type")
-    shifted = Fraction(number) * 10**scale
+    shifted = _bounded(text) * 10**scale
     if shifted.denominator != 1:
         raise BadValue("type")
     return int(shifted)
+
+
+def _bounded(text: str) -> Fraction:
+    """A number exactly; one far beyond every type, above or below, isn't written out."""
+    number = Decimal(text)
+    if number and number.adjusted() > _DIGITS_MAX:
+        raise BadValue("overflow")
+    if number and number.adjusted() < -_DIGITS_MAX:
+        raise BadValue("type")
+    return Fraction(number)
 
 
 def read_date(text: str) -> int:
@@ -81,10 +111,13 @@ def read_date(text: str) -> int:
         raise BadValue("type") from error
 
 
-def read_timestamp_us(text: str) -> int:
-    """Microseconds since 1970 of an ISO timestamp; one without a zone is UTC, a plain integer milliseconds."""
-    if _INTEGER.fullmatch(text):
-        return int(text) * 1000
+def read_moment_us(text: str, kind: ColumnType, cuts: bool) -> int:
+    """Microseconds since 1970 of an ISO timestamp, in UTC where it names no zone, or of a number in the type's unit.
+
+    cuts: whether what is below a microsecond is cut off; else it is refused
+    """
+    if _NUMBER.fullmatch(text):
+        return _number_us(_bounded(text), kind, cuts)
     if not _TIMESTAMP.fullmatch(text):
         raise BadValue("type")
     try:
@@ -92,6 +125,15 @@ def read_timestamp_us(text: str) -> int:
     except ValueError as error:
         raise BadValue("type") from error
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def _number_us(number: Fraction, kind: ColumnType, cuts: bool) -> int:
+    if kind.unit is None and is_in_doubt(number):
+        raise BadValue("unit")
+    moment = number * 10**6 / TICKS[kind.unit or TimeUnit.MILLISECONDS]
+    if moment.denominator != 1 and not cuts:
+        raise BadValue("type")
+    return math.floor(moment)
 
 
 def read_column(texts: pa.Array, pattern: str, target: pa.DataType) -> tuple[pa.Array, pa.Array]:
@@ -114,13 +156,11 @@ def _finite(value: float) -> float:
 
 
 def reader(kind: ColumnType) -> Callable[[str], int]:
-    """The exact reader of an integer-coded type."""
+    """The exact reader of an integer-coded type other than timestamps."""
     match kind.name:
         case TypeName.DECIMAL:
             return lambda text: read_decimal(text, kind.scale)
         case TypeName.DATE:
             return read_date
-        case TypeName.TIMESTAMP:
-            return read_timestamp_us
         case _:
             return read_integer

@@ -19,6 +19,7 @@ import pyarrow.json as pa_json
 
 from spojoin.query.extract import Extracted
 from spojoin.query.model import Stream, TypeName
+from spojoin.query.schema import JSON_FRACTIONS
 from spojoin.router.columns import columns_needed
 from spojoin.router.line_reader import Fault, Ids, LineReader, Parsed, Readout
 
@@ -100,9 +101,9 @@ class JsonLines(LineReader):
             row = orjson.loads(first)
         except orjson.JSONDecodeError:
             row = {}
-        return pa.schema([(name, self._type(name, isinstance(row.get(name), int))) for name in self._needed])
+        return pa.schema([(name, self._type(name, row.get(name))) for name in self._needed])
 
-    def _type(self, name: str, first_is_whole: bool) -> pa.DataType:
+    def _type(self, name: str, first: object) -> pa.DataType:
         declared = self.stream.schema.get(name)
         if declared is not None and declared.name in _WHOLE:
             return pa.int64()
@@ -110,7 +111,9 @@ class JsonLines(LineReader):
             return pa.float64()
         if declared is not None and declared.name is TypeName.DECIMAL:
             return pa.decimal128(38, declared.scale)
-        return pa.int64() if first_is_whole else pa.string()
+        if isinstance(first, float) and name != self.stream.key:
+            return JSON_FRACTIONS
+        return pa.int64() if isinstance(first, int) else pa.string()
 
     def _key_keeps_its_text(self) -> bool:
         declared = self.stream.schema.get(self.stream.key or "")

@@ -67,8 +67,9 @@ def parse(
 ) -> Rows:
     """The rows of at least one message, in order, and a dead letter for each row or message that can't take part.
 
-    `index` is the stream's number in the query. Reasons: malformed, missing-field, type, null, nan, overflow, time.
-    Where the stream names no key, a row's is "partition:offset", or "partition:offset:row" if its message has several.
+    `index` is the stream's number in the query. Reasons: malformed, missing-field, type, null, nan, unit,
+    overflow, time. Where the stream names no key, a row's is "partition:offset", or "partition:offset:row" if its
+    message has several.
     """
     if not messages:
         raise ValueError("parse() takes at least one message: without one there is no next offset")

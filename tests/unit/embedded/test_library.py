@@ -1,6 +1,10 @@
+from types import MappingProxyType
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as pa_dataset
 import pytest
 
 import spojoin
@@ -27,6 +31,13 @@ def naive(values):
 @pytest.mark.parametrize(
     "form",
     [
+        lambda v: {"a": v},
+        lambda v: MappingProxyType({"a": np.array(v)}),
+        lambda v: pl.DataFrame({"a": v}),
+        lambda v: [pa.table({"a": v[:1]}), {"a": v[1:]}],
+        lambda v: (pa.record_batch({"a": [value]}) for value in v),
+        lambda v: pa.table({"a": v}).to_reader(1),
+        lambda v: pa_dataset.dataset(pa.table({"other": v, "a": v})),
         lambda v: {"a": np.array(v)},
         lambda v: pa.table({"other": v, "a": v}),
         lambda v: pa.record_batch({"a": v}),

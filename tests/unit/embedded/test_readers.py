@@ -95,6 +95,7 @@ def test_compressed_text_reads_the_same(tmp_path, name):
     block=st.integers(8, 90),
 )
 def test_json_lines_in_any_blocks(tmp_path_factory, lines, block):
+    lines = ['{"a": 3, "b": 4}', *lines]
     path = write(tmp_path_factory.mktemp("json"), "x.jsonl", "".join(f"{line}\n" for line in lines))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readers, "BLOCK_BYTES", block)

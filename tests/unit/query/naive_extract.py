@@ -17,6 +17,10 @@ FIRST_TIME = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
 LAST_TIME = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC)
 
 
+NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+TICKS = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
+
+
 class No(Exception):
     """This value is refused for this reason."""
 
@@ -27,8 +31,8 @@ def naive_extract(stream: Stream, rows: list[dict], needs_time: bool):
     for number, row in enumerate(rows):
         try:
             one = [code(key, stream, row) for key in stream.keys]
-            time = event_time(row[stream.time]) if needs_time else None
-            if stream.key and row[stream.key] is None:
+            time = event_time(row[stream.time], stream.schema.get(stream.time)) if needs_time else None
+            if stream.key and row[stream.key] in (None, ""):
                 raise No("null")
         except No as reason:
             refused.append((number, str(reason)))
@@ -39,11 +43,15 @@ def naive_extract(stream: Stream, rows: list[dict], needs_time: bool):
     return kept, codes, times, refused
 
 
-def event_time(value) -> int:
+def event_time(value, declared: ColumnType | None) -> int:
+    kind = declared or ColumnType(TypeName.TIMESTAMP)
+    if kind.name in (TypeName.INT, TypeName.LONG):
+        kind = ColumnType(TypeName.TIMESTAMP, unit="ms")
     try:
-        time = whole(ColumnType(TypeName.TIMESTAMP), value)
-    except No:
-        raise No("time") from None
+        time = moment(given(value), kind.unit)
+    except No as reason:
+        raise No("unit" if str(reason) == "unit" else "time") from None
+    time = Fraction(round(time) if isinstance(value, float) else math.floor(time))
     if not micros(FIRST_TIME) <= time <= micros(LAST_TIME):
         raise No("time")
     return int(time)
@@ -141,7 +149,7 @@ def whole(kind: ColumnType, value) -> Fraction:
     """The value in the type's own unit: one, one day or one microsecond."""
     value = given(value)
     if kind.name in (TypeName.DATE, TypeName.TIMESTAMP):
-        result = days(value) if kind.name is TypeName.DATE else moment(value)
+        result = days(value) if kind.name is TypeName.DATE else moment(value, kind.unit)
         limit = Fraction(2**63)
     else:
         result = number(kind, value)
@@ -171,7 +179,7 @@ def number(kind: ColumnType, value) -> Fraction:
 def text_number(kind: ColumnType, value: str) -> Fraction:
     if kind.precision and value.lower() == "nan":
         raise No("nan")
-    if not re.fullmatch(r"[+-]?\d+" if not kind.precision else r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value):
+    if not re.fullmatch(NUMBER, value):
         raise No("type")
     try:
         return Fraction(Decimal(value))
@@ -193,19 +201,18 @@ def days(value) -> Fraction:
         raise No("type") from None
 
 
-def moment(value) -> Fraction:
+def moment(value, unit) -> Fraction:
+    """Microseconds, perhaps with a fraction."""
     if isinstance(value, float):
         if math.isnan(value):
             raise No("nan")
         if math.isinf(value):
             raise No("overflow")
-        if value != int(value):
-            raise No("type")
-        return Fraction(int(value) * 1000)
-    if isinstance(value, int):
-        return Fraction(value * 1000)
-    if isinstance(value, str) and re.fullmatch(r"-?\d+", value):
-        return Fraction(int(value) * 1000)
+        return counted(Fraction(repr(value)), unit)
+    if isinstance(value, int | Decimal):
+        return counted(Fraction(value), unit)
+    if isinstance(value, str) and re.fullmatch(NUMBER, value):
+        return counted(Fraction(Decimal(value)), unit)
     if isinstance(value, str):
         value = read_moment(value)
     elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
@@ -213,6 +220,16 @@ def moment(value) -> Fraction:
     if not isinstance(value, dt.datetime):
         raise No("type")
     return Fraction(micros(value.replace(tzinfo=value.tzinfo or dt.UTC)))
+
+
+def counted(number: Fraction, unit) -> Fraction:
+    """A number of the unit; without one of milliseconds, unless another makes it a year from 1990 to 2099."""
+    if unit is None:
+        for ticks in (1, 10**6, 10**9):
+            seconds = number / ticks
+            if -(10**9) < seconds < 10**11 and 1990 <= (EPOCH + dt.timedelta(seconds=float(seconds))).year < 2100:
+                raise No("unit")
+    return number * 10**6 / TICKS[unit or "ms"]
 
 
 def read_moment(value: str) -> dt.datetime:

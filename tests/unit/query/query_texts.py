@@ -13,7 +13,7 @@ sql: |
   ON l.distance > r.distance AND l.air_time < r.air_time
   WINDOW AS (SLIDE INTERVAL '10K' ON '100K')
 order: arrival               # arrival | event_time
-output: count                # count | pairs | bitmap
+output: pairs                # count | pairs | bitmap
 limit: 1000                  # optional, for pairs: at most so many a probe, the earliest partners; what was cut is flagged and counted
 """
 

@@ -60,7 +60,7 @@ def test_a_whole_query(tmp_path: Path):
         ),
         window=Window(False, 100_000, 10_000),
         order=Order.ARRIVAL,
-        output=Output.COUNT,
+        output=Output.PAIRS,
         limit=1000,
         lateness_us=0,
         text=ISSUE,
@@ -284,7 +284,7 @@ def test_lateness(text: str, expected: int):
 
 
 def test_pairs_with_a_limit():
-    query = parse_query(ISSUE.replace("output: count", "output: pairs"))
+    query = parse_query(ISSUE)
     assert (query.output, query.limit) == (Output.PAIRS, 1000)
 
 

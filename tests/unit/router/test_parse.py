@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.query.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
+from spojoin.query.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
+from spojoin.router.json_lines import JsonLines
 from spojoin.router.parse import Format, Message, parse
 
 MISSING = object()
@@ -72,7 +73,8 @@ GOOD = {
         Cell('"2.5"', "2.5", fold(2.5)),
         said("12345678901234567890", fold(12345678901234567890.0)),
     ],
-    "n": [said(str(n), n) for n in (0, 1, 2**53 + 1, 2**63 - 1, -(2**63))] + [Cell('"5"', "5", 5)],
+    "n": [said(str(n), n) for n in (0, 1, 2**53 + 1, 2**63 - 1, -(2**63))]
+    + [Cell('"5"', "5", 5), Cell('"7.0"', "7.0", 7), said("8.00", 8), said("2e3", 2000)],
     "m": [said(t, int(Decimal(t) * 10_000)) for t in ("0.1", "-0.0003", "90071992547409.9301", "7", "2.50", "1e2")],
     "day": [quoted("2013-01-01", 15706), quoted("1969-12-31", -1)],
     "at": [quoted("2013-01-01T05:00:00Z", 1357016400 * 10**6), said("1357016400001", 1357016400001 * 1000)],
@@ -90,12 +92,18 @@ BAD = {
         *(said("NaN", "nan"), quoted("x", "type"), said("true", "type")),
         *(said("1e400", "overflow"), said("1.7976931348623159e308", "overflow")),
     ],
-    "n": [NULL, ABSENT, said("1.0", "type"), said(str(2**63), "overflow"), quoted("x", "type"), said("NaN", "type")],
+    "n": [NULL, ABSENT, said("1.5", "type"), said(str(2**63), "overflow"), quoted("x", "type"), said("NaN", "type")],
     "m": [NULL, ABSENT, said("0.00001", "type"), said("1e14", "overflow"), quoted("x", "type")],
     "day": [NULL, ABSENT, quoted("2013-02-30", "type"), said("15706", "type")],
-    "at": [NULL, ABSENT, quoted("yesterday", "type")],
-    "t": [Cell("null", "", "time"), ABSENT, quoted("yesterday", "time"), said("99999999999999999", "time")],
-    "k": [NULL, ABSENT, Cell("[1]", None, "type")],
+    "at": [NULL, ABSENT, quoted("yesterday", "type"), said("1357016400000000", "unit")],
+    "t": [
+        Cell("null", "", "time"),
+        ABSENT,
+        quoted("yesterday", "time"),
+        said("99999999999999999", "time"),
+        said("1357016400", "unit"),
+    ],
+    "k": [NULL, ABSENT, Cell('""', "", "null"), Cell("[1]", None, "type")],
 }
 
 
@@ -362,6 +370,26 @@ def test_bytes_that_are_no_utf8_are_malformed_anywhere_in_an_object():
         rows = given_to(keyed, [value])
         assert [d.reason for d in rows.dead] == ["malformed"]
         assert not len(rows)
+
+
+def test_fractions_of_seconds_are_read_together(monkeypatch):
+    def never(*_):
+        raise AssertionError("read one by one")
+
+    monkeypatch.setattr(JsonLines, "read_one_by_one", never)
+    kind = ColumnType(TypeName.TIMESTAMP, unit=TimeUnit.SECONDS)
+    stream = Stream("s", {"at": kind}, "at", None, (key_column("at"),))
+    values = [b'{"at": 1357016400.123456}', b'{"at": 1357016401}', b'{"at": 0.1}']
+    rows = given_to(stream, values, True)
+    assert rows.codes[0].tolist() == [1_357_016_400_123_456, 1_357_016_401_000_000, 100_000]
+    assert rows.times_us.tolist() == rows.codes[0].tolist()
+
+
+def test_a_number_in_doubt_is_a_dead_letter_with_its_sentence():
+    stream = Stream("s", {"at": ColumnType(TypeName.TIMESTAMP)}, None, None, (key_column("at"),))
+    rows = given_to(stream, [b'{"at": 1357016400}', b'{"at": "1357016400"}', b"1357016400"])
+    assert [letter.reason for letter in rows.dead] == ["unit"] * 3
+    assert all("timestamp(s), timestamp(ms), timestamp(us) or timestamp(ns)" in letter.detail for letter in rows.dead)
 
 
 def test_csv_spellings_of_null():

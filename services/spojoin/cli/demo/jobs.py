@@ -104,7 +104,9 @@ def rows_until_full(tables: Tables, query: Query) -> int:
 def _times_us(tables: Tables, query: Query) -> dict[str, NDArray[np.int64]]:
     """Event times, int64 microseconds (n,), ascending, by stream."""
     return {
-        stream.name: read_times_us(stream.time, tables[stream.name][stream.time].combine_chunks(), Refusals(0))
+        stream.name: read_times_us(
+            stream.time, tables[stream.name][stream.time].combine_chunks(), Refusals(0), stream.schema.get(stream.time)
+        )
         for stream in query.streams
         if stream.time is not None
     }

@@ -1,0 +1,93 @@
+"""What Python users give as rows, as Arrow tables; whatever can't be one is answered with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Union
+
+import pyarrow as pa
+
+from spojoin.errors import BadData
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd  # type: ignore[import-untyped]
+    import pyarrow.dataset as pa_dataset
+
+#: Rows in one piece: anything else with Arrow's C stream interface, such as a Polars data frame, is one, too.
+Piece = Union[pa.RecordBatch, pa.Table, "pd.DataFrame", Mapping[str, "np.ndarray"]]
+Rows = Union[Piece, Iterable[Piece], pa.RecordBatchReader, "pa_dataset.Dataset"]
+
+_EXPECTED = "an Arrow batch or table, a data frame, a dict of arrays, or a list or generator of these"
+
+
+def tables_of(rows: Rows, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows as tables, in order; all pieces of a list are looked at before the first is given.
+
+    columns: those that are used; of a dataset only these are read, where it has them. Raises BadData.
+    """
+    if _is_dataset(rows):
+        return _of_dataset(rows, columns)
+    if isinstance(rows, pa.RecordBatchReader | Iterator):
+        return (_table(piece, f"rows[{i}]") for i, piece in enumerate(rows))
+    if isinstance(rows, list | tuple):
+        return iter([_table(piece, f"rows[{i}]") for i, piece in enumerate(rows)])
+    return iter([_table(rows, "rows")])
+
+
+def _is_dataset(rows: object) -> bool:
+    """Whether it is a pyarrow Dataset, whose module few users load."""
+    return hasattr(rows, "scanner") and hasattr(rows, "to_batches")
+
+
+def _of_dataset(dataset: Any, columns: Sequence[str]) -> Iterator[pa.Table]:  # noqa: ANN401
+    """Its batches, of the columns that it has of those used; where it has none of them, of all."""
+    found = [name for name in columns if name in dataset.schema.names] or list(dataset.schema.names)
+    return (_table(batch, "rows") for batch in dataset.to_batches(columns=found))
+
+
+def _table(piece: Any, name: str) -> pa.Table:  # noqa: ANN401  (whatever was given)
+    advice = _advice(piece)
+    if advice:
+        raise BadData(f"{name} is {_kind(piece)}: {advice}")
+    try:
+        if isinstance(piece, pa.RecordBatch):
+            return pa.Table.from_batches([piece])
+        return pa.table(dict(piece) if isinstance(piece, Mapping) else piece)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise BadData(f"{name} must be {_EXPECTED}; found {_kind(piece)}: {error}") from error
+
+
+def _advice(piece: Any) -> str:  # noqa: ANN401
+    """What to do with a thing that is likely to be given by mistake; nothing where it may well be rows."""
+    if isinstance(piece, str | bytes | PathLike):
+        return "push what it holds, such as pyarrow.parquet.read_table(path), or join files by `spojoin run`"
+    if hasattr(piece, "collect") and hasattr(piece, "collect_schema") and not hasattr(piece, "__arrow_c_stream__"):
+        return "it is a plan and no rows yet: push its collect()"
+    if isinstance(piece, Mapping):
+        return _advice_on_columns(piece)
+    if isinstance(piece, list | tuple):
+        return "let each piece be a batch, a table or a data frame; of rows in a list pyarrow.table makes columns"
+    return ""
+
+
+def _advice_on_columns(columns: Mapping[Any, Any]) -> str:
+    for name, values in columns.items():
+        if not isinstance(name, str):
+            return f"its key {name!r} is no name of a column"
+        if values is None or isinstance(values, str | bytes | int | float):
+            return (
+                f"its {name!r} is {_kind(values)}, and expected is a list or an array for each column; "
+                "of dicts that are a row each pyarrow.Table.from_pylist(rows) makes a table"
+            )
+    return ""
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__qualname__
+    module = type(value).__module__.split(".")[0]
+    whole = name if module == "builtins" else f"{module}.{name}"
+    return f"{'an' if whole[0].lower() in 'aeiou' else 'a'} {whole}"

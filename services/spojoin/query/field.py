@@ -1,0 +1,177 @@
+"""A column while it is read, and arithmetic on its numbers that refuses what doesn't fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.query import texts
+from spojoin.query.model import ColumnType, TypeName
+from spojoin.query.refusals import BadValue, Refusals
+from spojoin.query.unit_doubt import doubt_about
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_EXACT_DIGITS = 10**15  # a decimal of so many digits is told by its double alone
+
+
+@dataclass(slots=True)
+class Field:
+    """A column being read: its name, declared type, values and where its bad rows go.
+
+    cuts: whether what is below a microsecond is cut off, which keeps the order of event times; else it is refused
+    """
+
+    name: str
+    type: ColumnType
+    array: pa.Array
+    refusals: Refusals
+    cuts: bool = False
+
+    def refuse(self, bad: Mask | None, reason: str) -> None:
+        """Refuse the rows of a mask, each with its value; no mask: none."""
+        if bad is not None and bad.any():
+            for row in np.flatnonzero(bad).tolist():
+                self.refuse_row(row, reason)
+
+    def refuse_row(self, row: int, reason: str) -> None:
+        """Refuse one row with its value."""
+        self.refusals.add(row, reason, f"field {self.name}: {_said(reason, _plain(self.array[row]), self.type)}")
+
+
+def _plain(value: pa.Scalar) -> object:
+    """A value as Python has it; nanoseconds as NumPy has them, since Python's times have none."""
+    if pa.types.is_timestamp(value.type) and value.type.unit == "ns" and value.is_valid:
+        return np.datetime64(value.value, "ns")
+    return value.as_py()
+
+
+def _said(reason: str, value: object, kind: ColumnType) -> str:
+    shown = (repr(value) if isinstance(value, str) else str(value))[:80]
+    match reason:
+        case "null":
+            return f"no value, expected a {kind}"
+        case "nan":
+            return f"value {shown} is not a number"
+        case "overflow":
+            return f"value {shown} is out of range of {kind}"
+        case "unit":
+            return f"value {shown} {doubt_about(value if isinstance(value, int) else texts.read_number(str(value)))}"
+        case _ if kind.name is TypeName.TIMESTAMP and _is_moment(value):
+            return f"value {shown} has digits below a microsecond, the finest that is compared"
+        case _:
+            return f"value {shown} is not a {kind}"
+
+
+def _is_moment(value: object) -> bool:
+    """Whether a timestamp column takes such values, so that one is refused for its last digits only."""
+    if isinstance(value, str):
+        return texts.is_number(value.strip())
+    return isinstance(value, int | float | Decimal | datetime | np.datetime64) and not isinstance(value, bool)
+
+
+def numpy(array: pa.Array) -> NDArray[Any]:
+    """Its values, copied where nulls or its type ask for it."""
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def signed(column: Field) -> I64:
+    """The column's integers; unsigned ones beyond int64 are refused."""
+    values = numpy(column.array)
+    if values.dtype == np.uint64:
+        column.refuse(values > np.uint64(INT64_MAX), "overflow")
+    return values.astype(np.int64)
+
+
+def times(column: Field, values: I64, factor: int) -> I64:
+    """The values times `factor`; products beyond int64 are refused."""
+    if factor == 1 or not len(values):
+        return values
+    low, high = -(INT64_MAX // factor), INT64_MAX // factor
+    if values.min() < low or values.max() > high:
+        column.refuse((values < low) | (values > high), "overflow")
+    return values * factor
+
+
+def whole_doubles(column: Field, values: F64) -> I64:
+    """Doubles as the integers that they are; a fraction is refused."""
+    beyond = np.abs(values) >= 2.0**63
+    beyond &= values != -(2.0**63)
+    column.refuse(beyond, "overflow")
+    safe = np.where(beyond | np.isnan(values), 0.0, values)
+    column.refuse(safe != np.floor(safe), "type")
+    return safe.astype(np.int64)
+
+
+def decimal_doubles(column: Field, values: F64, scale: int, most: int = _EXACT_DIGITS) -> I64:
+    """Doubles as the decimals that print so: 12.34 is 1234 at scale 2, though no double equals it.
+
+    most: below it every decimal has a double of its own, at this scale
+    """
+    power = 10.0**scale
+    with np.errstate(all="ignore"):
+        scaled = np.rint(values * power)
+        exact = (scaled / power == values) & (np.abs(scaled) < most)
+    result = np.where(exact, scaled, 0.0).astype(np.int64)
+    return one_by_one(
+        column, ~exact & ~np.isnan(values), result, lambda row: texts.read_decimal(repr(float(values[row])), scale)
+    )
+
+
+def one_by_one(column: Field, rows: Mask, values: I64, read: Callable[[int], int]) -> I64:
+    """`values` with the masked rows, few as a rule, read by `read`."""
+    for row in np.flatnonzero(rows).tolist():
+        try:
+            value = read(row)
+            if not INT64_MIN <= value <= INT64_MAX:
+                raise BadValue("overflow")
+            values[row] = value
+        except BadValue as error:
+            column.refuse_row(row, error.reason)
+    return values
+
+
+def divided(column: Field, values: I64, divisor: int) -> I64:
+    """The values divided by `divisor`; a remainder is no value of the type."""
+    whole = values // divisor
+    column.refuse(whole * divisor != values, "type")
+    return whole
+
+
+def decimals(column: Field, scale: int) -> I64:
+    """Decimals of any width at a scale, through their text where Arrow can't rescale them all."""
+    try:
+        wide = column.array.cast(pa.decimal128(38, scale))
+    except pa.ArrowInvalid:
+        return _wide_decimals(column, scale)
+    words = np.frombuffer(wide.buffers()[1], dtype=np.int64).reshape(-1, 2)[wide.offset : wide.offset + len(wide)]
+    column.refuse(words[:, 1] != words[:, 0] >> 63, "overflow")
+    return np.ascontiguousarray(words[:, 0])
+
+
+def _wide_decimals(column: Field, scale: int) -> I64:
+    everything, values = np.ones(len(column.array), dtype=np.bool_), np.zeros(len(column.array), dtype=np.int64)
+    return one_by_one(column, everything, values, lambda row: texts.read_decimal(str(column.array[row]), scale))
+
+
+def cast_texts(strings: pa.Array, pattern: str, target: pa.DataType, storage: pa.DataType) -> tuple[I64, Mask]:
+    """The texts that fit a pattern, cast to `target` and from there to integers; and which those are."""
+    read, fits = texts.read_column(strings, pattern, target)
+    return numpy(read.cast(storage).fill_null(0)).astype(np.int64), numpy(fits)
+
+
+def decimal_texts(strings: pa.Array, pattern: str, scale: int) -> tuple[I64, Mask]:
+    """The texts that fit a pattern of decimals, as integers at a scale; and which those are."""
+    read, fits = texts.read_column(strings, pattern, pa.decimal128(38, scale))
+    words = np.frombuffer(read.fill_null(0).buffers()[1], dtype=np.int64).reshape(-1, 2)
+    return np.array(words[: len(strings), 0]), numpy(fits)

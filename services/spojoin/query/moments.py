@@ -1,0 +1,171 @@
+"""A timestamp column as microseconds since 1970: Arrow's timestamps and dates, ISO text, and numbers.
+
+Arrow's own types carry their unit. A number counts what the schema says, in a plain `timestamp` milliseconds; there it
+is refused where it looks like a count of another unit. It may have a fraction, as long as whole microseconds come of
+it; below them it is refused, or cut off where the column is an event time only (`Field.cuts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spojoin.query import texts
+from spojoin.query.field import (
+    F64,
+    I64,
+    Field,
+    Mask,
+    cast_texts,
+    decimal_doubles,
+    decimal_texts,
+    decimals,
+    divided,
+    numpy,
+    one_by_one,
+    signed,
+    times,
+    whole_doubles,
+)
+from spojoin.query.model import TimeUnit
+from spojoin.query.operands import DAY_US
+from spojoin.query.unit_doubt import TICKS, in_doubt
+
+#: Doubles below this many microseconds lie less than a microsecond apart, as seconds (up to 2**33) and as milliseconds
+#: (up to 2**43): each microsecond has a double of its own.
+_EXACT_US = 8_500_000_000_000_000
+
+
+def reader(arrow: pa.DataType) -> Callable[[Field], I64] | None:
+    """What reads a column of this Arrow type; None: no such value is a moment."""
+    if pa.types.is_date32(arrow):
+        return _of_days
+    if pa.types.is_date64(arrow):
+        return _of_milliseconds
+    known = [
+        (pa.types.is_string, _of_texts),
+        (pa.types.is_timestamp, _of_timestamps),
+        (pa.types.is_integer, _of_integers),
+        (pa.types.is_floating, _of_doubles),
+        (pa.types.is_decimal, _of_decimals),
+    ]
+    return next((read for is_type, read in known if is_type(arrow)), None)
+
+
+def _of_days(column: Field) -> I64:
+    return times(column, numpy(column.array.cast(pa.int32())).astype(np.int64), DAY_US)
+
+
+def _of_milliseconds(column: Field) -> I64:
+    return times(column, numpy(column.array.cast(pa.int64())), 1000)
+
+
+def _of_timestamps(column: Field) -> I64:
+    return _in_us(column, numpy(column.array.cast(pa.int64())), TimeUnit(column.array.type.unit))
+
+
+def _of_integers(column: Field) -> I64:
+    return _counted(column, signed(column))
+
+
+def _of_doubles(column: Field) -> I64:
+    values = numpy(column.array).astype(np.float64)
+    column.refuse(np.isnan(values), "nan")
+    column.refuse(np.isinf(values), "overflow")
+    values = np.where(np.isfinite(values), values, 0.0)
+    _refuse_in_doubt(column, values)
+    scale = _scale(column)
+    if column.cuts:
+        return _below_us(column, whole_doubles(column, _rounded(values, scale)))
+    if not scale:
+        return _below_us(column, whole_doubles(column, values))
+    return decimal_doubles(column, values, scale, _EXACT_US)
+
+
+def _rounded(values: F64, scale: int) -> F64:
+    """To the nearest: the microsecond that a double stands for may lie above it, and cutting would miss it."""
+    with np.errstate(over="ignore"):
+        return np.rint(values * 10.0**scale)
+
+
+def _of_decimals(column: Field) -> I64:
+    _refuse_in_doubt(column, numpy(column.array.cast(pa.float64())))
+    if column.cuts:
+        scale = _scale(column)
+        array = pc.floor(column.array) if not scale else pc.round(column.array, scale, "down")
+        column = Field(column.name, column.type, array, column.refusals, column.cuts)
+    return _below_us(column, decimals(column, _scale(column)))
+
+
+def _unit(column: Field) -> TimeUnit:
+    return column.type.unit or TimeUnit.MILLISECONDS
+
+
+def _scale(column: Field) -> int:
+    """Digits after the point of a number in the column's unit down to the microsecond: none below a millisecond."""
+    return {TimeUnit.SECONDS: 6, TimeUnit.MILLISECONDS: 3}.get(_unit(column), 0)
+
+
+def _counted(column: Field, numbers: I64) -> I64:
+    """Whole numbers of the column's unit as microseconds."""
+    _refuse_in_doubt(column, numbers)
+    return _in_us(column, numbers, _unit(column))
+
+
+def _refuse_in_doubt(column: Field, numbers: I64 | F64) -> None:
+    if column.type.unit is None:
+        column.refuse(in_doubt(numbers), "unit")
+
+
+def _in_us(column: Field, numbers: I64, unit: TimeUnit) -> I64:
+    if unit is not TimeUnit.NANOSECONDS:
+        return times(column, numbers, 10**6 // TICKS[unit])
+    return numbers // 1000 if column.cuts else divided(column, numbers, 1000)
+
+
+def _below_us(column: Field, numbers: I64) -> I64:
+    """Numbers scaled by `_scale` as microseconds: those of nanoseconds are left to divide."""
+    return _in_us(column, numbers, TimeUnit.NANOSECONDS) if _unit(column) is TimeUnit.NANOSECONDS else numbers
+
+
+def _of_texts(column: Field) -> I64:
+    """ISO text and numbers in their common spelling by Arrow, the rest one by one."""
+    moments, fits = _iso(column.array)
+    if fits.all():
+        return moments
+    strings = pc.utf8_trim_whitespace(column.array)
+    moments, fits = _iso(strings)
+    for read in (_whole_texts, _fraction_texts):
+        if not fits.all():
+            numbers, found = read(column, strings)
+            moments, fits = np.where(found, numbers, moments), fits | found
+    blank = ~fits & (numpy(pc.utf8_length(strings)) == 0)
+    column.refuse(blank, "null")
+    return one_by_one(
+        column, ~fits & ~blank, moments, lambda row: texts.read_moment_us(str(strings[row]), column.type, column.cuts)
+    )
+
+
+def _iso(strings: pa.Array) -> tuple[I64, Mask]:
+    naive, fits = cast_texts(strings, texts.NAIVE_COMMON, pa.timestamp("us"), pa.int64())
+    if fits.all():
+        return naive, fits
+    zoned, fits_zoned = cast_texts(strings, texts.ZONED_COMMON, pa.timestamp("us", "UTC"), pa.int64())
+    return np.where(fits, naive, zoned), fits | fits_zoned
+
+
+def _whole_texts(column: Field, strings: pa.Array) -> tuple[I64, Mask]:
+    numbers, fits = cast_texts(strings, texts.INT64_COMMON, pa.int64(), pa.int64())
+    return _counted(column, numbers), fits
+
+
+def _fraction_texts(column: Field, strings: pa.Array) -> tuple[I64, Mask]:
+    scale = _scale(column)
+    if not scale:
+        return np.zeros(len(strings), np.int64), np.zeros(len(strings), np.bool_)
+    moments, fits = decimal_texts(strings, texts.fraction_common(scale), scale)
+    _refuse_in_doubt(column, moments // 10**scale)
+    return moments, fits

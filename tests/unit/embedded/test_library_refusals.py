@@ -1,0 +1,211 @@
+"""A join after its end, the rows that it refuses, and what can't be pushed."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import spojoin
+from spojoin.embedded import recent
+from spojoin.errors import BadData, ConfigurationError
+
+QUERY = """
+name: q
+streams:
+  s: {schema: {a: int, at: timestamp}, key: k}
+sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.at < r.at WINDOW AS (SLIDE INTERVAL '1' ON '100')
+"""
+BOTH = """
+name: both
+streams:
+  s: {schema: {a: int}, time: t}
+  u: {schema: {a: int}, time: t}
+sql: SELECT * FROM s AS l JOIN u AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '100')
+order: event_time
+"""
+ROWS = {
+    "a": ["1", None, "x", "4"],
+    "at": [0, 1, 2, 1_357_016_400],
+    "k": ["p", "q", "r", "t"],
+    "more": [0, 0, 0, 0],
+}
+
+
+def test_figures_and_refused_rows_outlive_the_with_block():
+    with spojoin.Join(QUERY) as join:
+        join.push({"a": [1, 2, None], "at": [0, 1, 2], "k": [1, 2, 3]})
+        join.flush()
+        before = (join.tuples, join.matches, join.rejected)
+    assert (join.tuples, join.matches, join.rejected) == before == (2, 1, {"null": 1})
+    assert [(r.position, r.reason) for r in join.take_rejects()] == [(2, "null")]
+    assert join.take_rejects() == []
+
+
+def test_closing_again_changes_nothing():
+    join = spojoin.Join(QUERY)
+    join.push({"a": [1], "at": [0], "k": [1]})
+    join.flush()
+    join.close()
+    join.close()
+    with join:
+        pass
+    assert join.tuples == 1
+    for call in (lambda: join.push({"a": [1]}), join.flush):
+        with pytest.raises(ConfigurationError, match="'q' is closed and takes no rows: make a new one"):
+            call()
+
+
+def test_results_that_are_lost_are_named_and_those_taken_are_not(recwarn):
+    with pytest.warns(UserWarning, match="closed before 2 rows have answered.*call flush"), spojoin.Join(QUERY) as join:
+        join.push({"a": [1, 2], "at": [0, 1], "k": [1, 2]})
+    recwarn.clear()
+    with spojoin.Join(QUERY) as join:
+        join.push({"a": [1, None], "at": [0, 1], "k": [1, 2]})
+        join.flush()
+    with pytest.raises(KeyError):
+        _breaks_off()
+    assert not recwarn.list
+
+
+def _breaks_off():
+    with spojoin.Join(QUERY) as join:
+        join.push({"a": [1], "at": [0], "k": [1]})
+        raise KeyError
+
+
+def test_a_refused_row_comes_back_with_its_values():
+    join = spojoin.Join(QUERY)
+    join.push(ROWS)
+    join.flush()
+    found = [(r.position, r.stream, r.reason, r.row) for r in join.take_rejects()]
+    assert found == [
+        (1, "s", "null", {"a": None, "at": 1, "k": "q"}),
+        (2, "s", "type", {"a": "x", "at": 2, "k": "r"}),
+        (3, "s", "unit", {"a": "4", "at": 1_357_016_400, "k": "t"}),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_values_are_those_of_the_position_however_rows_come(size):
+    a = np.where(np.arange(300) % 7 == 3, np.nan, np.arange(300))
+    join = spojoin.Join(BOTH)
+    for begin in range(0, 300, size):
+        for stream in ("s", "u"):
+            join.push({"a": a[begin : begin + size], "t": np.arange(300)[begin : begin + size]}, stream)
+    join.flush()
+    found = join.take_rejects()
+    assert sorted((r.stream, r.position) for r in found) == [(s, i) for s in "su" for i in range(3, 300, 7)]
+    assert all(r.row["t"] == r.position for r in found)
+
+
+def test_late_rows_come_back_as_well():
+    join = spojoin.Join(BOTH)
+    join.push({"a": [1, 2, 3], "t": [5_000, 6_000, 1_000]}, "s")
+    join.push({"a": [1], "t": [9_000]}, "u")
+    join.flush()
+    assert [(r.reason, r.row) for r in join.take_rejects()] == [("late", {"a": 3, "t": 1_000})]
+
+
+def test_values_of_long_ago_are_let_go(monkeypatch):
+    monkeypatch.setattr(recent, "KEPT_ROWS", 4)
+    kept = recent.Recent()
+    for begin in range(0, 12, 2):
+        kept.keep(pa.record_batch({"x": [begin, begin + 1]}))
+    assert kept.at([0, 7, 8, 11]) == {8: {"x": 8}, 11: {"x": 11}}
+    assert kept.at([]) == {}
+
+
+def test_nanoseconds_come_back_as_text():
+    kept = recent.Recent()
+    kept.keep(pa.record_batch({"x": pa.array([1_357_016_400_000_000_001], pa.timestamp("ns"))}))
+    assert kept.at([0]) == {0: {"x": "2013-01-01 05:00:00.000000001"}}
+
+
+TABLE = pa.table({"a": [1], "at": [0], "k": [1]})
+REFUSED = [
+    (3, "rows must be an Arrow batch or table, a data frame.*found an int"),
+    (None, "found None"),
+    ("trips.csv", "rows is a str: push what it holds"),
+    (Path("trips.csv"), "push what it holds"),
+    ({1, 2}, "found a set"),
+    (np.zeros((2, 2)), "found a numpy.ndarray"),
+    (pd.Series([1]), "found a pandas.Series"),
+    (pl.from_arrow(TABLE).lazy(), r"polars.LazyFrame: it is a plan and no rows yet: push its collect\(\)"),
+    ([TABLE, pl.from_arrow(TABLE).lazy()], r"rows\[1\] is a polars.LazyFrame"),
+    ({"a": 1, "at": 0, "k": 1}, "its 'a' is an int, and expected is a list or an array for each column"),
+    ([{"a": 1, "at": 0, "k": 1}], r"pyarrow.Table.from_pylist\(rows\)"),
+    ([[1, 2]], r"rows\[0\] is a list"),
+    ({0: [1]}, "its key 0 is no name of a column"),
+    ({"a": [1, 2], "at": [0], "k": [1]}, "found a dict: .*length"),
+    (pd.DataFrame([[1, 2]], columns=["a", "a"]), "found a pandas.DataFrame: Duplicate column names"),
+    (pd.DataFrame({"a": [1, "x"]}), "found a pandas.DataFrame"),
+]
+
+
+@pytest.mark.parametrize(("rows", "said"), REFUSED, ids=lambda value: type(value).__name__)
+def test_what_cannot_be_rows_gets_a_sentence(rows, said):
+    join = spojoin.Join(QUERY)
+    with pytest.raises(BadData, match=said):
+        join.push(rows)
+    assert join.push(TABLE).num_rows + join.flush().num_rows == 1
+
+
+def test_columns_are_checked_for_every_piece():
+    join = spojoin.Join(QUERY)
+    with pytest.raises(ConfigurationError, match="no column 'k'; they have a, at"):
+        join.push([TABLE, TABLE.select(["a", "at"])])
+    with pytest.raises(ConfigurationError, match="the column 'a' more than once"):
+        join.push(pa.table([[1], [2], [0], [1]], names=["a", "a", "at", "k"]))
+    with pytest.raises(ConfigurationError, match="no column 'tiem'"):
+        spojoin.Join(QUERY.replace("key: k", "key: k, time: tiem")).push(TABLE)
+
+
+def test_nothing_is_lost_where_a_generator_breaks_off():
+    join = spojoin.Join(QUERY)
+    with pytest.raises(BadData, match=r"rows\[1\]"):
+        join.push(piece for piece in (TABLE, 3))
+    assert join.flush().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "said"),
+    [
+        ({}, {}, "query is of type dict: expected the path"),
+        (None, {}, "of type NoneType"),
+        (QUERY, {"workers": 0}, "workers=0: expected a whole number from 1"),
+        (QUERY, {"workers": "2"}, "workers='2'"),
+        (QUERY, {"workers": True}, "workers=True"),
+        ("no-such.yaml", {}, "query file no-such.yaml can't be read"),
+    ],
+)
+def test_what_cannot_be_a_query_gets_a_sentence(query, options, said):
+    with pytest.raises(ConfigurationError, match=said):
+        spojoin.Join(query, **options)
+
+
+def test_keys_of_two_streams_share_a_column_of_counts():
+    join = spojoin.Join(BOTH.replace("time: t}", "time: t, key: k}"))
+    join.push({"a": [1], "t": [0], "k": ["x"]}, "s")
+    join.push({"a": [2], "t": [1], "k": [7]}, "u")
+    assert join.flush()["key"].to_pylist() == ["x", "7"]
+
+
+def test_the_examples_of_readme_and_docstring_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    trips = re.search(r"    name: farther-in-less-time\n(.*?)\n\n", readme, re.DOTALL)
+    Path("trips.yaml").write_text(re.sub(r"(?m)^    ", "", trips[0]))
+    example = re.search(r"### From Python\n\n(.*?)\n\n[^ ]", readme, re.DOTALL)[1]
+    columns = {"distance": [3.0, 1.0], "air_time": [1.0, None], "flight_id": ["A", "B"]}
+    scope = {"batches": [columns]}
+    exec(re.sub(r"(?m)^    ", "", example), scope)
+    assert scope["rest"].num_rows == 1
+    doc = re.search(r"\n\n(        query = .*?)\n\n    Tuples", spojoin.Join.__doc__, re.DOTALL)[1]
+    scope = {"batches": [columns], "spojoin": spojoin}
+    exec(re.sub(r"(?m)^        ", "", doc), scope)
+    assert scope["rest"].num_rows == 1
+    assert [r.position for r in scope["refused"]] == [1]
