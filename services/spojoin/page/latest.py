@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ LAYOUTS = 16
 #: longer texts are cut
 TEXT_MAX = 60
 VALUE_MAX = 160
+_UTF8 = codecs.getincrementaldecoder("utf-8")
 
 Row = dict[str, Any]
 
@@ -97,8 +99,21 @@ def letter_of(record: LogRecord[bytes]) -> Letter:
         reason=_said(headers, "reason"),
         detail=_cut(_said(headers, "detail"), VALUE_MAX),
         place=f"offset {_said(headers, 'source-offset')} of {source}",
-        value=_cut(record.value[: 4 * VALUE_MAX].decode(errors="replace"), VALUE_MAX),
+        value=readable(record.value),
     )
+
+
+def readable(value: bytes) -> str:
+    """How a message begins: text as it is, else its length and its bytes, in hex where they are no ASCII."""
+    start = value[: 4 * VALUE_MAX]
+    try:
+        text = _UTF8().decode(start, final=len(start) == len(value))
+    except UnicodeDecodeError:
+        text = ""
+    if value and not all(char.isprintable() or char in "\t\r\n" for char in text or "\0"):
+        told = "".join(chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in start)
+        return _cut(f"{len(value):,} bytes: {told}", VALUE_MAX)
+    return _cut(text, VALUE_MAX)
 
 
 def layouts_of(record: LogRecord[bytes]) -> list[Layout]:

@@ -316,6 +316,8 @@ class Loop:
         if self._world.reporter.is_due():
             self._measure()
             self._world.reporter.measure(self._machine)
+            waits_since_ms = None if self._feed is None else self._feed.waits_since_ms()
+            self._world.reporter.note(waits_since_ms, self._outbox.matches_out)
             self._world.reporter.publish(self._positions(), self._follower.latest)
 
     def _trim(self) -> None:

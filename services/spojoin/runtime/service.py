@@ -17,6 +17,7 @@ import structlog
 from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
 from spojoin.protocol.access import seen_by, transactional_id
 from spojoin.protocol.machine import Idle
+from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import BATCH_ROLES, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.model import Query
@@ -119,6 +120,7 @@ def _serve(role: Role, query: Query, settings: Settings, wiring: Wiring) -> None
     )
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(role, wiring.service, query.name, settings, stack)
+        world.reporter.expect(without_workers(query), settings.workers)
         if role is Role.ROUTER:
             world.reporter.watch_windows(query)
         try:

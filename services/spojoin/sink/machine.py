@@ -156,15 +156,17 @@ class SinkMachine(Idle):
         return all(history.covers(first_reached(frame, s)) for s, history in enumerate(self._histories))
 
     def _result(self, frame: Frame, end: int) -> Result:
-        begin = self._position
+        begin, before = self._position, self.matches
+        rows = self._rows(frame, begin, end)
         return Result(
             frame_id=frame.frame_id,
             begin=begin,
             end=end,
             is_last=end == frame.count,
-            rows=self._rows(frame, begin, end),
+            rows=rows,
             produced_ms=frame.produced_ms,
             produced_runs=frame.produced_runs,
+            matches=self.matches - before if self._query.output is Output.BITMAP else 0,
         )
 
     def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
@@ -238,10 +240,6 @@ class SinkMachine(Idle):
             return [], done
         self._frames_trimmed = marks[0].offset
         return [Trim(Topic.FRAMES, 0, marks[0].offset)], done
-
-    def counters(self) -> dict[str, float]:
-        """Matches, where rows don't tell them without unpacking."""
-        return {"matches": self.matches} if self._query.output is Output.BITMAP else {}
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

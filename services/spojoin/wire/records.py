@@ -242,6 +242,7 @@ class Result:
     """Final rows for frame positions [begin, end) of a frame, in output order, as an Arrow record batch.
 
     `is_last` tells that `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
+    `matches` are counted where `rows` don't tell them without unpacking, as bitmaps; else it is 0.
     """
 
     frame_id: int
@@ -251,6 +252,7 @@ class Result:
     rows: pa.RecordBatch
     produced_ms: I64
     produced_runs: U32
+    matches: int = 0
 
 
 @dataclass(slots=True)

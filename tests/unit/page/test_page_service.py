@@ -264,7 +264,7 @@ def test_the_terminal_shows_the_same():
     observer, log = Observer(world.subject), LogWatch(world.log, world.subject, world.clock)
     for _ in range(3):
         world.pass_second()
-        sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms(), world.clock.wall_ms())
     log.look()
     known = Known(world.subject, 0, sighting, is_store_up=True, results=log.news.results, letters=log.news.letters)
     text = text_of(screen(shown(known)))

@@ -15,7 +15,7 @@ def look(world: World, seconds: int = 3, observer: Observer | None = None, **kno
     observer = observer or Observer(world.subject)
     for _ in range(seconds):
         world.pass_second()
-        sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms(), world.clock.wall_ms())
     return shown(Known(world.subject, world.clock.wall_ms(), sighting, is_store_up=True, **known))
 
 
@@ -53,7 +53,7 @@ def test_each_reader_of_a_topic_has_its_own_rate():
     for _ in range(2):
         world.pass_second()
         world.put("progress", "sink", **{"racks.frames/0": 14})
-        sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms(), world.clock.wall_ms())
     state = shown(Known(world.subject, 0, sighting, is_store_up=True))
     assert state["topics"]["frames"]["read_per_s"]["sink"] < 5 < state["topics"]["frames"]["read_per_s"]["pojoin"]
 
@@ -119,7 +119,7 @@ def test_without_the_store_nobody_is_called_ready():
     world = World()
     observer = Observer(world.subject)
     world.pass_second()
-    sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+    sighting = observer.take(world.entries(), world.clock.monotonic_ms(), world.clock.wall_ms())
     state = shown(Known(world.subject, 0, sighting, is_store_up=False, troubles=["Redis does not answer"]))
     assert {role["state"] for role in state["roles"].values()} == {"unknown"}
     assert {one["state"] for one in state["services"]} == {"unknown"}
@@ -220,7 +220,7 @@ def test_no_secret_is_told():
     world.fields["sink"] = {"state": "waiting: rediss://:pa/ss@word@host:1/0?password=abc&db=1 is away"}
     observer = Observer(world.subject)
     world.pass_second()
-    sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+    sighting = observer.take(world.entries(), world.clock.monotonic_ms(), world.clock.wall_ms())
     known = Known(world.subject, 0, sighting, is_store_up=True, troubles=[f"{redis} is away"])
     text = str(shown(known, censor_of([redis, password])))
     for secret in ("hunter2", "s3cret", "pa/ss", "word@host", "abc"):
