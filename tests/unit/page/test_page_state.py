@@ -161,9 +161,46 @@ def test_latency_is_the_sinks_and_absent_before_the_first_result():
     assert (summary["latency_ms_p50"], summary["latency_ms_p99"]) == (82.0, 215.0)
 
 
+def test_totals_are_those_of_the_log_whoever_is_there():
+    world = World()
+    world.put("totals", rows=900, answered=880, matches=12_345, refused=7)
+    world.fields = {"router": {"tuples": 3}, "sink": {"tuples": 2, "matches": 1}}
+    for gone in (set(), {"sink", "router"}):
+        world.gone = gone
+        summary = look(world, 12)["summary"]
+        assert [summary[name] for name in ("tuples", "answered", "matches", "dead_letters")] == [900, 880, 12_345, 7]
+
+
+@pytest.mark.parametrize(
+    ("router", "sink", "gone", "expected"),
+    [
+        ("nan", "nan", set(), 0),
+        (45_000.0, 44_000.0, set(), 45_000),
+        (45_000.0, "nan", {"sink"}, 45_000),
+        (0.0, 44_000.0, {"router"}, 44_000),
+        (0.0, "nan", {"router"}, None),
+    ],
+)
+def test_the_age_of_the_oldest_unanswered_row(router, sink, gone, expected):
+    world = World()
+    world.fields = {"router": {"unanswered_ms": router}, "sink": {"unanswered_ms": sink}}
+    world.gone = gone
+    assert look(world)["summary"]["unanswered_ms"] == expected
+
+
+def test_a_controller_that_was_there_is_missed_and_one_that_never_was_is_not():
+    world = World()
+    assert look(world)["roles"]["controller"]["state"] == "off"
+    world._leave_word("controller")
+    state = look(world)
+    assert state["roles"]["controller"]["state"] == "gone"
+    assert "controller" in [one["service"] for one in state["services"]]
+
+
 def test_frames_epoch_and_verdict():
     world = World()
     world.put("head", frame_id=40, next_seq=900, epoch=2, wall_ms=1)
+    world.put("totals", rows=900)
     world.put("watermark", log="x", frame_id=33, position=5)
     world.put("completeness", ratio=1.0, is_exact=1, checked_ms=77)
     summary = look(world)["summary"]

@@ -139,7 +139,7 @@ def test_the_status_table_shows_every_service_and_forgets_the_silent():
     loop.step(0)
     bench.clock.sleep(2)
     loop.step(0)
-    (row,) = read_status(bench.store, bench.clock.wall_ms() + 500)
+    ((row,),) = (status.services for status in read_status(bench.store, bench.clock.wall_ms() + 500))
     assert (row.query, row.service, row.role, row.state, row.metrics) == ("q", "x-0", "sink", "ready", "9")
     assert (row.watermark_frame, row.tuples, row.matches, row.age_s, row.uptime_s) == (1, 4, 8, 0.5, 2.0)
     shown = StringIO()
