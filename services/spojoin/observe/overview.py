@@ -86,8 +86,8 @@ _RATES = Row(
         lines("Matches /s", "Matches in the results.", (MATCHES, "matches")),
         lines(
             "Latency",
-            "From a tuple's production to its result being readable, bucket bounds lie a quarter apart; and how old the "
-            "oldest tuple without a result is, which alone grows while there are no results.",
+            "From a tuple's production to its result being readable, bucket bounds lie a quarter apart; and how old "
+            "the oldest tuple without a result is, which alone grows while there are no results.",
             *((quantile(share, LATENCY), f"p{100 * share:g}") for share in (0.5, 0.9, 0.99)),
             (f"max({pick('spojoin_oldest_unanswered_seconds')})", "oldest unanswered"),
             unit="s",

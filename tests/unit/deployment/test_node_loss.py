@@ -1,4 +1,4 @@
-"""What the chart does about a node that is lost: pods leave it soon, and the notes look from a pod nothing waits for."""
+"""A node that is lost: its pods leave it soon, and the notes look from a pod that nothing waits for."""
 
 import shutil
 import subprocess
