@@ -97,7 +97,7 @@ def letter_of(record: LogRecord[bytes]) -> Letter:
     return Letter(
         time_ms=record.timestamp_ms,
         reason=_said(headers, "reason"),
-        detail=_cut(_said(headers, "detail"), VALUE_MAX),
+        detail=_cut(_escaped(_said(headers, "detail")), VALUE_MAX),
         place=f"offset {_said(headers, 'source-offset')} of {source}",
         value=readable(record.value),
     )
@@ -124,6 +124,11 @@ def layouts_of(record: LogRecord[bytes]) -> list[Layout]:
 
 def _said(headers: Mapping[str, bytes], name: str) -> str:
     return headers.get(f"spojoin-{name}", b"?").decode(errors="replace")
+
+
+def _escaped(text: str) -> str:
+    """A sentence about a message may quote what no screen shows."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _cut(text: str, most: int) -> str:

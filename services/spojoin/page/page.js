@@ -94,7 +94,7 @@ function showFigures(state) {
   say("matches", rate(sum.matches_per_s));
   say("matches-all", isKnown(sum.matches) ? `${compact(sum.matches)} so far` : "");
   say("p50", milliseconds(sum.latency_ms_p50));
-  say("p99", isKnown(sum.latency_ms_p99) ? ` p50, ${milliseconds(sum.latency_ms_p99)} p99` : " no result in it");
+  say("p99", isKnown(sum.latency_ms_p99) ? `p99 ${milliseconds(sum.latency_ms_p99)} in the last minute` : "no result in the last minute");
   say("unanswered", `oldest unanswered: ${!isKnown(sum.unanswered_ms) ? "not known" : sum.unanswered_ms ? milliseconds(sum.unanswered_ms) : "none"}`);
   say("dead", whole(sum.dead_letters));
   say("epoch", isKnown(sum.epoch) ? `epoch ${sum.epoch}, frame ${whole(sum.frames_out)}` : "");

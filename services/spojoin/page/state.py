@@ -19,6 +19,9 @@ Json = dict[str, Any]
 #: takes out of a sentence what must not be shown
 Censor = Callable[[str], str]
 
+#: of a service from which nothing is heard any more
+SILENT = "reports nothing"
+
 #: roles that count tuples; the others count the records that they read
 _COUNTS_TUPLES = (Role.ROUTER, Role.SINK)
 
@@ -200,7 +203,7 @@ def _service(instance: Instance, known: Known, censor: Censor) -> Json:
         "service": status.service,
         "role": status.role,
         "state": _service_state(instance, known),
-        "said": censor(status.state),
+        "said": SILENT if instance.is_gone else censor(status.state),
         "place": status.place,
         "tuples_per_s": instance.tuples_per_s if status.role in [role.value for role in _COUNTS_TUPLES] else None,
         "records_per_s": _records_per_s([instance]),
@@ -227,7 +230,7 @@ def _missing(known: Known) -> Iterator[Json]:
         for name in known.expected(role):
             if name not in present:
                 state = "gone" if known.is_store_up else "unknown"
-                yield {"service": name, "role": role.value, "state": state, "said": "reports nothing"}
+                yield {"service": name, "role": role.value, "state": state, "said": SILENT}
 
 
 # -- topics

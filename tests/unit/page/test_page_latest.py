@@ -165,6 +165,12 @@ def test_bytes_are_readable(value, shown):
     assert readable(value) == shown
 
 
+def test_a_sentence_that_quotes_bytes_is_readable():
+    world = World()
+    append_letter(world.log, b"x", detail="got 1: A\x00\x1b[2J")
+    assert letter_of(world.log.records(LETTERS)[0]).detail == r"got 1: A\x00\x1b[2J"
+
+
 def test_a_long_text_is_text_wherever_it_is_cut():
     for extra in range(4):
         assert readable(b"x" * extra + "ü".encode() * 4 * VALUE_MAX).startswith("x" * extra + "üü")

@@ -75,9 +75,8 @@ def test_a_service_that_falls_silent_is_gone_and_stays_so_when_the_store_forgets
         pojoin = state["roles"]["pojoin"]
         assert (pojoin["state"], pojoin["instances"], pojoin["expected"]) == ("gone", 1, 2)
         (service,) = [one for one in state["services"] if one["service"] == "pojoin-1"]
-        assert service["state"] == "gone"
+        assert (service["state"], service["said"]) == ("gone", "reports nothing")
     assert state["roles"]["router"]["state"] == "ready"
-    assert service["said"] == "reports nothing"
 
 
 def test_a_role_of_which_nobody_reports_is_gone():
