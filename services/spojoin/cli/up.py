@@ -70,7 +70,7 @@ def serve(query_file: Path, options: UpOptions, console: Console) -> None:
         with console.status("starting services"):
             supervisor.wait_ready()
         console.print(_directions(query_file, bootstrap, redis, topics, logs), highlight=False)
-        console.print(f"  the page is at http://{LOOPBACK}:{page.port}/\n  {_ending(options)}", highlight=False)
+        console.print(f"  the page is at http://{LOOPBACK}:{page.port}/\n  {ending(options)}", highlight=False)
         _watch(supervisor, redis, console)
 
 
@@ -124,7 +124,7 @@ def _directions(query_file: Path, bootstrap: str, redis: str, topics: Topics, lo
     )
 
 
-def _ending(options: UpOptions) -> str:
+def ending(options: UpOptions) -> str:
     """What Ctrl-C does to the data."""
     if options.bootstrap is None:
         return "Ctrl-C ends all and discards this Kafka's rows and results; to keep them give --bootstrap of your own"
