@@ -62,7 +62,7 @@ def _plot(steps: Sequence[Step], p99_ms_max: float) -> tuple[str, str]:
     plot.update_xaxes(title_text="rows/s; a cross: does not hold")
     plot.update_yaxes(title_text="ms from due to result", type="log")
     plot.update_layout(height=460, margin={"t": 30, "b": 50}, template="simple_white")
-    return get_plotlyjs(), plot.to_html(full_html=False, include_plotlyjs=False)
+    return get_plotlyjs(), plot.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
 
 
 def as_json(about: Mapping[str, object], steps: Sequence[Step], best: float | None) -> dict[str, object]:

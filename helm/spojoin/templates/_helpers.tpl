@@ -157,6 +157,22 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
+{{- /* Those asked for, and how long a pod stays on a node that is lost: dict "root" $ "values" <the role's values> */}}
+{{- define "spojoin.tolerations" -}}
+{{- $asked := default .root.Values.tolerations .values.tolerations }}
+tolerations:
+{{- with $asked }}
+{{ toYaml . | indent 2 }}
+{{- end }}
+{{- range $key := list "node.kubernetes.io/not-ready" "node.kubernetes.io/unreachable" }}
+{{- $told := false }}
+{{- range $asked }}{{ if eq (default "" .key) $key }}{{ $told = true }}{{ end }}{{ end }}
+{{- if not $told }}
+  - {key: {{ $key }}, operator: Exists, effect: NoExecute, tolerationSeconds: {{ $.root.Values.nodeLossSeconds }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* Where a pod may run: dict "root" $ "values" <the role's values> "component" … */}}
 {{- define "spojoin.placement" -}}
 {{- with .root.Values.imagePullSecrets }}
@@ -165,9 +181,7 @@ imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- with (default .root.Values.nodeSelector .values.nodeSelector) }}
 nodeSelector: {{ toYaml . | nindent 2 }}
 {{- end }}
-{{- with (default .root.Values.tolerations .values.tolerations) }}
-tolerations: {{ toYaml . | nindent 2 }}
-{{- end }}
+{{- include "spojoin.tolerations" . }}
 {{- with (default .root.Values.affinity .values.affinity) }}
 affinity: {{ toYaml . | nindent 2 }}
 {{- end }}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spojoin.cli.supervise import Service
+from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.topology import BATCH_ROLES, Role
 from spojoin.query.model import Query
 from spojoin.runtime.local.net import LOOPBACK, free_port
@@ -40,6 +41,13 @@ def services_of(deployment: Deployment) -> list[Service]:
     ]
 
 
+def page_of(deployment: Deployment) -> Service:
+    """The process that serves the query's page on a free port of this machine."""
+    port = free_port()
+    place = {f"{PAGE_PREFIX}HOST": LOOPBACK, f"{PAGE_PREFIX}PORT": str(port)}
+    return Service("page", [sys.executable, "-m", "spojoin.page"], port, {**_environment(deployment, {}), **place})
+
+
 def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
     counts = {Role.MUTABLE: len(deployment.query.predicates), Role.POJOIN: deployment.workers, Role.CONTROLLER: 0}
     if not deployment.query.layout.is_own:
@@ -53,18 +61,22 @@ def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
 
 def _told(deployment: Deployment, role: Role, number: int | None, port: int) -> tuple[str, dict[str, str]]:
     """A service's name and its environment."""
+    settings = {"metrics_host": LOOPBACK, "metrics_port": str(port)}
+    if number is not None:
+        settings["predicate" if role is Role.MUTABLE else "worker"] = str(number)
+    return role.value if number is None else f"{role.value}-{number}", _environment(deployment, settings)
+
+
+def _environment(deployment: Deployment, own: Mapping[str, str]) -> dict[str, str]:
+    """What every process is told, and the `own` settings of one."""
     settings = {
         "query_file": str(deployment.query_file.resolve()),
         "bootstrap_servers": deployment.bootstrap,
         "redis_url": deployment.redis_url,
         "workers": str(deployment.workers),
-        "metrics_host": LOOPBACK,
-        "metrics_port": str(port),
+        **own,
         **deployment.extra,
     }
-    if number is not None:
-        settings["predicate" if role is Role.MUTABLE else "worker"] = str(number)
     # Every service is one busy thread; pools of threads in each would only take turns on the same cores.
     environment = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    environment |= {f"{ENV_PREFIX}{name.upper()}": value for name, value in settings.items()}
-    return role.value if number is None else f"{role.value}-{number}", environment
+    return environment | {f"{ENV_PREFIX}{name.upper()}": value for name, value in settings.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
-from spojoin.cli.services import Deployment, services_of
+from spojoin.cli.services import Deployment, page_of, services_of
 from spojoin.cli.supervise import Notice, Supervisor, ending_on_signals
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.protocol.backfill import Backfill
@@ -21,10 +21,11 @@ from spojoin.runtime.generations import check_generation
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.local.broker import LocalBroker
 from spojoin.runtime.local.children import Children
+from spojoin.runtime.local.net import LOOPBACK
 from spojoin.runtime.local.redis import LocalRedis
 from spojoin.runtime.redis_store import RedisStore
 from spojoin.runtime.service import create_topics
-from spojoin.runtime.status import status_table
+from spojoin.runtime.status_table import status_table
 from spojoin.runtime.topics import Topics
 
 TEND_S = 1.0
@@ -72,10 +73,13 @@ def serve(query_file: Path, options: UpOptions, console: Console) -> None:
             "replace": str(options.replace),
             "backfill": options.backfill.value,
         }
-        supervisor.start(services_of(Deployment(query, query_file, bootstrap, redis, workers, extra)))
+        deployment = Deployment(query, query_file, bootstrap, redis, workers, extra)
+        page = page_of(deployment)
+        supervisor.start([*services_of(deployment), page])
         with console.status("starting services"):
             supervisor.wait_ready()
         console.print(_directions(query_file, bootstrap, redis, topics, logs), highlight=False)
+        console.print(f"  the page is at http://{LOOPBACK}:{page.port}/\n  {ending(options)}", highlight=False)
         _watch(supervisor, redis, console)
 
 
@@ -126,9 +130,15 @@ def _directions(query_file: Path, bootstrap: str, redis: str, topics: Topics, lo
         f"  push rows to {', '.join(topics.inputs)}, from any program or with\n"
         f"    spojoin send {query_file} -i STREAM=FILE --bootstrap {bootstrap}\n"
         f"  read results with\n"
-        f"    spojoin results {query_file} --follow --bootstrap {bootstrap}\n"
-        f"  Ctrl-C ends all"
+        f"    spojoin results {query_file} --follow --bootstrap {bootstrap}"
     )
+
+
+def ending(options: UpOptions) -> str:
+    """What Ctrl-C does to the data."""
+    if options.bootstrap is None:
+        return "Ctrl-C ends all and discards this Kafka's rows and results; to keep them give --bootstrap of your own"
+    return f"Ctrl-C ends the services; rows and results stay in the Kafka at {options.bootstrap}"
 
 
 def _watch(supervisor: Supervisor, redis: str, console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import cast
 
@@ -14,6 +15,7 @@ from spojoin.controller.cluster import Cluster
 from spojoin.controller.control_topic import ControlTopic
 from spojoin.controller.policy import Limits
 from spojoin.errors import ConfigurationError, Retryable
+from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.runtime import log_lines
@@ -52,7 +54,9 @@ def _serve(settings: Settings) -> None:
     topics = Topics.of(query, settings.workers_max, settings.input_topics)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(Role.CONTROLLER, SERVICE, query.name, settings, stack)
-        supervise(cluster, world, topics, limits, settings, stop)
+        needs = without_workers(query)
+        world.reporter.expect(needs, settings.workers)
+        supervise(cluster, world, topics, limits, settings, stop, needs)
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -72,7 +76,13 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def supervise(
-    cluster: Cluster, world: World, topics: Topics, limits: Limits, settings: Settings, stop: threading.Event
+    cluster: Cluster,
+    world: World,
+    topics: Topics,
+    limits: Limits,
+    settings: Settings,
+    stop: threading.Event,
+    needs: Sequence[str] = (),
 ) -> None:
     """One life after another until asked to stop; whatever isn't Retryable ends it."""
     backoff_s = BACKOFF_S_MIN
@@ -80,7 +90,7 @@ def supervise(
     while not stop.is_set():
         try:
             create_topics(world.log, topics, settings.results_bytes_max, Role.CONTROLLER)
-            _live(cluster, world, topics, limits, settings.workers, stop)
+            _live(cluster, world, topics, limits, settings.workers, stop, needs)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
             health.is_ready, health.waits_for = False, str(error)
@@ -97,11 +107,12 @@ def _live(
     limits: Limits,
     workers: int,
     stop: threading.Event,
+    needs: Sequence[str],
 ) -> None:
     world.shared.log_id = world.log.topic_id(topics.name(Topic.FRAMES))
     control = ControlTopic(world.log, Input(topics.name(Topic.CONTROL), 0), world.clock)
     try:
-        controller = Controller(cluster, control, world, limits, workers)
+        controller = Controller(cluster, control, world, limits, workers, needs)
         while not stop.is_set():
             controller.turn()
             world.health.is_ready = True

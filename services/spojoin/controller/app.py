@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import structlog
 
 from spojoin.controller.cluster import Cluster, Event, Workers
@@ -9,20 +11,36 @@ from spojoin.controller.control_topic import ControlTopic
 from spojoin.controller.loads import LoadMeter
 from spojoin.controller.policy import Ask, Limits, Observation, Scale, State, Step, decide
 from spojoin.protocol.machine import START
+from spojoin.protocol.services import names
+from spojoin.protocol.topology import Role
+from spojoin.runtime.absences import Absences
 from spojoin.runtime.loop import World
 
 _log = structlog.get_logger(__name__)
 
 
 class Controller:
-    """Follows one query's workers; `workers` is the layout that routers begin with."""
+    """Follows one query's workers; `workers` is the layout that routers begin with.
 
-    def __init__(self, cluster: Cluster, control: ControlTopic, world: World, limits: Limits, workers: int) -> None:
+    `needs` are the services besides them that results wait for: whoever is away for long is an event.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        control: ControlTopic,
+        world: World,
+        limits: Limits,
+        workers: int,
+        needs: Sequence[str] = (),
+    ) -> None:
         self._cluster = cluster
         self._control = control
         self._world = world
         self._limits = limits
         self._workers = workers
+        self._needs = tuple(needs)
+        self._absences = Absences()
         self._meter = LoadMeter()
         self._state = State()
 
@@ -40,6 +58,8 @@ class Controller:
         layout = self._workers if asked is None else asked.workers
         self._note(found, layout)
         shared, clock = self._world.shared, self._world.clock
+        statuses = shared.statuses()
+        self._note_absences(statuses, layout)
         return Observation(
             now_s=clock.monotonic_ms() / 1000,
             replicas=found.replicas,
@@ -47,8 +67,19 @@ class Controller:
             layout=layout,
             is_asked=asked is not None,
             is_answered=self._is_answered(layout),
-            loads=self._meter.read(shared.statuses(), clock.wall_ms()),
+            loads=self._meter.read(statuses, clock.wall_ms()),
         )
+
+    def _note_absences(self, statuses: Mapping[str, Mapping[str, str]], layout: int) -> None:
+        """This service reports too: where the store knows nobody, it does not answer or has just come back."""
+        now_ms = self._world.clock.monotonic_ms()
+        if not statuses:
+            self._absences.excuse(now_ms)
+            return
+        marks = {name: fields.get("wall_ms") for name, fields in statuses.items()}
+        for change in self._absences.take((*self._needs, *names(Role.POJOIN, layout)), marks, now_ms):
+            reason = "ServiceBack" if change.is_back else "ServiceGone"
+            self._tell(Event(reason, change.sentence, is_warning=not change.is_back))
 
     def _is_answered(self, layout: int) -> bool | None:
         """Whether the router has told the layout and results are out for all frames before."""
@@ -75,5 +106,5 @@ class Controller:
             self._tell(step)
 
     def _tell(self, event: Event) -> None:
-        _log.info(event.message, reason=event.reason)
+        (_log.warning if event.is_warning else _log.info)(event.message, reason=event.reason)
         self._cluster.tell(event)

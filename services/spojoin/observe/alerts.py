@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from spojoin.observe.expressions import TENANT
+from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Role
+from spojoin.runtime.absences import AWAY_MS
 
-#: Without one of these there are no results.
-NEEDED = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)
-
+#: A role that results need has been away for so long, as in the events of page and controller.
+AWAY = f"{AWAY_MS / 1000:.0f}s"
 _LAG = f"sum by ({TENANT}, role) (spojoin_input_lag_records)"
 _MOVES = f'max by ({TENANT}) (changes(spojoin_watermark_frames{{role="sink"}}[5m]))'
 _INPUTS_WAIT = f'sum by ({TENANT}) (spojoin_input_lag_records{{role="router"}})'
@@ -65,7 +66,7 @@ ALERTS = (
         "SpojoinServiceGone",
         f"count by ({TENANT}) (count by ({TENANT}, role) "
         f'(spojoin_build_info{{role=~"{"|".join(NEEDED)}"}})) < {len(NEEDED)}',
-        "1m",
+        AWAY,
         "critical",
         f"{{{{ $labels.query }}}} has only {{{{ $value }}}} of {len(NEEDED)} roles running that results need.",
     ),
@@ -73,7 +74,7 @@ ALERTS = (
         "SpojoinWorkerGone",
         f"({_ONE} (last_over_time(spojoin_build_info{_NUMBERED}[1h])) unless {_ONE} (spojoin_build_info{_NUMBERED}))"
         f" unless on ({TENANT}, role) ({_ENOUGH}) and on ({TENANT}) {_RUNNING}",
-        "2m",
+        AWAY,
         "critical",
         "{{ $labels.service_name }} of {{ $labels.query }} ran within the last hour and is gone: results wait for it.",
     ),

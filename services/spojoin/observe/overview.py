@@ -31,6 +31,12 @@ _GLANCE = Row(
         number("Matches /s", "Matches in the results.", MATCHES),
         number("Latency p99", "From produce to result, for 99 of 100 tuples.", quantile(0.99, LATENCY), "s"),
         number(
+            "Oldest unanswered",
+            "Age of the oldest row without a result, rows that wait in the inputs included; 0 where none waits.",
+            f"max({pick('spojoin_oldest_unanswered_seconds')})",
+            "s",
+        ),
+        number(
             "Frames under way",
             "Frames in the log whose results are not out; never more than the credits.",
             f"{HEAD} - max({pick('spojoin_watermark_frames', role='sink')})",
@@ -80,8 +86,10 @@ _RATES = Row(
         lines("Matches /s", "Matches in the results.", (MATCHES, "matches")),
         lines(
             "Latency",
-            "From a tuple's production to its result being readable; bucket bounds lie a quarter apart.",
+            "From a tuple's production to its result being readable, bucket bounds lie a quarter apart; and how old "
+            "the oldest tuple without a result is, which alone grows while there are no results.",
             *((quantile(share, LATENCY), f"p{100 * share:g}") for share in (0.5, 0.9, 0.99)),
+            (f"max({pick('spojoin_oldest_unanswered_seconds')})", "oldest unanswered"),
             unit="s",
         ),
         Panel(

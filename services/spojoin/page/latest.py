@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ LAYOUTS = 16
 #: longer texts are cut
 TEXT_MAX = 60
 VALUE_MAX = 160
+_UTF8 = codecs.getincrementaldecoder("utf-8")
 
 Row = dict[str, Any]
 
@@ -95,10 +97,23 @@ def letter_of(record: LogRecord[bytes]) -> Letter:
     return Letter(
         time_ms=record.timestamp_ms,
         reason=_said(headers, "reason"),
-        detail=_cut(_said(headers, "detail"), VALUE_MAX),
+        detail=_cut(_escaped(_said(headers, "detail")), VALUE_MAX),
         place=f"offset {_said(headers, 'source-offset')} of {source}",
-        value=_cut(record.value[: 4 * VALUE_MAX].decode(errors="replace"), VALUE_MAX),
+        value=readable(record.value),
     )
+
+
+def readable(value: bytes) -> str:
+    """How a message begins: text as it is, else its length and its bytes, in hex where they are no ASCII."""
+    start = value[: 4 * VALUE_MAX]
+    try:
+        text = _UTF8().decode(start, final=len(start) == len(value))
+    except UnicodeDecodeError:
+        text = ""
+    if value and not all(char.isprintable() or char in "\t\r\n" for char in text or "\0"):
+        told = "".join(chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in start)
+        return _cut(f"{len(value):,} bytes: {told}", VALUE_MAX)
+    return _cut(text, VALUE_MAX)
 
 
 def layouts_of(record: LogRecord[bytes]) -> list[Layout]:
@@ -109,6 +124,11 @@ def layouts_of(record: LogRecord[bytes]) -> list[Layout]:
 
 def _said(headers: Mapping[str, bytes], name: str) -> str:
     return headers.get(f"spojoin-{name}", b"?").decode(errors="replace")
+
+
+def _escaped(text: str) -> str:
+    """A sentence about a message may quote what no screen shows."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _cut(text: str, most: int) -> str:

@@ -94,11 +94,16 @@ function showFigures(state) {
   say("matches", rate(sum.matches_per_s));
   say("matches-all", isKnown(sum.matches) ? `${compact(sum.matches)} so far` : "");
   say("p50", milliseconds(sum.latency_ms_p50));
-  say("p99", isKnown(sum.latency_ms_p99) ? `p99 ${milliseconds(sum.latency_ms_p99)}` : "");
+  say("p99", isKnown(sum.latency_ms_p99) ? `p99 ${milliseconds(sum.latency_ms_p99)} in the last minute` : "no result in the last minute");
+  say("unanswered", `oldest unanswered: ${!isKnown(sum.unanswered_ms) ? "not known" : sum.unanswered_ms ? milliseconds(sum.unanswered_ms) : "none"}`);
   say("dead", whole(sum.dead_letters));
   say("epoch", isKnown(sum.epoch) ? `epoch ${sum.epoch}, frame ${whole(sum.frames_out)}` : "");
   const verdict = sum.completeness;
   say("completeness", verdict ? `${verdict.is_exact ? "exact" : `complete to ${percent(verdict.ratio)}, not exact`}, checked at ${clock(verdict.checked_ms)}` : "");
+}
+
+function showEvents(events) {
+  byId("events").replaceChildren(...events.map((one) => make("p", `${clock(one.wall_ms)} ${one.text}`, "small")));
 }
 
 function showWindows(windows) {
@@ -199,6 +204,7 @@ function show(state) {
   showResults(state.results);
   showLetters(state.dead_letters);
   showServices(state.services);
+  showEvents(state.events);
   showTopics(state.topics);
 }
 

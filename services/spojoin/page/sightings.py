@@ -11,8 +11,9 @@ from spojoin.errors import BadData
 from spojoin.page.rates import Rates
 from spojoin.page.subject import Subject
 from spojoin.protocol.topology import Role, Topic
+from spojoin.runtime.expected import Expected, expected_of
 from spojoin.runtime.shared_state import key
-from spojoin.runtime.status import ServiceStatus, status_rows
+from spojoin.runtime.status import ServiceStatus, status_rows, totals_of, words_of
 
 Entries = Mapping[str, Mapping[str, str]]
 
@@ -59,6 +60,8 @@ class Sighting(NamedTuple):
     sealed: Mapping[int, tuple[int, int]]
     windows: Mapping[str, int]
     completeness: Mapping[str, str]
+    totals: Mapping[str, int]
+    expected: Expected
 
 
 @dataclass(slots=True)
@@ -77,14 +80,14 @@ class Observer:
         self._subject = subject
         self._heard: dict[str, _Heard] = {}
 
-    def take(self, entries: Entries, now_ms: float) -> Sighting:
+    def take(self, entries: Entries, now_ms: float, wall_ms: int) -> Sighting:
         """What `entries` say; `now_ms` never runs backwards. Raises BadData where they can't be read."""
         try:
-            return self._sighting(entries, now_ms)
+            return self._sighting(entries, now_ms, wall_ms)
         except (ValueError, IndexError) as error:
             raise BadData(f"Redis holds what no service has written ({error}): delete the query's keys") from error
 
-    def _sighting(self, entries: Entries, now_ms: float) -> Sighting:
+    def _sighting(self, entries: Entries, now_ms: float, wall_ms: int) -> Sighting:
         statuses = [row for row in status_rows(entries, 0) if row.query == self._subject.query.name]
         self._heard = {row.service: self._heard.get(row.service, _Heard()) for row in statuses}
         for status in statuses:
@@ -100,6 +103,8 @@ class Observer:
             sealed=dict(self._sealed(entries)),
             windows=dict(self._windows(entries)),
             completeness=dict(self._entry(entries, "completeness")),
+            totals=totals_of(self._entry(entries, "totals")),
+            expected=expected_of(words_of(entries).get(self._subject.query.name, {}), wall_ms),
         )
 
     def _entry(self, entries: Entries, *parts: str) -> Mapping[str, str]:

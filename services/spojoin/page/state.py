@@ -11,11 +11,16 @@ from spojoin.page.flow import readers, writers
 from spojoin.page.latest import Letter, ResultRows
 from spojoin.page.sightings import Instance, Place, Sighting
 from spojoin.page.subject import Subject, window_text
+from spojoin.protocol.services import NEEDED, role_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+from spojoin.runtime.status import unanswered_ms
 
 Json = dict[str, Any]
 #: takes out of a sentence what must not be shown
 Censor = Callable[[str], str]
+
+#: of a service from which nothing is heard any more
+SILENT = "reports nothing"
 
 #: roles that count tuples; the others count the records that they read
 _COUNTS_TUPLES = (Role.ROUTER, Role.SINK)
@@ -28,6 +33,7 @@ class Known:
     is_store_up: whether the store answered the last look; what it said before is shown, but no state rests on it.
     out_per_s: records a second appended to topics that no service says it reads.
     workers: PO-Join workers that the log asks for; None where it asks for none.
+    events: who went away for long and who came back, the latest first: when, ms since 1970, and a sentence.
     """
 
     subject: Subject
@@ -39,10 +45,13 @@ class Known:
     out_per_s: Mapping[Topic, float] | None = None
     workers: int | None = None
     troubles: Sequence[str] = ()
+    events: Sequence[tuple[int, str]] = ()
 
     def expected(self, role: Role) -> tuple[str, ...]:
-        """The services of a role that there should be."""
-        return self.subject.expected(role, self.workers)
+        """The services of a role that there should be; one that nothing waits for, if it was there lately."""
+        if role in NEEDED or self.sighting is None:
+            return self.subject.expected(role, self.workers)
+        return tuple(name for name in self.sighting.expected.seen_ms if role_of(name) == role)
 
 
 def state_of(known: Known, censor: Censor) -> Json:
@@ -52,6 +61,7 @@ def state_of(known: Known, censor: Censor) -> Json:
         "query": _query(known.subject),
         "wall_ms": known.wall_ms,
         "troubles": [censor(text) for text in known.troubles],
+        "events": [{"wall_ms": wall_ms, "text": censor(text)} for wall_ms, text in known.events],
         "summary": _summary(known, roles),
         "roles": roles,
         "topics": {topic.value: _topic(topic, known) for topic in _topics()},
@@ -90,6 +100,7 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
     seen = known.sighting
     router, sink = (_live(known, role) for role in _COUNTS_TUPLES)
     latencies = sink[0].status if sink else None
+    totals = seen.totals if seen else {}
     return {
         "roles_ready": sum(role["state"] == "ready" for role in roles.values()),
         "roles": sum(role["state"] != "off" for role in roles.values()),
@@ -98,9 +109,11 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
         "matches_per_s": _sum(each.matches_per_s for each in sink),
         "latency_ms_p50": _finite(latencies.latency_ms_p50) if latencies else None,
         "latency_ms_p99": _finite(latencies.latency_ms_p99) if latencies else None,
-        "tuples": seen.next_seq if seen else None,
-        "matches": sum(each.status.matches for each in sink) if sink else None,
-        "dead_letters": sum(each.status.dead_letters for each in router) if router else None,
+        "unanswered_ms": unanswered_ms(each.status for each in (*router, *sink)),
+        "tuples": totals.get("rows"),
+        "answered": totals.get("answered"),
+        "matches": totals.get("matches"),
+        "dead_letters": totals.get("refused"),
         "epoch": seen.epoch if seen else None,
         "frames_out": seen.watermark_frame if seen else None,
         "frames_under_way": _under_way(seen),
@@ -190,7 +203,7 @@ def _service(instance: Instance, known: Known, censor: Censor) -> Json:
         "service": status.service,
         "role": status.role,
         "state": _service_state(instance, known),
-        "said": censor(status.state),
+        "said": SILENT if instance.is_gone else censor(status.state),
         "place": status.place,
         "tuples_per_s": instance.tuples_per_s if status.role in [role.value for role in _COUNTS_TUPLES] else None,
         "records_per_s": _records_per_s([instance]),
@@ -217,7 +230,7 @@ def _missing(known: Known) -> Iterator[Json]:
         for name in known.expected(role):
             if name not in present:
                 state = "gone" if known.is_store_up else "unknown"
-                yield {"service": name, "role": role.value, "state": state, "said": "reports nothing"}
+                yield {"service": name, "role": role.value, "state": state, "said": SILENT}
 
 
 # -- topics

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spojoin.page.flow import readers
+from spojoin.protocol.services import NEEDED, names, role_of, without_workers
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.model import Query
 from spojoin.runtime.topics import Topics
@@ -29,12 +30,11 @@ class Subject:
 
         `workers` is how many PO-Join workers the log asks for, if it does.
         """
-        if role not in {reader for topic in Topic for reader in readers(topic)}:
-            return ()
-        counts = {Role.MUTABLE: len(self.query.predicates), Role.POJOIN: workers or self.workers}
-        if role not in counts:
-            return (role.value,)
-        return tuple(f"{role.value}-{number}" for number in range(counts[role]))
+        if role is Role.POJOIN:
+            return names(role, workers or self.workers)
+        if role in NEEDED:
+            return tuple(name for name in without_workers(self.query) if role_of(name) == role)
+        return (role.value,) if role in {reader for topic in Topic for reader in readers(topic)} else ()
 
     def names(self, topic: Topic) -> list[str]:
         """Kafka's names of a topic; one a stream for inputs and dead letters."""

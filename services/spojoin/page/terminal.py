@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from spojoin.page.state import Json
+from spojoin.runtime.words import milliseconds, unanswered_text
 
 #: rows of results and of dead letters, so that all fits on a screen
 ROWS_SHOWN = 5
+EVENTS_SHOWN = 3
 UNKNOWN = "-"
 
 _STYLES = {"ready": "green", "waiting": "yellow", "gone": "bold red", "unknown": "dim", "off": "dim"}
@@ -25,6 +28,7 @@ def screen(state: Json) -> Group:
 def _parts(state: Json) -> Iterator[RenderableType]:
     yield Text(f"{state['query']['name']}  window of {state['query']['window']}", style="bold")
     yield from (Text(trouble, style="bold red") for trouble in state["troubles"])
+    yield from (Text(f"{_clock(one['wall_ms'])} {one['text']}") for one in state["events"][:EVENTS_SHOWN])
     yield Text(_figures(state["summary"]))
     yield from (Text(_window(window)) for window in state["windows"])
     yield _flow(state)
@@ -34,12 +38,15 @@ def _parts(state: Json) -> Iterator[RenderableType]:
 
 
 def _figures(summary: Json) -> str:
-    latency = f"{_whole(summary['latency_ms_p50'])}/{_whole(summary['latency_ms_p99'])} ms"
+    p50, p99 = (milliseconds(summary[name]) for name in ("latency_ms_p50", "latency_ms_p99"))
     return (
         f"in {_rate(summary['in_per_s'])} tuples/s, out {_rate(summary['out_per_s'])} tuples/s, "
-        f"matches {_rate(summary['matches_per_s'])}/s, p50/p99 {latency}, "
-        f"refused {_whole(summary['dead_letters'])}, epoch {_whole(summary['epoch'])}, "
-        f"frames under way {_whole(summary['frames_under_way'])}"
+        f"matches {_rate(summary['matches_per_s'])}/s\n"
+        f"so far {_whole(summary['tuples'])} tuples, {_whole(summary['answered'])} answered, "
+        f"{_whole(summary['matches'])} matches, refused {_whole(summary['dead_letters'])}\n"
+        f"latency of the last minute p50 {p50}, p99 {p99}; "
+        f"oldest unanswered row: {unanswered_text(summary['unanswered_ms'])}\n"
+        f"epoch {_whole(summary['epoch'])}, frames under way {_whole(summary['frames_under_way'])}"
     )
 
 
@@ -56,15 +63,21 @@ def _table(*columns: str, numbers: int = 0) -> Table:
     """A table whose last `numbers` columns are numbers."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for at, title in enumerate(columns):
-        table.add_column(title, justify="right" if at >= len(columns) - numbers else "left", no_wrap=True)
+        is_number = at >= len(columns) - numbers
+        table.add_column(
+            title,
+            justify="right" if is_number else "left",
+            no_wrap=is_number or (at == 0 and numbers > 0),
+            overflow="fold",
+        )
     return table
 
 
 def _flow(state: Json) -> Table:
     """The graph as lines: who writes a topic, at which rate, and who reads it."""
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
-    for _ in range(5):
-        table.add_column(no_wrap=True)
+    for is_whole in (False, True, True, True, False):  # topics and rates are never cut, lists of roles take more lines
+        table.add_column(no_wrap=is_whole, overflow="fold")
     table.columns[0].justify = "right"
     for name, topic in state["topics"].items():
         from_, to = (", ".join(topic[side]) or "your programs" for side in ("writers", "readers"))
@@ -105,6 +118,10 @@ def _letters(letters: list[Json] | None) -> RenderableType:
     for letter in letters[:ROWS_SHOWN]:
         table.add_row(*(Text(letter[name]) for name in ("place", "detail", "value")))
     return table
+
+
+def _clock(wall_ms: int) -> str:
+    return datetime.fromtimestamp(wall_ms / 1000).strftime("%H:%M:%S")
 
 
 def _whole(value: float | None) -> str:

@@ -16,12 +16,16 @@ from spojoin.page.sightings import Observer, Sighting
 from spojoin.page.state import Known
 from spojoin.page.subject import Subject
 from spojoin.page.tail import TopicTail
+from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Topic
+from spojoin.runtime.absences import Absences
 from spojoin.runtime.health import Health
 from spojoin.runtime.ports import Clock, Input, Log, LogReader, Store, StoreUnavailable
 from spojoin.runtime.shared_state import key
 
 LOOK_S = 1.0
+#: as many as a screen holds
+EVENTS_MAX = 10
 READY_POLL_S = 0.05
 
 _log = structlog.get_logger(__name__)
@@ -42,7 +46,7 @@ class StoreWatch:
         """Ask once."""
         try:
             entries = self._store.scan(self._prefix)
-            self.sighting = self._observer.take(entries, self._clock.monotonic_ms())
+            self.sighting = self._observer.take(entries, self._clock.monotonic_ms(), self._clock.wall_ms())
             self._note(None)
         except StoreUnavailable as error:
             self._note("Redis does not answer, so the services' state is not known", error)
@@ -141,10 +145,12 @@ class Watches:
         self._store = store
         self._log = log
         self._stop = threading.Event()
+        self._absences = Absences()
+        self._events: tuple[tuple[int, str], ...] = ()
         self._healths = [Health(clock, stall_ms_max) for _ in range(2)]
         self._threads = [
             threading.Thread(target=self._run, args=(look, health), name=name, daemon=True)
-            for name, look, health in zip(("store", "log"), (store.look, log.look), self._healths, strict=True)
+            for name, look, health in zip(("store", "log"), (self.look_at_store, log.look), self._healths, strict=True)
         ]
 
     def __enter__(self) -> Self:
@@ -171,6 +177,20 @@ class Watches:
         self._store.close()
         self._log.close()
 
+    def look_at_store(self) -> None:
+        """Ask the store once, and note who has been away for long and who is back."""
+        self._store.look()
+        known, now_ms = self.known(), self._clock.monotonic_ms()
+        if not known.is_store_up or known.sighting is None or not known.sighting.instances:
+            self._absences.excuse(now_ms)
+            return
+        marks = {each.status.service: each.status.wall_ms for each in known.sighting.instances}
+        needed = [service for role in NEEDED for service in known.expected(role)]
+        for change in self._absences.take(needed, marks, now_ms):
+            self._events = ((known.wall_ms, change.sentence), *self._events)[:EVENTS_MAX]
+            tell = _log.info if change.is_back else _log.warning
+            tell(change.sentence, reason="ServiceBack" if change.is_back else "ServiceGone", about=change.service)
+
     def known(self) -> Known:
         """What both know now."""
         news = self._log.news
@@ -184,6 +204,7 @@ class Watches:
             out_per_s=news.per_s if news else None,
             workers=news.workers if news else None,
             troubles=[text for text in (self._store.trouble, self._log.trouble) if text],
+            events=self._events,
         )
 
     def live(self) -> tuple[bool, str]:

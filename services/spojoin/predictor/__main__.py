@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 from spojoin.predictor.app import PredictorService, quiet_faust
 from spojoin.predictor.faust_kafka import credentials
+from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import Role
 from spojoin.query.load import load_served_query
 from spojoin.runtime import log_lines
@@ -35,8 +36,9 @@ def _serve(settings: Settings) -> None:
     quiet_faust()
     os.nice(NICENESS)
     with ExitStack() as stack:
-        service = PredictorService(query, settings, open_world(Role.PREDICTOR, SERVICE, query.name, settings, stack))
-        asyncio.run(_until_signalled(service))
+        world = open_world(Role.PREDICTOR, SERVICE, query.name, settings, stack)
+        world.reporter.expect(without_workers(query), settings.workers)
+        asyncio.run(_until_signalled(PredictorService(query, settings, world)))
 
 
 async def _until_signalled(service: PredictorService) -> None:

@@ -110,8 +110,9 @@ class Life:
         self._around = around
         self._machine = PredictorMachine(query, START)
         self._source = Input(topics.name(Topic.FRAMES), 0)
-        self._next_offset = 0
-        self._caught_up_at = around.log.bounds(self._source).end
+        bounds = around.log.bounds(self._source)
+        self._next_offset = bounds.earliest
+        self._caught_up_at = self._due = bounds.end
         self._seen: tuple[int | None, int] | None = None
         self._is_busy = False
         self._failure: SpoJoinError | None = None
@@ -134,7 +135,14 @@ class Life:
         """Join and begin to read."""
         self._around.health.waits_for = "the broker"
         self._around.metrics.replay_began(self._around.clock.monotonic_ms())
-        await asyncio.wait_for(self._app.start(), START_TIMEOUT_S)
+        joining = asyncio.ensure_future(asyncio.wait_for(self._app.start(), START_TIMEOUT_S))
+        try:
+            while not joining.done():  # a group waits for a member that was killed: others must see this one meanwhile
+                await self._report(self._next_offset)
+                await asyncio.wait([joining], timeout=TICK_S)
+            await joining
+        finally:
+            joining.cancel()
 
     async def stop(self) -> None:
         """Let go of the broker."""
@@ -151,17 +159,23 @@ class Life:
             raise LifeEnded(f"Faust ended: {self._app.crash_reason!r}")
         position = await self._position()
         health, metrics = self._around.health, self._around.metrics
-        health.tick()
         if position >= self._caught_up_at and not health.is_ready:
             metrics.replay_ended(self._around.clock.monotonic_ms())
         health.is_ready = position >= self._caught_up_at
         health.waits_for = f"frames: at offset {position} of {self._caught_up_at}"
-        if self._around.reporter.is_due():
-            end = (await asyncio.to_thread(self._around.log.bounds, self._source)).end
-            metrics.lag.labels(self._source.topic, "0").set(max(0, end - position))
-            for predicate, share in zip(self._query.predicates, self._machine.selectivities(), strict=True):
-                metrics.selectivity.labels(predicate.text).set(share)
-            await asyncio.to_thread(self._around.reporter.publish, {f"{Topic.FRAMES.value}/0": position}, START)
+        await self._report(position)
+
+    async def _report(self, position: int) -> None:
+        """Tell others, once a second. What came since the last time is no lag: it is fetched at intervals."""
+        metrics, reporter = self._around.metrics, self._around.reporter
+        self._around.health.tick()
+        if not reporter.is_due():
+            return
+        metrics.lag.labels(self._source.topic, "0").set(max(0, self._due - position))
+        self._due = (await asyncio.to_thread(self._around.log.bounds, self._source)).end
+        for predicate, share in zip(self._query.predicates, self._machine.selectivities(), strict=True):
+            metrics.selectivity.labels(predicate.text).set(share)
+        await asyncio.to_thread(reporter.publish, {f"{Topic.FRAMES.value}/0": position}, START)
 
     async def _position(self) -> int:
         """The next offset: behind the last record taken, or behind markers of transactions that follow it."""

@@ -22,6 +22,8 @@ from spojoin.runtime.credentials import Properties, mechanism_of
 
 #: advice may be old by so much
 FETCH_BYTES_MIN, FETCH_WAIT_MS = 8 << 20, 500
+#: a predictor that was killed holds up its heir for so long
+SESSION_S = 10.0
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
@@ -60,6 +62,7 @@ def make_app(name: str, bootstrap: str, properties: Properties, message_bytes_ma
         topic_allow_declare=False,
         topic_disable_leader=True,
         web_enabled=False,
+        broker_session_timeout=SESSION_S,
         **options,
     )
     app.transport = _Transport(app.conf.broker_consumer, app)

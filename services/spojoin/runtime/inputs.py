@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.runtime.intake import Intake, Waiting
 from spojoin.runtime.metrics import Traffic
 from spojoin.runtime.ports import Clock, Input, Log, LogRecord
-from spojoin.wire.records import Rows, SourceState
+from spojoin.wire.records import Rows, SourcePosition, SourceState
 
 #: new partitions are looked for so often
 DISCOVERY_MS = 2_000
@@ -73,6 +74,8 @@ class InputFeed:
         self._clock = clock
         self._known: list[tuple[int, int]] = []
         self._opened: dict[tuple[int, int], Input] = {}
+        #: of each input the chunks given to the machine, by their last offset, and when their first record was produced
+        self._given: dict[tuple[int, int], deque[tuple[int, int]]] = {}
         self._discover_at_ms = 0.0
 
     @property
@@ -95,6 +98,7 @@ class InputFeed:
             queue = self.intake.waiting[source]
             if queue.records and self._machine.wants_rows(stream, partition):
                 chunk = _chunk(queue)
+                self._given[stream, partition].append((chunk[-1].offset, chunk[0].timestamp_ms))
                 self._traffic.count(Topic.INPUT.value, sum(len(record.value) for record in chunk), len(chunk))
                 rows = self._parse(stream, partition, chunk)
                 yield from self._machine.on_rows(stream, partition, rows)
@@ -107,6 +111,23 @@ class InputFeed:
             self.intake.waiting[source].records and self._machine.wants_rows(*place)
             for place, source in self._opened.items()
         )
+
+    def waits_since_ms(self) -> int | None:
+        """When the oldest record was produced that no frame has passed, ms since 1970; None where none waits.
+
+        To within the records that were given to the machine at once.
+        """
+        positions = self._machine.sources()
+        oldest = [self._oldest_ms(place, positions.get(place)) for place in self._opened]
+        return min((at for at in oldest if at is not None), default=None)
+
+    def _oldest_ms(self, place: tuple[int, int], at: SourcePosition | None) -> int | None:
+        given, queue = self._given[place], self.intake.waiting[self._opened[place]]
+        while given and at is not None and given[0][0] < at.offset:
+            given.popleft()
+        if given:
+            return given[0][1]
+        return queue.records[0].timestamp_ms if queue.records else None
 
     def close(self) -> None:
         """Stop reading."""
@@ -131,6 +152,7 @@ class InputFeed:
                 at = positions.get((stream, partition))
                 self.intake.open(source, self._start(source, None if at is None else at.offset))
                 self._opened[stream, partition] = source
+                self._given[stream, partition] = deque()
 
     def _start(self, source: Input, wanted: int | None) -> int:
         earliest = self._log.bounds(source).earliest

@@ -165,6 +165,7 @@ class Loop:
             is_transactional=spec.transactional_id is not None,
             is_json=spec.is_json,
             last_output=self._tail.furthest,
+            matches_before=self._tail.matches,
         )
         self._machine = spec.machine_factory(watermark_of(self._tail.furthest))
         self._feed = self._make_feed()
@@ -330,6 +331,8 @@ class Loop:
         if self._world.reporter.is_due():
             self._measure()
             self._world.reporter.measure(self._machine)
+            waits_since_ms = None if self._feed is None else self._feed.waits_since_ms()
+            self._world.reporter.note(waits_since_ms, self._outbox.matches_out)
             self._world.reporter.publish(self._positions(), self._follower.latest)
 
     def _trim(self) -> None:

@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from spojoin import __version__
+from spojoin.runtime.recent import RecentCounts
 from spojoin.wire.records import I64, U32
 
 #: labels that every metric of a service carries, and what they hold
@@ -34,8 +35,9 @@ SCALE_STEPS = ("ask", "scale", "event")
 KAFKA_ERRORS = ("_ALL_BROKERS_DOWN", "_TRANSPORT")
 
 _STEP_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
-#: upper bounds in milliseconds, each about a quarter above the one before, so that quantiles come out within that
-_LATENCY_BOUNDS_MS = np.unique(np.round(np.geomspace(1, 60_000, 50))).astype(np.int64)
+#: upper bounds in milliseconds up to an hour, each about a quarter above the one before, so that quantiles come out
+#: within that
+_LATENCY_BOUNDS_MS = np.unique(np.round(np.geomspace(1, 3_600_000, 68))).astype(np.int64)
 
 
 class Described(NamedTuple):
@@ -74,24 +76,28 @@ class ServiceRegistry(CollectorRegistry):
 
 
 class LatencyHistogram(Collector):
-    """Time from produce to result, counted by whole arrays."""
+    """Time from produce to result, counted by whole arrays; quantiles are those of the last minute."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(len(_LATENCY_BOUNDS_MS) + 1, np.int64)
+        self._recent = RecentCounts(len(self._counts))
         self._sum_ms = 0
 
-    def observe(self, latencies_ms: I64, runs: U32) -> None:
-        """Count `runs[i]` tuples with `latencies_ms[i]`."""
-        places = np.searchsorted(_LATENCY_BOUNDS_MS, latencies_ms)
-        np.add.at(self._counts, places, runs.astype(np.int64))
+    def observe(self, latencies_ms: I64, runs: U32, now_ms: float) -> None:
+        """Count `runs[i]` tuples with `latencies_ms[i]`; `now_ms` never runs backwards."""
+        added = np.zeros_like(self._counts)
+        np.add.at(added, np.searchsorted(_LATENCY_BOUNDS_MS, latencies_ms), runs.astype(np.int64))
+        self._counts += added
+        self._recent.add(added, now_ms)
         self._sum_ms += int(latencies_ms @ runs.astype(np.int64))
 
-    def quantile_ms(self, share: float) -> float:
-        """An upper bound of the latency that `share` of the tuples stayed within; NaN before the first."""
-        total = int(self._counts.sum())
+    def recent_ms(self, share: float, now_ms: float) -> float:
+        """An upper bound of the latency that `share` of the last minute's tuples stayed within; NaN without any."""
+        counts = self._recent.total(now_ms)
+        total = int(counts.sum())
         if not total:
             return float("nan")
-        place = int(np.searchsorted(np.cumsum(self._counts), share * total))
+        place = int(np.searchsorted(np.cumsum(counts), share * total))
         return float(_LATENCY_BOUNDS_MS[min(place, len(_LATENCY_BOUNDS_MS) - 1)])
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
@@ -172,6 +178,10 @@ class Metrics:
         self.watermark_frame = self._gauge(
             "spojoin_watermark_frames", "Frames whose results are all out, as this service knows it (not predictor)."
         )
+        self.unanswered_age = self._gauge(
+            "spojoin_oldest_unanswered_seconds",
+            "Age of the oldest row known to have no result yet, 0 where none waits (router: inputs included; sink).",
+        )
         self.layout_workers = self._gauge(
             "spojoin_layout_workers", "PO-Join workers in the layout of the latest frame seen."
         )
@@ -213,7 +223,6 @@ class Metrics:
         self.state_bytes = self._gauge("spojoin_state_bytes", "Bytes of the indexes held (pojoin).")
         #: by the names that machines give them
         self.of_machine = {
-            "matches": self.matches,
             "comparisons": self._counter(
                 "spojoin_compared_pairs", "Pairs of a tuple and a stored one that a worker answered for (pojoin)."
             ),

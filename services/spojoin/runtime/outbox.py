@@ -13,7 +13,14 @@ from spojoin.runtime.topics import Topics
 from spojoin.runtime.watermark import watermark_of
 from spojoin.wire.codec import encode
 from spojoin.wire.records import DeadLetter, Frame, Result
-from spojoin.wire.results import OutputMessage, Progress, progress, result_messages_json, result_to_message
+from spojoin.wire.results import (
+    OutputMessage,
+    Progress,
+    matches_of,
+    progress,
+    result_messages_json,
+    result_to_message,
+)
 
 #: a batch of emits is settled after so long at the latest, so that readers need not wait for a busy writer
 SETTLE_MS_MAX = 20.0
@@ -34,6 +41,7 @@ class Outbox:
 
     `settles` is whether somebody waits for that: transactions are to be committed, or the watermark is to move.
     `last_output` is the last progress found in the results topic: JSON messages up to it are out already.
+    `matches_before` are those of all results that are out.
     """
 
     def __init__(
@@ -47,6 +55,7 @@ class Outbox:
         is_transactional: bool,
         is_json: bool = False,
         last_output: Progress | None = None,
+        matches_before: int = 0,
     ) -> None:
         self._writer = writer
         self._topics = topics
@@ -57,6 +66,8 @@ class Outbox:
         self._letters_unsettled = False
         self._is_json = is_json
         self._seq_out = -1 if last_output is None or last_output.seq is None else last_output.seq
+        #: matches since the output began: in all results that are readable, and in all that were appended
+        self.matches_out = self._matches = matches_before
         self._unsettled_since_ms: float | None = None
         self._results: list[Result] = []
 
@@ -91,9 +102,10 @@ class Outbox:
         settled, self._results = self._results, []
         if not settled:
             return None
-        now_ms = self._clock.wall_ms()
+        self.matches_out = self._matches
+        wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
         for result in settled:
-            self._metrics.latency.observe(now_ms - result.produced_ms, result.produced_runs)
+            self._metrics.latency.observe(wall_ms - result.produced_ms, result.produced_runs, now_ms)
         last = settled[-1]
         return watermark_of(Progress(last.frame_id, last.end, last.is_last, None))
 
@@ -121,7 +133,8 @@ class Outbox:
 
     def _result(self, result: Result) -> Iterator[OutgoingMessage]:
         target = Input(self._topics.name(Topic.RESULTS), 0)
-        messages = result_messages_json(result) if self._is_json else [result_to_message(result)]
+        before = self._matches
+        messages = result_messages_json(result, before) if self._is_json else [result_to_message(result, before)]
         for message in messages:
             if not self._is_out(message):
                 yield OutgoingMessage(target, message.value, tuple(message.headers.items()))
@@ -143,12 +156,6 @@ class Outbox:
         elif isinstance(record, Result):
             self._results.append(record)
             self._metrics.tuples.inc(record.end - record.begin)
-            self._metrics.matches.inc(_matches(record))
-
-
-def _matches(result: Result) -> int:
-    """The number of matches, where the rows say it without unpacking: the sum of `matches`, or one a pair."""
-    names = result.rows.schema.names
-    if "matches" in names:
-        return int(result.rows.column("matches").to_numpy().sum())
-    return result.rows.num_rows if "probe_seq" in names else 0
+            matches = matches_of(record)
+            self._matches += matches
+            self._metrics.matches.inc(matches)

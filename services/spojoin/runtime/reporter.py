@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from spojoin.protocol.machine import Emit, Machine, Trim, Watermark
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.model import Query
+from spojoin.runtime.expected import Word
 from spojoin.runtime.gauges import MachineGauges, WindowGauges
 from spojoin.runtime.health import Health
 from spojoin.runtime.metrics import Metrics, value_of
 from spojoin.runtime.ports import Clock, Fields
 from spojoin.runtime.shared_state import STATUS_TTL_S, SharedState, key
+from spojoin.runtime.trail import FrameTrail
 from spojoin.wire.records import Barrier, Batch, Frame, Plan, Record
 
 PUBLISH_MS = 1_000
-
+#: who follows the log for totals, and for rows that wait
+_COUNTERS = (Role.ROUTER, Role.SINK)
 
 #: where Linux tells a process its sizes in pages, the resident one second
 _PAGES = Path("/proc/self/statm")
@@ -54,11 +58,22 @@ class Reporter:
         self._replay: dict[str, int] = {}
         self._machine = MachineGauges(metrics)
         self._windows: WindowGauges | None = None
+        self._needs: tuple[str, ...] = ()
+        self._workers = 0
+        self._trail = FrameTrail()
+        self._inputs_wait_since_ms: int | None = None
+        self._matches_out = 0
+        self._was_ready = False
+
+    def expect(self, needs: Sequence[str], workers: int) -> None:
+        """Tell from now on who there should be: `needs`, and as many workers as the log says, until then `workers`."""
+        self._needs, self._workers = tuple(needs), workers
 
     def begin_generation(self) -> None:
         """Forget what was gathered of another generation's topics (rule P12)."""
         self._head, self._layout, self._plan = {}, (0, 0), None
         self._batches, self._gone, self._replay = {}, [], {}
+        self._trail, self._was_ready = FrameTrail(), False
         self._shared.remove(self._key("progress", self._who.service))
 
     def watch_windows(self, query: Query) -> None:
@@ -69,9 +84,12 @@ class Reporter:
         """A record was read."""
         if isinstance(record, Frame | Barrier):
             self._metrics.epochs.set(record.epoch + 1)
+            if self._who.role in _COUNTERS:
+                self._trail.saw(record)
         if isinstance(record, Frame):
             self._metrics.head_frame.set(record.frame_id + 1)
             self._metrics.layout_workers.set(record.workers)
+            self._workers = record.workers
             if self._windows is not None:
                 self._windows.saw(record)
         elif isinstance(record, Plan):
@@ -109,6 +127,11 @@ class Reporter:
         """Read what a machine tells of itself."""
         self._machine.read(machine)
 
+    def note(self, inputs_wait_since_ms: int | None, matches_out: int) -> None:
+        """When the oldest row that no frame holds was produced (None: there is none), and the matches that are out."""
+        self._inputs_wait_since_ms = inputs_wait_since_ms
+        self._matches_out = matches_out
+
     def is_due(self) -> bool:
         """Whether it is time to publish."""
         return self._clock.monotonic_ms() >= self._publish_at_ms
@@ -121,10 +144,13 @@ class Reporter:
         if self._who.role is Role.SINK:
             self._shared.put_watermark(watermark)
             self._note_completeness()
+        self._was_ready |= self._health.ready()[0]
         entries = {
             self._key("head"): self._head,
             self._key("progress", self._who.service): dict(positions),
             self._key("replay"): self._replay,
+            self._key("expected", self._who.service): self._word(),
+            self._key("totals"): self._totals(watermark),
             **self._directory(),
             **self._hot(),
         }
@@ -159,6 +185,27 @@ class Reporter:
             for (stream, slot), (codes, counts) in self._plan.hot.items()
         }
 
+    def _word(self) -> Fields:
+        return Word(self._clock.wall_ms(), self._needs, self._workers).fields() if self._needs else {}
+
+    def _totals(self, watermark: Watermark) -> Fields:
+        """What the log and the results say, once they were read: a process that starts anew takes nothing away."""
+        if not self._was_ready:
+            return {}
+        if self._who.role is Role.ROUTER:
+            return {"rows": self._trail.rows, "refused": self._trail.refused}
+        answered = self._trail.answered(watermark)
+        if self._who.role is not Role.SINK or answered is None:
+            return {}
+        return {"answered": answered, "matches": self._matches_out}
+
+    def _unanswered_ms(self, watermark: Watermark) -> float:
+        """Age of the oldest row known to have no result; NaN where none waits."""
+        oldest = [self._trail.oldest_ms(watermark), self._inputs_wait_since_ms]
+        age_ms = max((float(self._clock.wall_ms() - at) for at in oldest if at is not None), default=math.nan)
+        self._metrics.unanswered_age.set(0.0 if math.isnan(age_ms) else max(0.0, age_ms / 1000))
+        return age_ms
+
     def _status(self, watermark: Watermark) -> Fields:
         is_ready, said = self._health.ready()
         metrics = self._metrics
@@ -171,18 +218,21 @@ class Reporter:
             "started_ms": self._started_ms,
             "wall_ms": self._clock.wall_ms(),
             "head_frame": int(value_of(metrics.head_frame)),
-            "watermark_frame": watermark.frame_id,
             "lag": int(value_of(metrics.lag)),
             "cpu_s": round(time.process_time(), 3),
             "rss_bytes": resident_bytes(),
             "tuples": int(value_of(metrics.tuples)),
             "matches": int(value_of(metrics.matches)),
-            "dead_letters": int(value_of(metrics.dead_letters)),
             "retries": int(value_of(metrics.retries)),
         }
+        if self._who.role is not Role.PREDICTOR:
+            status["watermark_frame"] = watermark.frame_id
+        if self._who.role in _COUNTERS:
+            status["unanswered_ms"] = self._unanswered_ms(watermark)
         if self._who.role is Role.SINK:
-            status["latency_ms_p50"] = metrics.latency.quantile_ms(0.50)
-            status["latency_ms_p99"] = metrics.latency.quantile_ms(0.99)
+            now_ms = self._clock.monotonic_ms()
+            status["latency_ms_p50"] = metrics.latency.recent_ms(0.50, now_ms)
+            status["latency_ms_p99"] = metrics.latency.recent_ms(0.99, now_ms)
         return status
 
 

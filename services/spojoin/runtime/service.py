@@ -18,6 +18,7 @@ import structlog
 from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
 from spojoin.protocol.access import seen_by, transactional_id
 from spojoin.protocol.machine import Idle
+from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import BATCH_ROLES, FIRST_GENERATION, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
@@ -215,6 +216,7 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
         world.reporter.watch_windows(serving.query)
         _clean_up(world.log, spec.topics, serving)
     world.reporter.begin_generation()
+    world.reporter.expect(without_workers(serving.query), settings.workers)
     _live(spec, charge, serving, stop)
 
 

@@ -10,6 +10,8 @@ All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and
     replay                 <topic>/<partition> = earliest offset  whoever trims: where a rebuilt service begins
     hot:<stream>:<slot>    <code> = count                         router: the predictor's hot keys in force
     completeness           ratio, is_exact, checked_ms            the checker: its last verdict on the results
+    totals                 rows, refused; answered, matches       router; sink: since the log began
+    expected:<service>     wall_ms, needs, workers                each service: see `runtime.expected`
     status:<service>       see `runtime.status`                   each service, every second; gone some seconds after it
 
 Everything but the verdict is written anew at intervals, so that a wiped store fills again. `log` is the id of the

@@ -43,6 +43,11 @@ class Tail:
         return found if found is not None and found.generation == self._generation else None
 
     @property
+    def matches(self) -> int:
+        """Matches in all results that are out, whichever generation answered."""
+        return 0 if self._furthest is None else self._furthest.matches
+
+    @property
     def is_reading(self) -> bool:
         """Whether records of the results topic are awaited."""
         return self._is_reading

@@ -161,16 +161,19 @@ class SinkMachine(Idle):
         return all(history.covers(first_reached(frame, s)) for s, history in enumerate(self._histories))
 
     def _result(self, frame: Frame, end: int) -> Result:
-        begin = self._position
+        begin, before = self._position, self.matches
+        rows = self._rows(frame, begin, end)
         return Result(
             frame_id=frame.frame_id,
             begin=begin,
             end=end,
             is_last=end == frame.count,
-            rows=self._rows(frame, begin, end),
-            produced_ms=frame.produced_ms,
-            produced_runs=frame.produced_runs,
+            rows=rows,
+            # rows that were answered long ago have no latency
+            produced_ms=frame.produced_ms[:0] if frame.is_silent else frame.produced_ms,
+            produced_runs=frame.produced_runs[:0] if frame.is_silent else frame.produced_runs,
             generation=self._generation,
+            matches=self.matches - before if self._query.output is Output.BITMAP else 0,
         )
 
     def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
@@ -256,10 +259,6 @@ class SinkMachine(Idle):
         end = self._made[stream].end(reached)
         holder = next((mark for mark in self._marks if mark.ends[stream] > end), None)
         return end if holder is None else min(end, holder.batch_firsts[stream])
-
-    def counters(self) -> dict[str, float]:
-        """Matches, where rows don't tell them without unpacking."""
-        return {"matches": self.matches} if self._query.output is Output.BITMAP else {}
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

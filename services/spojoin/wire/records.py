@@ -290,6 +290,7 @@ class Result:
 
     `is_last` tells that `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
     `generation` is that of the query which answered.
+    `matches` are counted where `rows` don't tell them without unpacking, as bitmaps; else it is 0.
     """
 
     frame_id: int
@@ -300,6 +301,7 @@ class Result:
     produced_ms: I64
     produced_runs: U32
     generation: int = 1
+    matches: int = 0
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ needs of a message stands in its headers, numbers as decimal text:
                                     form on a result's last message only
     spojoin-seq                     JSON form: the probe of this message; output ascends by it
     spojoin-produced                when the inputs were produced, run-length coded (see `pack_produced`)
+    spojoin-matches                 matches in all results up to the message's end, or else to its start; for people
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ END = "spojoin-end"
 LAST = "spojoin-last"
 SEQ = "spojoin-seq"
 PRODUCED = "spojoin-produced"
+MATCHES = "spojoin-matches"
 CONTENT_TYPE = "content-type"
 ARROW_STREAM = b"application/vnd.apache.arrow.stream"
 JSON = b"application/json"
@@ -60,7 +62,8 @@ class Progress(NamedTuple):
     """How far the output has come with a message.
 
     Results are out for the positions of `frame_id` before `position`, which is its end if `is_last`. In the JSON form
-    those of probes up to `seq` are out too, and must not be written again.
+    those of probes up to `seq` are out too, and must not be written again. `matches` are those of all results that are
+    out; 0 where the message does not say.
     """
 
     frame_id: int
@@ -68,12 +71,21 @@ class Progress(NamedTuple):
     is_last: bool
     seq: int | None
     generation: int = 1
+    matches: int = 0
 
 
-def result_to_message(result: Result) -> OutputMessage:
-    """The frames form of a result."""
+def matches_of(result: Result) -> int:
+    """The number of matches: the sum of `matches`, one a pair, or what the result tells besides its rows."""
+    names = result.rows.schema.names
+    if "matches" in names:
+        return int(result.rows.column("matches").to_numpy().sum())
+    return result.rows.num_rows if "probe_seq" in names else result.matches
+
+
+def result_to_message(result: Result, matches_before: int = 0) -> OutputMessage:
+    """The frames form of a result; `matches_before` are those of all results before it."""
     check(result)
-    headers = {**_start(result), **_close(result), CONTENT_TYPE: ARROW_STREAM}
+    headers = {**_start(result), **_close(result, matches_before), CONTENT_TYPE: ARROW_STREAM}
     return OutputMessage(headers, ipc_bytes(result.rows).to_pybytes())
 
 
@@ -94,17 +106,17 @@ def result_from_message(headers: Mapping[str, bytes], value: bytes) -> Result:
     return result
 
 
-def result_messages_json(result: Result) -> list[OutputMessage]:
+def result_messages_json(result: Result, matches_before: int = 0) -> list[OutputMessage]:
     """The JSON form: an object a probe, that of a pairs result with the list of its `pairs`; binaries as base64.
 
-    A result without rows gives one message whose value is empty.
+    A result without rows gives one message whose value is empty. `matches_before` are those of all results before it.
     """
     check(result)
-    start = {**_start(result), CONTENT_TYPE: JSON}
+    start = {**_start(result), CONTENT_TYPE: JSON, MATCHES: _decimal(matches_before)}
     messages = [
         OutputMessage({**start, SEQ: _decimal(seq)}, orjson.dumps(probe)) for seq, probe in _probes(result.rows)
     ] or [OutputMessage(start, b"")]
-    messages[-1].headers.update(_close(result))
+    messages[-1].headers.update(_close(result, matches_before))
     return messages
 
 
@@ -117,6 +129,7 @@ def progress(headers: Mapping[str, bytes]) -> Progress:
         is_last=END in headers and bool(_number(headers, LAST, 1)),
         seq=_number(headers, SEQ) if SEQ in headers else None,
         generation=_generation(headers),
+        matches=_number(headers, MATCHES) if MATCHES in headers else 0,
     )
 
 
@@ -161,8 +174,9 @@ def _start(result: Result) -> Headers:
     }
 
 
-def _close(result: Result) -> Headers:
+def _close(result: Result, matches_before: int) -> Headers:
     return {
+        MATCHES: _decimal(matches_before + matches_of(result)),
         END: _decimal(result.end),
         LAST: _decimal(int(result.is_last)),
         PRODUCED: pack_produced(result.produced_ms, result.produced_runs),

@@ -171,6 +171,29 @@ def test_a_page_needs_nothing_from_outside(tmp_path):
     json.dumps(report)
 
 
+def page_text(folder, *outcomes):
+    report = {"machine": {"cores": 2, "system": "x", "python": "3"}, "seconds": 1.0}
+    report["queries"] = [each.report() for each in outcomes]
+    page.write_page(folder / "report.html", report, outcomes)
+    return (folder / "report.html").read_text()
+
+
+def test_a_pages_first_sentence_says_what_was_proved(tmp_path):
+    text = page_text(tmp_path, outcome(is_exact=True), outcome(is_exact=True))
+    (first,) = re.findall(r"</h1><p class='right'>(.*?)</p>", text)
+    assert first.startswith("Proved: completeness 1, no false positive and no duplicate in 2 joins")
+    assert "all 200 rows, 10 matches" in first
+    text = page_text(tmp_path, outcome(is_exact=True), outcome(is_exact=False))
+    (first,) = re.findall(r"</h1><p class='wrong'>(.*?)</p>", text)
+    assert first == "Not proved: farther-in-less-time of 2 joins are not what PySpark recomputed."
+    assert "Not proved" in page.proved([])
+
+
+def test_nothing_covers_a_plots_title(tmp_path):
+    """Plotly's buttons lie over what stands at the upper right."""
+    assert '"displayModeBar": false' in page_text(tmp_path, outcome(is_exact=True))
+
+
 def test_a_querys_report_has_what_is_promised():
     told = outcome(is_exact=True).report()
     promised = "name tuples rejected matches completeness false_positives duplicates tuples_per_second"

@@ -1,8 +1,10 @@
 import os
 from pathlib import Path
 
-from spojoin.cli.services import Deployment, services_of
+from spojoin.cli.services import Deployment, page_of, services_of
+from spojoin.cli.up import UpOptions, ending
 from spojoin.cli.usage import usage_of
+from spojoin.page.settings import load_page_settings
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.runtime.settings import load_settings
@@ -44,3 +46,20 @@ def test_usage_of_this_process_and_of_none():
     used = usage_of(os.getpid())
     assert used is None or (used.cpu_s > 0 and used.peak_rss_bytes > 1 << 20)
     assert usage_of(2**22 + 1) is None
+
+
+def test_the_page_has_a_process_too(monkeypatch):
+    service = page_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"}))
+    for name, value in service.environment.items():
+        monkeypatch.setenv(name, value)
+    told = load_page_settings()
+    assert (told.place.host, told.place.port) == ("127.0.0.1", service.port)
+    assert (told.service.bootstrap_servers, told.service.redis_url, told.service.workers) == ("k:1", "redis://r", 3)
+    assert service.command[1:] == ["-m", "spojoin.page"]
+
+
+def test_up_says_what_becomes_of_its_data():
+    assert "discards" in ending(UpOptions())
+    kept = ending(UpOptions(bootstrap="kafka:9092"))
+    assert "discards" not in kept
+    assert "stay in the Kafka at kafka:9092" in kept

@@ -16,7 +16,7 @@ from spojoin.protocol.machine import Watermark
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime import service
 from spojoin.runtime.metrics import value_of
-from spojoin.runtime.ports import Input
+from spojoin.runtime.ports import Input, StoreUnavailable
 from spojoin.runtime.settings import Settings, load_settings
 from spojoin.runtime.shared_state import key
 from spojoin.wire.codec import decode
@@ -191,3 +191,34 @@ def test_defaults_of_limits():
     limits = limits_of(load_settings(query_file="q", workers=2, workers_max=6))
     assert (limits.workers_max, limits.scale_min, limits.scale_max, limits.is_autoscaling) == (6, 1, 6, False)
     assert load_settings(query_file="q", workers=3).workers_max == 3
+
+
+def test_a_service_that_is_away_for_long_is_an_event():
+    stage = Stage(Limits(workers_max=4))
+    stage.controller._needs = ("sink",)
+    stage.cluster.replicas = 1
+
+    def turn(seconds: int, *, has_sink: bool) -> list[str]:
+        stage.cluster.events.clear()
+        for _ in range(seconds):
+            fields = {"wall_ms": stage.bench.clock.wall_ms()}
+            stage.bench.shared.put({key("q", "status", "pojoin-0"): fields})
+            if has_sink:
+                stage.bench.shared.put({key("q", "status", "sink"): fields})
+            stage.turn()
+        return [event.reason for event in stage.cluster.events if event.reason.startswith("Service")]
+
+    assert turn(10, has_sink=True) == []
+    assert turn(29, has_sink=False) == []
+    assert turn(30, has_sink=False) == ["ServiceGone"]
+    assert turn(30, has_sink=True) == ["ServiceBack"]
+
+
+def test_without_the_store_nobody_is_said_to_be_away():
+    stage = Stage(Limits(workers_max=4))
+    stage.controller._needs = ("sink",)
+    stage.turn(seconds=100)
+    stage.bench.store.scan = lambda _: (_ for _ in ()).throw(StoreUnavailable("gone"))
+    stage.cluster.events.clear()
+    stage.turn(seconds=100)
+    assert [event for event in stage.cluster.events if event.reason.startswith("Service")] == []

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from spojoin.observe.alerts import ALERTS, NEEDED
+from spojoin.observe.alerts import ALERTS
 from spojoin.observe.files import files
+from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Role
 
 CHART = Path(__file__).parents[3] / "helm" / "spojoin"
@@ -27,7 +28,10 @@ NOWHERE = "_x120"
 
 
 class Case(NamedTuple):
-    """Series by (metric, labels) in promtool's notation, and whether the alert fires after so many minutes."""
+    """Series by (metric, labels) in promtool's notation, and whether the alert fires after so many minutes.
+
+    A series that ends is held for five minutes; `stale` ends it at once, as a scrape does that finds nothing.
+    """
 
     alert: str
     about: str
@@ -58,6 +62,7 @@ def workers(**values: str) -> dict[str, str]:
     return layout | {one(info, name.split("-")[0], service_name=name): series for name, series in names.items()}
 
 
+SINK = one("spojoin_build_info", Role.SINK)
 LETTERS = one("spojoin_dead_letters_total", "router", reason="null")
 RATIO, EXACT = one("spojoin_completeness_ratio", "sink"), one("spojoin_results_exact", "sink")
 REDIS = one("spojoin_store_errors_total", "sink")
@@ -74,11 +79,33 @@ CASES = [
     Case("SpojoinNoProgress", "nothing to do", progress("0x120", "9x120", "9x120"), 10, False),
     Case("SpojoinNoProgress", "work has just come", progress("0x10 5x110", "9x120", "9x120"), 6, False),
     Case("SpojoinServiceGone", "the sink is gone", running(*NEEDED[:-1]), 5, True),
+    Case("SpojoinServiceGone", "for a minute", {**running(*NEEDED[:-1]), SINK: "1x2 stale _x117"}, 2, True),
+    Case("SpojoinServiceGone", "has just gone", {**running(*NEEDED[:-1]), SINK: "1x3 stale _x116"}, 2, False),
     Case("SpojoinServiceGone", "all run", running(*NEEDED), 5, False),
     Case("SpojoinServiceGone", "the predictor is no substitute", running(*NEEDED[1:], Role.PREDICTOR), 5, True),
     Case("SpojoinWorkerGone", "a joiner", workers(layout="1x120", pojoin_0="1x120", mutable_0="1x20 _x100"), 20, True),
     Case("SpojoinWorkerGone", "a worker", workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, True),
-    Case("SpojoinWorkerGone", "restarts", workers(layout="1x120", pojoin_0="1x20 _x2 1x98"), 20, False),
+    Case(
+        "SpojoinWorkerGone",
+        "has just gone",
+        workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x119 stale"),
+        60,
+        False,
+    ),
+    Case(
+        "SpojoinWorkerGone",
+        "for a minute",
+        workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x20 stale _x2 1x97"),
+        11,
+        True,
+    ),
+    Case(
+        "SpojoinWorkerGone",
+        "restarts",
+        workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x20 stale 1x99"),
+        11,
+        False,
+    ),
     Case(
         "SpojoinWorkerGone", "let go", workers(layout="2x20 1x100", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, False
     ),

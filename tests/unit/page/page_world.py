@@ -7,8 +7,10 @@ import pyarrow as pa
 
 from spojoin.page.state import Known, state_of
 from spojoin.page.subject import Subject
+from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.query.load import parse_query
+from spojoin.runtime.expected import Word
 from spojoin.runtime.memory import ManualClock, MemoryLog, MemoryStore
 from spojoin.runtime.ports import Input
 from spojoin.runtime.shared_state import STATUS_TTL_S, key
@@ -68,12 +70,17 @@ class World:
             for name in self.subject.expected(edge.role):
                 if name not in self.gone:
                     self._report(edge, name, tuples, records)
+                    self._leave_word(name)
 
     def put(self, *parts: str, **fields: object) -> None:
         self.store.put({key(self.name, *parts): fields})
 
     def entries(self):
         return self.store.scan(key(self.name, ""))
+
+    def _leave_word(self, name) -> None:
+        word = Word(self.clock.wall_ms(), without_workers(self.subject.query), self.subject.workers)
+        self.store.put({key(self.name, "expected", name): word.fields()})
 
     def _report(self, edge, name, tuples, records) -> None:
         status = {

@@ -10,7 +10,7 @@ from page_world import CONTROL, LETTERS, RESULTS, World, append_letter, append_r
 from pyroaring import BitMap64
 
 from spojoin.errors import WireError
-from spojoin.page.latest import ROWS, TEXT_MAX, VALUE_MAX, letter_of, result_rows, rows_of
+from spojoin.page.latest import ROWS, TEXT_MAX, VALUE_MAX, letter_of, readable, result_rows, rows_of
 from spojoin.page.tail import DEPTH_MAX, TopicTail
 from spojoin.page.watch import LogWatch
 from spojoin.query.model import Output
@@ -142,12 +142,44 @@ def test_cells_are_short_texts_and_the_latest_comes_first():
 
 def test_a_dead_letter_tells_why_and_where():
     world = World()
-    append_letter(world.log, b'{"draw": "much"}' + b"\xff" * 9_000)
+    append_letter(world.log, b'{"draw": "much"}' + b" " * 9_000)
     letter = letter_of(world.log.records(LETTERS)[0])
     assert (letter.reason, letter.detail) == ("type", "draw is 'much', expected a double")
     assert letter.place == "offset 41 of in.readings[3]"
     assert letter.value.startswith('{"draw": "much"}')
     assert len(letter.value) == VALUE_MAX
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b"", ""),
+        (b'{"draw":\t"much"}\n', '{"draw":\t"much"}\n'),
+        ("zu wenig Kühlung".encode(), "zu wenig Kühlung"),
+        ("zu wenig Kühlung".encode("latin-1"), r"16 bytes: zu wenig K\xfchlung"),
+        (b"ARROW1\x00\x00\xff", r"9 bytes: ARROW1\x00\x00\xff"),
+        (b"\x1b[2J", r"4 bytes: \x1b[2J"),
+    ],
+)
+def test_bytes_are_readable(value, shown):
+    assert readable(value) == shown
+
+
+def test_a_sentence_that_quotes_bytes_is_readable():
+    world = World()
+    append_letter(world.log, b"x", detail="got 1: A\x00\x1b[2J")
+    assert letter_of(world.log.records(LETTERS)[0]).detail == r"got 1: A\x00\x1b[2J"
+
+
+def test_a_long_text_is_text_wherever_it_is_cut():
+    for extra in range(4):
+        assert readable(b"x" * extra + "ü".encode() * 4 * VALUE_MAX).startswith("x" * extra + "üü")
+
+
+def test_long_bytes_tell_how_many_they_are():
+    shown = readable(bytes(range(256)) * 40)
+    assert shown.startswith("10,240 bytes: ")
+    assert len(shown) == VALUE_MAX
 
 
 def test_the_watch_gathers_what_is_new():

@@ -14,6 +14,7 @@ from io import StringIO
 import pytest
 from page_world import SELF, World, append_letter, append_results, shown
 from rich.console import Console
+from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from spojoin.cli import live
@@ -178,6 +179,82 @@ def until_no_thread_answers():
         time.sleep(0.01)
 
 
+def test_who_is_away_for_long_is_an_event_of_the_page_and_a_line_of_its_log():
+    world = World()
+    watches = Watches(
+        world.subject,
+        StoreWatch(world.store, world.subject, world.clock),
+        LogWatch(world.log, world.subject, world.clock),
+        world.clock,
+        STALL_MS,
+    )
+
+    def pass_seconds(count):
+        for _ in range(count):
+            world.pass_second()
+            watches.look_at_store()
+
+    pass_seconds(3)
+    world.gone.add("pojoin-1")
+    with capture_logs() as lines:
+        pass_seconds(29)
+        assert lines == []
+        pass_seconds(10)
+        world.gone.clear()
+        pass_seconds(2)
+    assert [(line["about"], line["reason"], line["log_level"]) for line in lines] == [
+        ("pojoin-1", "ServiceGone", "warning"),
+        ("pojoin-1", "ServiceBack", "info"),
+    ]
+    events = shown(watches.known())["events"]
+    assert [one["text"] for one in events] == [
+        "pojoin-1 is back after 40 s",
+        "pojoin-1 has been away for 30 s: results wait for it",
+    ]
+    assert events[0]["wall_ms"] - events[1]["wall_ms"] == 10_000
+    assert "pojoin-1 is back after 40 s" in text_of(screen(shown(watches.known())))
+
+
+def test_a_store_that_is_away_makes_nobody_away():
+    world = World()
+    store = GoneStore(world.clock)
+    watch = StoreWatch(store, world.subject, world.clock)
+    watches = Watches(world.subject, watch, LogWatch(world.log, world.subject, world.clock), world.clock, STALL_MS)
+    for _ in range(100):
+        world.pass_second()
+        watches.look_at_store()
+    assert watches.known().events == ()
+
+
+def test_the_terminal_cuts_no_number_and_no_topic():
+    world = World()
+    append_results(world.log, 0, 2)
+    append_letter(world.log, b"oops")
+    world.put("totals", rows=9_876_543_210, answered=9_876_543_200, matches=123_456_789_012_345, refused=77_777)
+    world.fields = {"sink": {"lag": 123_456_789, "retries": 99_999}, "router": {"state": "waiting: " + "x" * 70}}
+    observer, log = Observer(world.subject), LogWatch(world.log, world.subject, world.clock)
+    for _ in range(3):
+        world.pass_second(tuples=1_234_567, records=98_765)
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms(), world.clock.wall_ms())
+    log.look()
+    known = Known(world.subject, 0, sighting, is_store_up=True, results=log.news.results, letters=log.news.letters)
+    text = text_of(screen(shown(known)), width=80)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "…" not in text
+    for whole in (
+        "9,876,543,210",
+        "123,456,789,012,345",
+        "123,456,789 ",
+        "99,999",
+        "1,234,567 tuples",
+        "in.readings[3]",
+    ):
+        assert whole in text
+    assert "in.readings[3]" in text
+    for topic in ("frames", "batches", "partials", "matches"):
+        assert f"{topic} 98,765/s" in text
+
+
 # -- the document
 
 
@@ -264,7 +341,7 @@ def test_the_terminal_shows_the_same():
     observer, log = Observer(world.subject), LogWatch(world.log, world.subject, world.clock)
     for _ in range(3):
         world.pass_second()
-        sighting = observer.take(world.entries(), world.clock.monotonic_ms())
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms(), world.clock.wall_ms())
     log.look()
     known = Known(world.subject, 0, sighting, is_store_up=True, results=log.news.results, letters=log.news.letters)
     text = text_of(screen(shown(known)))

@@ -19,7 +19,8 @@ from spojoin.runtime.memory import ManualClock, MemoryStore
 from spojoin.runtime.metrics import LatencyHistogram, Metrics, value_of
 from spojoin.runtime.ports import StoreUnavailable
 from spojoin.runtime.shared_state import RETRY_MS, SharedState, key
-from spojoin.runtime.status import read_status, status_table
+from spojoin.runtime.status import read_status
+from spojoin.runtime.status_table import status_table
 
 
 def fetch(server: HealthServer, path: str) -> tuple[int, str]:
@@ -64,11 +65,11 @@ def test_latency_quantiles_bound_the_true_ones():
     runs = rng.integers(1, 9, 300).astype(np.uint32)
     histogram = LatencyHistogram()
     for start in range(0, 300, 100):
-        histogram.observe(latencies[start : start + 100], runs[start : start + 100])
+        histogram.observe(latencies[start : start + 100], runs[start : start + 100], 10.0 * start)
     tuples = np.repeat(latencies, runs)
     for share in (0.5, 0.9, 0.99, 1.0):
         exact = np.quantile(tuples, share, method="inverted_cdf")
-        assert exact <= histogram.quantile_ms(share) <= max(2.0, exact * 1.3)
+        assert exact <= histogram.recent_ms(share, 3_000) <= max(2.0, exact * 1.3)
     (family,) = histogram.collect()
     samples = {(s.name, s.labels.get("le")): s.value for s in family.samples}
     assert samples["spojoin_result_latency_seconds_count", None] == len(tuples)
@@ -77,7 +78,7 @@ def test_latency_quantiles_bound_the_true_ones():
 
 
 def test_no_latency_before_the_first_result():
-    assert np.isnan(LatencyHistogram().quantile_ms(0.5))
+    assert np.isnan(LatencyHistogram().recent_ms(0.5, 0))
 
 
 class BrokenStore(MemoryStore):
@@ -138,7 +139,7 @@ def test_the_status_table_shows_every_service_and_forgets_the_silent():
     loop.step(0)
     bench.clock.sleep(2)
     loop.step(0)
-    (row,) = read_status(bench.store, bench.clock.wall_ms() + 500)
+    ((row,),) = (status.services for status in read_status(bench.store, bench.clock.wall_ms() + 500))
     assert (row.query, row.service, row.role, row.state, row.metrics) == ("q", "x-0", "sink", "ready", "9")
     assert (row.watermark_frame, row.tuples, row.matches, row.age_s, row.uptime_s) == (1, 4, 8, 0.5, 2.0)
     shown = StringIO()

@@ -1,6 +1,7 @@
 import base64
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,9 @@ from spojoin.errors import WireError
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import Result
 from spojoin.wire.results import (
+    MATCHES,
     Progress,
+    matches_of,
     pack_produced,
     progress,
     result_from_message,
@@ -144,8 +147,18 @@ def test_progress_of_json_messages(rows, seqs):
     found = [progress(m.headers) for m in messages]
     assert found == [
         *(Progress(7, 3, False, seq) for seq in seqs[:-1]),
-        Progress(7, 5, True, seqs[-1]),
+        Progress(7, 5, True, seqs[-1], matches_of(result(rows))),
     ]
+
+
+def test_messages_tell_the_matches_that_are_out_with_them():
+    """Of a result in several messages all before the last one leave them where they were."""
+    made = replace(result(BITMAPS, is_last=True), matches=6)
+    assert [progress(m.headers).matches for m in result_messages_json(made, matches_before=100)] == [100, 106]
+    assert progress(result_to_message(result(COUNTS), matches_before=100).headers).matches == 103
+    assert progress(result_to_message(result(PAIRS), matches_before=100).headers).matches == 103
+    older = {name: value for name, value in result_to_message(result(COUNTS)).headers.items() if name != MATCHES}
+    assert progress(older).matches == 0
 
 
 def test_a_result_without_rows_still_tells_how_far_the_output_is():

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spojoin.cli.demo.jobs import JOBS, Job
-from spojoin.cli.demo.page import write_page
+from spojoin.cli.demo.page import is_proved, proved, write_page
 from spojoin.cli.demo.play import Outcome, play
 from spojoin.cli.demo.screen import Screen
 from spojoin.cli.demo.stage import Stage, stage
@@ -40,8 +40,11 @@ def demo(folder: Path, console: Console, only: Sequence[str] = ()) -> int:
     write_report(folder / "report.json", report)
     write_page(folder / "report.html", report, outcomes)
     console.print(_summary(report))
+    console.print(
+        proved(report["queries"]), style="green" if is_proved(report["queries"]) else "bold red", highlight=False
+    )
     console.print(f"report: {folder / 'report.html'} and {folder / 'report.json'}", highlight=False)
-    return 0 if all(query["is_exact"] for query in report["queries"]) else 1
+    return 0 if is_proved(report["queries"]) else 1
 
 
 def _chosen(only: Sequence[str]) -> list[Job]:

@@ -1,0 +1,50 @@
+"""A query's services by name: which there should be, and which of them results wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spojoin.protocol.topology import BATCH_ROLES, TOPOLOGY, Role
+from spojoin.query.model import Query
+
+#: Without one of these there are no results; nothing waits for the others.
+NEEDED = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)
+
+
+def names(role: Role, count: int) -> tuple[str, ...]:
+    """The services of a role of which there are several."""
+    return tuple(f"{role.value}-{number}" for number in range(count))
+
+
+def without_workers(query: Query) -> tuple[str, ...]:
+    """The services that results need, but for the PO-Join workers, whose number the log says; in the data's way.
+
+    What the query's layout has no work for is left out.
+    """
+    idle = () if query.layout.is_own else BATCH_ROLES
+    found: list[str] = []
+    for role in (edge.role for edge in TOPOLOGY):
+        if role is Role.MUTABLE and role not in idle:
+            found += names(role, len(query.predicates))
+        elif role in NEEDED and role not in (*idle, Role.POJOIN, Role.MUTABLE):
+            found.append(role.value)
+    return tuple(found)
+
+
+def role_of(service: str) -> str:
+    """The role in a service's name: `pojoin` of pojoin-1."""
+    stem, _, number = service.rpartition("-")
+    return stem if number.isdecimal() else service
+
+
+def in_order(services: Iterable[str]) -> list[str]:
+    """By the data's way, and by number: pojoin-2 before pojoin-10."""
+    return sorted(set(services), key=_place)
+
+
+def _place(service: str) -> tuple[int, str, int]:
+    role = role_of(service)
+    order = [each.value for each in Role]
+    number = service.removeprefix(f"{role}-")
+    place = order.index(role) if role in order else len(order)
+    return place, role, int(number) if number.isdecimal() and number != service else 0

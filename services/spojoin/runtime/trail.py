@@ -1,0 +1,66 @@
+"""The frames whose results are due, by what the log says: totals that outlive a process, and how long rows wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import START, Watermark
+from spojoin.wire.records import Barrier, Frame
+
+
+class _Step(NamedTuple):
+    """An accepted frame: its id, its tuples' seqs [first, end), and when the oldest was produced (None: none)."""
+
+    frame_id: int
+    first: int
+    end: int
+    oldest_ms: int | None
+
+
+class FrameTrail:
+    """Follows the log; keeps the frames without results, and the last one that has them."""
+
+    def __init__(self) -> None:
+        self._reader = LogReader()
+        self._steps: deque[_Step] = deque()
+        self._refused = 0
+
+    @property
+    def rows(self) -> int:
+        """Tuples numbered since the log began."""
+        return self._reader.next_seq
+
+    @property
+    def refused(self) -> int:
+        """Rows refused since the log began."""
+        return self._refused
+
+    def saw(self, record: Frame | Barrier) -> None:
+        """Take what was read of the log; what does not count there (P3) does not count here."""
+        if self._reader.accept(record) and isinstance(record, Frame):
+            oldest_ms = int(record.produced_ms.min()) if record.count and not record.is_silent else None
+            end = record.first_seq + record.count
+            self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms))
+            self._refused = sum(record.rejected.values())
+
+    def answered(self, watermark: Watermark) -> int | None:
+        """Tuples whose results are out; None while the log has not been read that far."""
+        self._drop_before(watermark.frame_id - 1)
+        for step in self._steps:
+            if step.frame_id == watermark.frame_id:
+                return min(step.first + watermark.position, step.end)
+        if self._steps and self._steps[-1].frame_id == watermark.frame_id - 1 and not watermark.position:
+            return self._steps[-1].end
+        return 0 if watermark == START else None
+
+    def oldest_ms(self, watermark: Watermark) -> int | None:
+        """When the oldest tuple of a frame without all its results was produced, ms since 1970; None without any."""
+        self._drop_before(watermark.frame_id - 1)
+        waiting = [step.oldest_ms for step in self._steps if step.frame_id >= watermark.frame_id]
+        return min((at for at in waiting if at is not None), default=None)
+
+    def _drop_before(self, frame_id: int) -> None:
+        while self._steps and self._steps[0].frame_id < frame_id:
+            self._steps.popleft()

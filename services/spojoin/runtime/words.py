@@ -1,0 +1,27 @@
+"""Spans of time in words."""
+
+from __future__ import annotations
+
+import math
+
+
+def duration(seconds: float) -> str:
+    """A time span, coarser as it grows: `45 s`, `12 min`."""
+    for unit, size, most in (("s", 1, 90), ("min", 60, 5_400), ("h", 3_600, 172_800)):
+        if seconds < most:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def milliseconds(ms: float | None) -> str:
+    """A latency; `-` where it is not known."""
+    if ms is None or math.isnan(ms):
+        return "-"
+    return f"{ms:,.0f} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"
+
+
+def unanswered_text(ms: float | None) -> str:
+    """The age of the oldest unanswered row in words."""
+    if ms is None:
+        return "not known"
+    return milliseconds(ms) if ms else "none"
