@@ -34,7 +34,7 @@ RESULT_FORMS = ("frames", "json")
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """How to serve. workers: None takes the number of the query's layout, or WORKERS.
+    """How to serve. workers: None takes the number of the query's layout, or WORKERS; joiners: None, one a predicate.
 
     bootstrap, redis: servers that run already; None starts one.
     """
@@ -46,6 +46,7 @@ class UpOptions:
     port: int | None = None
     results: str = "frames"
     logs: Path | None = None
+    joiners: int | None = None
 
 
 def serve(query_file: Path, options: UpOptions, console: Console) -> None:
@@ -63,7 +64,7 @@ def serve(query_file: Path, options: UpOptions, console: Console) -> None:
         notice = _quiet if console.is_terminal else _teller(console)
         supervisor = stack.enter_context(Supervisor(children, logs, RESTARTS_MAX, notice))
         extra = {"results_format": options.results}
-        supervisor.start(services_of(Deployment(query, query_file, bootstrap, redis, workers, extra)))
+        supervisor.start(services_of(Deployment(query, query_file, bootstrap, redis, workers, extra, options.joiners)))
         with console.status("starting services"):
             supervisor.wait_ready()
         console.print(_directions(query_file, bootstrap, redis, topics, logs), highlight=False)
