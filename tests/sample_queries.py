@@ -12,15 +12,15 @@ _BLOCK = re.compile(r"(?m)^    name: .+\n(?:    .+\n)+")
 
 
 def sample_queries() -> dict[str, str]:
-    """The text of each query, by its name."""
+    """The text of each query by its name, to which `readme-` is put in front of the README's: each has a name of its own."""
     files = [*sorted((ROOT / "loadgen/queries").glob("*.yaml")), ROOT / "helm/spojoin/files/demo-query.yaml"]
     texts = [path.read_text() for path in files]
-    texts += [textwrap.dedent(block) for block in _BLOCK.findall((ROOT / "README.md").read_text())]
-    return {name_of(text): text for text in texts}
+    blocks = _BLOCK.findall((ROOT / "README.md").read_text())
+    texts += [textwrap.dedent(block).replace("name: ", "name: readme-", 1) for block in blocks]
+    return {_name_of(text): text for text in texts}
 
 
-def name_of(text: str) -> str:
-    """The query's name."""
+def _name_of(text: str) -> str:
     found = re.search(r"(?m)^name: (\S+)", text)
     assert found, text
     return found[1]

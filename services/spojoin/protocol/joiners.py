@@ -9,5 +9,5 @@ def joiner_count(predicates: int, joiners: int | None) -> int:
 
 
 def predicates_of(joiner: int, joiners: int, predicates: int) -> range:
-    """The predicates that joiner number `joiner` of `joiners` evaluates: every so many, none where it is one too many."""
+    """The predicates that joiner number `joiner` of `joiners` evaluates: none where it is one too many."""
     return range(joiner, predicates, joiners)
