@@ -12,7 +12,7 @@ _BLOCK = re.compile(r"(?m)^    name: .+\n(?:    .+\n)+")
 
 
 def sample_queries() -> dict[str, str]:
-    """The text of each query by its name, to which `readme-` is put in front of the README's: each has a name of its own."""
+    """The text of each query by its name, each its own: those of the README begin with `readme-`."""
     files = [*sorted((ROOT / "loadgen/queries").glob("*.yaml")), ROOT / "helm/spojoin/files/demo-query.yaml"]
     texts = [path.read_text() for path in files]
     blocks = _BLOCK.findall((ROOT / "README.md").read_text())

@@ -22,6 +22,7 @@ from spojoin.runtime.local.children import Children
 from spojoin.runtime.local.redis import LocalRedis
 from spojoin.runtime.redis_store import RedisStore
 from spojoin.runtime.service import create_topics
+from spojoin.runtime.settings import load_settings
 from spojoin.runtime.status import status_table
 from spojoin.runtime.topics import Topics
 
@@ -54,11 +55,12 @@ def serve(query_file: Path, options: UpOptions, console: Console) -> None:
     query = load_served_query(query_file)
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
+    workers = options.workers or query.layout.workers or WORKERS
+    load_settings(query_file=query_file, workers=workers)  # what services would refuse ends it before they start
     with _until_interrupted(console), ExitStack() as stack:
         children = stack.enter_context(Children())
         redis = options.redis or stack.enter_context(LocalRedis(children)).url
         bootstrap = options.bootstrap or stack.enter_context(_broker(children, options.port, None, console)).bootstrap
-        workers = options.workers or query.layout.workers or WORKERS
         topics = _make_topics(query, bootstrap, workers, options.partitions)
         logs = options.logs or children.scratch_folder("logs")
         notice = _quiet if console.is_terminal else _teller(console)
