@@ -62,7 +62,7 @@ def test_every_variable_that_the_repository_names_is_known():
     named = set()
     for file in files.split("\0"):
         path = ROOT / file
-        if path.is_file() and path != Path(__file__) and path.suffix in SUFFIXES:
+        if path.is_file() and path.suffix in SUFFIXES and not file.startswith("tests/"):  # these name wrong ones, too
             named |= set(re.findall(r"\bSPOJOIN_[A-Z_]*[A-Z]\b", path.read_text()))
     assert {"SPOJOIN_QUERY_FILE", "SPOJOIN_SETTINGS"} <= named
     check_environment(dict.fromkeys(named, ""), Settings.model_fields)
