@@ -30,9 +30,10 @@ SERVICES = "router,predictor,mutable,permutation,pojoin,logical-and,sink,control
 POLL_S = 0.5
 
 
-def run(*command, timeout_s=300, check=True):
+def run(*command, timeout_s=300, check=True, said=None):
+    """What the command did; `said` is what it reads."""
     done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=timeout_s, check=False
+        [str(part) for part in command], capture_output=True, text=True, timeout=timeout_s, check=False, input=said
     )
     if check:
         assert done.returncode == 0, f"{command}: {done.stdout[-4000:]}{done.stderr[-4000:]}"

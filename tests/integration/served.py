@@ -115,10 +115,11 @@ def served(
     restarts_max: int = 3,
     without: Collection[str] = (),
     columns: Sequence[str] = COUNTS,
+    joiners: int | None = None,
 ) -> Iterator[Served]:
     """Serve the query `text` from input topics of its own, but for the services `without`.
 
-    columns: those of the results that `rows` will hold
+    columns: those of the results that `rows` will hold; joiners: mutable joiners, None for one a predicate
     """
     query_file = folder / "query.yaml"
     query_file.write_text(text)
@@ -127,7 +128,7 @@ def served(
     wanted = dict.fromkeys(topics.values(), partitions) | {f"{topic}.dlq": 1 for topic in topics.values()}
     KafkaLog(KafkaConfig(bootstrap)).create_topics(wanted)
     told = {**settings, "input_topics": orjson.dumps(topics).decode()}
-    all_services = services_of(Deployment(query, query_file, bootstrap, cluster.redis.url, workers, told))
+    all_services = services_of(Deployment(query, query_file, bootstrap, cluster.redis.url, workers, told, joiners))
     services = {service.name: service for service in all_services if service.name not in without}
     output = Output(bootstrap, query, columns)
     try:

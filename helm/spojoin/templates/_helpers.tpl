@@ -33,14 +33,6 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* One joiner a predicate: the comparisons between ON and WINDOW are counted; the install's check has the last word. */}}
-{{- define "spojoin.mutableReplicas" -}}
-{{- if kindIs "invalid" .Values.mutable.replicas -}}
-{{- $on := regexFind "(?is)\\bon\\b.*?\\bwindow\\b" (include "spojoin.query" . | replace "\n" " ") -}}
-{{- len (regexFindAll "<=|>=|!=|<>|<|>|=" $on -1) -}}
-{{- else -}}{{ .Values.mutable.replicas }}{{- end -}}
-{{- end }}
-
 {{- define "spojoin.bootstrap" -}}
 {{- if .Values.kafka.bootstrapServers }}{{ .Values.kafka.bootstrapServers }}
 {{- else if eq (include "spojoin.devKafka" .) "true" }}{{ include "spojoin.fullname" . }}-kafka:9092
@@ -100,14 +92,7 @@ capabilities: {drop: [ALL]}
 {{- else if include "spojoin.redisUrl" . }}
 - {name: SPOJOIN_REDIS_URL, value: {{ include "spojoin.redisUrl" . | quote }}}
 {{- end }}
-- {name: SPOJOIN_WORKERS, value: {{ .Values.pojoin.replicas | quote }}}
-- {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
-{{- if and .Values.demo.enabled (not (hasKey .Values.settings "results_bytes_max")) }}
-- {name: SPOJOIN_RESULTS_BYTES_MAX, value: {{ include "spojoin.resultsBytesMax" . | quote }}}
-{{- end }}
-{{- range $name, $value := .Values.settings }}
-- {name: SPOJOIN_{{ upper $name }}, value: {{ kindIs "float64" $value | ternary (toJson $value) (toString $value) | quote }}}
-{{- end }}
+{{ include "spojoin.settings" . | trim }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
@@ -125,20 +110,23 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- define "spojoin.ofUser" -}}{{ .text | replace "{user}" .user | replace "{fullname}" (include "spojoin.fullname" .root) }}{{- end }}
 
-{{- define "spojoin.volumes" -}}
+{{- define "spojoin.volumes" -}}{{ include "spojoin.volumesWith" (dict "root" . "tmpSize" .Values.tmpSize) }}{{- end }}
+
+{{- /* dict "root" $ "tmpSize" "256Mi" */}}
+{{- define "spojoin.volumesWith" -}}
 - name: query
-  configMap: {name: {{ include "spojoin.fullname" . }}-query}
+  configMap: {name: {{ include "spojoin.fullname" .root }}-query}
 - name: tmp
-  emptyDir: {}
-{{- with .Values.kafka.tlsSecret }}
+  emptyDir: {sizeLimit: {{ .tmpSize }}}
+{{- with .root.Values.kafka.tlsSecret }}
 - name: kafka-tls
   secret: {secretName: {{ . }}}
 {{- end }}
-{{- with .Values.redis.tlsSecret }}
+{{- with .root.Values.redis.tlsSecret }}
 - name: redis-tls
   secret: {secretName: {{ . }}}
 {{- end }}
-{{- with .Values.extraVolumes }}
+{{- with .root.Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
@@ -212,6 +200,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "spojoin.serviceAccountName" .root }}
   automountServiceAccountToken: false
+  enableServiceLinks: false
   {{- if .root.Values.shareProcessNamespace }}
   shareProcessNamespace: true
   {{- end }}

@@ -17,6 +17,7 @@ spec:
   restartPolicy: Never
   serviceAccountName: {{ if eq .name "chaos" }}{{ include "spojoin.fullname" .root }}-job-chaos{{ else }}{{ include "spojoin.serviceAccountName" .root }}{{ end }}
   automountServiceAccountToken: {{ eq .name "chaos" }}
+  enableServiceLinks: false
   securityContext: {{ include "spojoin.podSecurityContext" .root | nindent 4 }}
   {{- include "spojoin.placement" .role | nindent 2 }}
   containers:
@@ -31,5 +32,5 @@ spec:
         {{- with include "spojoin.login" (dict "root" .root "user" (ternary "feed" "check" (has .name (list "produce" "feed")))) }}{{ . | nindent 8 }}{{ end }}
       resources: {{ toYaml .role.values.resources | nindent 8 }}
       volumeMounts: {{ include "spojoin.volumeMounts" .root | nindent 8 }}
-  volumes: {{ include "spojoin.volumes" .root | nindent 4 }}
+  volumes: {{ include "spojoin.volumesWith" (dict "root" .root "tmpSize" .role.values.tmpSize) | nindent 4 }}
 {{- end }}

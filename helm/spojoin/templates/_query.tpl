@@ -1,6 +1,13 @@
-{{- /* What templates need to know of the query; the install's check has the last word on it. */}}
+{{- /* The query's names, for who makes topics and rights in the place of the program; the install's check has the last word. */}}
+{{- define "spojoin.queryOptions" -}}
+{{- $options := include "spojoin.query" . | fromYaml }}
+{{- with $options.Error }}{{ fail (printf "query is no YAML: %s" .) }}{{ end }}
+{{- if not (kindIs "map" $options.streams) }}{{ fail "query has no streams: give the query file with --set-file query=query.yaml" }}{{ end }}
+{{- toYaml $options }}
+{{- end }}
+
 {{- define "spojoin.queryName" -}}
-{{- $query := include "spojoin.query" . | fromYaml }}
+{{- $query := include "spojoin.queryOptions" . | fromYaml }}
 {{- if not $query.name }}{{ fail "query has no name: give the query file with --set-file query=query.yaml" }}{{ end }}
 {{- $query.name }}
 {{- end }}
@@ -8,7 +15,7 @@
 {{- /* Input topics, a YAML list in the order of the streams' names. */}}
 {{- define "spojoin.inputTopics" -}}
 {{- $named := get .Values.settings "input_topics" | default "{}" | fromJson }}
-{{- range $stream, $_ := (include "spojoin.query" . | fromYaml).streams }}
+{{- range $stream, $_ := (include "spojoin.queryOptions" . | fromYaml).streams }}
 - {{ get $named $stream | default (printf "in.%s" $stream) | quote }}
 {{- end }}
 {{- end }}

@@ -176,27 +176,33 @@ def layouts() -> None:
 @app.command()
 def validate(
     query: QueryFile,
-    joiners: Annotated[
-        int | None, typer.Option(min=1, help="How many mutable joiners are deployed: one is needed for each predicate.")
+    deployed: Annotated[
+        bool, typer.Option("--deployed", help="Check it as the services would run it, and their SPOJOIN_ variables.")
+    ] = False,
+    partials: Annotated[
+        int | None, typer.Option(min=1, help="Partitions of the topic of partials, where another makes it.")
+    ] = None,
+    named: Annotated[
+        list[str] | None,
+        typer.Option(help="A name that another read in the query: its own, or a stream's; repeatable."),
     ] = None,
     debug: Debug = False,
 ) -> None:
     """Check a query; say nothing but its name if it is right, and the line, the name and what was expected if not.
 
-    Example:
+    Examples:
 
         spojoin validate query.yaml
+
+        SPOJOIN_WORKERS=4 spojoin validate query.yaml --deployed
     """
     with one_sentence(is_debug=debug):
-        from spojoin.errors import ConfigurationError
-        from spojoin.query.load import load_query, load_served_query
+        from spojoin.cli.deployed import check_names, check_partials, load_deployed
+        from spojoin.query.load import load_query
 
-        loaded = load_query(query) if joiners is None else load_served_query(query)
-        if joiners not in (None, len(loaded.predicates)):
-            raise ConfigurationError(
-                f"the query has {len(loaded.predicates)} predicates and {joiners} mutable joiners are deployed: "
-                f"set mutable.replicas to {len(loaded.predicates)}"
-            )
+        loaded = load_deployed(query) if deployed else load_query(query)
+        check_partials(loaded, partials)
+        check_names(loaded, named or ())
         typer.echo(f"{loaded.name}: the query is valid")
 
 
@@ -277,6 +283,7 @@ def up(
     backfill: Annotated[
         Backfill, typer.Option(help="With --replace: how far back the inputs are read again to fill the windows.")
     ] = Backfill.WINDOW,
+    joiners: Annotated[int | None, typer.Option(min=1, help="Mutable joiners; default one a predicate.")] = None,
     debug: Debug = False,
 ) -> None:
     """Serve a query on this machine until Ctrl-C: Kafka, Redis and every service, each a process of its own.
@@ -297,7 +304,7 @@ def up(
 
         from spojoin.cli.up import UpOptions, serve
 
-        options = UpOptions(workers, partitions, bootstrap, redis, port, results, logs, replace, backfill)
+        options = UpOptions(workers, partitions, bootstrap, redis, port, results, logs, replace, backfill, joiners)
         serve(query, options, Console())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spojoin.cli.supervise import Service
 from spojoin.page.settings import PAGE_PREFIX
+from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.topology import BATCH_ROLES, Role
 from spojoin.query.model import Query
 from spojoin.runtime.local.net import LOOPBACK, free_port
@@ -17,7 +18,10 @@ from spojoin.runtime.settings import ENV_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A query on a cluster. `extra` holds further settings by name, for all services."""
+    """A query on a cluster. `extra` holds further settings by name, for all services.
+
+    joiners: mutable joiners; None for as many as predicates
+    """
 
     query: Query
     query_file: Path
@@ -25,10 +29,16 @@ class Deployment:
     redis_url: str
     workers: int = 2
     extra: Mapping[str, str] = field(default_factory=dict)
+    joiners: int | None = None
+
+    @property
+    def joiner_count(self) -> int:
+        """How many mutable joiners are started."""
+        return joiner_count(len(self.query.predicates), self.joiners)
 
 
 def services_of(deployment: Deployment) -> list[Service]:
-    """One process for each role; for mutable joiners one a predicate, for PO-Join one a worker.
+    """One process for each role, but for mutable joiners and PO-Join workers as many as are asked for.
 
     Those that the query's layout has no work for are left out.
     There is no controller: it serves Kubernetes, where workers come and go.
@@ -49,7 +59,7 @@ def page_of(deployment: Deployment) -> Service:
 
 
 def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
-    counts = {Role.MUTABLE: len(deployment.query.predicates), Role.POJOIN: deployment.workers, Role.CONTROLLER: 0}
+    counts = {Role.MUTABLE: deployment.joiner_count, Role.POJOIN: deployment.workers, Role.CONTROLLER: 0}
     if not deployment.query.layout.is_own:
         counts |= dict.fromkeys(BATCH_ROLES, 0)
     for role in Role:
@@ -74,6 +84,7 @@ def _environment(deployment: Deployment, own: Mapping[str, str]) -> dict[str, st
         "bootstrap_servers": deployment.bootstrap,
         "redis_url": deployment.redis_url,
         "workers": str(deployment.workers),
+        "joiners": str(deployment.joiner_count),
         **own,
         **deployment.extra,
     }

@@ -25,6 +25,7 @@ from spojoin.runtime.local.net import LOOPBACK
 from spojoin.runtime.local.redis import LocalRedis
 from spojoin.runtime.redis_store import RedisStore
 from spojoin.runtime.service import create_topics
+from spojoin.runtime.settings import load_settings
 from spojoin.runtime.status_table import status_table
 from spojoin.runtime.topics import Topics
 
@@ -37,7 +38,7 @@ RESULT_FORMS = ("frames", "json")
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """How to serve. workers: None takes the number of the query's layout, or WORKERS.
+    """How to serve. workers: None takes the number of the query's layout, or WORKERS; joiners: None, one a predicate.
 
     bootstrap, redis: servers that run already; None starts one.
     replace, backfill: whether a changed query takes the place of the one served there, and how its windows are filled.
@@ -52,6 +53,7 @@ class UpOptions:
     logs: Path | None = None
     replace: bool = False
     backfill: Backfill = Backfill.WINDOW
+    joiners: int | None = None
 
 
 def serve(query_file: Path, options: UpOptions, console: Console) -> None:
@@ -59,11 +61,12 @@ def serve(query_file: Path, options: UpOptions, console: Console) -> None:
     query = load_served_query(query_file)
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
+    workers = options.workers or query.layout.workers or WORKERS
+    load_settings(query_file=query_file, workers=workers)  # what services would refuse ends it before they start
     with _until_interrupted(console), ExitStack() as stack:
         children = stack.enter_context(Children())
         redis = options.redis or stack.enter_context(LocalRedis(children)).url
         bootstrap = options.bootstrap or stack.enter_context(_broker(children, options.port, None, console)).bootstrap
-        workers = options.workers or query.layout.workers or WORKERS
         topics = _make_topics(query, bootstrap, workers, options)
         logs = options.logs or children.scratch_folder("logs")
         notice = _quiet if console.is_terminal else _teller(console)
@@ -73,7 +76,7 @@ def serve(query_file: Path, options: UpOptions, console: Console) -> None:
             "replace": str(options.replace),
             "backfill": options.backfill.value,
         }
-        deployment = Deployment(query, query_file, bootstrap, redis, workers, extra)
+        deployment = Deployment(query, query_file, bootstrap, redis, workers, extra, options.joiners)
         page = page_of(deployment)
         supervisor.start([*services_of(deployment), page])
         with console.status("starting services"):

@@ -54,7 +54,7 @@ def _serve(settings: Settings) -> None:
     topics = Topics.of(query, settings.workers_max, settings.input_topics)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(Role.CONTROLLER, SERVICE, query.name, settings, stack)
-        needs = without_workers(query)
+        needs = without_workers(query, settings.joiners)
         world.reporter.expect(needs, settings.workers)
         supervise(cluster, world, topics, limits, settings, stop, needs)
 

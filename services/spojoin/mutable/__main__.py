@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spojoin.mutable.machine import MutableMachine
+from spojoin.mutable.joiner import Joiner
+from spojoin.protocol.joiners import joiner_count, predicates_of
 from spojoin.protocol.topology import Role
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.service import leave, main
@@ -11,10 +12,12 @@ from spojoin.runtime.wiring import Wiring, numbered
 
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
-    """How the runtime makes the joiner of the predicate that the settings name."""
+    """How the runtime makes the joiner that the settings name."""
     query = serving.query
-    predicate = numbered(settings, "predicate", len(query.predicates))
-    return Wiring(f"mutable-{predicate}", lambda watermark: MutableMachine(query, predicate, watermark))
+    joiners = joiner_count(len(query.predicates), settings.joiners)
+    joiner = numbered(settings, "joiner", joiners)
+    share = predicates_of(joiner, joiners, len(query.predicates))
+    return Wiring(f"mutable-{joiner}", lambda watermark: Joiner(query, share, watermark))
 
 
 if __name__ == "__main__":

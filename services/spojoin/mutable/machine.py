@@ -1,4 +1,4 @@
-"""The mutable joiner's state machine (the SPO-Join paper, section 4.1, with rank intervals for its bit arrays).
+"""One predicate in a mutable joiner (the SPO-Join paper, section 4.1, with rank intervals for its bit arrays).
 
 Of every tuple it keeps the codes that its predicate compares. For a frame it ships, per role, the rank of each stored
 tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit array takes m n / 8.
@@ -34,7 +34,7 @@ from spojoin.wire.records import (
     StreamSlice,
 )
 
-#: The joiner of this predicate ships seqs, times and keys with its runs.
+#: The machine of this predicate ships seqs, times and keys with its runs.
 CARRIER = 0
 
 

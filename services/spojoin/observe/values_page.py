@@ -17,7 +17,8 @@ Made by `python -m spojoin.observe --write`; do not edit. One release is one que
         --set kafka.bootstrapServers=kafka:9092 --set redis.url=redis://redis:6379/0
     helm test demo                                                            # known rows, beside whatever else flows
 
-A wrong query or wrong values end the install with a sentence. `ci/` holds complete examples. Further pages:
+A wrong query, wrong values and wrong settings end the install with a sentence; helm before 3.18 leaves it in the log of
+the Job `...-check-query`, for ten minutes. `ci/` holds complete examples. Further pages:
 [metrics, dashboards and alerts](METRICS.md), [what to do about an alert](RUNBOOK.md), [security](SECURITY.md).
 
 ## Values

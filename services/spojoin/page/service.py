@@ -48,7 +48,7 @@ def main() -> int:
 def run(settings: PageSettings, told: Callable[[str], None] = lambda _: None) -> int:
     """Serve until SIGTERM or SIGINT; `told` is given the page's address. Raises ConfigurationError."""
     query = load_query(settings.service.query_file)
-    subject = Subject.of(query, settings.service.workers, settings.service.input_topics)
+    subject = Subject.of(query, settings.service.workers, settings.service.input_topics, settings.service.joiners)
     looking = open_watches(subject, settings.service)
     log_lines.configure(settings.service.log_level, SERVICE)
     stop = threading.Event()

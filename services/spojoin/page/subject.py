@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spojoin.page.flow import readers
+from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.services import NEEDED, names, role_of, without_workers
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.model import Query
@@ -14,16 +15,18 @@ from spojoin.runtime.topics import Topics
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A query, its topics, and how many PO-Join workers it has unless the log says otherwise."""
+    """A query, its topics, and how many joiners and PO-Join workers it has; the log may say otherwise of workers."""
 
     query: Query
     topics: Topics
     workers: int
+    joiners: int
 
     @classmethod
-    def of(cls, query: Query, workers: int, input_topics: Mapping[str, str]) -> Subject:
-        """The query served with so many workers; `input_topics` overrides names by stream."""
-        return cls(query, Topics.of(query, workers, input_topics), workers)
+    def of(cls, query: Query, workers: int, input_topics: Mapping[str, str], joiners: int | None = None) -> Subject:
+        """The query served with so many workers and joiners; `input_topics` overrides names by stream."""
+        topics = Topics.of(query, workers, input_topics)
+        return cls(query, topics, workers, joiner_count(len(query.predicates), joiners))
 
     def expected(self, role: Role, workers: int | None = None) -> tuple[str, ...]:
         """The services of a role that there should be at least; none of a role that takes nothing from the flow.
@@ -33,7 +36,7 @@ class Subject:
         if role is Role.POJOIN:
             return names(role, workers or self.workers)
         if role in NEEDED:
-            return tuple(name for name in without_workers(self.query) if role_of(name) == role)
+            return tuple(name for name in without_workers(self.query, self.joiners) if role_of(name) == role)
         return (role.value,) if role in {reader for topic in Topic for reader in readers(topic)} else ()
 
     def names(self, topic: Topic) -> list[str]:

@@ -37,7 +37,7 @@ def _serve(settings: Settings) -> None:
     os.nice(NICENESS)
     with ExitStack() as stack:
         world = open_world(Role.PREDICTOR, SERVICE, query.name, settings, stack)
-        world.reporter.expect(without_workers(query), settings.workers)
+        world.reporter.expect(without_workers(query, settings.joiners), settings.workers)
         asyncio.run(_until_signalled(PredictorService(query, settings, world)))
 
 

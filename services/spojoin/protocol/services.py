@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.topology import BATCH_ROLES, TOPOLOGY, Role
 from spojoin.query.model import Query
 
@@ -16,16 +17,16 @@ def names(role: Role, count: int) -> tuple[str, ...]:
     return tuple(f"{role.value}-{number}" for number in range(count))
 
 
-def without_workers(query: Query) -> tuple[str, ...]:
+def without_workers(query: Query, joiners: int | None = None) -> tuple[str, ...]:
     """The services that results need, but for the PO-Join workers, whose number the log says; in the data's way.
 
-    What the query's layout has no work for is left out.
+    What the query's layout has no work for is left out. `joiners`: None for as many as predicates.
     """
     idle = () if query.layout.is_own else BATCH_ROLES
     found: list[str] = []
     for role in (edge.role for edge in TOPOLOGY):
         if role is Role.MUTABLE and role not in idle:
-            found += names(role, len(query.predicates))
+            found += names(role, joiner_count(len(query.predicates), joiners))
         elif role in NEEDED and role not in (*idle, Role.POJOIN, Role.MUTABLE):
             found.append(role.value)
     return tuple(found)

@@ -216,7 +216,7 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
         world.reporter.watch_windows(serving.query)
         _clean_up(world.log, spec.topics, serving)
     world.reporter.begin_generation()
-    world.reporter.expect(without_workers(serving.query), settings.workers)
+    world.reporter.expect(without_workers(serving.query, settings.joiners), settings.workers)
     _live(spec, charge, serving, stop)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -11,6 +12,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
     YamlConfigSettingsSource,
 )
@@ -18,8 +20,9 @@ from pydantic_settings import (
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.backfill import Backfill
 from spojoin.runtime.credentials import Properties, check_credentials, secret, with_login, with_user
+from spojoin.runtime.environment import PREFIX, advice, check_environment
 
-ENV_PREFIX = "SPOJOIN_"
+ENV_PREFIX = PREFIX
 
 #: how a settings file is read, by its ending
 _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", ".env": "env_file"}
@@ -33,7 +36,8 @@ class Settings(BaseSettings):
     """Everything a service can be told; each is an environment variable of the same name behind SPOJOIN_.
 
     query_file: the query, a YAML file
-    predicate: which predicate a mutable joiner evaluates, from 0
+    joiner: which mutable joiner this is, from 0
+    joiners: how many there are: joiner i of n evaluates predicates i, i + n, ...; default as many as predicates
     worker: which PO-Join worker this is, from 0
     workers: PO-Join workers in the layout of new frames, until the controller says otherwise
     workers_max: the most workers that a layout may have; default as many as workers
@@ -71,7 +75,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True)
 
     query_file: Path
-    predicate: int | None = Field(None, ge=0)
+    joiner: int | None = Field(None, ge=0)
+    joiners: int | None = Field(None, ge=1, le=1024)
     worker: int | None = Field(None, ge=0)
     workers: int = Field(2, ge=1, le=1024)
     workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
@@ -172,8 +177,10 @@ class Settings(BaseSettings):
 def load_settings(file: Path | None = None, **overrides: object) -> Settings:
     """The settings from `overrides`, the environment and a .yaml, .toml or .env file, in this order of precedence.
 
-    `file` defaults to SPOJOIN_SETTINGS. Raises ConfigurationError that names the first wrong or missing setting.
+    `file` defaults to SPOJOIN_SETTINGS. Raises ConfigurationError that names the first
+    wrong, missing or unknown setting.
     """
+    check_environment(os.environ, Settings.model_fields)
     named = os.environ.get("SPOJOIN_SETTINGS")
     path = file or (Path(named) if named else None)
     kind: type[Settings] = type("Settings", (Settings,), {"model_config": _with_file(path)}) if path else Settings
@@ -182,6 +189,8 @@ def load_settings(file: Path | None = None, **overrides: object) -> Settings:
         return kind(**given)
     except ValidationError as error:
         raise ConfigurationError(_sentence(error, path)) from error
+    except SettingsError as error:
+        raise ConfigurationError(_no_json(error)) from error
 
 
 def _with_file(path: Path) -> SettingsConfigDict:
@@ -200,8 +209,15 @@ def _sentence(error: ValidationError, path: Path | None) -> str:
     if first["type"] == "missing":
         return f"setting {name} is missing: set {ENV_PREFIX}{name.upper()} {where}"
     if first["type"] == "extra_forbidden":
-        return f"setting {name} is unknown: remove it or correct its name"
+        return f"setting {name} is unknown: {advice(name, Settings.model_fields)}"
     if not name:
         return first["msg"].removeprefix("Value error, ")
     value = "of a wrong kind" if name.split(".")[0] in _SECRET else f"{first['input']!r}"
     return f"setting {name} is {value}: {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def _no_json(error: SettingsError) -> str:
+    """The value stays out of the sentence: it may hold a password."""
+    named = re.search(r'field "(\w+)"', str(error))
+    name = named[1] if named else "a setting"
+    return f'setting {name} can\'t be read: expected a JSON object, such as {{"name": "value"}}'

@@ -31,7 +31,7 @@ Wire = Callable[[Serving, Settings], Wiring]
 
 
 def numbered(settings: Settings, name: str, count: int) -> int:
-    """The setting `predicate` or `worker`, of which there are `count`. Raises ConfigurationError."""
+    """The setting `joiner` or `worker`, of which there are `count`. Raises ConfigurationError."""
     value = getattr(settings, name)
     if value is None:
         raise ConfigurationError(f"setting {name} is missing: set {ENV_PREFIX}{name.upper()} to 0..{count - 1}")

@@ -214,6 +214,21 @@ def test_a_run_that_is_ended_leaves_no_file_that_looks_whole(folder, number, sta
     assert (folder / "out.parquet").read_text() == "earlier"
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("SPOJOIN_FRAME_TUPLES", "setting frame_tuples is 'abc'"),
+        ("SPOJOIN_FRAME_TUPLSE", "is no setting: did you mean"),
+    ],
+)
+def test_what_services_would_refuse_ends_up_before_anything_starts(folder, monkeypatch, name, sentence):
+    monkeypatch.setattr("spojoin.cli.up.Children", lambda: pytest.fail("something starts"))
+    monkeypatch.setenv(name, "abc")
+    result = invoke("up", "q.yaml")
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+
+
 def test_debug_shows_where(folder):
     result = invoke("validate", "none.yaml", "--debug")
     assert "none.yaml" in str(result.exception)

@@ -39,7 +39,8 @@ def test_each_service_understands_what_it_is_told(monkeypatch):
         assert (settings.bootstrap_servers, settings.workers, settings.idle_timeout_ms) == ("k:1", 3, 77)
         assert settings.metrics_port == service.port
         assert settings.worker == (int(service.name[-1]) if "pojoin" in service.name else None)
-        assert settings.predicate == (int(service.name[-1]) if "mutable" in service.name else None)
+        assert settings.joiner == (int(service.name[-1]) if "mutable" in service.name else None)
+        assert settings.joiners == 2
 
 
 def test_usage_of_this_process_and_of_none():
@@ -63,3 +64,10 @@ def test_up_says_what_becomes_of_its_data():
     kept = ending(UpOptions(bootstrap="kafka:9092"))
     assert "discards" not in kept
     assert "stay in the Kafka at kafka:9092" in kept
+
+
+def test_there_are_as_many_joiners_as_are_asked_for():
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", joiners=3)
+    joiners = [service for service in services_of(deployment) if service.name.startswith("mutable")]
+    assert [service.environment["SPOJOIN_JOINER"] for service in joiners] == ["0", "1", "2"]
+    assert {service.environment["SPOJOIN_JOINERS"] for service in joiners} == {"3"}

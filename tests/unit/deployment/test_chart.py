@@ -94,14 +94,40 @@ def test_pods_keep_to_the_restricted_standard(values):
             assert container["resources"]["limits"]["memory"], name
 
 
-def test_a_joiner_for_each_predicate():
-    replicas = {
-        values.stem: document["spec"]["replicas"]
-        for values in EXAMPLES
-        for document in manifests(values)
-        if document["metadata"]["name"].endswith("-mutable") and document["kind"] == "StatefulSet"
-    }
-    assert replicas == {"demo-values": 2, "operators-values": 2, "production-values": 3}
+@pytest.mark.parametrize("values", EXAMPLES, ids=lambda path: path.stem)
+def test_no_pod_fills_its_nodes_disk(values, tmp_path):
+    (tmp_path / "more.yaml").write_text("devKafka: {enabled: true, persistence: {enabled: false}}")
+    found = helm("template", "demo", CHART, "--values", values, "--values", tmp_path / "more.yaml").stdout
+    volumes = [
+        (name, volume)
+        for name, pod in pods(document for document in yaml.safe_load_all(found) if document)
+        for volume in pod["volumes"]
+        if "emptyDir" in volume
+    ]
+    assert len(volumes) > 10
+    assert [name for name, volume in volumes if not volume["emptyDir"].get("sizeLimit")] == []
+
+
+@pytest.mark.parametrize("values", EXAMPLES, ids=lambda path: path.stem)
+def test_no_pod_is_told_of_services_by_variables(values):
+    """Those of a release named spojoin would begin as settings do."""
+    assert [name for name, pod in pods(manifests(values)) if pod.get("enableServiceLinks") is not False] == []
+
+
+def test_a_failed_check_leaves_its_job_only_where_helm_could_not_show_its_log(tmp_path):
+    chart = shutil.copytree(CHART, tmp_path / "spojoin")
+    template = chart / "templates/check-query.yaml"
+    text = template.read_text()
+
+    def policy(version):
+        template.write_text(text.replace(".Capabilities.HelmVersion.Version", f'"{version}"'))
+        found = yaml.safe_load_all(helm("template", "demo", chart, "--set", "demo.enabled=true").stdout)
+        (job,) = [d for d in found if d["kind"] == "Job"]
+        return job["metadata"]["annotations"]["helm.sh/hook-delete-policy"].split(",")
+
+    assert "hook-failed" in policy("v3.18.0")
+    assert "hook-failed" in policy("v4.0.1")
+    assert "hook-failed" not in policy("v3.17.3")
 
 
 def logins(documents):

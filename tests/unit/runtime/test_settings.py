@@ -94,8 +94,8 @@ def test_numbers_of_instances():
     assert numbered(settings, "worker", 2) == 1
     with pytest.raises(ConfigurationError, match=r"setting worker is 1; expected 0\.\.0"):
         numbered(settings, "worker", 1)
-    with pytest.raises(ConfigurationError, match="SPOJOIN_PREDICATE"):
-        numbered(settings, "predicate", 2)
+    with pytest.raises(ConfigurationError, match="SPOJOIN_JOINER"):
+        numbered(settings, "joiner", 2)
 
 
 @pytest.mark.parametrize(

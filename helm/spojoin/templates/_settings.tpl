@@ -1,0 +1,61 @@
+{{- /* Settings that hold no secret: of every service, and of the check before an install. */}}
+{{- define "spojoin.settings" -}}
+{{- include "spojoin.checkSettings" . }}
+- {name: SPOJOIN_JOINERS, value: {{ .Values.mutable.replicas | quote }}}
+- {name: SPOJOIN_WORKERS, value: {{ .Values.pojoin.replicas | quote }}}
+- {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
+{{- if and .Values.demo.enabled (not (hasKey .Values.settings "results_bytes_max")) }}
+- {name: SPOJOIN_RESULTS_BYTES_MAX, value: {{ include "spojoin.resultsBytesMax" . | quote }}}
+{{- end }}
+{{- range $name, $value := .Values.settings }}
+- {name: SPOJOIN_{{ upper $name }}, value: {{ kindIs "float64" $value | ternary (toJson $value) (toString $value) | quote }}}
+{{- end }}
+{{- end }}
+
+{{- /* What follows from other values would contradict them, or have no effect. */}}
+{{- define "spojoin.checkSettings" -}}
+{{- $instead := dict
+  "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
+  "workers_max" "pojoin.maxReplicas" "autoscale" "controller.autoscale.enabled" "scale_min" "controller.autoscale.minReplicas"
+  "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds" }}
+{{- range $name, $_ := .Values.settings }}
+{{- with get $instead (lower $name) }}
+{{- fail (printf "settings.%s is set by the chart itself: set %s instead" $name .) }}
+{{- end }}
+{{- if has (lower $name) (list "joiner" "worker" "metrics_port" "statefulset" "namespace") }}
+{{- fail (printf "settings.%s is set by the chart itself: remove it" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The controller's limits. */}}
+{{- define "spojoin.scaling" -}}
+{{- with .Values.controller.autoscale -}}
+- {name: SPOJOIN_AUTOSCALE, value: {{ .enabled | quote }}}
+- {name: SPOJOIN_SCALE_MIN, value: {{ .minReplicas | quote }}}
+- {name: SPOJOIN_SCALE_MAX, value: {{ .maxReplicas | default $.Values.pojoin.maxReplicas | quote }}}
+{{- end }}
+{{- end }}
+
+{{- /* What the check before an install is told: all but secrets, which may come later than it. */}}
+{{- define "spojoin.checkedEnv" -}}
+- {name: SPOJOIN_BOOTSTRAP_SERVERS, value: {{ include "spojoin.bootstrap" . | quote }}}
+{{- if and .Values.kafka.properties (not .Values.kafka.existingSecret) }}
+- {name: SPOJOIN_KAFKA, value: {{ toJson .Values.kafka.properties | quote }}}
+{{- end }}
+{{- if and .Values.redis.existingSecret (not .Values.redis.passwordKey) }}
+- {name: SPOJOIN_REDIS_URL, value: "redis://in-a-secret:6379/0"}
+{{- else if include "spojoin.redisUrl" . }}
+- {name: SPOJOIN_REDIS_URL, value: {{ include "spojoin.redisUrl" . | quote }}}
+{{- end }}
+{{ include "spojoin.settings" . | trim }}
+{{- if .Values.controller.enabled }}
+{{ include "spojoin.scaling" . }}
+{{- end }}
+{{- $standIns := dict "SPOJOIN_REDIS_URL" "redis://in-a-secret:6379/0" "SPOJOIN_REDIS_PASSWORD" "in-a-secret" "SPOJOIN_KAFKA_PASSWORD" "in-a-secret" }}
+{{- range .Values.extraEnv }}
+{{- if and (hasPrefix "SPOJOIN_" .name) (or (hasKey . "value") (hasKey $standIns .name)) }}
+- {name: {{ .name }}, value: {{ get . "value" | default (get $standIns .name) | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,73 @@
+"""Every sample query installs, on servers that all of them share, and a wrong one or a wrong setting leaves nothing."""
+
+import pytest
+from release import CHART, NAMESPACE, Cluster, eventually, run
+from sample_queries import sample_queries
+
+#: The demo's is what the other tests install.
+SAMPLES = {name: text for name, text in sample_queries().items() if name != "demo"}
+SERVERS = "servers"
+#: Each role that results need, once; the joiners are as many as the chart has by default.
+FEW_PODS = {
+    "demo.enabled": "false",
+    "kafka.bootstrapServers": f"{SERVERS}-spojoin-kafka:9092",
+    "redis.url": f"redis://{SERVERS}-spojoin-redis:6379/0",
+    "pojoin.replicas": 1,
+    "predictor.enabled": "false",
+    "controller.enabled": "false",
+    "page.enabled": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def servers(namespace):
+    """A broker and a Redis, without the chart's services."""
+    cluster = Cluster(SERVERS)
+    shown = ["--show-only", "templates/development.yaml", *cluster.values()]
+    manifests = run("helm", "template", "--validate", SERVERS, CHART, "--namespace", NAMESPACE, *shown).stdout
+    run("kubectl", "apply", "--namespace", NAMESPACE, "--filename", "-", said=manifests)
+    cluster.wait_ready()
+    yield cluster
+    run("kubectl", "delete", "--namespace", NAMESPACE, "--filename", "-", said=manifests)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_query_installs(servers, tmp_path, name):
+    cluster = Cluster(name)
+    (tmp_path / "query.yaml").write_text(SAMPLES[name])
+    query = ["--set-file", f"query={tmp_path / 'query.yaml'}"]
+    cluster.helm("install", name, CHART, *cluster.values(**FEW_PODS), *query, "--timeout", "90s")
+    try:
+        cluster.make_topics()
+        cluster.wait_ready()
+    finally:
+        cluster.helm("uninstall", name)
+
+
+def test_nothing_is_left_of_them(servers):
+    eventually(lambda: not left(), 120, left)
+
+
+def left():
+    return [each for name in SAMPLES for each in Cluster(name).left()]
+
+
+@pytest.mark.parametrize(
+    ("column", "settings", "sentence"),
+    [
+        ("l.powr", {}, "line 8: unknown column of stream racks 'powr'"),
+        ("l.power", {"settings.frame_tuples": "abc"}, "setting frame_tuples is 'abc': input should be a valid integer"),
+        ("l.power", {"settings.frame_tuplse": "1"}, "SPOJOIN_FRAME_TUPLSE is no setting: did you mean SPOJOIN_FRAME"),
+    ],
+    ids=["query", "value", "name"],
+)
+def test_helm_tells_what_is_wrong_and_nothing_stays(namespace, tmp_path, column, settings, sentence):
+    wrong = Cluster("wrong")
+    query = (CHART / "files/demo-query.yaml").read_text().replace("l.power", column)
+    (tmp_path / "query.yaml").write_text(query)
+    given = [*wrong.values(**settings), "--set-file", f"query={tmp_path / 'query.yaml'}", "--timeout", "90s"]
+    done = wrong.helm("install", wrong.name, CHART, *given, check=False)
+    assert done.returncode != 0
+    assert sentence in done.stdout + done.stderr
+    eventually(lambda: not wrong.left(), 30, wrong.left)
+    wrong.helm("uninstall", wrong.name)

@@ -1,0 +1,48 @@
+"""Fewer mutable joiners than predicates, and more: the rows are those of a nested loop, whichever of them dies."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from readings import QUERY, TUPLES, expected, feed
+from served import SIZES, served
+
+from spojoin.protocol.topology import Role
+from spojoin.runtime.local.cluster import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+PREDICATES, PACE_S = 2, 0.03
+
+
+@pytest.fixture(scope="module")
+def nested_loop() -> list[tuple[int, ...]]:
+    return list(expected())
+
+
+@pytest.mark.parametrize("joiners", [1, 3])
+def test_predicates_are_shared_among_any_number_of_joiners(
+    cluster: LocalCluster, tmp_path: Path, nested_loop: list[tuple[int, ...]], joiners: int
+) -> None:
+    text = QUERY.replace("NAME", f"joiners-{joiners}")
+    bootstrap, stop = cluster.broker.bootstrap, threading.Event()
+    with (
+        served(cluster, tmp_path, text, 1, SIZES, without=(Role.PREDICTOR,), joiners=joiners) as running,
+        ThreadPoolExecutor() as pool,
+    ):
+        names = [name for name in running.services if name.startswith(Role.MUTABLE)]
+        assert names == [f"mutable-{number}" for number in range(joiners)]
+        try:
+            feeding = pool.submit(feed, bootstrap, running.topics["readings"], stop, PACE_S)
+            running.read_until(TUPLES // 2)
+            running.kill("mutable-0")
+            running.read_until(TUPLES)
+            feeding.result()
+        finally:
+            stop.set()
+        busy = [running.told(name, "spojoin_state_tuples") > 0 for name in names]
+        assert busy == [number < PREDICATES for number in range(joiners)]
+    assert running.output.rows == nested_loop

@@ -1,0 +1,172 @@
+"""What an install checks before anything runs: the Job's own command and variables, run here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from sample_queries import sample_queries
+from typer.testing import CliRunner
+
+from spojoin.cli.main import app
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "helm/spojoin"
+HELM = Path(sys.executable).parent / "helm"
+SAMPLES = sample_queries()
+#: Counted wrongly, or not at all, by whoever looks for comparisons in a query's text.
+HARD_TO_COUNT = ("alike-within-a-week", "less-late-soon-after", "q2", "readme-views-around-orders")
+
+
+def template(query, *settings, versions=()):
+    options = [part for setting in settings for part in ("--set", setting)]
+    options += [part for version in versions for part in ("--api-versions", version)]
+    command = [HELM, "template", "demo", CHART, "--set", "demo.enabled=true", "--set-file", f"query={query}", *options]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+
+
+def documents(*arguments, **options):
+    done = template(*arguments, **options)
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def checked(query, *settings, **options):
+    """How the check of the query ends."""
+    name = "demo-spojoin-check-query"
+    found = documents(query, *settings, **options)
+    (job,) = [each for each in found if each["kind"] == "Job" and each["metadata"]["name"] == name]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    arguments = [str(query) if part.endswith("query.yaml") else part for part in container["args"]]
+    return CliRunner().invoke(app, arguments, env={each["name"]: each["value"] for each in container["env"]})
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("SPOJOIN_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def demo():
+    return CHART / "files/demo-query.yaml"
+
+
+def test_samples_are_found():
+    assert set(HARD_TO_COUNT) < SAMPLES.keys()
+    assert len(SAMPLES) >= 12
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_sample_query_passes_with_the_values_as_they_are(tmp_path, name):
+    (tmp_path / "query.yaml").write_text(SAMPLES[name])
+    result = checked(tmp_path / "query.yaml")
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_joiners_are_those_that_the_values_ask_for_whatever_the_query(tmp_path, replicas):
+    for name in HARD_TO_COUNT:
+        (tmp_path / "query.yaml").write_text(SAMPLES[name])
+        found = documents(tmp_path / "query.yaml", f"mutable.replicas={replicas}")
+        (joiners,) = [d for d in found if d["kind"] == "StatefulSet" and d["metadata"]["name"].endswith("-mutable")]
+        told = {e["name"]: e.get("value") for e in joiners["spec"]["template"]["spec"]["containers"][0]["env"]}
+        assert joiners["spec"]["replicas"] == replicas
+        assert told["SPOJOIN_JOINERS"] == str(replicas)
+        assert "SPOJOIN_JOINER" in told
+
+
+def test_templates_read_no_sql(tmp_path, demo):
+    """A query that only the program can refuse renders as any other."""
+    (tmp_path / "query.yaml").write_text(demo.read_text().replace("SELECT", "SELCT"))
+    result = checked(tmp_path / "query.yaml")
+    assert result.exit_code == 2
+    assert "line 7: sql can't be read" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("settings.frame_tuples=abc", "setting frame_tuples is 'abc': input should be a valid integer"),
+        ("settings.frame_tuplse=1", "SPOJOIN_FRAME_TUPLSE is no setting: did you mean SPOJOIN_FRAME_TUPLES?"),
+        ("settings.handover_frames=400", "lower frame_tuples or batch_tuples"),
+        ("controller.autoscale.minReplicas=9", "scale_min is 9 and scale_max is 8"),
+        ("settings.input_topics=racks", "setting input_topics can't be read: expected a JSON object"),
+    ],
+)
+def test_a_wrong_setting_ends_the_install_with_its_sentence(demo, setting, sentence):
+    result = checked(demo, setting)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("redis.url=redis://r:6379", "redis.username=me", "redis.existingSecret=s", "redis.passwordKey=p"),
+        ("redis.existingSecret=s", "controller.autoscale.enabled=true"),
+        (
+            "settings.kafka_username=me",
+            "extraEnv[0].name=SPOJOIN_KAFKA_PASSWORD",
+            "extraEnv[0].valueFrom.secretKeyRef.name=s",
+            "extraEnv[1].name=TZ",
+            "extraEnv[1].value=UTC",
+        ),
+    ],
+    ids=["password", "address", "variable"],
+)
+def test_what_stands_in_secrets_is_taken_for_granted(demo, settings):
+    result = checked(demo, *settings)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("settings.joiners=3", "settings.joiners is set by the chart itself: set mutable.replicas instead"),
+        ("settings.WORKERS=3", "settings.WORKERS is set by the chart itself: set pojoin.replicas instead"),
+        ("settings.metrics_port=9000", "settings.metrics_port is set by the chart itself: remove it"),
+        ("mutable.replicas=null", "mutable: replicas is required"),
+        ("tmpSize=big", "tmpSize: Does not match pattern"),
+    ],
+)
+def test_values_that_would_contradict_others_are_refused(demo, setting, sentence):
+    done = template(demo, setting)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
+# -- topics and rights that are made in the place of the program
+
+STRIMZI = ("strimzi.cluster=c", "strimzi.topics.enabled=true", "strimzi.users.enabled=true")
+VERSIONS = ("kafka.strimzi.io/v1",)
+
+
+def test_partials_have_room_for_the_predicates_or_the_install_says_so(demo):
+    assert checked(demo, *STRIMZI, versions=VERSIONS).exit_code == 0
+    result = checked(demo, *STRIMZI, "strimzi.topics.predicates=1", versions=VERSIONS)
+    assert result.exit_code == 2
+    assert "set strimzi.topics.predicates to 2 or more" in result.stderr
+
+
+def test_a_name_that_yaml_takes_for_something_else_is_to_be_quoted(tmp_path, demo):
+    (tmp_path / "query.yaml").write_text(demo.read_text().replace("name: demo", "name: on"))
+    assert checked(tmp_path / "query.yaml").exit_code == 0
+    result = checked(tmp_path / "query.yaml", *STRIMZI, versions=VERSIONS)
+    assert result.exit_code == 2
+    assert "put on between quotes in the query file" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("name: [", "query is no YAML: "), ("name: q\nstreams: []", "query has no streams: give the query file")],
+)
+def test_a_query_without_names_is_refused_where_they_are_needed(tmp_path, text, sentence):
+    (tmp_path / "query.yaml").write_text(text)
+    done = template(tmp_path / "query.yaml", *STRIMZI, versions=VERSIONS)
+    assert done.returncode != 0
+    assert sentence in done.stderr
