@@ -10,6 +10,7 @@ from typing import cast
 from spojoin.errors import ConfigurationError
 from spojoin.query.load import load_served_query
 from spojoin.query.model import Query
+from spojoin.runtime.generations import Serving
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.wiring import Wire
 
@@ -20,7 +21,7 @@ def load_deployed(query_file: Path) -> Query:
     query = load_served_query(query_file)
     # The router is told of all that concerns query and settings both.
     router = importlib.import_module("spojoin.router.__main__")
-    cast("Wire", router.wire)(query, settings)
+    cast("Wire", router.wire)(Serving(query), settings)
     return query
 
 
