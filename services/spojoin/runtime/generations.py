@@ -68,10 +68,7 @@ class GenerationsTopic:
         try:
             record = decode(value)
         except WireError as error:
-            raise ConfigurationError(
-                f"{self._source.topic} offset {offset}: {error}; run the version of spojoin that wrote this query's "
-                "topics, or a later one that reads them"
-            ) from error
+            raise ConfigurationError(f"{self._source.topic} offset {offset}: {error}") from error
         if not isinstance(record, Announcement | Takeover):
             raise ConfigurationError(f"{self._source.topic} offset {offset} holds a {type(record).__name__}")
         return record
