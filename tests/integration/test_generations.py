@@ -196,7 +196,8 @@ def new_pairs(order: Order) -> Iterator[tuple[int, ...]]:
         pairs = [(int(at), int(w)) for w in window[alike & (x[at] < x[window])]]
         pairs += [(int(w), int(at)) for w in window[alike & (x[window] < x[at])]]
         for left, right in sorted(pairs):
-            yield tuple(order.first + n for n in (int(at), left, right)) + (int(rows[left]), int(rows[right]))
+            seqs = (order.first + n for n in (int(at), left, right))
+            yield *seqs, int(rows[left]), int(rows[right])
 
 
 def digest(rows: Iterable[tuple]) -> str:

@@ -121,8 +121,8 @@ def _open(view: memoryview, size_bytes_max: int) -> tuple[pb.Envelope, int, int]
         raise WireError(f"a message starts with {magic!r}, expected {MAGIC!r}: no spojoin record")
     if version != VERSION:
         raise WireError(
-            f"a message has version {version}, expected {VERSION}: run the version of spojoin that wrote it, or a later "
-            "one that reads it; to begin anew with this one, delete the query's internal topics"
+            f"a message has version {version}, expected {VERSION}: run the version of spojoin that wrote it, or a "
+            "later one that reads it; to begin anew with this one, delete the query's internal topics"
         )
     header_end = _PREFIX.size + header_size
     body_at = header_end + -header_end % ALIGNMENT_BYTES
