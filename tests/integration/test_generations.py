@@ -370,13 +370,22 @@ def test_without_replace_a_changed_query_ends_with_what_changed(cluster: LocalCl
         sinks = [service for service in stage.services(new) if service.name in ("router", "sink")]
         for service in sinks:
             ended = subprocess.run(
-                service.command, env={**os.environ, **service.environment}, capture_output=True, text=True, timeout=120
+                service.command,
+                env={**os.environ, **service.environment},
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
             )
             assert ended.returncode == 2, ended.stderr
             assert_names_the_change(ended.stderr)
         command = ["-m", "spojoin.cli.main", "up", str(new), "--bootstrap", cluster.broker.bootstrap]
         up = subprocess.run(
-            [sinks[0].command[0], *command, "--redis", cluster.redis.url], capture_output=True, text=True, timeout=120
+            [sinks[0].command[0], *command, "--redis", cluster.redis.url],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert up.returncode == 2, up.stderr
         assert_names_the_change(up.stderr)

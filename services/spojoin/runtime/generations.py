@@ -154,8 +154,9 @@ class Office:
         before = found.announced(takeover.from_generation)
         streams = self._streams(announced_query(before), topics)
         cut = cut_of(takeover, streams)
-        begun = replace(fresh, cut=cut, rejected=takeover.rejected)
         counts = {streams[number]: count for number, count in enumerate(takeover.counts) if number in streams}
+        before_cut = tuple(counts.get(stream, 0) for stream in range(len(query.streams)))
+        begun = replace(fresh, cut=cut, counts=before_cut, rejected=takeover.rejected)
 
         def begin(watermark: Watermark, parse: Parse) -> Beginning:
             if watermark > START:  # its frames say from where the inputs are read on

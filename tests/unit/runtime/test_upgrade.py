@@ -178,8 +178,7 @@ def test_a_log_of_a_format_that_is_not_known_ends_the_start_with_what_to_do():
     for role in (Role.ROUTER, Role.SINK, Role.MUTABLE):
         loop = started(role, 0, log, clock)
         with pytest.raises(WireError, match=r"q.frames\[0\] offset \d+: .*version 2, expected 1: run the version"):
-            for _ in range(10):
-                loop.step(0)
+            loop.step(0)
 
 
 def test_generations_of_a_format_that_is_not_known_end_the_start_with_what_to_do():
@@ -191,6 +190,6 @@ def test_generations_of_a_format_that_is_not_known_end_the_start_with_what_to_do
     held.records[:] = [record._replace(value=of_next_version(record.value)) for record in held.records]
     for role in (Role.ROUTER, Role.SINK):
         with pytest.raises(
-            ConfigurationError, match="q.generations offset 0: .*version 2, expected 1: run the version"
+            ConfigurationError, match=r"q.generations offset 0: .*version 2, expected 1: run the version"
         ):
             charge(role, 0, log, clock).office.serving()

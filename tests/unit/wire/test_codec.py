@@ -247,7 +247,7 @@ def test_resealing_alone_changes_nothing():
 def test_versions_and_magic():
     header = pb.Envelope(barrier=pb.Barrier(epoch=1, router_id="a")).SerializeToString()
     assert decode(seal(1, header, b"")) == Barrier(1, "a")
-    with pytest.raises(WireError, match="version 2, expected 1"):
+    with pytest.raises(WireError, match=r"version 2, expected 1"):
         decode(seal(2, header, b""))
     with pytest.raises(WireError, match="no spojoin record"):
         decode(seal(1, header, b"", magic=b"SPJ2"))
@@ -348,5 +348,5 @@ def test_a_frame_marks_all_its_tuples_or_none(silent):
 
 
 def test_a_version_that_is_not_known_says_what_to_do():
-    with pytest.raises(WireError, match="version 2, expected 1.*run the version of spojoin that wrote it"):
+    with pytest.raises(WireError, match=r"version 2, expected 1.*run the version of spojoin that wrote it"):
         decode(seal(2, b"", b""))
