@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -309,6 +310,9 @@ def test_a_changed_query_takes_over_while_rows_flow(cluster: LocalCluster, tmp_p
         feeding.result()
         wait(results, rows, lambda: tended(after) and answered(results, rows) == feed.rows)
         wait(results, rows, lambda: tended(after) and not topics_of(log, stage.name, 1))
+        said = refused_up(cluster, old)
+        assert "generation 2: type of readings.cooling was double, is long" in said
+        assert not topics_of(log, stage.name, 1), "whoever is refused makes nothing"
     check(results, rows, feed.rows, order)
 
 
@@ -379,18 +383,18 @@ def test_without_replace_a_changed_query_ends_with_what_changed(cluster: LocalCl
             )
             assert ended.returncode == 2, ended.stderr
             assert_names_the_change(ended.stderr)
-        command = ["-m", "spojoin.cli.main", "up", str(new), "--bootstrap", cluster.broker.bootstrap]
-        up = subprocess.run(
-            [sinks[0].command[0], *command, "--redis", cluster.redis.url],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert up.returncode == 2, up.stderr
-        assert_names_the_change(up.stderr)
+        assert_names_the_change(refused_up(cluster, new))
         supervisor.tend()
     log.close()
+
+
+def refused_up(cluster: LocalCluster, query_file: Path) -> str:
+    """What `up` says, in one line, of a query that is not to replace the one that is served."""
+    servers = ["--bootstrap", cluster.broker.bootstrap, "--redis", cluster.redis.url]
+    command = [sys.executable, "-m", "spojoin.cli.main", "up", str(query_file), *servers]
+    up = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert up.returncode == 2, up.stderr
+    return " ".join(up.stderr.split())
 
 
 def assert_names_the_change(said: str) -> None:
