@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spojoin.protocol.answered import Answered, Place
 from spojoin.protocol.topology import FIRST_GENERATION
 from spojoin.wire.records import Announcement, SourceState, Takeover
-
-#: Offset of a message, and row within it.
-Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +21,7 @@ class Beginning:
 
     fingerprint: of the query's meaning; 0 where nobody compares it
     cut: per (stream, partition) the place up to which all rows were answered, or refused, by earlier generations
+    highs, lateness_us, checkpoint: what else there is to say of answered rows by event time, see `Answered`
     starts: from where the inputs are read
     first_indexes: the index of each stream's first tuple, empty for 0
     counts: tuples of each stream before the cut, empty for 0; rejected: rows refused before it, by reason
@@ -31,10 +30,17 @@ class Beginning:
     generation: int = FIRST_GENERATION
     fingerprint: int = 0
     cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)
+    highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    lateness_us: int = 0
+    checkpoint: bytes = b""
     starts: SourceState = field(default_factory=dict)
     first_indexes: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
+
+    def answered(self) -> Answered:
+        """Rows that earlier generations have answered."""
+        return Answered.of(self.cut, self.highs, self.lateness_us, self.checkpoint)
 
     def first_index(self, stream: int) -> int:
         """The index of a stream's first tuple."""
@@ -59,8 +65,8 @@ class Generations:
             if counts:
                 self._announced[record.generation] = record
             return counts
-        counts = record.generation in self._announced and record.generation > self.current_number
-        if counts and record.from_generation == self.current_number:
+        follows = record.generation == self.current_number + 1 and record.from_generation == self.current_number
+        if follows and record.generation in self._announced:
             self._takeover = record
             return True
         return False
@@ -84,6 +90,11 @@ class Generations:
     def wanted(self) -> Announcement | None:
         """The newest that was announced: where it isn't the current one, the current one is to end for it."""
         return self._announced.get(self.next_number - 1)
+
+    @property
+    def successor(self) -> Announcement | None:
+        """The one that the current generation is to end for; None where none was announced."""
+        return self._announced.get(self.current_number + 1)
 
     @property
     def takeover(self) -> Takeover | None:

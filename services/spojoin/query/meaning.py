@@ -17,6 +17,7 @@ from spojoin.query.model import (
     Expression,
     KeyColumn,
     Op,
+    Order,
     Predicate,
     Query,
     Stream,
@@ -52,6 +53,15 @@ def differences(old: Query, new: Query) -> list[str]:
         for name in names
         if before.get(name) != after.get(name)
     ]
+
+
+def is_same_order(old: Query, new: Query) -> bool:
+    """Whether both put the same rows into one order of event time, so that one can go on where the other stopped."""
+    return old.order is new.order is Order.EVENT_TIME and _times(old) == _times(new)
+
+
+def _times(query: Query) -> list[tuple[str, str | None, str]]:
+    return [(stream.name, stream.time, str(stream.schema.get(stream.time or ""))) for stream in query.streams]
 
 
 def _parts(query: Query) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ import structlog
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.machine import Watermark
 from spojoin.protocol.topology import Role
+from spojoin.query.meaning import is_same_order
 from spojoin.router.closing import ClosingRouter
 from spojoin.router.config import RouterConfig
 from spojoin.router.machine import RouterMachine
@@ -34,7 +35,8 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     def machine(watermark: Watermark) -> RouterMachine:
         config, beginning = router_config(settings), serving.begin(watermark, rows)
         if serving.successor is not None:
-            return ClosingRouter(query, watermark, config, _log.error, beginning, serving.successor)
+            keeps_order = is_same_order(query, serving.successor)
+            return ClosingRouter(query, watermark, config, _log.error, beginning, keeps_order=keeps_order)
         return RouterMachine(query, watermark, config, _log.error, beginning)
 
     def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:

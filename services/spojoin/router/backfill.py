@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spojoin.protocol.generations import Place
+from spojoin.protocol.answered import Place
 from spojoin.router.ledger import NEVER
 from spojoin.router.ordering import Input, Ordering, columns_of, merged, only, take_ready
 from spojoin.router.queue import OrderedQueue

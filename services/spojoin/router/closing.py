@@ -1,8 +1,10 @@
 """The router that ends a generation for another one (rule P12).
 
-It claims the log as any router does, and writes the rows that the one before it had read: of each input all rows before
-some place are then in the log and none behind it. Once results are out for all of it, it closes the log and hands
-over. Not before: while frames wait for workers that are gone, others stand in only if a frame tells them (P11).
+It claims the log as any router does. If the next generation has the same order of event time, it reads nothing, and
+that one goes on in the order by the last checkpoint. If not, it first writes the rows that were read before: of each
+input all rows before some place are then in the log, and none behind it. Once results are out for all of it, it closes
+the log and hands over. Not before: while frames wait for workers that are gone, others stand in only if a frame asks
+them to (P11).
 """
 
 from __future__ import annotations
@@ -10,20 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from spojoin.protocol.generations import Beginning, Place
+import orjson
+
+from spojoin.protocol.answered import Place
+from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Query
 from spojoin.router.config import RouterConfig
 from spojoin.router.layout import Tell
-from spojoin.router.ledger import NEVER
 from spojoin.router.machine import RouterMachine
 from spojoin.router.ordering import EventTimeOrder, Input, only
 from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
 
 
 class ClosingRouter(RouterMachine):
-    """Ends the generation that began at `beginning`, for the one numbered `successor`."""
+    """Ends the generation that began at `beginning`, for the next one, which goes on in its order or not."""
 
     def __init__(
         self,
@@ -32,10 +36,11 @@ class ClosingRouter(RouterMachine):
         config: RouterConfig,
         tell: Tell,
         beginning: Beginning,
-        successor: int,
+        *,
+        keeps_order: bool,
     ) -> None:
         super().__init__(query, watermark, config, tell, beginning)
-        self._successor = successor
+        self._keeps_order = keeps_order
         self._closes = False
         self._handed_over = False
 
@@ -56,12 +61,12 @@ class ClosingRouter(RouterMachine):
     # -- inputs: only what the log says was read
 
     def wants_rows(self, stream: int, partition: int) -> bool:
-        """Rows that the router before this one had read, and that are not out."""
+        """Rows that the router before this one had read and that are not out, unless the next order tells."""
         return not self._is_read(self._input(stream, partition)) and super().wants_rows(stream, partition)
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
         """Take rows as far as they had been read."""
-        yield from super().on_rows(stream, partition, _before(rows, self._input(stream, partition).read_before[0]))
+        yield from super().on_rows(stream, partition, _before(rows, self._limit(self._input(stream, partition))[0]))
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """An input that was read as far as it had been holds the others no longer, whatever follows in it."""
@@ -72,7 +77,12 @@ class ClosingRouter(RouterMachine):
             super().on_input_end(stream, partition, ended=ended)
 
     def _is_read(self, source: Input) -> bool:
-        return source.ledger.read_end() >= source.read_before
+        return self._keeps_order or source.ledger.read_end() >= self._limit(source)
+
+    def _limit(self, source: Input) -> Place:
+        """How far this generation, or one whose order it continued, had read an input."""
+        place = source.stream, source.partition
+        return max(source.read_before, self._answered.read_of(*place))
 
     # -- the end
 
@@ -101,26 +111,44 @@ class ClosingRouter(RouterMachine):
 
     def _read_before(self) -> dict[tuple[int, int], Place]:
         """How far each input had been read; by arrival nothing that was read waits outside the log."""
-        return self._ordering.reads if isinstance(self._ordering, EventTimeOrder) else {}
+        if self._keeps_order or not isinstance(self._ordering, EventTimeOrder):
+            return {}
+        return {**self._answered.reads, **self._ordering.reads}
 
     def _takeover(self) -> Takeover:
+        checkpoint, lateness_us = self._order_so_far()
         return Takeover(
-            self._successor,
+            self._beginning.generation + 1,
             self._beginning.generation,
-            self._answered(),
+            self._source(),
             # One that was replaced while it filled its windows has not come to where the numbers go on.
             tuple(max(book.count, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
             dict(self._rejected),
+            checkpoint,
+            lateness_us,
         )
 
-    def _answered(self) -> SourceState:
+    def _order_so_far(self) -> tuple[bytes, int]:
+        """The checkpoint of who came further, this generation or one before it, and how late its rows might be."""
+        if not self._keeps_order:
+            return b"", 0
+        own = b"" if self._last is None else self._last.checkpoint, self._query.lateness_us
+        before = self._beginning.checkpoint, self._beginning.lateness_us
+        return max((each for each in (before, own) if each[0]), key=_frontier, default=own)
+
+    def _source(self) -> SourceState:
         """Places before which every row was answered or refused, by this generation or one before it."""
         found = dict(self.sources())
         for place, cut in self._beginning.cut.items():
             at = found.get(place)
             if at is None or (at.offset, at.row) < cut:
-                found[place] = SourcePosition(*cut, NEVER if at is None else at.high_time_us)
+                found[place] = SourcePosition(*cut, self._answered.high_of(*place))
         return found
+
+
+def _frontier(told: tuple[bytes, int]) -> list[int]:
+    found: list[int] = orjson.loads(told[0])["frontier"][0]
+    return found
 
 
 def _before(rows: Rows, offset: int) -> Rows:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spojoin.wire.records import I64, DeadLetter, Rows, SourcePosition
 
@@ -55,11 +54,9 @@ class InputLedger:
         """Offset and row of a row that is not passed."""
         return int(self._offsets[row_id - self._base]), int(self._rows[row_id - self._base])
 
-    def lies_before(self, ids: I64, place: Place) -> NDArray[np.bool_]:
-        """Which of these rows (int64 ledger numbers) lie before a place of the input."""
-        offsets, rows = self._offsets[ids - self._base], self._rows[ids - self._base]
-        before: NDArray[np.bool_] = (offsets < place[0]) | ((offsets == place[0]) & (rows < place[1]))
-        return before
+    def places(self, ids: I64) -> tuple[I64, I64]:
+        """Offsets and rows of rows (int64 ledger numbers) that are not passed."""
+        return self._offsets[ids - self._base], self._rows[ids - self._base]
 
     def enter(self, rows: Rows, dead: list[DeadLetter], end: Place | None = None) -> None:
         """Take rows that may go out later, and all that was refused among them; `end` is the place behind them."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from spojoin.errors import Fenced
 from spojoin.protocol.acceptance import LogReader, chain
-from spojoin.protocol.generations import Beginning, Place
+from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark
 from spojoin.protocol.topology import Topic
 from spojoin.query.model import Order, Query
@@ -54,7 +54,6 @@ LINGER_STRETCH = 6
 
 
 FROM_NOTHING = Beginning()
-FIRST_PLACE: Place = (0, 0)
 
 
 @dataclass(slots=True)
@@ -80,6 +79,7 @@ class RouterMachine:
         self._query = query
         self._config = config
         self._beginning = beginning
+        self._answered = beginning.answered()
         self._reader = LogReader()
         self._books = [StreamBook(query.window_over(stream), config) for stream in range(len(query.streams))]
         self._queue = OrderedQueue(len(query.streams))
@@ -195,6 +195,7 @@ class RouterMachine:
             self._config.idle_timeout_ms,
             self._pending_max,
             b"" if self._last is None else self._last.checkpoint,
+            self._answered,
         )
 
     @property
@@ -329,7 +330,7 @@ class RouterMachine:
             last = self._inputs[int(places.inputs[-1])]
             times = slices[int(places.streams[-1])].times_us
             self._ordering.goes_out(last, int(places.ids[-1]), None if times is None else int(times[-1]))
-        silent = self._silent(places)
+        silent = self._silent(places, slices)
         yield from self._letters(places)
         frame = self._frame(places, slices, silent)
         self._apply(frame)
@@ -341,23 +342,28 @@ class RouterMachine:
     def _letters(self, places: Places) -> Iterator[Action]:
         for source in self._inputs:
             ids = places.ids[places.inputs == source.index]
-            cut = self._cut_of(source)
+            cut = self._answered.cut_of(source.stream, source.partition)
             for letter in source.ledger.release(ids):
                 if (letter.offset, letter.row) >= cut:  # what lies before it was refused, and counted, before
                     self._count_rejected(letter)
                     yield Emit(Topic.DEAD, letter.stream, letter)
 
-    def _silent(self, places: Places) -> U8:
+    def _silent(self, places: Places, slices: tuple[StreamSlice, ...]) -> U8:
         """Which rows an earlier generation has answered (P12): uint8 (n,), or empty where none are."""
         silent = np.zeros(len(places), np.uint8)
         for source in self._inputs:
-            if source.ledger.position_place < (cut := self._cut_of(source)):
-                own = np.flatnonzero(places.inputs == source.index)
-                silent[own] = source.ledger.lies_before(places.ids[own], cut)
+            if source.ledger.position_place < self._answered.end_of(source.stream, source.partition):
+                self._silence(silent, places, source, slices[source.stream])
         return silent if silent.any() else NONE_SILENT
 
-    def _cut_of(self, source: Input) -> Place:
-        return self._beginning.cut.get((source.stream, source.partition), FIRST_PLACE)
+    def _silence(self, silent: U8, places: Places, source: Input, piece: StreamSlice) -> None:
+        own = np.flatnonzero(places.inputs == source.index)
+        offsets, rows = source.ledger.places(places.ids[own])
+        times_us = None if piece.times_us is None else piece.times_us[np.searchsorted(piece.positions, own)]
+        found = self._answered.rows(source.stream, source.partition, offsets, rows, times_us)
+        if isinstance(self._ordering, EventTimeOrder):
+            found &= ~self._ordering.is_spared(source, offsets, rows)
+        silent[own] = found
 
     def _count_rejected(self, letter: DeadLetter) -> None:
         self._rejected[letter.reason] = self._rejected.get(letter.reason, 0) + 1

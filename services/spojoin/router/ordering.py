@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from spojoin.protocol.answered import Answered, before
 from spojoin.router.ledger import NEVER, InputLedger, Place
 from spojoin.router.queue import OrderedQueue, Places, StreamColumns, concat, concat_places
 from spojoin.wire.records import I64, DeadLetter, Rows, SourcePosition
@@ -20,6 +21,7 @@ from spojoin.wire.records import I64, DeadLetter, Rows, SourcePosition
 Key = tuple[int, int, int, int, int]
 Flags = NDArray[np.bool_]
 FIRST_KEY: Key = (NEVER, 0, 0, 0, 0)
+NOTHING_ANSWERED = Answered()
 
 
 @dataclass(slots=True)
@@ -120,7 +122,10 @@ class EventTimeOrder:
         idle_timeout_ms: int,
         pending_max: int,
         checkpoint: bytes,
+        answered: Answered = NOTHING_ANSWERED,
     ) -> None:
+        self._answered = answered
+        self._spared: dict[tuple[int, int], set[Place]] = {}
         self._queue = queue
         self._inputs = inputs
         self._streams = streams
@@ -159,7 +164,10 @@ class EventTimeOrder:
         if rows.heartbeat_us is not None:
             source.heartbeat_us = max(source.heartbeat_us, rows.heartbeat_us)
         times = _times(rows)
-        late = self._late_in_partition(source, times)
+        seen = self._seen(source, rows, times)
+        # NEVER minus the lateness would wrap around
+        late = (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - self._lateness_us)
+        self._spare(source, rows, times, seen)
         done, passed = self._passed(source, rows, times, ~late)
         dead = self._refuse(source, rows, times, late, passed)
         kept = ~(late | passed)
@@ -175,11 +183,31 @@ class EventTimeOrder:
             source.pieces.append(columns if not done.any() else columns.take(~done))
             source.places.append(places if not done.any() else _pick(places, np.flatnonzero(~done)))
 
-    def _late_in_partition(self, source: Input, times: I64) -> Flags:
+    def _seen(self, source: Input, rows: Rows, times: I64) -> I64:
+        """The largest event time before each row of its partition; what lay before the cut counts though not read."""
         seen = np.maximum.accumulate(np.concatenate((np.array([source.ledger.high_time_us]), times)))[:-1]
-        # NEVER minus the lateness would wrap around
-        late: Flags = (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - self._lateness_us)
-        return late
+        high = self._answered.high_of(source.stream, source.partition)
+        if high == NEVER:
+            return seen
+        is_behind = ~before(rows.offsets, rows.rows, self._answered.cut_of(source.stream, source.partition))
+        if is_behind.any():
+            source.ledger.high_time_us = max(source.ledger.high_time_us, high)
+        return np.where(is_behind, np.maximum(seen, high), seen)
+
+    def _spare(self, source: Input, rows: Rows, times: I64, seen: I64) -> None:
+        """Remember rows that were late for an earlier generation: that it had gone past them answers nothing."""
+        answered, place = self._answered, (source.stream, source.partition)
+        if answered.frontier is None or answered.lateness_us >= self._lateness_us:
+            return
+        was_late = (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - answered.lateness_us)
+        was_late &= ~before(rows.offsets, rows.rows, answered.cut_of(*place))
+        places = zip(rows.offsets[was_late].tolist(), rows.rows[was_late].tolist(), strict=True)
+        self._spared.setdefault(place, set()).update(places)
+
+    def is_spared(self, source: Input, offsets: I64, rows: I64) -> Flags:
+        """Which rows of an input an earlier generation had not answered though they come before its frontier."""
+        spared = self._spared.get((source.stream, source.partition), set())
+        return np.array([place in spared for place in zip(offsets.tolist(), rows.tolist(), strict=True)], np.bool_)
 
     def _passed(self, source: Input, rows: Rows, times: I64, candidates: Flags) -> tuple[Flags, Flags]:
         """Rows that are out already (before a restart), and rows that the merge has passed without them."""

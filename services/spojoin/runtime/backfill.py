@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.protocol.answered import Answered, Place, before
 from spojoin.protocol.backfill import Backfill
-from spojoin.protocol.generations import Beginning, Place
+from spojoin.protocol.generations import Beginning
 from spojoin.query.model import Order, Query, Window
 from spojoin.runtime.inputs import Parse
 from spojoin.runtime.ports import Input, Log, LogReader, LogRecord
@@ -69,23 +70,23 @@ def fill(
     topics: Sequence[str],
     parse: Parse,
     beginning: Beginning,
-    counts: Mapping[int, int],
     backfill: str,
     pulse: Callable[[], None],
 ) -> Beginning:
     """The beginning with places to read from, and the first index of each stream.
 
-    counts: tuples of each stream that earlier generations had; what is read again takes the last numbers of these, so
-    that numbers go on where they stopped. `pulse` is called while it works. Raises LogUnavailable.
+    What is read again takes the last of the numbers that earlier generations gave, so that they go on. `pulse` is
+    called while it works. Raises LogUnavailable.
     """
     pasts = _pasts(log, topics, beginning.cut)
+    beyond = _answered_beyond(log, query, parse, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
         _look_back(log, query, parse, pasts, pulse)
     elif backfill == Backfill.EARLIEST:
         for past in pasts:
             past.first = past.earliest
-    starts = {past.place: _start(past) for past in pasts}
-    return replace(beginning, starts=starts, first_indexes=_first_indexes(query, pasts, counts, backfill))
+    starts = {past.place: _start(past, beginning.highs) for past in pasts}
+    return replace(beginning, starts=starts, first_indexes=_first_indexes(query, pasts, beginning, beyond, backfill))
 
 
 def _pasts(log: Log[bytes], topics: Sequence[str], cut: Mapping[tuple[int, int], Place]) -> list[Past]:
@@ -100,18 +101,40 @@ def _pasts(log: Log[bytes], topics: Sequence[str], cut: Mapping[tuple[int, int],
     return found
 
 
-def _start(past: Past) -> SourcePosition:
+def _start(past: Past, highs: Mapping[tuple[int, int], int]) -> SourcePosition:
     """The first row seen, or the cut itself where none was."""
-    return SourcePosition(past.first, 0, NEVER) if past.first < past.end else SourcePosition(*past.cut, NEVER)
+    if past.first < past.end:
+        return SourcePosition(past.first, 0, NEVER)
+    return SourcePosition(*past.cut, highs.get(past.place, NEVER))
 
 
-def _first_indexes(query: Query, pasts: Sequence[Past], counts: Mapping[int, int], backfill: str) -> tuple[int, ...]:
+def _answered_beyond(
+    log: Log[bytes], query: Query, parse: Parse, pasts: Sequence[Past], answered: Answered
+) -> dict[int, int]:
+    """Rows of each stream that were answered though they lie behind the cut; by event time alone there are any."""
+    found: dict[int, int] = {}
+    reader = log.reader()
+    try:
+        for past in pasts:
+            end = answered.end_of(*past.place)[0]
+            for rows in _rows(reader, parse, past, past.cut[0], end):
+                is_answered = answered.rows(*past.place, rows.offsets, rows.rows, rows.times_us)
+                behind = ~before(rows.offsets, rows.rows, past.cut)
+                found[past.stream] = found.get(past.stream, 0) + int(np.count_nonzero(is_answered & behind))
+    finally:
+        reader.close()
+    return found
+
+
+def _first_indexes(
+    query: Query, pasts: Sequence[Past], beginning: Beginning, beyond: Mapping[int, int], backfill: str
+) -> tuple[int, ...]:
     """Where all is read again numbers begin at 0, as they did before; else rows before the cut keep their numbers."""
     streams = range(len(query.streams))
     if backfill == Backfill.EARLIEST:
         return tuple(0 for _ in streams)
     again = [sum(_in_time(query, past.ranks) for past in pasts if past.stream == stream) for stream in streams]
-    return tuple(max(0, counts.get(stream, 0) - again[stream]) for stream in streams)
+    return tuple(max(0, beginning.count(stream) - again[stream] - beyond.get(stream, 0)) for stream in streams)
 
 
 def _in_time(query: Query, ranks: I64) -> int:
@@ -146,16 +169,18 @@ def _see_more(
 ) -> None:
     first = max(past.earliest, past.first - records)
     ranks = []
-    for rows in _rows(reader, parse, past, first):
+    for rows in _rows(reader, parse, past, first, past.first):
         ranks.append(_ranks(query, rows, past.cut))
         pulse()
     past.ranks = np.concatenate([*ranks, past.ranks]) if ranks else past.ranks
     past.first = first
 
 
-def _rows(reader: LogReader[bytes], parse: Parse, past: Past, first: int) -> Iterator[Rows]:
-    """Rows of records from `first` to where was seen before, and before the cut."""
-    end, waiting = past.first, list[LogRecord[bytes]]()
+def _rows(reader: LogReader[bytes], parse: Parse, past: Past, first: int, end: int) -> Iterator[Rows]:
+    """Rows of records from offset `first` to `end`."""
+    if first >= end:
+        return
+    waiting: list[LogRecord[bytes]] = []
     reader.open(past.source, first)
     while reader.position(past.source) < end and not reader.at_end(past.source):
         waiting += [record for record in reader.poll(POLL_RECORDS, POLL_S) if record.offset < end]
@@ -175,8 +200,7 @@ def _ranks(query: Query, rows: Rows, cut: Place) -> I64:
     ranks = rows.produced_ms if query.order is Order.ARRIVAL else rows.times_us
     if ranks is None:
         raise ValueError("event-time order needs event times")
-    before: I64 = ranks[(rows.offsets < cut[0]) | ((rows.offsets == cut[0]) & (rows.rows < cut[1]))]
-    return before
+    return ranks[before(rows.offsets, rows.rows, cut)]
 
 
 # -- enough

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import structlog
 
 from spojoin.errors import ConfigurationError, WireError
-from spojoin.protocol.generations import Beginning, Generations, Place
+from spojoin.protocol.generations import Beginning, Generations
 from spojoin.protocol.machine import START, Watermark
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, topic_name
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import differences, fingerprint
+from spojoin.query.meaning import differences, fingerprint, is_same_order
 from spojoin.query.model import Query
 from spojoin.runtime.backfill import fill
 from spojoin.runtime.inputs import Parse
@@ -30,11 +30,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A generation to be served; `successor` is the one that it is to end for, where there is one."""
+    """A generation to be served; `successor` is the query that it is to end for, if any."""
 
     query: Query
     generation: int = FIRST_GENERATION
-    successor: int | None = None
+    successor: Query | None = None
     begin: Callable[[Watermark, Parse], Beginning] = lambda _watermark, _parse: Beginning()
 
 
@@ -136,11 +136,11 @@ class Office:
         return self.serving()
 
     def _current(self, found: Generations) -> Serving:
-        current, wanted = found.current, found.wanted
-        if current is None or wanted is None:
+        current = found.current
+        if current is None:
             raise ValueError("nothing was announced")
         query = self._query if current.fingerprint == self._mark else announced_query(current)
-        successor = wanted.generation if wanted.generation != current.generation else None
+        successor = None if found.successor is None else announced_query(found.successor)
         return Serving(query, current.generation, successor, self._beginning(query, current, found))
 
     def _beginning(
@@ -151,17 +151,13 @@ class Office:
         takeover = found.takeover
         if takeover is None:
             return lambda _watermark, _parse: fresh
-        before = found.announced(takeover.from_generation)
-        streams = self._streams(announced_query(before), topics)
-        cut = cut_of(takeover, streams)
-        counts = {streams[number]: count for number, count in enumerate(takeover.counts) if number in streams}
-        before_cut = tuple(counts.get(stream, 0) for stream in range(len(query.streams)))
-        begun = replace(fresh, cut=cut, counts=before_cut, rejected=takeover.rejected)
+        before = announced_query(found.announced(takeover.from_generation))
+        begun = beginning_after(fresh, takeover, before, query, self._streams(before, topics))
 
         def begin(watermark: Watermark, parse: Parse) -> Beginning:
             if watermark > START:  # its frames say from where the inputs are read on
                 return begun
-            filled = fill(self._log, query, topics.inputs, parse, begun, counts, current.backfill, self._pulse)
+            filled = fill(self._log, query, topics.inputs, parse, begun, current.backfill, self._pulse)
             starts = {f"{topics.inputs[stream]}/{number}": at.offset for (stream, number), at in filled.starts.items()}
             _log.info("windows are filled from the inputs", backfill=current.backfill, starts=starts)
             return filled
@@ -179,7 +175,11 @@ def goes_on(office: Office, serving: Serving) -> bool:
     if not office.has_news():
         return True
     now = office.serving()
-    return now is not None and (now.generation, now.successor) == (serving.generation, serving.successor)
+    return (
+        now is not None
+        and now.generation == serving.generation
+        and (now.successor is None) == (serving.successor is None)
+    )
 
 
 def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
@@ -189,13 +189,25 @@ def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
         raise ConfigurationError(changed(query, wanted))
 
 
-def cut_of(takeover: Takeover, streams: Mapping[int, int]) -> dict[tuple[int, int], Place]:
-    """Where a generation's answers begin in each input, by its own streams."""
-    return {
-        (streams[stream], partition): (at.offset, at.row)
-        for (stream, partition), at in takeover.source.items()
-        if stream in streams
-    }
+def beginning_after(
+    fresh: Beginning, takeover: Takeover, before: Query, query: Query, streams: Mapping[int, int]
+) -> Beginning:
+    """Where a generation of `query` begins that takes over from one of `before`.
+
+    streams: the stream of `query` by the stream of `before` that had its topic
+    """
+    source = {(streams[s], partition): at for (s, partition), at in takeover.source.items() if s in streams}
+    counts = {streams[number]: count for number, count in enumerate(takeover.counts) if number in streams}
+    has_same_times = is_same_order(before, query)
+    return replace(
+        fresh,
+        cut={place: (at.offset, at.row) for place, at in source.items()},
+        highs={place: at.high_time_us for place, at in source.items()} if has_same_times else {},
+        lateness_us=takeover.lateness_us,
+        checkpoint=takeover.checkpoint,
+        counts=tuple(counts.get(stream, 0) for stream in range(len(query.streams))),
+        rejected=takeover.rejected,
+    )
 
 
 def announced_query(announcement: Announcement) -> Query:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import numpy as np
 
 from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.answered import Answered
 from spojoin.protocol.machine import Action
 from spojoin.query.model import Window
 from spojoin.router.backfill import BackfillOrder
@@ -19,7 +20,7 @@ from spojoin.router.queue import Places
 from spojoin.runtime import backfill
 from spojoin.simulate.mutants import Mutant, Patches, Plant
 from spojoin.sink.machine import SinkMachine
-from spojoin.wire.records import NONE_SILENT, U8, Barrier, Frame, Rows, Takeover
+from spojoin.wire.records import NONE_SILENT, U8, Barrier, Frame, Rows, StreamSlice, Takeover
 
 GENERATION_MUTANTS: dict[str, Mutant] = {}
 
@@ -34,7 +35,7 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
 
 @_mutant("answers-again", "a new generation answers the rows that it reads again to fill its windows")
 def _answers_again() -> Patches:
-    def none(_: RouterMachine, _places: Places) -> U8:
+    def none(_: RouterMachine, _places: Places, _slices: tuple[StreamSlice, ...]) -> U8:
         return NONE_SILENT
 
     return [patch.object(RouterMachine, "_silent", none)]
@@ -85,7 +86,7 @@ def _closed_log_goes_on() -> Patches:
 
 @_mutant("earlier-cut-forgotten", "a generation that ends while it fills its windows hands on how far it has read")
 def _earlier_cut_forgotten() -> Patches:
-    return [patch.object(ClosingRouter, "_answered", lambda self: dict(self.sources()))]
+    return [patch.object(ClosingRouter, "_source", lambda self: dict(self.sources()))]
 
 
 @_mutant("overtaken-backfill", "rows behind the cut of one input go before rows ahead of another's")
@@ -126,7 +127,7 @@ def _letters_again() -> Patches:
     original = RouterMachine._letters
 
     def again(self: RouterMachine, places: Places) -> Iterator[Action]:
-        with patch.object(RouterMachine, "_cut_of", lambda _self, _source: (0, 0)):
+        with patch.object(Answered, "cut_of", lambda _self, _stream, _partition: (0, 0)):
             found = list(original(self, places))
         yield from found
 

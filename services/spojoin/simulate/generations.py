@@ -7,7 +7,7 @@ process serves one generation, and some time after another one took over it ends
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -17,11 +17,12 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.protocol.machine import START, Machine, Watermark
 from spojoin.protocol.topology import FIRST_GENERATION, SHARED, Role, Topic
+from spojoin.query.meaning import is_same_order
 from spojoin.router.closing import ClosingRouter
 from spojoin.router.config import RouterConfig
 from spojoin.router.machine import RouterMachine
 from spojoin.runtime.backfill import fill
-from spojoin.runtime.generations import cut_of
+from spojoin.runtime.generations import beginning_after
 from spojoin.runtime.ports import Log
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
@@ -125,8 +126,7 @@ class GenerationsWorld(World):
 
     @property
     def _successor(self) -> int | None:
-        wanted = self._generations.next_number - 1
-        return wanted if wanted != self._current else None
+        return None if self._generations.successor is None else self._current + 1
 
     def _create_topics(self) -> None:
         super()._create_topics()
@@ -143,8 +143,8 @@ class GenerationsWorld(World):
         before = self._eras[takeover.from_generation]
         scenario = self._replacement.scenarios[takeover.generation - 1]
         streams = {number: number for number in range(len(scenario.query.streams))}
-        cut = cut_of(takeover, streams)
-        begun = Beginning(takeover.generation, takeover.generation, cut, rejected=takeover.rejected)
+        fresh = Beginning(takeover.generation, takeover.generation)
+        begun = beginning_after(fresh, takeover, before.scenario.query, scenario.query, streams)
         self._eras[takeover.generation] = Era(takeover.generation, scenario, SimulatedLog(self._landed), begun)
         self._eras[takeover.generation].backfill = self._replacement.backfills[takeover.generation - 2]
         self._enter(takeover.generation)
@@ -179,15 +179,14 @@ class GenerationsWorld(World):
         return self._closing(watermark, config, beginning, self._successor)
 
     def _closing(self, watermark: Watermark, config: RouterConfig, beginning: Beginning, successor: int) -> Router:
-        return ClosingRouter(self.scenario.query, watermark, config, lambda _: None, beginning, successor)
+        query = self.scenario.query
+        keeps_order = is_same_order(query, self._replacement.scenarios[successor - 1].query)
+        return ClosingRouter(query, watermark, config, lambda _: None, beginning, keeps_order=keeps_order)
 
     def _beginning(self, watermark: Watermark) -> Beginning:
         era = self._eras[self._current]
         if self._current == FIRST_GENERATION or watermark > START:
             return era.begun
-        takeover = self._generations.takeover
-        assert takeover is not None
-        counts: Mapping[int, int] = dict(enumerate(takeover.counts))
         inputs = InputsLog(self.scenario, self._available)
         backfill = self._announcement(self._current).backfill
         topics = [str(stream) for stream in range(len(self.scenario.query.streams))]
@@ -197,7 +196,6 @@ class GenerationsWorld(World):
             topics,
             inputs.parse,
             era.begun,
-            counts,
             backfill,
             lambda: None,
         )

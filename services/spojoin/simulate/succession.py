@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import Watermark
+from spojoin.query.meaning import is_same_order
 from spojoin.query.model import Order
 from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, split_late
 from spojoin.simulate.scenario import Place, Scenario
@@ -36,21 +37,28 @@ _LAST: At = (1 << 60, 0)
 class Charge:
     """The rows that a generation is in charge of: per input from `begin` to `end`; it reads from `start` on.
 
-    read_end: how far it has read when it ended
+    read_end: how far it has read when it ended; no bound where the next generation goes on in its order
+    answered: places of rows that earlier generations have answered
     """
 
     start: dict[Place, At]
     begin: dict[Place, At]
     end: dict[Place, At]
     read_end: dict[Place, At]
+    answered: frozenset[tuple[int, int, int, int]] = frozenset()
 
     def reads(self, row: SourceRow) -> bool:
         """Whether the generation takes note of a row."""
         place = row.stream, row.partition
         return self.start.get(place, _FIRST) <= (row.offset, row.row) < self.read_end.get(place, _LAST)
 
-    def answers(self, row: SourceRow) -> bool:
-        """Whether the generation has to answer it, or refuse it."""
+    def is_due(self, row: SourceRow) -> bool:
+        """Whether a row that the generation has taken is to be answered."""
+        place = row.stream, row.partition
+        return row.place not in self.answered and self.begin.get(place, _FIRST) <= (row.offset, row.row)
+
+    def refuses(self, row: SourceRow) -> bool:
+        """Whether the generation refuses a row that it can't take."""
         place = row.stream, row.partition
         return self.begin.get(place, _FIRST) <= (row.offset, row.row) < self.end.get(place, _LAST)
 
@@ -59,11 +67,14 @@ def judge_succession(eras: Sequence[tuple[Era, Outcome]]) -> None:
     """Raises Wrong with the first thing that is wrong."""
     refused: list[SourceRow] = []
     refusable: list[SourceRow] = []
+    answered: frozenset[tuple[int, int, int, int]] = frozenset()
     for number, (era, outcome) in enumerate(eras):
         if not outcome.came_to_rest:
             raise Wrong(f"no rest after {outcome.steps} steps")
-        charge = _charge(era, eras[number + 1][0] if number + 1 < len(eras) else None)
+        charge = replace(_charge(era, eras[number + 1][0] if number + 1 < len(eras) else None), answered=answered)
         refused += _judge_era(era, outcome, charge)
+        said = zip(_order(era, outcome), _is_silent(outcome), strict=True)
+        answered |= {row.place for row, is_silent in said if not is_silent}
         refusable += _valid(era.scenario, Charge({}, {}, {}, {}))[1]
     _check_dead(eras, refused, refusable)
     last, outcome = eras[-1]
@@ -77,6 +88,8 @@ def _charge(era: Era, successor: Era | None) -> Charge:
     if successor is None:
         return Charge(starts, begin, {}, {})
     end = {place: successor.begun.cut.get(place, _FIRST) for place in inputs}
+    if is_same_order(era.scenario.query, successor.scenario.query):
+        return Charge(starts, begin, end, {})
     source = era.frames.accepted[-1].source if era.frames.accepted else era.starts
     read = {place: (source[place].offset, source[place].row) if place in source else _FIRST for place in inputs}
     return Charge(starts, begin, end, read)
@@ -86,12 +99,14 @@ def _judge_era(era: Era, outcome: Outcome, charge: Charge) -> list[SourceRow]:
     """The rows that it refused."""
     order = _order(era, outcome)
     valid, refused = _valid(era.scenario, charge)
+    if charge.end and not charge.read_end:  # its order goes on: what it took is the head of all that there is
+        valid = valid[: len(order)]
     _check_order(era, order, valid)
     _check_silence(era, outcome, order, charge)
     _check_rows(era, outcome, order)
     if era.begun.cut and outcome.frames.accepted:
         _check_reach(era, order, charge)
-    return [row for row in refused if charge.answers(row)]
+    return [row for row in refused if charge.refuses(row)]
 
 
 def _order(era: Era, outcome: Outcome) -> list[SourceRow]:
@@ -127,7 +142,7 @@ def _check_order(era: Era, order: list[SourceRow], valid: list[SourceRow]) -> No
 def _check_silence(era: Era, outcome: Outcome, order: list[SourceRow], charge: Charge) -> None:
     said = _is_silent(outcome)
     for row, is_silent in zip(order, said, strict=True):
-        if is_silent == charge.answers(row):
+        if is_silent == charge.is_due(row):
             raise Wrong(f"generation {era.number}: {row.place} is {'silent' if is_silent else 'answered'}, wrongly")
     if era.scenario.query.order is Order.ARRIVAL and said != sorted(said, reverse=True):
         raise Wrong(f"generation {era.number}: rows of an earlier one come behind rows that it answers")
@@ -204,7 +219,7 @@ def _check_stream(era: Era, order: list[SourceRow], charge: Charge, stream: int,
     seen = 0
     for row in order:
         is_probe = era.scenario.query.is_self or row.stream != stream
-        if is_probe and charge.answers(row):
+        if is_probe and charge.is_due(row):
             if window.is_time:
                 bound = -(-(row.time_us or 0) // window.slide) * window.slide - window.length
                 too_far = [m for m in missing if (m.time_us or 0) >= bound]

@@ -345,7 +345,7 @@ def _read_announcement(header: pb.Announcement, columns: ColumnReader) -> Announ
     return Announcement(**_taken(header, _ANNOUNCEMENT))
 
 
-_TAKEOVER = ("generation", "from_generation")
+_TAKEOVER = ("generation", "from_generation", "checkpoint", "lateness_us")
 
 
 def _write_takeover(takeover: Takeover, header: pb.Takeover, columns: ColumnWriter) -> None:

@@ -168,6 +168,8 @@ class Takeover:
     """A generation begins where `from_generation` stopped: all rows before `source` have been answered or refused.
 
     counts: tuples of each stream of that generation; rejected: its refused rows by reason. Streams are its streams.
+    checkpoint: its router's last one, where rows behind `source` were answered in event-time order; else empty
+    lateness_us: how far times might run back for the generation that wrote the checkpoint
     """
 
     generation: int
@@ -175,6 +177,8 @@ class Takeover:
     source: SourceState
     counts: tuple[int, ...]
     rejected: dict[str, int]
+    checkpoint: bytes = b""
+    lateness_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
