@@ -505,6 +505,9 @@ def simulate(
     start: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="Replay this seed only.")] = None,
     mutant: Annotated[str | None, typer.Option(help="Plant a known bug; it must be found.")] = None,
+    generations: Annotated[
+        bool, typer.Option("--generations", help="Replace the query by others while it is served.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core.")] = None,
     debug: Debug = False,
 ) -> None:
@@ -517,11 +520,13 @@ def simulate(
         spojoin simulate --seed 1234
 
         spojoin simulate --mutant no-epoch-barrier
+
+        spojoin simulate --generations --seeds 500
     """
     with one_sentence(is_debug=debug):
         from spojoin.simulate.runner import simulate as run_seeds
 
-        raise typer.Exit(run_seeds(seeds, start, jobs=jobs, mutant=mutant, seed=seed))
+        raise typer.Exit(run_seeds(seeds, start, jobs=jobs, mutant=mutant, seed=seed, generations=generations))
 
 
 @app.command()

@@ -32,6 +32,11 @@ class Deployment:
     joiners: int | None = None
 
     @property
+    def replaces(self) -> bool:
+        """Whether the query may take the place of another one, which has to end first."""
+        return self.extra.get("replace", "").lower() == "true"
+
+    @property
     def joiner_count(self) -> int:
         """How many mutable joiners are started."""
         return joiner_count(len(self.query.predicates), self.joiners)
@@ -40,7 +45,7 @@ class Deployment:
 def services_of(deployment: Deployment) -> list[Service]:
     """One process for each role, but for mutable joiners and PO-Join workers as many as are asked for.
 
-    Those that the query's layout has no work for are left out.
+    Those that the query's layout has no work for are left out, unless another query may have to end before it.
     There is no controller: it serves Kubernetes, where workers come and go.
     """
     return [
@@ -60,7 +65,7 @@ def page_of(deployment: Deployment) -> Service:
 
 def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
     counts = {Role.MUTABLE: deployment.joiner_count, Role.POJOIN: deployment.workers, Role.CONTROLLER: 0}
-    if not deployment.query.layout.is_own:
+    if not deployment.query.layout.is_own and not deployment.replaces:
         counts |= dict.fromkeys(BATCH_ROLES, 0)
     for role in Role:
         if role in counts:

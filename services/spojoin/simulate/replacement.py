@@ -10,8 +10,8 @@ from random import Random
 
 from spojoin.protocol.backfill import Backfill
 from spojoin.query.model import Order
-from spojoin.simulate.asked import Question, as_interval_join, ask_otherwise, draw_question
-from spojoin.simulate.scenario import Scenario, codes_of, draw
+from spojoin.simulate.asked import Question, as_interval_join, ask_otherwise
+from spojoin.simulate.scenario import Scenario, draw_asked, fits
 
 #: At most so many records of an input are looked at before the backfill is long enough, drawn so small that it looks
 #: back in many steps.
@@ -28,9 +28,8 @@ class Replacement:
 
 def draw_replacement(seed: int) -> Replacement:
     """The generations of a seed: two or three."""
-    first = draw(seed)
+    first, question = draw_asked(seed)
     rng = Random(f"generations {seed}")
-    question = draw_question(Random(seed))
     count = rng.choice((1, 2))
     later = tuple(_asked_instead(rng, first, question) for _ in range(count))
     limits = first.limits | {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
@@ -39,12 +38,11 @@ def draw_replacement(seed: int) -> Replacement:
 
 
 def _asked_instead(rng: Random, first: Scenario, question: Question) -> Scenario:
-    """Another query over the same rows, of which none has a value too large for 64 bits: these would be refused."""
+    """Another query over the same rows."""
     while True:
         other = _other(rng, question)
         scenario = replace(first, query=other.query, join=other.join)
-        codes = (code for row in scenario.valid_rows() for code in codes_of(scenario.query, row))
-        if all(-(2**63) <= code < 2**63 for code in codes):
+        if fits(scenario):
             return scenario
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from random import Random
 
 import numpy as np
@@ -81,11 +82,26 @@ class Scenario:
 
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
-    rng = Random(seed)
+    return draw_asked(seed)[0]
+
+
+def draw_asked(seed: int) -> tuple[Scenario, Question]:
+    """The scenario of a seed and what it asks, with columns and all."""
+    rngs = chain([Random(seed)], (Random(f"again {number} {seed}") for number in count()))
+    return next(drawn for drawn in (_draw(seed, rng) for rng in rngs) if fits(drawn[0]))
+
+
+def fits(scenario: Scenario) -> bool:
+    """Whether all codes have 64 bits: a row with one that has not is refused, which the oracle doesn't know of."""
+    codes = (code for row in scenario.valid_rows() for code in codes_of(scenario.query, row))
+    return all(-(2**63) <= code < 2**63 for code in codes)
+
+
+def _draw(seed: int, rng: Random) -> tuple[Scenario, Question]:
     question = _some_interval_join(seed, draw_question(rng))
     config = _draw_config(rng, question.query)
     workers_max = rng.randint(config.workers, 4)
-    return Scenario(
+    scenario = Scenario(
         seed,
         question.query,
         question.join,
@@ -94,6 +110,7 @@ def draw(seed: int) -> Scenario:
         _draw_faults(rng),
         _draw_limits(rng),
     )
+    return scenario, question
 
 
 def _some_interval_join(seed: int, question: Question) -> Question:
