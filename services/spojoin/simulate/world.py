@@ -127,6 +127,8 @@ class World:
         self._available = dict.fromkeys(scenario.inputs, 0)
         self._feeds: dict[str, _Feed] = {}
         self._ghosts: list[Outbox] = []
+        self._stray: set[int] = set()
+        self._newest_batch: dict[tuple[int, int], int] = {}
         self._down: list[tuple[int, Post]] = []
         self._plans = 0
         self._stalls_left = self._crashes_left = scenario.faults.at_most
@@ -166,12 +168,12 @@ class World:
         return sum(id(frame) in held for frame in self.frames.accepted)
 
     def _batch_tuples(self) -> int:
-        """Tuples of all batches retained, each once."""
+        """Tuples of all batches retained, each once; copies that zombies append behind newer batches may stay."""
         batches = {
             (r.stream, r.batch_id): r.end - r.first
             for stream in range(len(self.scenario.query.streams))
             for r in self.log.partitions[Topic.BATCHES, stream].records
-            if isinstance(r, Batch)
+            if isinstance(r, Batch) and id(r) not in self._stray
         }
         return sum(batches.values())
 
@@ -223,6 +225,8 @@ class World:
         self._progress += 1
         if self.scenario.faults.encode:
             record = decode(encode(record))
+        if isinstance(record, Batch):
+            self._note_batch(target, record)
         if target[0] is Topic.FRAMES:
             self.frames.hear(record)
         elif target[0] is Topic.RESULTS:
@@ -231,6 +235,13 @@ class World:
         elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
             self.dead.append(record)
         return record
+
+    def _note_batch(self, target: Target, batch: Batch) -> None:
+        landed = self.log.partitions[target].records[-1:]
+        if any(
+            isinstance(last, Batch) and (last.batch_id > batch.batch_id or id(last) in self._stray) for last in landed
+        ):
+            self._stray.add(id(batch))
 
     # -- storm
 
