@@ -237,11 +237,11 @@ class World:
         return record
 
     def _note_batch(self, target: Target, batch: Batch) -> None:
-        landed = self.log.partitions[target].records[-1:]
-        if any(
-            isinstance(last, Batch) and (last.batch_id > batch.batch_id or id(last) in self._stray) for last in landed
-        ):
+        place = id(self.log), target[1]
+        if batch.batch_id < self._newest_batch.get(place, 0):
             self._stray.add(id(batch))
+        else:
+            self._newest_batch[place] = batch.batch_id
 
     # -- storm
 
