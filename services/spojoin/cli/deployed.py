@@ -37,9 +37,7 @@ def check_running(query: Query, query_file: Path) -> str:
     Raises ConfigurationError where it is another one, and is not to be replaced.
     """
     settings = load_settings(query_file=query_file)
-    config = KafkaConfig(
-        settings.bootstrap_servers, settings.kafka_properties(), request_timeout_s=REQUEST_TIMEOUT_S
-    )
+    config = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties(), request_timeout_s=REQUEST_TIMEOUT_S)
     log = KafkaLog(config)
     try:
         return compare_with_running(log, query, replace=settings.replace)

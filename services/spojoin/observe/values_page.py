@@ -28,7 +28,7 @@ the Job `...-check-query`, for ten minutes. `ci/` holds complete examples. Furth
 The new query answers from the row on at which the old one stops, so each row is answered once; results bear the header
 `spojoin-generation`. Without `query.replace` an upgrade asks Kafka which query is served, and ends with a sentence,
 before anything changes, where that is one of another meaning; where Kafka does not answer the services themselves
-refuse. `--reuse-values` keeps `query.replace`: `--set query.replace=false` with the next upgrade guards the query again.
+refuse. `--reuse-values` keeps `query.replace`: `--set query.replace=false` in a later upgrade guards the query again.
 
 A release that was installed by `--set-file query=query.yaml` is upgraded by the same command; helm warns that
 `destination for query is a table`. `query.replace` has no effect beside `query=`, only beside `query.text=`. `helm

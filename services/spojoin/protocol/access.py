@@ -51,7 +51,10 @@ class Kind(enum.StrEnum):
 
 
 class Operation(enum.StrEnum):
-    """What is allowed, as Kafka and Strimzi name it. DELETE on a topic is for trims: records, before an offset; for the router of topics, too."""
+    """What is allowed, as Kafka and Strimzi name it.
+
+    DELETE on a topic is for trims (records, before an offset); the router's is for topics of generations that are over.
+    """
 
     READ = "Read"
     WRITE = "Write"

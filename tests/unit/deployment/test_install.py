@@ -163,7 +163,10 @@ def test_a_name_that_yaml_takes_for_something_else_is_to_be_quoted(tmp_path, dem
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("name: [", "query is no YAML: "), ("name: q\nstreams: []", "query has no streams: give the query file")],
+    [
+        ("name: [", "query is no YAML: "),
+        ("name: q\nstreams: []", "query has no streams: give the query file with --set-file query.text="),
+    ],
 )
 def test_a_query_without_names_is_refused_where_they_are_needed(tmp_path, text, sentence):
     (tmp_path / "query.yaml").write_text(text)

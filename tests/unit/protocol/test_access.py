@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 
 from spojoin.protocol.access import UNUSED_GROUP, Kind, Operation, Person, Right, names, rights, seen_by
-from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
+from spojoin.protocol.topology import SHARED, TOPOLOGY, Edge, Role, Topic, later_generations
 
 INPUTS = ("in.a", "in.b")
 EVERYBODY = [*Role, *Person]
 
 
-def on_topics(principal: Role | Person, operation: Operation) -> set[str]:
-    found = rights(principal, "q", INPUTS)
+OWN = tuple(topic for topic in Topic if topic not in SHARED)
+
+
+def on_topics(principal: Role | Person, operation: Operation, *, later: bool = False) -> set[str]:
+    """Topics' names, or of those of later generations what their names begin with."""
+    found = [right for right in rights(principal, "q", INPUTS) if right.is_prefix == later]
     return {right.name for right in found if right.kind is Kind.TOPIC and right.operation is operation}
 
 
@@ -24,10 +28,31 @@ def named(topics: tuple[Topic, ...]) -> set[str]:
 def test_a_roles_rights_are_its_row_of_the_table(edge: Edge) -> None:
     assert on_topics(edge.role, Operation.READ) == named(edge.reads)
     assert on_topics(edge.role, Operation.WRITE) == named(edge.writes)
-    assert on_topics(edge.role, Operation.DELETE) == named(edge.trims)
+    assert on_topics(edge.role, Operation.DELETE) == named(OWN if edge.role is Role.ROUTER else edge.trims)
     assert on_topics(edge.role, Operation.CREATE) == on_topics(edge.role, Operation.ALTER) == set()
-    seen = {right.name for right in rights(edge.role, "q", INPUTS) if right.kind is Kind.TOPIC}
-    assert seen == named(tuple(seen_by(edge.role)))
+    seen = {name for operation in Operation for name in on_topics(edge.role, operation)}
+    removed = OWN if edge.role is Role.ROUTER else ()
+    assert seen == named((*seen_by(edge.role), *removed))
+
+
+@pytest.mark.parametrize("principal", EVERYBODY)
+@pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE])
+def test_rights_are_the_same_in_each_generation(principal: Role | Person, operation: Operation) -> None:
+    first = on_topics(principal, operation)
+    own = {later_generations("q", topic) for topic in OWN if named((topic,)) <= first}
+    assert on_topics(principal, operation, later=True) == own
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_makes_the_topics_of_later_generations_that_it_sees(role: Role) -> None:
+    wanted = {later_generations("q", topic) for topic in seen_by(role) if topic in OWN}
+    assert on_topics(role, Operation.CREATE, later=True) == on_topics(role, Operation.ALTER, later=True) == wanted
+
+
+@pytest.mark.parametrize("principal", EVERYBODY)
+def test_a_prefix_is_of_one_topic_of_one_query(principal: Role | Person) -> None:
+    prefixes = {right.name for right in rights(principal, "q", INPUTS) if right.is_prefix}
+    assert prefixes <= {f"q.generation.{topic.value}." for topic in OWN}
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)
