@@ -154,6 +154,8 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
         own = [topic for topic in Topic if topic is not Topic.INPUT]
         for operation in (Operation.CREATE, Operation.ALTER, Operation.DESCRIBE):
             yield from _each(operation, own, query, inputs)
+        yield from _each(Operation.READ, (Topic.GENERATIONS,), query, inputs)  # which says what is still needed
+        yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
         return
     if person in (Person.FEED, Person.CHECK):
         yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)

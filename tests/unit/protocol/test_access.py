@@ -83,6 +83,7 @@ def test_people() -> None:
     assert on_topics(Person.RESULTS, Operation.READ) == {"q.results", "in.a.dlq", "in.b.dlq"}
     made = on_topics(Person.TOPICS, Operation.CREATE)
     assert made == named(tuple(topic for topic in Topic if topic is not Topic.INPUT))
+    assert on_topics(Person.TOPICS, Operation.READ) == {"q.generations"}
     writers = {who for who in Person if on_topics(who, Operation.WRITE) or on_topics(who, Operation.DELETE)}
     assert writers == {Person.FEED, Person.CHECK}
     assert on_topics(Person.CHECK, Operation.WRITE) == set(INPUTS)
