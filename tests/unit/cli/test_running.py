@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from spojoin.cli.deployed import compare_with_running
 from spojoin.cli.main import app
+from spojoin.cli.topics import current_generation
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import parse_query
@@ -15,7 +16,7 @@ from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.local.net import LOOPBACK, free_port
 from spojoin.runtime.memory import MemoryLog
 from spojoin.runtime.ports import LogUnavailable
-from spojoin.wire.records import Announcement
+from spojoin.wire.records import Announcement, Takeover
 
 QUERY = """
 name: q
@@ -67,3 +68,13 @@ def test_the_command_asks_kafka_where_it_is_told_to(tmp_path, monkeypatch, more,
     assert result.stdout == "q: the query is valid\n"
     assert said in result.stderr
     assert bool(result.stderr) == bool(said)
+
+
+def test_the_topics_command_makes_those_of_the_generation_that_answers():
+    assert current_generation(MemoryLog(), "q") == 1
+    log = log_of(SERVED)
+    topic = GenerationsTopic(log, "q")
+    topic.append(Announcement(2, fingerprint(CHANGED), CHANGED.text, "window"))
+    assert current_generation(log, "q") == 1
+    topic.append(Takeover(2, 1, {}, (), {}))
+    assert current_generation(log, "q") == 2
