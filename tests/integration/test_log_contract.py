@@ -317,3 +317,23 @@ def test_without_a_broker_an_append_is_ambiguous_and_questions_are_refused(clust
         writer.close()
     finally:
         cluster.broker.start()
+
+
+def test_deleted_topics_are_gone_and_others_stay(log, unique):
+    log.create_topics({unique: 2, f"{unique}-other": 1})
+    append(log, Input(unique, 0), b"a")
+    log.delete_topics([unique, f"{unique}-never-made"])
+    wait_for(lambda: log.partitions(unique) == 0)
+    assert log.partitions(f"{unique}-other") == 1
+    log.delete_topics([unique])
+    log.delete_topics([])
+
+
+def test_a_topic_of_a_deleted_ones_name_is_empty(log, reader, unique):
+    log.create_topics({unique: 1})
+    append(log, Input(unique, 0), b"a")
+    log.delete_topics([unique])
+    wait_for(lambda: log.partitions(unique) == 0)
+    log.create_topics({unique: 1})
+    append(log, Input(unique, 0), b"b")
+    assert read_all(log, reader, Input(unique, 0)) == [b"b"]

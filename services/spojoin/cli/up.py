@@ -15,6 +15,7 @@ from spojoin.cli.services import Deployment, page_of, services_of
 from spojoin.cli.supervise import Notice, Supervisor, ending_on_signals
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.protocol.backfill import Backfill
+from spojoin.protocol.topology import Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.model import Query
 from spojoin.runtime.generations import check_generation
@@ -24,7 +25,6 @@ from spojoin.runtime.local.children import Children
 from spojoin.runtime.local.net import LOOPBACK
 from spojoin.runtime.local.redis import LocalRedis
 from spojoin.runtime.redis_store import RedisStore
-from spojoin.runtime.service import create_topics
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.status_table import status_table
 from spojoin.runtime.topics import Topics
@@ -117,9 +117,10 @@ def _make_topics(query: Query, bootstrap: str, workers: int, options: UpOptions)
     topics = Topics.of(query, workers, {})
     log = KafkaLog(KafkaConfig(bootstrap))
     try:
-        create_topics(log, topics)
-        log.create_topics(dict.fromkeys(topics.inputs, options.partitions))
+        log.create_topics({topics.name(Topic.GENERATIONS): 1})
         check_generation(log, query, replace=options.replace)
+        # Services make those of the generation that they serve; topics of one that is over would stay for ever.
+        log.create_topics(topics.kept() | dict.fromkeys(topics.inputs, options.partitions))
     except Retryable as error:
         raise ConfigurationError(f"{error}; start it, or let it be started by leaving out --bootstrap") from error
     finally:

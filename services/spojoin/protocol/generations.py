@@ -24,7 +24,8 @@ class Beginning:
     fingerprint: of the query's meaning; 0 where nobody compares it
     cut: per (stream, partition) the place up to which all rows were answered, or refused, by earlier generations
     starts: from where the inputs are read
-    first_indexes: the index of each stream's first tuple, empty for 0; rejected: rows refused before, by reason
+    first_indexes: the index of each stream's first tuple, empty for 0
+    counts: tuples of each stream before the cut, empty for 0; rejected: rows refused before it, by reason
     """
 
     generation: int = FIRST_GENERATION
@@ -32,11 +33,16 @@ class Beginning:
     cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)
     starts: SourceState = field(default_factory=dict)
     first_indexes: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
 
     def first_index(self, stream: int) -> int:
         """The index of a stream's first tuple."""
         return self.first_indexes[stream] if self.first_indexes else 0
+
+    def count(self, stream: int) -> int:
+        """How many tuples of a stream earlier generations had."""
+        return self.counts[stream] if self.counts else 0
 
 
 class Generations:

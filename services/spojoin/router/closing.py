@@ -108,7 +108,8 @@ class ClosingRouter(RouterMachine):
             self._successor,
             self._beginning.generation,
             self._answered(),
-            tuple(book.count for book in self._books),
+            # One that was replaced while it filled its windows has not come to where the numbers go on.
+            tuple(max(book.count, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
             dict(self._rejected),
         )
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Place
@@ -22,8 +24,16 @@ from spojoin.wire.records import I64, Rows, SourcePosition
 LOOK_RECORDS, LOOK_GROWTH = 1_024, 2
 POLL_RECORDS, POLL_S = 10_000, 0.5
 PARSE_RECORDS = 4_096
-NEVER = -(2**63)
+NEVER, ALWAYS = -(2**63), 2**63 - 1
+_NO_PLACE = (-1, -1)
 _NOTHING = np.empty(0, np.int64)
+
+
+class Stand(NamedTuple):
+    """Where a row stands in the order; rows of equal rank by stream and partition, then as their partition has them."""
+
+    rank: int
+    place: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -36,6 +46,11 @@ class Past:
     earliest: int
     first: int
     ranks: I64 = field(default_factory=lambda: _NOTHING)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """What decides between rows of equal rank: stream and partition."""
+        return self.stream, self.source.partition
 
     @property
     def end(self) -> int:
@@ -69,7 +84,7 @@ def fill(
     elif backfill == Backfill.EARLIEST:
         for past in pasts:
             past.first = past.earliest
-    starts = {(past.stream, past.source.partition): _start(past) for past in pasts}
+    starts = {past.place: _start(past) for past in pasts}
     return replace(beginning, starts=starts, first_indexes=_first_indexes(query, pasts, counts, backfill))
 
 
@@ -101,9 +116,14 @@ def _first_indexes(query: Query, pasts: Sequence[Past], counts: Mapping[int, int
 
 def _in_time(query: Query, ranks: I64) -> int:
     """How many of a partition's rows are not late."""
-    if query.order is Order.ARRIVAL or not len(ranks):
-        return len(ranks)
-    return int(np.count_nonzero(ranks >= np.maximum.accumulate(ranks) - query.lateness_us))
+    return int(np.count_nonzero(_are_in_time(query, ranks)))
+
+
+def _are_in_time(query: Query, ranks: I64) -> NDArray[np.bool_]:
+    if query.order is Order.ARRIVAL:
+        return np.ones(len(ranks), np.bool_)
+    in_time: NDArray[np.bool_] = ranks >= np.maximum.accumulate(ranks) - query.lateness_us
+    return in_time
 
 
 # -- looking back
@@ -173,34 +193,41 @@ def _suffices(query: Query, pasts: Sequence[Past]) -> bool:
 def _reaches(query: Query, pasts: Sequence[Past], stream: int) -> bool:
     """Whether no row of the stream before those seen can be in a window of a row behind the cut."""
     window = query.window_over(stream)
-    known = _known_from(query, [past for past in pasts if past.stream == stream])
-    if window.is_time:
-        return known <= _newest(query, pasts) - window.length - query.lateness_us
-    return _count_between(query, pasts, stream, known) >= _reach_tuples(window)
+    own = [past for past in pasts if past.stream == stream]
+    known, newest = _known_from(query, own), _newest(query, pasts)
+    if window.is_time:  # a row that was not seen may have the rank of `known` itself
+        return known.rank < newest.rank - window.length
+    return sum(_count_between(query, past, known, newest) for past in own) >= _reach_tuples(window)
 
 
 def _reach_tuples(window: Window) -> int:
     return window.length + window.slide
 
 
-def _known_from(query: Query, pasts: Sequence[Past]) -> int:
-    """From this rank on every row of these partitions was seen: those before may run back by the lateness."""
-    open_ends = [int(past.ranks[: max(1, len(past.ranks) // 2)].max()) for past in pasts if not past.is_whole]
-    return max(open_ends, default=NEVER) + (query.lateness_us if open_ends else 0)
+def _known_from(query: Query, pasts: Sequence[Past]) -> Stand:
+    """From here on every row of these partitions was seen: those before may run back by the lateness."""
+    return max(
+        (
+            Stand(int(past.ranks[: max(1, len(past.ranks) // 2)].max()) + query.lateness_us, past.place)
+            for past in pasts
+            if not past.is_whole
+        ),
+        default=Stand(NEVER, _NO_PLACE),
+    )
 
 
-def _newest(query: Query, pasts: Sequence[Past]) -> int:
-    """The least rank that a row behind the cut can have: less by the lateness than its partition's largest before it.
+def _newest(query: Query, pasts: Sequence[Past]) -> Stand:
+    """The least that a row behind the cut can be: less by the lateness than its partition's largest before it.
 
     By arrival all that is read again comes before it.
     """
     if query.order is Order.ARRIVAL:
-        return 2**63 - 1
-    highest = [int(past.ranks.max()) for past in pasts if len(past.ranks)]
-    return min(highest, default=NEVER) - (query.lateness_us if highest else 0)
+        return Stand(ALWAYS, _NO_PLACE)
+    highest = (Stand(int(past.ranks.max()) - query.lateness_us, past.place) for past in pasts if len(past.ranks))
+    return min(highest, default=Stand(NEVER, _NO_PLACE))
 
 
-def _count_between(query: Query, pasts: Sequence[Past], stream: int, known: int) -> int:
-    newest = _newest(query, pasts)
-    own = [past.ranks for past in pasts if past.stream == stream]
-    return sum(int(np.count_nonzero((ranks >= known) & (ranks <= newest))) for ranks in own)
+def _count_between(query: Query, past: Past, known: Stand, newest: Stand) -> int:
+    """Rows from one place of the order to another; of equal rank those of partitions before `known` may be unseen."""
+    least, most = known.rank + (past.place < known.place), newest.rank - (past.place > newest.place)
+    return int(np.count_nonzero(_are_in_time(query, past.ranks) & (past.ranks >= least) & (past.ranks <= most)))

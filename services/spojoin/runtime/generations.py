@@ -68,10 +68,7 @@ class GenerationsTopic:
         try:
             record = decode(value)
         except WireError as error:
-            raise ConfigurationError(
-                f"{self._source.topic} offset {offset}: {error}; run the version of spojoin that wrote this query's "
-                "topics, or a later one that reads them"
-            ) from error
+            raise ConfigurationError(f"{self._source.topic} offset {offset}: {error}") from error
         if not isinstance(record, Announcement | Takeover):
             raise ConfigurationError(f"{self._source.topic} offset {offset} holds a {type(record).__name__}")
         return record
@@ -157,8 +154,9 @@ class Office:
         before = found.announced(takeover.from_generation)
         streams = self._streams(announced_query(before), topics)
         cut = cut_of(takeover, streams)
-        begun = replace(fresh, cut=cut, rejected=takeover.rejected)
         counts = {streams[number]: count for number, count in enumerate(takeover.counts) if number in streams}
+        before_cut = tuple(counts.get(stream, 0) for stream in range(len(query.streams)))
+        begun = replace(fresh, cut=cut, counts=before_cut, rejected=takeover.rejected)
 
         def begin(watermark: Watermark, parse: Parse) -> Beginning:
             if watermark > START:  # its frames say from where the inputs are read on

@@ -120,7 +120,10 @@ def _open(view: memoryview, size_bytes_max: int) -> tuple[pb.Envelope, int, int]
     if magic != MAGIC:
         raise WireError(f"a message starts with {magic!r}, expected {MAGIC!r}: no spojoin record")
     if version != VERSION:
-        raise WireError(f"a message has version {version}, expected {VERSION}: upgrade the older side")
+        raise WireError(
+            f"a message has version {version}, expected {VERSION}: run the version of spojoin that wrote it, or a "
+            "later one that reads it; to begin anew with this one, delete the query's internal topics"
+        )
     header_end = _PREFIX.size + header_size
     body_at = header_end + -header_end % ALIGNMENT_BYTES
     if body_at + body_size != len(view):

@@ -76,3 +76,29 @@ def test_every_role_stands_in_the_table_once_and_every_topic_has_a_reader_and_a_
     assert sorted(trimmed) == sorted(
         {Topic.FRAMES, Topic.RUNS, Topic.BATCHES, Topic.PARTIALS, Topic.MATCHES, Topic.CONTROL}
     )
+
+
+def test_behind_a_closing_barrier_nothing_counts():
+    log = [
+        Barrier(0, "a"),
+        frame(0, 0, 0, 0),
+        Barrier(1, "b", closes=True),
+        frame(0, 1, 1, 1),
+        frame(1, 1, 1, 1),
+        Barrier(2, "c"),
+        Barrier(2, "c", closes=True),
+    ]
+    assert accepted(log) == [True, True, True, False, False, False, False]
+
+
+def test_a_closing_barrier_of_an_old_epoch_closes_nothing():
+    assert accepted([Barrier(3, "a"), Barrier(2, "b", closes=True), frame(3, 0, 0, 0)]) == [True, False, True]
+
+
+def test_numbers_begin_where_the_first_barrier_says_and_no_later_one_moves_them():
+    reader = LogReader()
+    assert reader.accept(Barrier(0, "a", first_indexes=(30, 12)))
+    assert reader.accept(Barrier(1, "b", first_indexes=(31, 12)))
+    assert (reader.first_indexes, reader.next_seq) == ((30, 12), 42)
+    assert not reader.accept(frame(1, 0, 0, 0))
+    assert reader.accept(frame(1, 0, 42, 0))

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import pytest
 
+from spojoin.errors import QueryError
 from spojoin.protocol.access import UNUSED_GROUP, Kind, Operation, Person, Right, names, rights, seen_by
-from spojoin.protocol.topology import SHARED, TOPOLOGY, Edge, Role, Topic, later_generations
+from spojoin.protocol.topology import (
+    GENERATION_PART,
+    SHARED,
+    TOPOLOGY,
+    Edge,
+    Role,
+    Topic,
+    later_generations,
+    topic_name,
+)
+from spojoin.query.load import parse_query
 
+QUERY = """
+name: NAME
+streams: {a: {schema: {x: double}}}
+sql: SELECT * FROM a AS l JOIN a AS r ON l.x > r.x WINDOW AS (SLIDE INTERVAL '1' ON '10')
+"""
 INPUTS = ("in.a", "in.b")
 EVERYBODY = [*Role, *Person]
-
-
+#: topics of which each generation has its own: the router deletes them when it is over
 OWN = tuple(topic for topic in Topic if topic not in SHARED)
 
 
@@ -59,6 +74,26 @@ def test_a_prefix_is_of_one_topic_of_one_query(principal: Role | Person) -> None
 def test_nothing_of_another_query_is_named(principal: Role | Person) -> None:
     for right in rights(principal, "q", INPUTS):
         assert right.name.startswith(("q.", "in.a", "in.b", "spojoin.q.")) or right.name == UNUSED_GROUP
+
+
+@pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.DELETE])
+@pytest.mark.parametrize("edge", TOPOLOGY, ids=lambda edge: edge.role.value)
+def test_what_a_role_may_do_in_the_first_generation_it_may_in_the_others(edge: Edge, operation: Operation) -> None:
+    found = [right for right in rights(edge.role, "q", INPUTS) if right.operation is operation]
+    for topic in OWN:
+        may = any(right.name == topic_name("q", topic) for right in found)
+        for generation in (2, 11):
+            name = topic_name("q", topic, generation)
+            assert any(right.is_prefix and name.startswith(right.name) for right in found) == may
+
+
+def test_no_query_has_a_name_that_reaches_into_anothers_generations() -> None:
+    names_of_later = [topic_name("q", topic, 2) for topic in OWN]
+    assert not any(name.startswith(f"q.{GENERATION_PART}s") for name in names_of_later)
+    for name in ("q.generation", "q.generation.frames", "generation.q"):
+        with pytest.raises(QueryError, match="expected another name"):
+            parse_query(QUERY.replace("NAME", name))
+    assert parse_query(QUERY.replace("NAME", "q.generations")).name == "q.generations"
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)

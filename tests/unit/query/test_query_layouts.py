@@ -9,6 +9,7 @@ from spojoin.query.layouts import chosen_layout, layout
 from spojoin.query.load import load_served_query, parse_query
 from spojoin.query.model import LayoutChoice
 from spojoin.router.__main__ import wire
+from spojoin.runtime.generations import Serving
 from spojoin.runtime.settings import load_settings
 
 QUERY = """
@@ -93,11 +94,11 @@ def test_what_a_layout_has_no_work_for_is_not_started(tmp_path):
 
 def test_a_router_refuses_another_number_of_workers(tmp_path):
     query = parse_query(QUERY + "layout: {name: scale_join, workers: 3}")
-    wire(query, load_settings(query_file=tmp_path / "q.yaml", workers=3))
+    wire(Serving(query), load_settings(query_file=tmp_path / "q.yaml", workers=3))
     with pytest.raises(
         ConfigurationError, match="workers is 2, and the query's layout asks for 3: set SPOJOIN_WORKERS"
     ):
-        wire(query, load_settings(query_file=tmp_path / "q.yaml", workers=2))
+        wire(Serving(query), load_settings(query_file=tmp_path / "q.yaml", workers=2))
 
 
 def test_a_layout_without_options_takes_workers_alone():

@@ -9,21 +9,35 @@ import pyarrow as pa
 
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark
 from spojoin.protocol.topology import Role, Topic
+from spojoin.query.load import parse_query
+from spojoin.query.meaning import fingerprint
+from spojoin.runtime.generations import Office
 from spojoin.runtime.health import Health
 from spojoin.runtime.loop import Loop, LoopSpec, World
 from spojoin.runtime.memory import ManualClock, MemoryLog, MemoryStore
 from spojoin.runtime.metrics import Metrics
 from spojoin.runtime.ports import Input
 from spojoin.runtime.reporter import Identity, Reporter
-from spojoin.runtime.service import create_topics
+from spojoin.runtime.service import Charge, create_topics
+from spojoin.runtime.settings import load_settings
 from spojoin.runtime.shared_state import SharedState
 from spojoin.runtime.topics import Topics
+from spojoin.runtime.wiring import Wiring
 from spojoin.wire.codec import encode
-from spojoin.wire.records import Barrier, Partial, Record, Result, RoleRanks
+from spojoin.wire.records import Announcement, Barrier, Partial, Record, Result, RoleRanks
 from spojoin.wire.results import result_to_message
 
 TOPICS = Topics("q", ("in.trips",), predicates=2, workers_max=2)
+#: the query that these are the topics of
+QUERY = parse_query("""
+name: q
+streams: {trips: {schema: {distance: double, air_time: double}}}
+sql: |
+  SELECT * FROM trips AS l JOIN trips AS r ON l.distance > r.distance AND l.air_time < r.air_time
+  WINDOW AS (SLIDE INTERVAL '1' ON '10')
+""")
 FRAMES = Input("q.frames", 0)
+GENERATIONS = Input("q.generations", 0)
 RESULTS = Input("q.results", 0)
 
 
@@ -89,6 +103,15 @@ class Bench:
 
     def loop(self) -> Loop:
         return Loop(self.spec, self.world)
+
+    def charge(self, *, is_transactional: bool = False) -> Charge:
+        """The service `x-0` of this role, whose query's first generation is announced."""
+        self.append(GENERATIONS, Announcement(1, fingerprint(QUERY), QUERY.text, "window"))
+        settings = load_settings(query_file="q.yaml", workers=TOPICS.workers_max)
+        role = self.spec.role
+        office = Office(self.log, QUERY, settings, role, self.health.tick)
+        wiring = Wiring("x-0", self._machine, is_transactional=is_transactional)
+        return Charge(role, QUERY, settings, lambda _: wiring, self.world, office)
 
     def append(self, target: Input, *records: Record) -> None:
         for record in records:

@@ -10,6 +10,7 @@ import pytest
 from runtime_world import FRAMES, Bench, barrier, emits, partial
 
 from spojoin.errors import Fenced
+from spojoin.protocol.access import transactional_id
 from spojoin.protocol.machine import Watermark
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime import service
@@ -46,7 +47,7 @@ def test_after_a_lost_append_a_new_machine_starts_from_the_log():
     bench.log.fate_of = lambda target: next(fates, Fate.LANDS) if target == PARTIALS else Fate.LANDS
     bench.append(FRAMES, barrier(0), barrier(1), barrier(2))
     stop = StopAfter(lambda: len(bench.machines) == 2 and len(bench.machines[1].records()) == 3)
-    service._supervise(bench.spec, bench.world, None, stop)
+    service._supervise(bench.charge(), stop)
     assert bench.machines[1].records() == [barrier(0), barrier(1), barrier(2)]
     assert value_of(bench.metrics.retries) == 1
     assert len(bench.log.records(PARTIALS)) == 4
@@ -58,7 +59,7 @@ def test_waits_grow_while_nothing_gets_better():
     bench.log.fate_of = lambda target: Fate.LOST if target == PARTIALS else Fate.LANDS
     bench.append(FRAMES, barrier(0))
     stop = StopAfter(lambda: len(bench.machines) == 9)
-    service._supervise(bench.spec, bench.world, None, stop)
+    service._supervise(bench.charge(), stop)
     assert stop.waits == sorted(stop.waits)
     assert stop.waits[0] < stop.waits[-1] == service.BACKOFF_S_MAX
 
@@ -72,21 +73,21 @@ def test_a_new_life_starts_at_the_watermark_of_its_time():
     bench.log.fate_of = lambda target: next(fates, Fate.LANDS) if target == RESULTS else Fate.LANDS
     bench.append(FRAMES, barrier(0), barrier(1))
     stop = StopAfter(lambda: len(bench.machines) == 2)
-    service._supervise(bench.spec, bench.world, None, stop)
+    service._supervise(bench.charge(), stop)
     assert [m.start for m in bench.machines] == [Watermark(0, 0), Watermark(2, 0)]
 
 
 def test_a_fenced_service_ends():
-    bench = Bench(transactional_id="role")
+    bench = Bench()
 
     def take_over(_: object) -> list:
-        bench.log.writer("role")
+        bench.log.writer(transactional_id("q", "x-0"))
         return emits(Topic.PARTIALS, partial(0))
 
     bench.prepare = lambda m: setattr(m, "answer", take_over)
     bench.append(FRAMES, barrier(0))
     with pytest.raises(Fenced):
-        service._supervise(bench.spec, bench.world, None, StopAfter(lambda: False))
+        service._supervise(bench.charge(is_transactional=True), StopAfter(lambda: False))
     assert len(bench.machines) == 1
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spojoin.wire.records import (
     FREQUENCY_BUCKETS,
     NO_FREQUENCIES,
+    Announcement,
     Barrier,
     Batch,
     DeadLetter,
@@ -26,6 +27,7 @@ from spojoin.wire.records import (
     SortedColumn,
     SourcePosition,
     StreamSlice,
+    Takeover,
 )
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
@@ -121,6 +123,8 @@ def frames(draw):
         plan_version=draw(natural),
         match_rate=draw(rates),
         frequencies=draw(frequencies()),
+        fingerprint=draw(natural),
+        silent=draw(ints(n, np.uint8, st.integers(0, 1)) | ints(0, np.uint8)),
     )
 
 
@@ -210,7 +214,16 @@ def parts(draw):
 def results(draw):
     begin, n, k = draw(st.integers(0, 9)), draw(small), draw(small)
     rows = pa.RecordBatch.from_arrays([pa.array(draw(ints(n))), draw(keys(n))], names=["seq", "key"])
-    return Result(draw(natural), begin, begin + n, draw(st.booleans()), rows, draw(ints(k)), draw(ints(k, np.uint32)))
+    return Result(
+        draw(natural),
+        begin,
+        begin + n,
+        draw(st.booleans()),
+        rows,
+        draw(ints(k)),
+        draw(ints(k, np.uint32)),
+        draw(st.integers(1, 2**31)),
+    )
 
 
 @st.composite
@@ -221,11 +234,36 @@ def plans(draw):
     )
 
 
-barriers = st.builds(Barrier, natural, st.text(max_size=9))
+barriers = st.builds(
+    Barrier, natural, st.text(max_size=9), natural, st.booleans(), st.lists(natural, max_size=2).map(tuple)
+)
+sources = st.dictionaries(st.tuples(small, small), st.builds(SourcePosition, natural, natural, i64), max_size=3)
+announcements = st.builds(Announcement, st.integers(1, 2**31), natural, st.text(max_size=9), st.text(max_size=9))
+takeovers = st.builds(
+    Takeover,
+    st.integers(1, 2**31),
+    st.integers(1, 2**31),
+    sources,
+    st.lists(natural, max_size=2).map(tuple),
+    st.dictionaries(st.sampled_from(["null", "nan", "late"]), natural),
+)
 dead_letters = st.builds(
     DeadLetter, small, small, natural, natural, st.text(max_size=5), st.text(max_size=9), st.binary(max_size=9)
 )
 
 layouts = st.builds(Layout, i64, st.integers(1, 2**32 - 1))
 
-records = st.one_of(frames(), barriers, partials, runs(), batches(), parts(), results(), plans(), dead_letters, layouts)
+records = st.one_of(
+    frames(),
+    barriers,
+    partials,
+    runs(),
+    batches(),
+    parts(),
+    results(),
+    plans(),
+    dead_letters,
+    layouts,
+    announcements,
+    takeovers,
+)

@@ -247,7 +247,7 @@ def test_resealing_alone_changes_nothing():
 def test_versions_and_magic():
     header = pb.Envelope(barrier=pb.Barrier(epoch=1, router_id="a")).SerializeToString()
     assert decode(seal(1, header, b"")) == Barrier(1, "a")
-    with pytest.raises(WireError, match="version 2, expected 1"):
+    with pytest.raises(WireError, match=r"version 2, expected 1"):
         decode(seal(2, header, b""))
     with pytest.raises(WireError, match="no spojoin record"):
         decode(seal(1, header, b"", magic=b"SPJ2"))
@@ -325,3 +325,28 @@ UNFIT = {
 def test_what_no_reader_could_use_is_not_sent(record):
     with pytest.raises(WireError):
         encode(record)
+
+
+def test_records_from_before_generations_have_none_of_their_fields():
+    def older(envelope):
+        for name in ("fingerprint", "has_silent"):
+            envelope.frame.ClearField(name)
+
+    assert samples.same(decode(reseal(encode(frame(fingerprint=9)), older)), frame())
+
+    def older_barrier(envelope):
+        for name in ("fingerprint", "closes", "first_indexes"):
+            envelope.barrier.ClearField(name)
+
+    assert decode(reseal(encode(Barrier(4, "r", 9, closes=True, first_indexes=(3,))), older_barrier)) == Barrier(4, "r")
+
+
+@pytest.mark.parametrize("silent", [[1], [0, 1], [1] * 4])
+def test_a_frame_marks_all_its_tuples_or_none(silent):
+    with pytest.raises(WireError, match="silent"):
+        encode(frame(silent=np.array(silent, np.uint8)))
+
+
+def test_a_version_that_is_not_known_says_what_to_do():
+    with pytest.raises(WireError, match=r"version 2, expected 1.*run the version of spojoin that wrote it"):
+        decode(seal(2, b"", b""))

@@ -169,7 +169,7 @@ def test_a_result_without_rows_still_tells_how_far_the_output_is():
 
 @given(samples.results())
 def test_progress_of_frames_form(record):
-    expected = Progress(record.frame_id, record.end, record.is_last, None)
+    expected = Progress(record.frame_id, record.end, record.is_last, None, record.generation)
     assert progress(result_to_message(record).headers) == expected
 
 
@@ -178,3 +178,10 @@ def test_keys_of_two_types_meet_as_strings():
     assert concat_keys([numbers, nothing, numbers]).equals(pa.array([1, 2, 1, 2]))
     assert concat_keys([numbers, words]).equals(pa.array(["1", "2", "a"]))
     assert len(concat_keys([])) == len(concat_keys([nothing])) == 0
+
+
+def test_results_from_before_generations_are_of_the_first():
+    message = result_to_message(result(COUNTS))
+    assert message.headers.pop("spojoin-generation") == b"1"
+    assert progress(message.headers).generation == 1
+    assert result_from_message(message.headers, message.value).generation == 1

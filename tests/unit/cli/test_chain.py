@@ -1,0 +1,45 @@
+"""Results in order, each once, over the generations of a query."""
+
+from __future__ import annotations
+
+from spojoin.cli.chain import Chain
+from spojoin.wire.results import Progress
+
+
+def taken(*records: tuple[int, int, int, int, bool]) -> list[bool]:
+    """Of (generation, frame, begin, end, is the last) each."""
+    chain = Chain()
+    return [
+        chain.takes(begin, Progress(frame, end, is_last, None, generation))
+        for generation, frame, begin, end, is_last in records
+    ]
+
+
+def test_a_new_generation_begins_at_its_first_frame():
+    assert taken((1, 0, 0, 4, True), (1, 1, 0, 4, True), (2, 0, 0, 3, True), (2, 1, 0, 3, True)) == [True] * 4
+
+
+def test_a_new_generation_is_not_taken_up_in_its_middle():
+    assert taken((1, 7, 0, 4, True), (2, 1, 0, 4, True), (2, 0, 0, 3, True)) == [True, False, True]
+
+
+def test_what_a_replaced_sink_still_writes_is_passed_over():
+    assert taken((1, 0, 0, 4, True), (2, 0, 0, 3, True), (1, 1, 0, 4, True), (2, 1, 0, 3, True)) == [
+        True, True, False, True,
+    ]  # fmt: skip
+
+
+def test_generations_may_be_passed_over():
+    assert taken((1, 0, 0, 4, True), (3, 0, 0, 3, True), (2, 0, 0, 3, True)) == [True, True, False]
+
+
+def test_a_reader_may_begin_anywhere_in_the_first_generation_that_it_sees():
+    assert taken((2, 9, 0, 4, True), (2, 10, 0, 4, True), (2, 10, 0, 4, True)) == [True, True, False]
+
+
+def test_probes_are_counted_anew():
+    chain = Chain()
+    assert chain.takes(0, Progress(0, 0, False, 40, 1))
+    assert chain.takes(0, Progress(0, 2, True, 41, 1))
+    assert chain.takes(0, Progress(0, 0, False, 3, 2))
+    assert not chain.takes(0, Progress(0, 0, False, 3, 2))

@@ -1,0 +1,89 @@
+"""Which generation is served follows from the records of its topic, whoever wrote them and however often."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spojoin.protocol.generations import Beginning, Generations
+from spojoin.wire.records import Announcement, SourcePosition, Takeover
+
+
+def announcement(number: int, mark: int = 7) -> Announcement:
+    return Announcement(number, mark, "text", "window")
+
+
+def takeover(number: int, before: int) -> Takeover:
+    return Takeover(number, before, {(0, 0): SourcePosition(number, 0, 5)}, (3,), {"late": 1})
+
+
+def heard(*records: Announcement | Takeover) -> tuple[Generations, list[bool]]:
+    found = Generations()
+    return found, [found.hear(record) for record in records]
+
+
+def test_before_anything_is_announced_nothing_is_served():
+    found, _ = heard()
+    assert (found.current, found.wanted, found.takeover, found.next_number) == (None, None, None, 1)
+
+
+def test_the_first_begins_at_once_and_a_later_one_with_its_takeover():
+    found, counts = heard(announcement(1), announcement(2, 8))
+    assert counts == [True, True]
+    assert (found.current, found.wanted) == (announcement(1), announcement(2, 8))
+    assert found.hear(takeover(2, 1))
+    assert found.current == found.wanted == announcement(2, 8)
+    assert found.takeover == takeover(2, 1)
+
+
+def test_of_two_announcements_at_once_the_first_has_the_number():
+    found, counts = heard(announcement(1), announcement(2, 8), announcement(2, 9))
+    assert counts == [True, True, False]
+    assert found.announced(2).fingerprint == 8
+
+
+def test_an_announcement_that_leaves_a_number_out_does_not_count():
+    found, counts = heard(announcement(1), announcement(3))
+    assert counts == [True, False]
+    assert found.next_number == 2
+
+
+def test_a_takeover_counts_once_and_only_from_the_generation_that_answers():
+    found, counts = heard(
+        announcement(1),
+        takeover(2, 1),
+        announcement(2),
+        announcement(3),
+        takeover(3, 2),
+        takeover(2, 1),
+        takeover(2, 1),
+    )
+    assert counts == [True, False, True, True, False, True, False]
+    assert found.current_number == 2
+
+
+def test_a_generation_that_was_replaced_before_it_began_is_passed_over():
+    found, counts = heard(announcement(1), announcement(2), announcement(3), takeover(3, 1), takeover(2, 1))
+    assert counts == [True, True, True, True, False]
+    assert (found.current_number, found.takeover) == (3, takeover(3, 1))
+
+
+def test_a_beginning_numbers_from_0_unless_told():
+    assert Beginning().first_index(1) == 0
+    assert Beginning(first_indexes=(4, 9)).first_index(1) == 9
+
+
+@given(
+    st.lists(
+        st.builds(announcement, st.integers(1, 4), st.integers(1, 3))
+        | st.builds(takeover, st.integers(1, 4), st.integers(1, 4)),
+        max_size=12,
+    )
+)
+def test_the_generation_that_answers_only_grows_and_is_never_ahead_of_what_was_announced(records):
+    found, last = Generations(), 1
+    for record in records:
+        before = found.current_number, found.next_number
+        assert found.hear(record) == ((found.current_number, found.next_number) != before)
+        assert last <= found.current_number <= max(1, found.next_number - 1)
+        last = found.current_number
