@@ -28,7 +28,7 @@ from spojoin.cli.services import Deployment, services_of
 from spojoin.cli.supervise import Service, Supervisor
 from spojoin.controller.control_topic import ControlTopic
 from spojoin.protocol.access import Person, Principal, consumer_group, names, seen_by, transactional_id
-from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic, topic_name
+from spojoin.protocol.topology import SHARED, TOPOLOGY, Edge, Role, Topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.clock import SystemClock
 from spojoin.runtime.credentials import with_login
@@ -310,7 +310,8 @@ def test_a_role_reads_writes_and_trims_its_row_of_the_table_and_nothing_else(
     (name,) = names(topic, TOUCHED, [INPUT])
     assert may_read(log, name) == (topic in edge.reads)
     assert may_write(log, name) == (topic in edge.writes)
-    assert may_trim(log, name) == (topic in edge.trims)
+    is_removed = edge.role is Role.ROUTER and topic not in SHARED  # by the same right
+    assert may_trim(log, name) == (topic in edge.trims or is_removed)
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -335,6 +336,31 @@ def test_a_role_makes_no_topics_and_needs_to_make_none(closed: Secured, role: Ro
         log.create_topics({own: 99})
 
 
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.ROUTER])
+def test_roles_make_the_topics_of_later_generations_and_the_router_deletes_them(closed: Secured, role: Role) -> None:
+    """Kafka has one right for deleting records and topics, so that whoever trims a topic may delete it, too."""
+    topics = Topics(TOUCHED, (INPUT,), 2, WORKERS, generation=2)
+    create_topics(closed.log(TOUCHED, role), topics, role=role)
+    made = [topics.name(topic) for topic in sorted(seen_by(role).difference(SHARED))]
+    assert made
+    assert all(closed.admin.partitions(name) for name in made)
+    for topic in seen_by(role).difference(SHARED, EDGES[role].trims):
+        with pytest.raises(LogUnavailable, match="AUTHORIZATION"):
+            closed.log(TOUCHED, role).delete_topics([topics.name(topic)])
+    closed.log(TOUCHED, Role.ROUTER).delete_topics(made)
+    gone = time.monotonic() + PATIENCE_S
+    while any(closed.admin.partitions(name) for name in made):
+        assert time.monotonic() < gone
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_makes_no_topics_of_another_querys_generations(closed: Secured, role: Role) -> None:
+    name = topic_name(JOINED, Topic.FRAMES, 2)
+    with pytest.raises(LogUnavailable):
+        closed.log(TOUCHED, role).create_topics({name: 1})
+    assert not closed.admin.partitions(name)
+
+
 def test_people_may_do_their_part_only(closed: Secured) -> None:
     results, letters = topic_name(TOUCHED, Topic.RESULTS), f"{INPUT}.dlq"
     people = (Person.FEED, Person.RESULTS, Person.TOPICS, Person.PAGE)
@@ -350,6 +376,7 @@ def test_people_may_do_their_part_only(closed: Secured) -> None:
             assert not may_trim(log, name)
     assert may_read(page, topic_name(TOUCHED, Topic.CONTROL))
     assert not may_read(maker, results)
+    assert may_read(maker, topic_name(TOUCHED, Topic.GENERATIONS))
     assert not may_read(page, topic_name(TOUCHED, Topic.FRAMES))
 
 

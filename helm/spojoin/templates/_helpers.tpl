@@ -26,10 +26,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- define "spojoin.devKafka" -}}{{ if kindIs "invalid" .Values.devKafka.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devKafka.enabled }}{{ end }}{{- end }}
 {{- define "spojoin.devRedis" -}}{{ if kindIs "invalid" .Values.devRedis.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devRedis.enabled }}{{ end }}{{- end }}
 
+{{- /* The query's value as a map: what is a text alone replaces nothing. */}}
+{{- define "spojoin.queryValue" -}}
+{{- if kindIs "map" .Values.query }}{{ toYaml .Values.query }}{{ else }}{{ dict "text" .Values.query | toYaml }}{{ end }}
+{{- end }}
+
 {{- define "spojoin.query" -}}
-{{- if .Values.query }}{{ .Values.query }}
+{{- $value := include "spojoin.queryValue" . | fromYaml }}
+{{- if $value.text }}{{ $value.text }}
 {{- else if .Values.demo.enabled }}{{ .Files.Get "files/demo-query.yaml" }}
-{{- else }}{{ fail "query is empty: give the query file with --set-file query=query.yaml, or try --set demo.enabled=true" }}
+{{- else }}{{ fail "query is empty: give the query file with --set-file query.text=query.yaml, or try --set demo.enabled=true" }}
 {{- end }}
 {{- end }}
 
@@ -112,10 +118,10 @@ capabilities: {drop: [ALL]}
 
 {{- define "spojoin.volumes" -}}{{ include "spojoin.volumesWith" (dict "root" . "tmpSize" .Values.tmpSize) }}{{- end }}
 
-{{- /* dict "root" $ "tmpSize" "256Mi" */}}
+{{- /* dict "root" $ "tmpSize" "256Mi", and "query", how the name of the query's ConfigMap ends, where that isn't "query" */}}
 {{- define "spojoin.volumesWith" -}}
 - name: query
-  configMap: {name: {{ include "spojoin.fullname" .root }}-query}
+  configMap: {name: {{ include "spojoin.fullname" .root }}-{{ default "query" .query }}}
 - name: tmp
   emptyDir: {sizeLimit: {{ .tmpSize }}}
 {{- with .root.Values.kafka.tlsSecret }}

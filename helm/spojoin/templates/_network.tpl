@@ -8,7 +8,8 @@
 {{ $role }}: {kafka: {{ not (empty (concat $table.reads $table.writes)) }}, redis: {{ $table.redis }}, kubernetes: {{ $table.kubernetes }}, port: 8080}
 {{- end }}
 {{- end }}
-check-query: {}
+# An upgrade asks Kafka which query is served; by the policies of the release as it was.
+check-query: {kafka: true}
 {{- if .Values.page.enabled }}
 page: {kafka: true, redis: true, port: 8080}
 {{- end }}

@@ -2,13 +2,13 @@
 {{- define "spojoin.queryOptions" -}}
 {{- $options := include "spojoin.query" . | fromYaml }}
 {{- with $options.Error }}{{ fail (printf "query is no YAML: %s" .) }}{{ end }}
-{{- if not (kindIs "map" $options.streams) }}{{ fail "query has no streams: give the query file with --set-file query=query.yaml" }}{{ end }}
+{{- if not (kindIs "map" $options.streams) }}{{ fail "query has no streams: give the query file with --set-file query.text=query.yaml" }}{{ end }}
 {{- toYaml $options }}
 {{- end }}
 
 {{- define "spojoin.queryName" -}}
 {{- $query := include "spojoin.queryOptions" . | fromYaml }}
-{{- if not $query.name }}{{ fail "query has no name: give the query file with --set-file query=query.yaml" }}{{ end }}
+{{- if not $query.name }}{{ fail "query has no name: give the query file with --set-file query.text=query.yaml" }}{{ end }}
 {{- $query.name }}
 {{- end }}
 

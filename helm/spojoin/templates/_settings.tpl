@@ -4,6 +4,13 @@
 - {name: SPOJOIN_JOINERS, value: {{ .Values.mutable.replicas | quote }}}
 - {name: SPOJOIN_WORKERS, value: {{ .Values.pojoin.replicas | quote }}}
 - {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
+{{- $query := include "spojoin.queryValue" . | fromYaml }}
+{{- if $query.replace }}
+- {name: SPOJOIN_REPLACE, value: "true"}
+{{- end }}
+{{- with $query.backfill }}
+- {name: SPOJOIN_BACKFILL, value: {{ . | quote }}}
+{{- end }}
 {{- if and .Values.demo.enabled (not (hasKey .Values.settings "results_bytes_max")) }}
 - {name: SPOJOIN_RESULTS_BYTES_MAX, value: {{ include "spojoin.resultsBytesMax" . | quote }}}
 {{- end }}
@@ -17,7 +24,8 @@
 {{- $instead := dict
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
   "workers_max" "pojoin.maxReplicas" "autoscale" "controller.autoscale.enabled" "scale_min" "controller.autoscale.minReplicas"
-  "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds" }}
+  "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
+  "replace" "query.replace" "backfill" "query.backfill" }}
 {{- range $name, $_ := .Values.settings }}
 {{- with get $instead (lower $name) }}
 {{- fail (printf "settings.%s is set by the chart itself: set %s instead" $name .) }}
@@ -37,7 +45,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* What the check before an install is told: all but secrets, which may come later than it. */}}
+{{- /* What the check before an install is told: all but secrets, which may come later than it. An upgrade's is told all. */}}
 {{- define "spojoin.checkedEnv" -}}
 - {name: SPOJOIN_BOOTSTRAP_SERVERS, value: {{ include "spojoin.bootstrap" . | quote }}}
 {{- if and .Values.kafka.properties (not .Values.kafka.existingSecret) }}

@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import cast
 
 from spojoin.errors import ConfigurationError
+from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_served_query
 from spojoin.query.model import Query
-from spojoin.runtime.generations import Serving
+from spojoin.runtime.generations import Serving, check_generation
+from spojoin.runtime.kafka import KafkaConfig, KafkaLog
+from spojoin.runtime.ports import Log, LogUnavailable
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.wiring import Wire
+
+#: The check asks twice: a deployment waits no longer than ten seconds for a Kafka that is away.
+REQUEST_TIMEOUT_S = 5.0
 
 
 def load_deployed(query_file: Path) -> Query:
@@ -23,6 +29,32 @@ def load_deployed(query_file: Path) -> Query:
     router = importlib.import_module("spojoin.router.__main__")
     cast("Wire", router.wire)(Serving(query), settings)
     return query
+
+
+def check_running(query: Query, query_file: Path) -> str:
+    """Ask the settings' Kafka which query is served under this name; what to say where that stays unknown, else "".
+
+    Raises ConfigurationError where it is another one, and is not to be replaced.
+    """
+    settings = load_settings(query_file=query_file)
+    config = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties(), request_timeout_s=REQUEST_TIMEOUT_S)
+    log = KafkaLog(config)
+    try:
+        return compare_with_running(log, query, replace=settings.replace)
+    finally:
+        log.close()
+
+
+def compare_with_running(log: Log[bytes], query: Query, *, replace: bool) -> str:
+    """As `check_running`, with what reads the log."""
+    topic = topic_name(query.name, Topic.GENERATIONS)
+    try:
+        if not log.partitions(topic):
+            return f"no query is served under the name {query.name!r} yet: Kafka has no topic {topic!r}"
+        check_generation(log, query, replace=replace)
+    except LogUnavailable as error:
+        return f"not compared with the query that is served, which the services will do at their start: {error}"
+    return ""
 
 
 def check_partials(query: Query, partitions: int | None) -> None:

@@ -179,6 +179,9 @@ def validate(
     deployed: Annotated[
         bool, typer.Option("--deployed", help="Check it as the services would run it, and their SPOJOIN_ variables.")
     ] = False,
+    running: Annotated[
+        bool, typer.Option("--running", help="Ask Kafka, too, whether another query is served under its name.")
+    ] = False,
     partials: Annotated[
         int | None, typer.Option(min=1, help="Partitions of the topic of partials, where another makes it.")
     ] = None,
@@ -195,14 +198,18 @@ def validate(
         spojoin validate query.yaml
 
         SPOJOIN_WORKERS=4 spojoin validate query.yaml --deployed
+
+        SPOJOIN_BOOTSTRAP_SERVERS=kafka:9092 spojoin validate query.yaml --deployed --running
     """
     with one_sentence(is_debug=debug):
-        from spojoin.cli.deployed import check_names, check_partials, load_deployed
+        from spojoin.cli.deployed import check_names, check_partials, check_running, load_deployed
         from spojoin.query.load import load_query
 
         loaded = load_deployed(query) if deployed else load_query(query)
         check_partials(loaded, partials)
         check_names(loaded, named or ())
+        if running and (unknown := check_running(loaded, query)):
+            typer.echo(f"{loaded.name}: {unknown}", err=True)
         typer.echo(f"{loaded.name}: the query is valid")
 
 

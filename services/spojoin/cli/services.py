@@ -78,7 +78,7 @@ def _told(deployment: Deployment, role: Role, number: int | None, port: int) -> 
     """A service's name and its environment."""
     settings = {"metrics_host": LOOPBACK, "metrics_port": str(port)}
     if number is not None:
-        settings["predicate" if role is Role.MUTABLE else "worker"] = str(number)
+        settings["joiner" if role is Role.MUTABLE else "worker"] = str(number)
     return role.value if number is None else f"{role.value}-{number}", _environment(deployment, settings)
 
 

@@ -14,8 +14,9 @@ from spojoin.embedded.writers import TEXT_ROWS, json_lines
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.model import Query
+from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.ports import Input, LogReader, LogRecord
+from spojoin.runtime.ports import Input, Log, LogReader, LogRecord
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
@@ -33,13 +34,13 @@ def kafka_of(settings: Settings) -> KafkaConfig:
 
 
 def make_topics(query: Query, settings: Settings, partitions: int | None) -> dict[str, int]:
-    """Make the query's topics, and its inputs where `partitions` says how big; all partition counts.
+    """Make the topics of the query's generation that answers, and its inputs where `partitions` says how big.
 
-    Raises LogUnavailable where Kafka does not answer, or refuses.
+    All partition counts. Raises LogUnavailable where Kafka does not answer, or refuses.
     """
-    topics = Topics.of(query, settings.workers_max, settings.input_topics)
     log = KafkaLog(kafka_of(settings))
     try:
+        topics = Topics.of(query, settings.workers_max, settings.input_topics, current_generation(log, query.name))
         create_topics(log, topics, settings.results_bytes_max)
         if partitions is not None:
             log.create_topics(dict.fromkeys(topics.inputs, partitions))
@@ -47,6 +48,12 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
         return {name: log.partitions(name) for name in (*inputs, *topics.trimmed(), *topics.kept())}
     finally:
         log.close()
+
+
+def current_generation(log: Log[bytes], query: str) -> int:
+    """The generation of a query that answers; its topic is made where it isn't there. Raises LogUnavailable."""
+    log.create_topics({topic_name(query, Topic.GENERATIONS): 1})
+    return GenerationsTopic(log, query).read().current_number
 
 
 def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> dict[str, int]:

@@ -6,6 +6,7 @@ import importlib
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import cast
 
 import structlog
@@ -19,6 +20,7 @@ from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.runtime import log_lines
+from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.loop import World
 from spojoin.runtime.ports import Input
 from spojoin.runtime.service import (
@@ -84,13 +86,19 @@ def supervise(
     stop: threading.Event,
     needs: Sequence[str] = (),
 ) -> None:
-    """One life after another until asked to stop; whatever isn't Retryable ends it."""
+    """One life after another until asked to stop; whatever isn't Retryable ends it.
+
+    What the store knows is of the generation that answers (rule P12), so there is a life for each.
+    """
     backoff_s = BACKOFF_S_MIN
     health = world.health
     while not stop.is_set():
         try:
+            world.log.create_topics({topics.name(Topic.GENERATIONS): 1})
+            generations = GenerationsTopic(world.log, topics.query)
+            topics = replace(topics, generation=generations.read().current_number)
             create_topics(world.log, topics, settings.results_bytes_max, Role.CONTROLLER)
-            _live(cluster, world, topics, limits, settings.workers, stop, needs)
+            _live(cluster, world, topics, generations, limits, settings.workers, stop, needs)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
             health.is_ready, health.waits_for = False, str(error)
@@ -104,6 +112,7 @@ def _live(
     cluster: Cluster,
     world: World,
     topics: Topics,
+    generations: GenerationsTopic,
     limits: Limits,
     workers: int,
     stop: threading.Event,
@@ -113,7 +122,7 @@ def _live(
     control = ControlTopic(world.log, Input(topics.name(Topic.CONTROL), 0), world.clock)
     try:
         controller = Controller(cluster, control, world, limits, workers, needs)
-        while not stop.is_set():
+        while not (stop.is_set() or generations.has_news()):
             controller.turn()
             world.health.is_ready = True
             world.metrics.caught_up.set(1)

@@ -33,7 +33,8 @@ def _tables() -> Iterator[str]:
 
 def _row(principal: Principal) -> str:
     allowed = rights(principal, QUERY, (INPUT,))
-    topics = [right for right in allowed if right.kind is Kind.TOPIC]
+    # Whoever may do something with a topic may do it with that of later generations; the page says so once.
+    topics = [right for right in allowed if right.kind is Kind.TOPIC and not right.is_prefix]
     cells = [_names(topics, verb) for verb in _VERBS]
     return f"| `{principal.value}` | {' | '.join([*cells, ', '.join(_others(allowed))])} |"
 
@@ -43,7 +44,7 @@ def _names(topics: list[Right], operation: Operation) -> str:
 
 
 def _others(allowed: tuple[Right, ...]) -> Iterator[str]:
-    if any(right.operation is Operation.CREATE for right in allowed):
+    if any(right.operation is Operation.CREATE and not right.is_prefix for right in allowed):
         yield "makes what it sees and adds partitions"
     for right in allowed:
         if right.kind is not Kind.TOPIC:

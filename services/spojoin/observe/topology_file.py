@@ -47,14 +47,17 @@ def _role(edge: Edge) -> dict[str, Any]:
 
 def _rights(principal: Principal) -> list[dict[str, Any]]:
     """One entry a resource, with all its operations."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str, bool], list[str]] = {}
     for right in rights(principal, QUERY, (INPUT,)):
         found.setdefault(_resource(right), []).append(right.operation.value)
-    return [{"type": kind, "name": name, "operations": operations} for (kind, name), operations in found.items()]
+    return [
+        {"type": kind, "name": name, "isPrefix": is_prefix, "operations": operations}
+        for (kind, name, is_prefix), operations in found.items()
+    ]
 
 
-def _resource(right: Right) -> tuple[str, str]:
-    return right.kind.value, right.name
+def _resource(right: Right) -> tuple[str, str, bool]:
+    return right.kind.value, right.name, right.is_prefix
 
 
 def _topic(topic: Topic) -> dict[str, Any]:

@@ -51,7 +51,10 @@ class Kind(enum.StrEnum):
 
 
 class Operation(enum.StrEnum):
-    """What is allowed, as Kafka and Strimzi name it. DELETE on a topic is for trims: records, before an offset."""
+    """What is allowed, as Kafka and Strimzi name it.
+
+    DELETE on a topic is for trims (records, before an offset); the router's is for topics of generations that are over.
+    """
 
     READ = "Read"
     WRITE = "Write"
@@ -113,12 +116,20 @@ def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
     yield from _on_topics(edge, query, inputs)
     if role is Role.ROUTER:  # it deletes the topics of generations that are over (P12)
         yield from _each(Operation.DELETE, [topic for topic in Topic if topic not in SHARED], query, inputs)
+    yield from _making(role, query)
     yield from _each(Operation.DESCRIBE, seen_by(role).difference(edge.reads, edge.writes, edge.trims), query, inputs)
     yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
     if role in _TRANSACTIONAL:
         yield Right(Kind.TRANSACTIONAL_ID, transactional_id(query, role), Operation.WRITE)
     if role in _GROUPED:
         yield Right(Kind.GROUP, consumer_group(query, role), Operation.READ)
+
+
+def _making(role: Role, query: str) -> Iterator[Right]:
+    """Services make the topics of later generations: only they know when it is time, and how many there were."""
+    for topic in seen_by(role).difference(SHARED):
+        for operation in (Operation.CREATE, Operation.ALTER):
+            yield Right(Kind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
 
 
 def _edge(role: Role) -> Edge:
@@ -143,6 +154,8 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
         own = [topic for topic in Topic if topic is not Topic.INPUT]
         for operation in (Operation.CREATE, Operation.ALTER, Operation.DESCRIBE):
             yield from _each(operation, own, query, inputs)
+        yield from _each(Operation.READ, (Topic.GENERATIONS,), query, inputs)  # which says what is still needed
+        yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
         return
     if person in (Person.FEED, Person.CHECK):
         yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)

@@ -75,7 +75,7 @@ TOPOLOGY = (
         (Topic.RESULTS,),
         (Topic.MATCHES, Topic.FRAMES, Topic.BATCHES),
     ),
-    Edge(Role.CONTROLLER, (Topic.CONTROL,), (Topic.CONTROL,), (Topic.CONTROL,)),
+    Edge(Role.CONTROLLER, (Topic.CONTROL, Topic.GENERATIONS), (Topic.CONTROL,), (Topic.CONTROL,)),
 )
 
 

@@ -221,6 +221,6 @@ def changed(query: Query, served: Announcement) -> str:
     what = "; ".join(found) or "its meaning differs"
     return (
         f"query {query.name!r} is not the one that is served under this name, generation {served.generation}: {what}. "
-        f"To replace it without losing a row: spojoin up --replace, helm upgrade --set query.replace=true, or "
-        f"{ENV_PREFIX}REPLACE=true; to serve both, give this one another name"
+        f"To replace it without losing a row: spojoin up --replace, helm upgrade --set-file query.text=FILE "
+        f"--set query.replace=true, or {ENV_PREFIX}REPLACE=true; to serve both, give this one another name"
     )

@@ -163,7 +163,7 @@ KEDA = "keda.enabled=true,keda.prometheus=http://prometheus:9090"
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("demo.enabled=false", "query is empty: give the query file with --set-file query=query.yaml"),
+        ("demo.enabled=false", "query is empty: give the query file with --set-file query.text=query.yaml"),
         ("demo.rate=fast", "demo.rate: Invalid type"),
         ("kafka.bootstrapServers=broker", "kafka.bootstrapServers: Does not match pattern"),
         ("redis.url=http://redis", "redis.url: Does not match pattern"),

@@ -163,10 +163,100 @@ def test_a_name_that_yaml_takes_for_something_else_is_to_be_quoted(tmp_path, dem
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("name: [", "query is no YAML: "), ("name: q\nstreams: []", "query has no streams: give the query file")],
+    [
+        ("name: [", "query is no YAML: "),
+        ("name: q\nstreams: []", "query has no streams: give the query file with --set-file query.text="),
+    ],
 )
 def test_a_query_without_names_is_refused_where_they_are_needed(tmp_path, text, sentence):
     (tmp_path / "query.yaml").write_text(text)
     done = template(tmp_path / "query.yaml", *STRIMZI, versions=VERSIONS)
     assert done.returncode != 0
     assert sentence in done.stderr
+
+
+# -- a query that replaces another
+
+
+def rendered(*options):
+    done = subprocess.run(
+        [HELM, "template", "demo", CHART, *map(str, options)], capture_output=True, text=True, check=True
+    )
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def told(found, name):
+    """The variables of the only container of an object's pods."""
+    (document,) = [
+        each
+        for each in found
+        if each["metadata"]["name"] == name and each["kind"] in ("Job", "Deployment", "StatefulSet")
+    ]
+    (container,) = document["spec"]["template"]["spec"]["containers"]
+    return {each["name"]: each.get("value") for each in container["env"]}
+
+
+@pytest.mark.parametrize("component", ["router", "sink", "pojoin", "check-query"])
+def test_services_and_the_check_are_told_what_is_to_be_replaced(demo, component):
+    given = ["--set", "demo.enabled=true", "--set-file", f"query.text={demo}"]
+    plain = told(rendered(*given), f"demo-spojoin-{component}")
+    assert "SPOJOIN_REPLACE" not in plain
+    assert "SPOJOIN_BACKFILL" not in plain
+    found = told(rendered(*given, "--set", "query.replace=true,query.backfill=none"), f"demo-spojoin-{component}")
+    assert found == plain | {"SPOJOIN_REPLACE": "true", "SPOJOIN_BACKFILL": "none"}
+
+
+def test_a_query_is_the_same_as_a_text_and_in_a_map(demo):
+    given = ["--set", "demo.enabled=true", "--set-file"]
+    assert rendered(*given, f"query={demo}") == rendered(*given, f"query.text={demo}")
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("settings.replace=true", "settings.replace is set by the chart itself: set query.replace instead"),
+        ("settings.BACKFILL=none", "settings.BACKFILL is set by the chart itself: set query.backfill instead"),
+        ("query.backfill=all", "query.backfill: query.backfill must be one of the following"),
+        ("query.replace=perhaps", "query.replace: Invalid type"),
+        ("query.txt=q", "Additional property txt is not allowed"),
+    ],
+)
+def test_wrong_values_of_a_replacement_are_refused(setting, sentence):
+    done = subprocess.run(
+        [HELM, "template", "demo", CHART, "--set", "demo.enabled=true", "--set", setting],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
+def check_of(*options):
+    """The pod of the check before an install or upgrade of the production example."""
+    found = rendered("--values", CHART / "ci/production-values.yaml", *options)
+    (job,) = [each for each in found if each["kind"] == "Job" and each["metadata"]["name"].endswith("-check-query")]
+    return job["spec"]["template"]["spec"]
+
+
+def test_an_upgrade_asks_kafka_as_the_router_and_an_install_does_not():
+    (first,), (later,) = check_of()["containers"], check_of("--is-upgrade")["containers"]
+    assert "--running" not in first["args"]
+    assert later["args"] == [*first["args"], "--running"]
+    variables = {each["name"]: each for each in later["env"]}
+    assert variables["SPOJOIN_KAFKA_USERNAME"]["value"] == "joins-router"
+    secret = variables["SPOJOIN_KAFKA_PASSWORD"]["valueFrom"]["secretKeyRef"]
+    assert secret == {"name": "kafka-joins-router", "key": "password"}
+    assert variables.keys() >= {each["name"] for each in first["env"]}
+
+
+def test_the_query_that_an_upgrade_compares_is_the_new_one():
+    volumes = {each["name"]: each for each in check_of("--is-upgrade")["volumes"]}
+    assert volumes["query"]["configMap"]["name"] == "demo-spojoin-check-query"
+    assert "kafka-tls" in volumes
+
+
+def test_an_upgrade_by_which_strimzi_makes_the_users_does_not_wait_for_their_passwords():
+    options = ("--set", "strimzi.cluster=c,strimzi.users.enabled=true")
+    (container,) = check_of("--is-upgrade", *options)["containers"]
+    assert "--running" not in container["args"]

@@ -23,4 +23,6 @@ def test_values_with_a_comment_are_documented():
 
 def test_the_chart_documents_its_roles():
     text = (Path(__file__).parents[3] / "helm/spojoin/values.yaml").read_text()
-    assert {"query", "demo.enabled", "pojoin.replicas", "mutable.replicas"} <= {v.path for v in documented(text)}
+    assert {"query.text", "query.replace", "demo.enabled", "pojoin.replicas", "mutable.replicas"} <= {
+        v.path for v in documented(text)
+    }

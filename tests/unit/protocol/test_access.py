@@ -6,7 +6,16 @@ import pytest
 
 from spojoin.errors import QueryError
 from spojoin.protocol.access import UNUSED_GROUP, Kind, Operation, Person, Right, names, rights, seen_by
-from spojoin.protocol.topology import GENERATION_PART, SHARED, TOPOLOGY, Edge, Role, Topic, topic_name
+from spojoin.protocol.topology import (
+    GENERATION_PART,
+    SHARED,
+    TOPOLOGY,
+    Edge,
+    Role,
+    Topic,
+    later_generations,
+    topic_name,
+)
 from spojoin.query.load import parse_query
 
 QUERY = """
@@ -20,17 +29,10 @@ EVERYBODY = [*Role, *Person]
 OWN = tuple(topic for topic in Topic if topic not in SHARED)
 
 
-def on_topics(principal: Role | Person, operation: Operation) -> set[str]:
-    found = rights(principal, "q", INPUTS)
-    own = {right for right in found if right.kind is Kind.TOPIC and right.operation is operation}
-    assert {right.name for right in own if right.is_prefix} == {
-        f"q.generation.{topic.value}." for topic in Topic if topic not in SHARED and f"q.{topic.value}" in literal(own)
-    }
-    return literal(own)
-
-
-def literal(found: set[Right]) -> set[str]:
-    return {right.name for right in found if not right.is_prefix}
+def on_topics(principal: Role | Person, operation: Operation, *, later: bool = False) -> set[str]:
+    """Topics' names, or of those of later generations what their names begin with."""
+    found = [right for right in rights(principal, "q", INPUTS) if right.is_prefix == later]
+    return {right.name for right in found if right.kind is Kind.TOPIC and right.operation is operation}
 
 
 def named(topics: tuple[Topic, ...]) -> set[str]:
@@ -41,11 +43,31 @@ def named(topics: tuple[Topic, ...]) -> set[str]:
 def test_a_roles_rights_are_its_row_of_the_table(edge: Edge) -> None:
     assert on_topics(edge.role, Operation.READ) == named(edge.reads)
     assert on_topics(edge.role, Operation.WRITE) == named(edge.writes)
-    deleted = OWN if edge.role is Role.ROUTER else ()
-    assert on_topics(edge.role, Operation.DELETE) == named((*edge.trims, *deleted))
+    assert on_topics(edge.role, Operation.DELETE) == named(OWN if edge.role is Role.ROUTER else edge.trims)
     assert on_topics(edge.role, Operation.CREATE) == on_topics(edge.role, Operation.ALTER) == set()
-    seen = literal({right for right in rights(edge.role, "q", INPUTS) if right.kind is Kind.TOPIC})
-    assert seen == named((*seen_by(edge.role), *deleted))
+    seen = {name for operation in Operation for name in on_topics(edge.role, operation)}
+    removed = OWN if edge.role is Role.ROUTER else ()
+    assert seen == named((*seen_by(edge.role), *removed))
+
+
+@pytest.mark.parametrize("principal", EVERYBODY)
+@pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE])
+def test_rights_are_the_same_in_each_generation(principal: Role | Person, operation: Operation) -> None:
+    first = on_topics(principal, operation)
+    own = {later_generations("q", topic) for topic in OWN if named((topic,)) <= first}
+    assert on_topics(principal, operation, later=True) == own
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_makes_the_topics_of_later_generations_that_it_sees(role: Role) -> None:
+    wanted = {later_generations("q", topic) for topic in seen_by(role) if topic in OWN}
+    assert on_topics(role, Operation.CREATE, later=True) == on_topics(role, Operation.ALTER, later=True) == wanted
+
+
+@pytest.mark.parametrize("principal", EVERYBODY)
+def test_a_prefix_is_of_one_topic_of_one_query(principal: Role | Person) -> None:
+    prefixes = {right.name for right in rights(principal, "q", INPUTS) if right.is_prefix}
+    assert prefixes <= {f"q.generation.{topic.value}." for topic in OWN}
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)
@@ -96,6 +118,7 @@ def test_people() -> None:
     assert on_topics(Person.RESULTS, Operation.READ) == {"q.results", "in.a.dlq", "in.b.dlq"}
     made = on_topics(Person.TOPICS, Operation.CREATE)
     assert made == named(tuple(topic for topic in Topic if topic is not Topic.INPUT))
+    assert on_topics(Person.TOPICS, Operation.READ) == {"q.generations"}
     writers = {who for who in Person if on_topics(who, Operation.WRITE) or on_topics(who, Operation.DELETE)}
     assert writers == {Person.FEED, Person.CHECK}
     assert on_topics(Person.CHECK, Operation.WRITE) == set(INPUTS)

@@ -101,7 +101,7 @@ def charge(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock, q
 
 
 #: the setting that numbers mutable joiners
-MUTABLE_NUMBER = "predicate"
+MUTABLE_NUMBER = "joiner"
 
 
 def started(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock) -> Loop:

@@ -55,7 +55,7 @@ def _binding(user: str, right: Right) -> AclBinding:
     return AclBinding(
         _KINDS[right.kind],
         right.name,
-        ResourcePatternType.LITERAL,
+        ResourcePatternType.PREFIXED if right.is_prefix else ResourcePatternType.LITERAL,
         f"User:{user}",
         "*",
         AclOperation[right.operation.name],

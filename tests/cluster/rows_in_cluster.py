@@ -1,0 +1,72 @@
+"""Run by a pod's Python, from its standard input: sends numbered rows, or prints all results with their headers.
+
+`feed BOOTSTRAP TOPIC RATE` sends until /tmp/stop is there, then prints how many; `results BOOTSTRAP TOPIC` prints a
+JSON line a message: generation, frame, begin, end, whether it is the frame's last, rows; `topics BOOTSTRAP`, names.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+STOP = Path("/tmp/stop")
+BATCH_S = 0.05
+TIMEOUT_S = 30
+
+
+def row(number):
+    """A row of the table that is sent; tests compute the same."""
+    return {"id": number, "draw": number * 7919 % 40 / 4, "cooling": number * 104729 % 37}
+
+
+def feed(bootstrap, topic, rate):
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    sent, began = 0, time.monotonic()
+    while not STOP.exists():
+        while sent < (time.monotonic() - began) * float(rate):
+            producer.produce(topic, json.dumps(row(sent)).encode(), partition=0)
+            sent += 1
+        producer.poll(0)
+        time.sleep(BATCH_S)
+    if left := producer.flush(TIMEOUT_S):
+        raise SystemExit(f"{left} rows were not sent")
+    print(sent)
+
+
+def results(bootstrap, topic):
+    group = {"group.id": "unused", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **group})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    offset = 0
+    while offset < end:
+        message = consumer.poll(2)
+        if message is None:  # what is left of the offsets are transactions' marks
+            break
+        if message.error():
+            raise SystemExit(str(message.error()))
+        offset = message.offset() + 1
+        show(dict(message.headers()), message.value())
+    consumer.close()
+
+
+def show(headers, value):
+    generation, frame, begin, end = (
+        int(headers[f"spojoin-{name}"]) for name in ("generation", "frame", "begin", "end")
+    )
+    table = pa.ipc.open_stream(value).read_all().select(["seq", "key", "as_left", "as_right"])
+    rows = [list(each.values()) for each in table.to_pylist()]
+    print(json.dumps([generation, frame, begin, end, headers["spojoin-last"] == b"1", rows]))
+
+
+def topics(bootstrap):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    print(json.dumps(sorted(admin.list_topics(timeout=TIMEOUT_S).topics)))
+
+
+if __name__ == "__main__":
+    {"feed": feed, "results": results, "topics": topics}[sys.argv[1]](*sys.argv[2:])
