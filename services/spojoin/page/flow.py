@@ -9,6 +9,8 @@ from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
 
 #: What leaves the system. All roles read the results too, but only to know where to go on: that is no flow of data.
 OUTLETS = (Topic.RESULTS, Topic.DEAD)
+#: What all roles read to agree on what is served: no flow of data either.
+AGREEMENTS = (Topic.GENERATIONS,)
 
 
 class Link(NamedTuple):
@@ -55,7 +57,8 @@ def flow_of(topology: Sequence[Edge] = TOPOLOGY) -> Flow:
 
 def readers(topic: Topic, topology: Sequence[Edge] = TOPOLOGY) -> list[Role]:
     """Who reads a topic for its data: not who reads back what itself wrote, and nobody where data leaves."""
-    return [e.role for e in topology if topic in e.reads and topic not in e.writes and topic not in OUTLETS]
+    is_read = topic not in (*OUTLETS, *AGREEMENTS)
+    return [e.role for e in topology if is_read and topic in e.reads and topic not in e.writes]
 
 
 def writers(topic: Topic, topology: Sequence[Edge] = TOPOLOGY) -> list[Role]:
@@ -65,7 +68,7 @@ def writers(topic: Topic, topology: Sequence[Edge] = TOPOLOGY) -> list[Role]:
 
 def _topics(topology: Sequence[Edge]) -> list[Topic]:
     named = {topic for edge in topology for topic in (*edge.reads, *edge.writes)}
-    return [topic for topic in Topic if topic in named]
+    return [topic for topic in Topic if topic in named and topic not in AGREEMENTS]
 
 
 def _links(topology: Sequence[Edge]) -> Iterator[Link]:

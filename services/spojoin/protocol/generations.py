@@ -30,13 +30,13 @@ class Beginning:
     generation: int = FIRST_GENERATION
     fingerprint: int = 0
     cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)
-    highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    lateness_us: int = 0
-    checkpoint: bytes = b""
     starts: SourceState = field(default_factory=dict)
     first_indexes: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
+    highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    lateness_us: int = 0
+    checkpoint: bytes = b""
 
     def answered(self) -> Answered:
         """Rows that earlier generations have answered."""

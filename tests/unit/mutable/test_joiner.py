@@ -18,6 +18,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.router.config import RouterConfig
 from spojoin.router.machine import RouterMachine
+from spojoin.runtime.generations import Serving
 from spojoin.runtime.settings import Settings
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Rows
@@ -89,7 +90,7 @@ def test_a_joiner_holds_what_its_machines_hold(frames):
 
 
 def test_a_joiner_beyond_the_predicates_takes_all_and_says_nothing(frames):
-    idle = wire(QUERY, Settings(query_file="q", joiner=3, joiners=4)).machine_factory(START)
+    idle = wire(Serving(QUERY), Settings(query_file="q", joiner=3, joiners=4)).machine_factory(START)
     assert idle.wants(Topic.FRAMES, 0)
     assert said(idle, frames) == {}
 
@@ -100,4 +101,4 @@ def test_a_joiner_beyond_the_predicates_takes_all_and_says_nothing(frames):
 )
 def test_a_joiner_has_a_number_below_theirs(given, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
-        wire(QUERY, Settings(query_file="q", **given))
+        wire(Serving(QUERY), Settings(query_file="q", **given))

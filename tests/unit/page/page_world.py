@@ -92,7 +92,7 @@ class World:
             "matches": 3 * tuples * self.seconds if edge.role is Role.SINK else 0,
             **self.fields.get(name, {}),
         }
-        reads = [topic for topic in edge.reads if topic is not Topic.RESULTS]
+        reads = [topic for topic in edge.reads if topic not in (Topic.RESULTS, Topic.GENERATIONS)]
         places = {f"{kafka}/0": records * self.seconds for topic in reads for kafka in self.subject.names(topic)}
         self.store.put({key(self.name, "status", name): status}, STATUS_TTL_S)
         self.store.put({key(self.name, "progress", name): places})

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from spojoin.page.flow import OUTLETS, flow_of, readers, role_node, topic_node
+from spojoin.page.flow import AGREEMENTS, OUTLETS, flow_of, readers, role_node, topic_node
 from spojoin.page.layout import lay_out
 from spojoin.page.svg import ROLE_SIZE, TOPIC_SIZE, draw
 from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
@@ -20,17 +20,17 @@ CHAIN = (
 
 def test_every_role_and_topic_of_the_topology_has_one_node():
     nodes = [node for row in flow_of().rows for node in row]
-    named = {topic for edge in TOPOLOGY for topic in (*edge.reads, *edge.writes)}
+    named = {topic for edge in TOPOLOGY for topic in (*edge.reads, *edge.writes)} - {*AGREEMENTS}
     assert sorted(nodes) == sorted([role_node(e.role) for e in TOPOLOGY] + [topic_node(t) for t in named])
 
 
 def test_links_are_what_roles_read_and_write():
     links = {(link.source, link.target) for link in flow_of().links}
     for edge in TOPOLOGY:
-        for topic in edge.writes:
+        for topic in {*edge.writes} - {*AGREEMENTS}:
             assert (role_node(edge.role), topic_node(topic)) in links
         for topic in edge.reads:
-            is_drawn = topic not in edge.writes and topic not in OUTLETS
+            is_drawn = topic not in edge.writes and topic not in (*OUTLETS, *AGREEMENTS)
             assert ((topic_node(topic), role_node(edge.role)) in links) == is_drawn
 
 

@@ -62,10 +62,11 @@ def test_a_takeover_counts_once_and_only_from_the_generation_that_answers():
     assert found.current_number == 2
 
 
-def test_a_generation_that_was_replaced_before_it_began_is_passed_over():
+def test_generations_follow_one_by_one():
     found, counts = heard(announcement(1), announcement(2), announcement(3), takeover(3, 1), takeover(2, 1))
-    assert counts == [True, True, True, True, False]
-    assert (found.current_number, found.takeover) == (3, takeover(3, 1))
+    assert counts == [True, True, True, False, True]
+    assert (found.current_number, found.takeover) == (2, takeover(2, 1))
+    assert found.successor == announcement(3)
 
 
 def test_a_beginning_numbers_from_0_unless_told():

@@ -80,7 +80,8 @@ def filled(
                 writer.append(Input(topic, partition), orjson.dumps(message.rows), timestamp_ms=message.produced_ms)
     for (stream, partition), before in (trimmed or {}).items():
         log.trim(Input(topics[stream], partition), before)
-    return backfill.fill(log, asked, topics, parse, Beginning(2, 7, cut), counts or {}, how, lambda: None)
+    begun = Beginning(2, 7, cut, counts=tuple((counts or {}).get(stream, 0) for stream in range(len(inputs))))
+    return backfill.fill(log, asked, topics, parse, begun, how, lambda: None)
 
 
 # -- the brute force

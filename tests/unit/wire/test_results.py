@@ -147,7 +147,7 @@ def test_progress_of_json_messages(rows, seqs):
     found = [progress(m.headers) for m in messages]
     assert found == [
         *(Progress(7, 3, False, seq) for seq in seqs[:-1]),
-        Progress(7, 5, True, seqs[-1], matches_of(result(rows))),
+        Progress(7, 5, True, seqs[-1], matches=matches_of(result(rows))),
     ]
 
 
