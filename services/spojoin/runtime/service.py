@@ -45,6 +45,8 @@ BACKOFF_S_MIN, BACKOFF_S_MAX = 0.1, 5.0
 
 #: how often services look for another generation, and ask for the first announcement
 GENERATION_MS, ANNOUNCEMENT_S = 500.0, 0.1
+#: how often a router looks for topics of generations that are over
+CLEAN_UP_MS = 60_000.0
 
 #: how often the store is asked for the watermark; a router paces its frames by it
 WATERMARK_MS, ROUTER_WATERMARK_MS = 50.0, 15.0
@@ -214,25 +216,27 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
     create_topics(world.log, spec.topics, settings.results_bytes_max, charge.role)
     if charge.role is Role.ROUTER:
         world.reporter.watch_windows(serving.query)
-        _clean_up(world.log, spec.topics, serving)
     world.reporter.begin_generation()
     world.reporter.expect(without_workers(serving.query, settings.joiners), settings.workers)
     _live(spec, charge, serving, stop)
 
 
 def _clean_up(log: Log[bytes], topics: Topics, serving: Serving) -> None:
-    """Topics of generations before the one that answers are read by nobody any more."""
+    """Topics of generations before the one that answers are read by nobody; a slow service may make one once more."""
     earlier = [replace(topics, generation=number) for number in range(FIRST_GENERATION, serving.generation)]
     log.delete_topics([name for each in earlier for name in each.own()])
 
 
 def _live(spec: LoopSpec, charge: Charge, serving: Serving, stop: threading.Event) -> None:
     loop = Loop(spec, charge.world)
-    next_look_ms = 0.0
+    next_look_ms = next_clean_ms = 0.0
     try:
         while not stop.is_set():
             loop.step()
-            if (now_ms := charge.world.clock.monotonic_ms()) >= next_look_ms:
+            if (now_ms := charge.world.clock.monotonic_ms()) >= next_clean_ms and charge.role is Role.ROUTER:
+                next_clean_ms = now_ms + CLEAN_UP_MS
+                _clean_up(charge.world.log, spec.topics, serving)
+            if now_ms >= next_look_ms:
                 next_look_ms = now_ms + GENERATION_MS
                 if not goes_on(charge.office, serving):
                     _log.info("this generation is over here", generation=serving.generation)
