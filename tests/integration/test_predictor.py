@@ -13,13 +13,17 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from spojoin.predictor.machine import PLAN_FRAMES, PredictorMachine
+from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import START
 from spojoin.protocol.topology import Topic
+from spojoin.query.meaning import fingerprint
+from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.local.net import free_port
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
+from spojoin.wire.records import Announcement
 from tests.unit.predictor.frames import QUERY, log_of, make_frame, make_query
 
 pytestmark = pytest.mark.integration
@@ -86,7 +90,7 @@ def process(bootstrap, redis_url, unique, tmp_path):
 
 def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, process):
     log = KafkaLog(KafkaConfig(bootstrap))
-    create_topics(log, Topics.of(make_query(unique), 2, {}))
+    announce(log, make_query(unique))
     topic, plan_topic = f"{unique}.{Topic.FRAMES}", f"{unique}.{Topic.PLAN}"
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique})
     producer.init_transactions(30)
@@ -113,6 +117,12 @@ def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, 
     assert '"event": "ended"' in said
 
 
+def announce(log, query):
+    """Make the topics, and say as a router does which query is served."""
+    create_topics(log, Topics.of(query, 2, {}))
+    GenerationsTopic(log, query.name).append(Announcement(1, fingerprint(query), query.text, Backfill.WINDOW))
+
+
 def send(producer, topic, records, *, commit):
     producer.begin_transaction()
     for record in records:
@@ -122,7 +132,7 @@ def send(producer, topic, records, *, commit):
 
 
 def test_a_record_that_is_none_ends_it_with_its_reason(bootstrap, unique, process):
-    create_topics(KafkaLog(KafkaConfig(bootstrap)), Topics.of(make_query(unique), 2, {}))
+    announce(KafkaLog(KafkaConfig(bootstrap)), make_query(unique))
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(f"{unique}.{Topic.FRAMES}", b"no frame", partition=0)
     producer.flush()
