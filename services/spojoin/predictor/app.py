@@ -33,8 +33,8 @@ from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Frame, Plan
 
-#: between looks at how things stand
-TICK_S = 0.25
+#: between looks at how things stand, and looks until it is asked whether another generation is to be served
+TICK_S, LOOKS = 0.25, 8
 #: Faust warns of streams that commit nothing for long; this one never does
 NEVER_S = 1e9
 #: how long Faust may take to join its group, and to let go of the broker
@@ -96,8 +96,9 @@ class PredictorService:
             try:
                 await life.start()
                 while not stop.is_set() and await asyncio.to_thread(goes_on, self._office, serving):
-                    await life.look()
-                    await _wait(stop, TICK_S)
+                    for _ in range(LOOKS):
+                        await life.look()
+                        await _wait(stop, TICK_S)
             finally:
                 await life.stop()
 

@@ -44,7 +44,7 @@ EXIT_DONE, EXIT_CONFIGURATION, EXIT_STOPPED, EXIT_FENCED = 0, 2, 3, 4
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.1, 5.0
 
 #: how often services look for another generation, and ask for the first announcement
-GENERATION_MS, ANNOUNCEMENT_S = 500.0, 0.1
+GENERATION_MS, ANNOUNCEMENT_S = 2_000.0, 0.1
 #: how often a router looks for topics of generations that are over
 CLEAN_UP_MS = 60_000.0
 
