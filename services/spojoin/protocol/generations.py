@@ -88,7 +88,7 @@ class Generations:
 
     @property
     def wanted(self) -> Announcement | None:
-        """The newest that was announced: where it isn't the current one, the current one is to end for it."""
+        """The newest that was announced: the current one, or what follows it one by one."""
         return self._announced.get(self.next_number - 1)
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spojoin.protocol.answered import Place
+from spojoin.protocol.answered import Place, before
 from spojoin.router.ledger import NEVER
 from spojoin.router.ordering import Input, Ordering, columns_of, merged, only, take_ready
 from spojoin.router.queue import OrderedQueue
@@ -50,8 +50,8 @@ class BackfillOrder:
             self._after.take(source, rows)
             return
         cut = self._cut_of(source)
-        before, behind = _split(rows, cut)
-        self._enter(source, before, min(cut, (rows.next_offset, 0)))
+        ahead, behind = _split(rows, cut)
+        self._enter(source, ahead, min(cut, (rows.next_offset, 0)))
         if len(behind) or behind.dead:
             self._held.append((source, behind))
 
@@ -124,8 +124,7 @@ class BackfillOrder:
 
 def _split(rows: Rows, place: Place) -> tuple[Rows, Rows]:
     """Rows and dead letters before a place, and those from it on."""
-    offset, row = place
-    before = (rows.offsets < offset) | ((rows.offsets == offset) & (rows.rows < row))
+    is_first = before(rows.offsets, rows.rows, place)
     dead = [letter for letter in rows.dead if (letter.offset, letter.row) < place]
     behind = [letter for letter in rows.dead if (letter.offset, letter.row) >= place]
-    return replace(only(rows, before), dead=dead), replace(only(rows, ~before), dead=behind)
+    return replace(only(rows, is_first), dead=dead), replace(only(rows, ~is_first), dead=behind)

@@ -13,6 +13,7 @@ import numpy as np
 
 from spojoin.errors import Fenced
 from spojoin.protocol.acceptance import LogReader, chain
+from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, Trim, Watermark
 from spojoin.protocol.topology import Topic
@@ -474,7 +475,7 @@ def _from(rows: Rows, start: tuple[int, int]) -> Rows:
     offset, row = start
     if row == 0 or not (len(rows) or rows.dead) or _first_offset(rows) > offset:
         return rows
-    kept = (rows.offsets > offset) | ((rows.offsets == offset) & (rows.rows >= row))
+    kept = ~before(rows.offsets, rows.rows, start)
     dead = [letter for letter in rows.dead if (letter.offset, letter.row) >= start]
     return replace(only(rows, kept), dead=dead)
 
