@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -139,3 +140,13 @@ def test_a_record_that_is_none_ends_it_with_its_reason(bootstrap, unique, proces
     _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3, said
     assert '"event": "stopped"' in said
+
+
+def test_a_log_of_another_query_ends_it_with_the_sentence(bootstrap, unique, frames, process):
+    announce(KafkaLog(KafkaConfig(bootstrap)), make_query(unique))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(f"{unique}.{Topic.FRAMES}", encode(replace(frames[0], fingerprint=1)), partition=0)
+    producer.flush()
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2, said
+    assert "the log was written for a query that means something else" in said

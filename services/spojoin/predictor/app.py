@@ -22,10 +22,11 @@ from spojoin.predictor.machine import PredictorMachine
 from spojoin.protocol.access import consumer_group
 from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Role, Topic
+from spojoin.query.meaning import fingerprint
 from spojoin.query.model import Query
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.log_lines import CLIENT_LOGGER
-from spojoin.runtime.loop import World
+from spojoin.runtime.loop import World, check_query
 from spojoin.runtime.ports import Input
 from spojoin.runtime.service import BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
 from spojoin.runtime.settings import Settings
@@ -110,6 +111,7 @@ class Life:
         self._query = query
         self._around = around
         self._machine = PredictorMachine(query, START)
+        self._fingerprint = fingerprint(query)
         self._source = Input(topics.name(Topic.FRAMES), 0)
         bounds = around.log.bounds(self._source)
         self._next_offset = bounds.earliest
@@ -203,6 +205,7 @@ class Life:
     async def _take(self, offset: int, value: bytes) -> None:
         self._around.metrics.read.count(Topic.FRAMES.value, len(value))
         record = decode(value)
+        check_query(self._source.topic, offset, record, self._fingerprint)
         for action in self._machine.on_record(Topic.FRAMES, 0, offset, record):
             if isinstance(action, Emit):
                 await self._emit(action)

@@ -79,6 +79,21 @@ class World:
     reporter: Reporter
 
 
+def check_query(topic: str, offset: int, record: Record, fingerprint: int) -> None:
+    """P12: a log that was written for a query of another meaning is not read on. One without a mark is older.
+
+    `fingerprint` 0 compares none. Raises ConfigurationError.
+    """
+    if not fingerprint or not isinstance(record, Frame | Barrier):
+        return
+    if record.fingerprint not in (0, fingerprint):
+        raise ConfigurationError(
+            f"{topic} offset {offset}: the log was written for a query that means something else (fingerprint "
+            f"{record.fingerprint:x}, this query's is {fingerprint:x}): serve the query that wrote it, or delete the "
+            "query's internal topics"
+        )
+
+
 class Loop:
     """One life of a machine: from an empty state at a watermark until it is closed or something raises."""
 
@@ -232,21 +247,10 @@ class Loop:
             decoded = decode(record.value)
         except WireError as error:  # L6
             raise WireError(f"{source.topic}[{source.partition}] offset {offset}: {error}") from error
-        self._check_query(record, decoded)
+        check_query(source.topic, offset, decoded, self._spec.fingerprint)
         self._world.metrics.read.count(topic.value, len(record.value))
         self._world.reporter.saw(source.partition, offset, decoded)
         self._perform(self._machine.on_record(topic, source.partition, offset, decoded))
-
-    def _check_query(self, record: LogRecord[bytes], decoded: Record) -> None:
-        """P12: a log that was written for a query of another meaning is not read on. One without a mark is older."""
-        if not self._spec.fingerprint or not isinstance(decoded, Frame | Barrier):
-            return
-        if decoded.fingerprint not in (0, self._spec.fingerprint):
-            raise ConfigurationError(
-                f"{record.input.topic} offset {record.offset}: the log was written for a query that means something "
-                f"else (fingerprint {decoded.fingerprint:x}, this query's is {self._spec.fingerprint:x}): serve the "
-                "query that wrote it, or delete the query's internal topics"
-            )
 
     def _perform(self, actions: Iterator[Action]) -> None:
         """Do what a machine wants, one action at a time: a full log makes it wait."""
