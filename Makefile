@@ -29,13 +29,13 @@ fuzz: $(READY) ## search for new counterexamples of the properties: other exampl
 	$(BIN)/python -m pytest tests/unit -n 2 --hypothesis-profile search
 
 bench: $(READY) ## every speed that is promised, measured (bench-results/)
-	$(BIN)/python -m loadgen.bench
+	$(BIN)/python -m loadgen.promises
 
 figures: $(READY) ## the papers' figures, measured on this machine (report/figures), at most 40 minutes; QUICK=1: 5; ONLY=name redraws one
-	$(BIN)/python -m loadgen.figures $(if $(QUICK),--quick) $(addprefix --only ,$(ONLY))
+	$(BIN)/python -m loadgen.papers $(if $(QUICK),--quick) $(addprefix --only ,$(ONLY))
 
 benchmark: $(READY) ## other engines and all methods on the same data, every total checked (report/benchmark); QUICK=1 is short
-	$(BIN)/python -m loadgen.benchmark run $(if $(QUICK),--quick)
+	$(BIN)/python -m loadgen.engines run $(if $(QUICK),--quick)
 
 images: ## build the container images (BASE_IMAGE, TAG)
 	$(BUILD) --file docker/services.Dockerfile --tag spojoin:$(TAG) .
@@ -62,7 +62,7 @@ lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m spojoin.observe --check
+	$(BIN)/python -m helm.tables --check
 
 format: $(READY) ## bring the code into form
 	$(BIN)/ruff check --fix .

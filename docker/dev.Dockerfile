@@ -12,13 +12,13 @@ FROM server AS jars
 RUN apt-get update && apt-get install --yes --no-install-recommends ivy
 COPY services/spojoin /source/spojoin
 RUN SPOJOIN_CACHE_FOLDER=/cache PYTHONPATH=/source python3 -c \
-    "from spojoin.runtime.local.jars import kafka_jars; kafka_jars().rename('/opt/kafka')"
+    "from spojoin.local.jars import kafka_jars; kafka_jars().rename('/opt/kafka')"
 
 FROM server
 COPY --from=jars /opt/kafka /opt/kafka
 COPY services/spojoin/__init__.py services/spojoin/errors.py /opt/dev/spojoin/
 COPY services/spojoin/runtime/__init__.py /opt/dev/spojoin/runtime/
-COPY services/spojoin/runtime/local/__init__.py services/spojoin/runtime/local/broker_config.py /opt/dev/spojoin/runtime/local/
+COPY services/spojoin/local/__init__.py services/spojoin/local/broker_config.py /opt/dev/spojoin/runtime/local/
 COPY docker/dev.py /opt/dev/
 ENV PYTHONDONTWRITEBYTECODE=1
 RUN mkdir /data && chown 10001:10001 /data

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spojoin.runtime.local.broker_config import Node
+from spojoin.local.broker_config import Node
 
 BROKER_PORT, CONTROLLER_PORT, STORE_PORT = 9092, 9093, 6379
 JARS = Path("/opt/kafka")

@@ -1,4 +1,4 @@
-# The PySpark feed and the completeness checker:  docker run … spojoin-spark -m loadgen.spark …
+# The PySpark feed and the completeness checker:  docker run … spojoin-spark -m loadgen.load.spark …
 #   docker build -f docker/spark.Dockerfile -t spojoin-spark:dev .
 ARG BASE_IMAGE=python:3.11-slim
 
@@ -22,7 +22,7 @@ COPY loadgen loadgen
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
  && /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
 # The connector's jars, so that nothing is fetched where it runs.
-RUN SPOJOIN_CACHE_FOLDER=/opt/cache /opt/spojoin/bin/python -c "from loadgen.spark import start; start(progress=print).stop()"
+RUN SPOJOIN_CACHE_FOLDER=/opt/cache /opt/spojoin/bin/python -c "from loadgen.load.spark import start; start(progress=print).stop()"
 
 FROM java
 COPY --from=build /opt/spojoin /opt/spojoin

@@ -15,9 +15,9 @@ import typer
 from loadgen import options
 from loadgen.chaos.plan import Kind
 from loadgen.errors import one_sentence
-from loadgen.feed_commands import check, feed_app
-from loadgen.load_streams import LOADS, LoadName
-from loadgen.workloads import WORKLOADS
+from loadgen.load.feed_commands import check, feed_app
+from loadgen.load.load_streams import LOADS, LoadName
+from loadgen.load.workloads import WORKLOADS
 
 app = typer.Typer(
     name="loadgen",
@@ -102,7 +102,7 @@ def produce(
         loadgen produce --workload q2 --rate 5000 --via spark
     """
     with one_sentence(is_debug=debug):
-        from loadgen.session import Request, send
+        from loadgen.chaos.session import Request, send
 
         request = Request(
             workload.value, rate, duration, partitions, message.value, batch_rows, seed, first, on_share, period, topic
@@ -154,7 +154,7 @@ def ramp(
         loadgen ramp --workload q1 --start 20000 --p99-ms 100 --bootstrap kafka:9092 --output q1-ramp
     """
     with one_sentence(is_debug=debug):
-        from loadgen.session import LocalRequest, RampRequest, Request, climb
+        from loadgen.chaos.session import LocalRequest, RampRequest, Request, climb
 
         request = Request(
             workload.value, start, measure, partitions, message.value, batch_rows, seed, first, on_share, period, topic
@@ -222,7 +222,7 @@ def chaos(
         loadgen chaos --workload q3 --where kubernetes --namespace joins --release q3 --bootstrap kafka:9092
     """
     with one_sentence(is_debug=debug):
-        from loadgen.session import ChaosRequest, LocalRequest, PodsRequest, Request, break_things
+        from loadgen.chaos.session import ChaosRequest, LocalRequest, PodsRequest, Request, break_things
 
         request = Request(
             workload.value, rate, duration, partitions, message.value, batch_rows, seed, first, None, 2.0, topic

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from loadgen.chaos.driver import Driver, strike
 from loadgen.chaos.plan import Fault
 from loadgen.chaos.watcher import Watcher, divergences, messages_before, messages_sent, parsed
-from loadgen.load import Digest, Load
-from loadgen.open_loop import OpenLoop, Sender
-from loadgen.ordering import StreamRows
-from loadgen.produce import ends_of
-from loadgen.verdict import Verdict
-from spojoin.query.model import Query
-from spojoin.runtime.ports import Log
+from loadgen.check.ordering import StreamRows
+from loadgen.check.verdict import Verdict
+from loadgen.load.load import Digest, Load
+from loadgen.load.open_loop import OpenLoop, Sender
+from loadgen.load.produce import ends_of
+from spojoin.model import Query
+from spojoin.ports.interfaces import Log
 
 #: Faults under way at once: a long one, such as the broker's restart, doesn't put off the next.
 FAULTS_AT_ONCE = 8

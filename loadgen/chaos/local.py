@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import redis
 
-from loadgen.local import Serving
+from loadgen.chaos.serving import Serving
 
 
 class LocalDriver:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from loadgen.chaos.campaign import Outcome, Progress, Struck
 from loadgen.chaos.plan import Kind
-from loadgen.progress import LINE_S, Every
+from loadgen.load.progress import LINE_S, Every
 
 
 def as_json(outcome: Outcome, about: Mapping[str, object]) -> dict[str, object]:

@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from loadgen import rows
-from loadgen.judging import judge, place_of, reason_of, settle_rejects
-from loadgen.load import Load
-from loadgen.load_streams import LoadStream
-from loadgen.ordering import Place, StreamRows
-from loadgen.results import END, Chain, Message
-from loadgen.verdict import Verdict
+from loadgen.check import rows
+from loadgen.check.judging import judge, place_of, reason_of, settle_rejects
+from loadgen.check.ordering import Place, StreamRows
+from loadgen.check.results import END, Chain, Message
+from loadgen.check.verdict import Verdict
+from loadgen.load.load import Load
+from loadgen.load.load_streams import LoadStream
 from spojoin.errors import ConfigurationError, Retryable
+from spojoin.model import Query, Stream
+from spojoin.ports.interfaces import Bounds, Input, Log, LogReader, LogRecord
 from spojoin.protocol.topology import HEARTBEAT, Topic, dead_letter_topic, topic_name
-from spojoin.query.model import Query, Stream
-from spojoin.runtime.ports import Bounds, Input, Log, LogReader, LogRecord
 
 POLL_S = 0.1
 RECORDS_MAX = 1_000

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from release import NAMESPACE, Cluster, load_images, run
+
+from tests.cluster.release import NAMESPACE, Cluster, load_images, run
 
 REPORT = Path(__file__).parents[2] / "report/cluster.json"
 

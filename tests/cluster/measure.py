@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from release import CHART, NAMESPACE, Cluster, load_images, run
+from tests.cluster.release import CHART, NAMESPACE, Cluster, load_images, run
 
 IDLE_S, LOADED_S = 30, 60
 #: On every Linux that Kubernetes runs on.

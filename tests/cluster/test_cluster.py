@@ -10,7 +10,8 @@ import re
 import time
 
 import pytest
-from release import CHART, NAMESPACE, Cluster, eventually, run
+
+from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
 
 ROWS = 210_000
 #: The undisturbed release gets its rows quickly, the other one slowly enough for all that happens to it.

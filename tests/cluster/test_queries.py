@@ -1,8 +1,9 @@
 """Every sample query installs, on servers that all of them share, and a wrong one or a wrong setting leaves nothing."""
 
 import pytest
-from release import CHART, NAMESPACE, Cluster, eventually, run
-from sample_queries import sample_queries
+
+from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
+from tests.support.sample_queries import sample_queries
 
 #: The demo's is what the other tests install.
 SAMPLES = {name: text for name, text in sample_queries().items() if name != "demo"}

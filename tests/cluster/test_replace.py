@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import rows_in_cluster
-from release import CHART, IMAGE, NAMESPACE, Cluster, eventually, run
 
 from spojoin.protocol.topology import SHARED, Topic, topic_name
+from tests.cluster import rows_in_cluster
+from tests.cluster.release import CHART, IMAGE, NAMESPACE, Cluster, eventually, run
 
 NAME = "changing"
 ROWS_A_SECOND = 150

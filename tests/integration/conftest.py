@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spojoin.runtime.local.cluster import LocalCluster, local_cluster
+from spojoin.local.cluster import LocalCluster, local_cluster
 
 _names = itertools.count()
 

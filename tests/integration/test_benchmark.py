@@ -5,13 +5,13 @@ import subprocess
 
 import pytest
 
-from loadgen.benchmark import expected, runner
-from loadgen.benchmark.engines import java
-from loadgen.benchmark.engines.jars import JARS, fetched
-from loadgen.benchmark.runner import Limits, Runner
-from loadgen.benchmark.workloads import workload
+from loadgen.engines import expected, runner
+from loadgen.engines.adapters import java
+from loadgen.engines.adapters.jars import JARS, fetched
+from loadgen.engines.runner import Limits, Runner
+from loadgen.engines.workloads import workload
 from spojoin.errors import ConfigurationError
-from spojoin.runtime.local.java import find_java
+from spojoin.local.java import find_java
 
 #: Seconds until the window is full, starting included, and then for two marks: enough for a busy machine.
 PATIENCE_S = 120.0

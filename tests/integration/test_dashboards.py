@@ -26,18 +26,18 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from loadgen.publish import publish
-from loadgen.verdict import Verdict
-from spojoin.cli.services import Deployment, services_of
-from spojoin.cli.supervise import Service, Supervisor
-from spojoin.observe.alerts import ALERTS
-from spojoin.observe.dashboards import DASHBOARDS
-from spojoin.observe.expressions import filled
-from spojoin.observe.files import files
+from helm.tables.alerts import ALERTS
+from helm.tables.dashboards import DASHBOARDS
+from helm.tables.expressions import filled
+from helm.tables.files import files
+from loadgen.check.publish import publish
+from loadgen.check.verdict import Verdict
+from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.local.net import LOOPBACK, free_port
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Service, Supervisor
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.query.load import load_query
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.local.cluster import LocalCluster, local_cluster
-from spojoin.runtime.local.net import LOOPBACK, free_port
 
 pytestmark = [
     pytest.mark.integration,

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from readings import QUERY, TUPLES, digest, expected, feed
-from served import SIZES, Served, served
 
-from spojoin.cli.supervise import Supervisor
-from spojoin.runtime.local.cluster import LocalCluster, local_cluster
+from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.local.supervise import Supervisor
+from tests.support.readings import QUERY, TUPLES, digest, expected, feed
+from tests.support.served import SIZES, Served, served
 
 pytestmark = pytest.mark.integration
 

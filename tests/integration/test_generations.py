@@ -26,19 +26,19 @@ import orjson
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from served import PATIENCE_S, SIZES
 
-from spojoin.cli.services import Deployment, services_of
-from spojoin.cli.supervise import Service, Supervisor
+from spojoin.local.cluster import LocalCluster
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Service, Supervisor
+from spojoin.ports.interfaces import Input
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.topology import SHARED, Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.generations import GenerationsTopic
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.local.cluster import LocalCluster
-from spojoin.runtime.ports import Input
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Frame
+from tests.support.served import PATIENCE_S, SIZES
 
 pytestmark = pytest.mark.integration
 

@@ -20,10 +20,10 @@ import orjson
 import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
-from served import PATIENCE_S, Served, as_arrow, served
 
+from spojoin.local.cluster import LocalCluster
 from spojoin.protocol.topology import BATCH_ROLES, HEARTBEAT, Role, Topic, topic_name
-from spojoin.runtime.local.cluster import LocalCluster
+from tests.support.served import PATIENCE_S, Served, as_arrow, served
 
 pytestmark = pytest.mark.integration
 

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from readings import QUERY, TUPLES, expected, feed
-from served import SIZES, served
 
+from spojoin.local.cluster import LocalCluster
 from spojoin.protocol.topology import Role
-from spojoin.runtime.local.cluster import LocalCluster
+from tests.support.readings import QUERY, TUPLES, expected, feed
+from tests.support.served import SIZES, served
 
 pytestmark = pytest.mark.integration
 

@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.arrivals import Arrivals
 from loadgen.chaos.campaign import Campaign, Rules
 from loadgen.chaos.local import LocalDriver
 from loadgen.chaos.plan import Fault, Kind
-from loadgen.connection import Connection
-from loadgen.formats import MessageFormat
-from loadgen.kafka_sender import KafkaSender
-from loadgen.load import Digest, Load
-from loadgen.load_streams import LOADS
-from loadgen.local import LocalPlan, Serving, served
-from loadgen.open_loop import Behind
-from loadgen.produce import produce, settled
-from loadgen.ramp.main import tap_at_end
-from loadgen.ramp.measure import Bench, Plan
-from loadgen.rows import rows_of
+from loadgen.chaos.serving import LocalPlan, Serving, served
+from loadgen.check.rows import rows_of
+from loadgen.load.arrivals import Arrivals
+from loadgen.load.connection import Connection
+from loadgen.load.formats import MessageFormat
+from loadgen.load.kafka_sender import KafkaSender
+from loadgen.load.load import Digest, Load
+from loadgen.load.load_streams import LOADS
+from loadgen.load.open_loop import Behind
+from loadgen.load.produce import produce, settled
+from loadgen.load.ramp.main import tap_at_end
+from loadgen.load.ramp.measure import Bench, Plan
 from spojoin.errors import Retryable
-from spojoin.runtime.kafka import KafkaLog
-from spojoin.runtime.ports import Input, LogRecord
+from spojoin.ports.interfaces import Input, LogRecord
+from spojoin.ports.kafka import KafkaLog
 
 pytestmark = pytest.mark.integration
 
@@ -78,7 +78,7 @@ def test_rows_arrive_once_in_order_and_with_the_moment_they_were_due(
 
 @pytest.mark.spark
 def test_the_spark_job_sends_the_same_rows(bootstrap: str, unique: str) -> None:
-    from loadgen import spark_load
+    from loadgen.load import spark_load
 
     connection, topics = Connection(bootstrap), {"yellow": f"{unique}.y", "green": f"{unique}.g"}
     log = connection.log()

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spojoin.errors import Fenced
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.memory import MemoryLog
-from spojoin.runtime.ports import AmbiguousAppend, Bounds, Input, Log, LogReader, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import AmbiguousAppend, Bounds, Input, Log, LogReader, LogRecord, LogUnavailable
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.memory import MemoryLog
 
 TIMEOUT_S = 30.0
 

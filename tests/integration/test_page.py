@@ -23,13 +23,13 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from spojoin.cli.services import Deployment, services_of
-from spojoin.cli.supervise import Supervisor, is_ready
+from spojoin.local.cluster import LocalCluster
+from spojoin.local.net import LOOPBACK, free_port
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Supervisor, is_ready
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import TOPOLOGY, input_topic
 from spojoin.query.load import load_query
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.local.cluster import LocalCluster
-from spojoin.runtime.local.net import LOOPBACK, free_port
 
 pytestmark = pytest.mark.integration
 

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from spojoin.predictor.machine import PLAN_FRAMES, PredictorMachine
+from spojoin.local.net import free_port
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import START
 from spojoin.protocol.topology import Topic
 from spojoin.query.meaning import fingerprint
+from spojoin.roles.predictor.machine import PLAN_FRAMES, PredictorMachine
 from spojoin.runtime.generations import GenerationsTopic
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.local.net import free_port
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Announcement
-from tests.unit.predictor.frames import QUERY, log_of, make_frame, make_query
+from tests.support.frames import QUERY, log_of, make_frame, make_query
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 90
@@ -80,7 +80,11 @@ def process(bootstrap, redis_url, unique, tmp_path):
         "SPOJOIN_METRICS_PORT": str(port),
     }
     running = subprocess.Popen(
-        [sys.executable, "-m", "spojoin.predictor"], env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "spojoin.roles.predictor"],
+        env=environment,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     running.port = port
     yield running

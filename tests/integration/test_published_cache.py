@@ -5,13 +5,13 @@ import pyarrow as pa
 import pytest
 
 from spojoin.embedded.engine import Engine
-from spojoin.published.errors import count
-from spojoin.published.setup import Setup
-from spojoin.published.state import Scheme, Workers
+from spojoin.ports.memory import MemoryStore
+from spojoin.ports.redis_store import RedisStore
+from spojoin.published.methods.catalog import chosen
+from spojoin.published.schemes.errors import count
+from spojoin.published.schemes.setup import Setup
+from spojoin.published.schemes.state import Scheme, Workers
 from spojoin.query.load import parse_query
-from spojoin.query.methods import chosen
-from spojoin.runtime.memory import MemoryStore
-from spojoin.runtime.redis_store import RedisStore
 
 TUPLES = 4_000
 QUERY = """

@@ -20,20 +20,20 @@ from pathlib import Path
 
 import orjson
 import pytest
-from readings import QUERY, TUPLES, digest, expected, feed
-from served import PATIENCE_S, SIZES, Output
 
-from spojoin.cli.services import Deployment, services_of
-from spojoin.cli.supervise import Service, Supervisor
-from spojoin.controller.control_topic import ControlTopic
+from spojoin.local.cluster import LocalCluster
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Service, Supervisor
+from spojoin.ports.clock import SystemClock
+from spojoin.ports.interfaces import Input
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.redis_store import RedisStore
+from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
-from spojoin.runtime.clock import SystemClock
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.local.cluster import LocalCluster
-from spojoin.runtime.ports import Input
-from spojoin.runtime.redis_store import RedisStore
-from spojoin.runtime.shared_state import key
+from spojoin.roles.controller.control_topic import ControlTopic
+from tests.support.readings import QUERY, TUPLES, digest, expected, feed
+from tests.support.served import PATIENCE_S, SIZES, Output
 
 pytestmark = pytest.mark.integration
 

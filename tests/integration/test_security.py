@@ -20,26 +20,26 @@ import orjson
 import psutil
 import pytest
 import redis
-from certificates import make_certificates
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, secured, user_of
 
-from spojoin.cli.services import Deployment, services_of
-from spojoin.cli.supervise import Service, Supervisor
-from spojoin.controller.control_topic import ControlTopic
+from spojoin.local.net import LOOPBACK, free_port
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Service, Supervisor
+from spojoin.ports.clock import SystemClock
+from spojoin.ports.credentials import with_login
+from spojoin.ports.interfaces import AmbiguousAppend, Input, LogUnavailable, StoreUnavailable
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.kafka_reader import KafkaReader
+from spojoin.ports.redis_store import RedisStore
+from spojoin.ports.shared_state import key
 from spojoin.protocol.access import Person, Principal, consumer_group, names, seen_by, transactional_id
 from spojoin.protocol.topology import SHARED, TOPOLOGY, Edge, Role, Topic, topic_name
 from spojoin.query.load import load_query
-from spojoin.runtime.clock import SystemClock
-from spojoin.runtime.credentials import with_login
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.kafka_reader import KafkaReader
-from spojoin.runtime.local.net import LOOPBACK, free_port
-from spojoin.runtime.ports import AmbiguousAppend, Input, LogUnavailable, StoreUnavailable
-from spojoin.runtime.redis_store import RedisStore
+from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.runtime.service import create_topics
-from spojoin.runtime.shared_state import key
 from spojoin.runtime.topics import Topics
+from tests.support.certificates import make_certificates
+from tests.support.secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, secured, user_of
 
 pytestmark = pytest.mark.integration
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from readings import QUERY, TUPLES, expected, feed
-from served import SIZES, served
 
+from spojoin.local.cluster import LocalCluster
+from spojoin.model import Query
 from spojoin.protocol.topology import BATCH_ROLES, Role, Topic, topic_name
-from spojoin.query.model import Query
-from spojoin.runtime.local.cluster import LocalCluster
+from tests.support.readings import QUERY, TUPLES, expected, feed
+from tests.support.served import SIZES, served
 
 pytestmark = pytest.mark.integration
 

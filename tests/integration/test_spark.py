@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from loadgen import checker, feed, spark, workloads
-from loadgen.feed import FileFormat, MessageFormat, Pace, Schedule, Target
-from loadgen.spark import Kafka
+from loadgen.check import checker
+from loadgen.load import feed, spark, workloads
+from loadgen.load.feed import FileFormat, MessageFormat, Pace, Schedule, Target
+from loadgen.load.spark import Kafka
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.query.load import parse_query
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

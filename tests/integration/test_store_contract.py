@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from spojoin.runtime.clock import SystemClock
-from spojoin.runtime.local.net import free_port
-from spojoin.runtime.memory import MemoryStore
-from spojoin.runtime.ports import Store, StoreUnavailable
-from spojoin.runtime.redis_store import RedisStore
+from spojoin.local.net import free_port
+from spojoin.ports.clock import SystemClock
+from spojoin.ports.interfaces import Store, StoreUnavailable
+from spojoin.ports.memory import MemoryStore
+from spojoin.ports.redis_store import RedisStore
 
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.integration)])

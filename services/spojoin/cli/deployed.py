@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import cast
 
 from spojoin.errors import ConfigurationError
+from spojoin.model import Query
+from spojoin.ports.interfaces import Log, LogUnavailable
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_served_query
-from spojoin.query.model import Query
 from spojoin.runtime.generations import Serving, check_generation
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.ports import Log, LogUnavailable
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.wiring import Wire
 
@@ -26,7 +26,7 @@ def load_deployed(query_file: Path) -> Query:
     settings = load_settings(query_file=query_file)
     query = load_served_query(query_file)
     # The router is told of all that concerns query and settings both.
-    router = importlib.import_module("spojoin.router.__main__")
+    router = importlib.import_module("spojoin.roles.router.__main__")
     cast("Wire", router.wire)(Serving(query), settings)
     return query
 

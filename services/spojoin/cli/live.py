@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.text import Text
 
 from spojoin.errors import ConfigurationError, Retryable
-from spojoin.runtime.redis_store import RedisStore
-from spojoin.runtime.status_table import status_table
+from spojoin.ports.redis_store import RedisStore
+from spojoin.telemetry.status_table import status_table
 
 REFRESH_S = 1.0
 #: a rate needs two words of a service, which speaks every second

@@ -110,12 +110,12 @@ def run(
         from spojoin.cli.progress import run_progress
         from spojoin.cli.refused import refused_line, too_many_refused
         from spojoin.cli.summary import show_run
-        from spojoin.cli.supervise import ending_on_signals
         from spojoin.embedded.reject_limit import parse_reject_limit
         from spojoin.embedded.run import run as run_files
-        from spojoin.query.layouts import chosen_layout
+        from spojoin.local.supervise import ending_on_signals
+        from spojoin.published.layouts.catalog import chosen_layout
+        from spojoin.published.methods.catalog import chosen
         from spojoin.query.load import load_query
-        from spojoin.query.methods import chosen
 
         parsed = chosen(load_query(query), method, method_option or ())
         parsed = chosen_layout(parsed, layout, workers, layout_option or ())
@@ -240,9 +240,9 @@ def explain(
         from rich.console import Console
 
         from spojoin.cli.samples import read_samples
-        from spojoin.query.explain import explain as plan
-        from spojoin.query.explain import render
-        from spojoin.query.footprint import Sizes
+        from spojoin.explain.footprint import Sizes
+        from spojoin.explain.plan import explain as plan
+        from spojoin.explain.plan import render
         from spojoin.query.load import load_query
 
         parsed = load_query(query)
@@ -267,7 +267,7 @@ def demo(
     with one_sentence(is_debug=debug):
         from rich.console import Console
 
-        from spojoin.cli.demo.main import demo as play
+        from loadgen.demo.main import demo as play
 
         raise typer.Exit(play(report, Console(), only or ()))
 
@@ -545,8 +545,8 @@ def fetch(debug: Debug = False) -> None:
         spojoin fetch
     """
     with one_sentence(is_debug=debug):
-        from loadgen.spark import start
-        from spojoin.runtime.local.jars import kafka_jars
+        from loadgen.load.spark import start
+        from spojoin.local.jars import kafka_jars
 
         typer.echo(f"Kafka: {kafka_jars(progress=typer.echo)}")
         start(progress=typer.echo).stop()

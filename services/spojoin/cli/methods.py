@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from spojoin.query.layouts import LAYOUTS
-from spojoin.query.methods import METHODS, MethodOption
+from spojoin.published.layouts.catalog import LAYOUTS
+from spojoin.published.methods.catalog import METHODS, MethodOption
 
 
 def methods_table() -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 
 from spojoin.embedded.refused import LATE
 from spojoin.embedded.reject_limit import RejectLimit
-from spojoin.query.model import Query
+from spojoin.model import Query
 from spojoin.query.window import LENGTH_US_MAX
 
 #: Reasons that are named one by one, the commonest; all others together.

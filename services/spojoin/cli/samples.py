@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spojoin.embedded.readers import open_reader
 from spojoin.errors import ConfigurationError
-from spojoin.query.model import Query
+from spojoin.model import Query
 from spojoin.query.schema import arrow_schema
 
 

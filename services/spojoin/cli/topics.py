@@ -12,11 +12,11 @@ from spojoin.cli.chain import Chain
 from spojoin.embedded.inputs import balanced, open_inputs
 from spojoin.embedded.writers import TEXT_ROWS, json_lines
 from spojoin.errors import ConfigurationError
+from spojoin.model import Query
+from spojoin.ports.interfaces import Input, Log, LogReader, LogRecord
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, input_topic, topic_name
-from spojoin.query.model import Query
 from spojoin.runtime.generations import GenerationsTopic
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.ports import Input, Log, LogReader, LogRecord
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics

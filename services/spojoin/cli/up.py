@@ -11,23 +11,23 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
-from spojoin.cli.services import Deployment, page_of, services_of
-from spojoin.cli.supervise import Notice, Supervisor, ending_on_signals
 from spojoin.errors import ConfigurationError, Retryable
+from spojoin.local.broker import LocalBroker
+from spojoin.local.children import Children
+from spojoin.local.net import LOOPBACK
+from spojoin.local.redis import LocalRedis
+from spojoin.local.services import Deployment, page_of, services_of
+from spojoin.local.supervise import Notice, Supervisor, ending_on_signals
+from spojoin.model import Query
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.redis_store import RedisStore
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import load_served_query
-from spojoin.query.model import Query
 from spojoin.runtime.generations import check_generation
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.local.broker import LocalBroker
-from spojoin.runtime.local.children import Children
-from spojoin.runtime.local.net import LOOPBACK
-from spojoin.runtime.local.redis import LocalRedis
-from spojoin.runtime.redis_store import RedisStore
 from spojoin.runtime.settings import load_settings
-from spojoin.runtime.status_table import status_table
 from spojoin.runtime.topics import Topics
+from spojoin.telemetry.status_table import status_table
 
 TEND_S = 1.0
 #: A service that ends by itself so often will not get better.

@@ -14,27 +14,27 @@ import pyarrow as pa
 
 from spojoin.embedded.frame_times import FrameTimes
 from spojoin.errors import BadData
-from spojoin.layouts.handshake import HandshakeChain
-from spojoin.layouts.load import Load, measures
-from spojoin.layouts.machine import LayoutMachine
-from spojoin.layouts.own_loads import BatchLoads, MethodLoads, OwnLoads
-from spojoin.layouts.traffic import Traffic
-from spojoin.layouts.workers import Workers, needs_plan, workers_of
-from spojoin.logical_and.machine import LogicalAndMachine
-from spojoin.methods.machine import MethodMachine
-from spojoin.methods.registry import SIDES
-from spojoin.methods.side import summed
-from spojoin.mutable.machine import MutableMachine
-from spojoin.permutation.machine import PermutationMachine
-from spojoin.pojoin.machine import PoJoinMachine
-from spojoin.predictor.machine import PredictorMachine
+from spojoin.model import DEFAULT_METHOD, Query
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
+from spojoin.published.layouts.handshake import HandshakeChain
+from spojoin.published.layouts.load import Load, measures
+from spojoin.published.layouts.machine import LayoutMachine
+from spojoin.published.layouts.own_loads import BatchLoads, MethodLoads, OwnLoads
+from spojoin.published.layouts.traffic import Traffic
+from spojoin.published.layouts.workers import Workers, needs_plan, workers_of
+from spojoin.published.methods.machine import MethodMachine
+from spojoin.published.methods.registry import SIDES
+from spojoin.published.methods.side import summed
 from spojoin.query.extract import extract
-from spojoin.query.model import DEFAULT_METHOD, Query
-from spojoin.router.config import RouterConfig
-from spojoin.router.machine import RouterMachine
-from spojoin.sink.machine import SinkMachine
+from spojoin.roles.logical_and.machine import LogicalAndMachine
+from spojoin.roles.mutable.machine import MutableMachine
+from spojoin.roles.permutation.machine import PermutationMachine
+from spojoin.roles.pojoin.machine import PoJoinMachine
+from spojoin.roles.predictor.machine import PredictorMachine
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import DeadLetter, Frame, Part, Record, Result, Rows
 

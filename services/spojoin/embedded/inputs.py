@@ -12,7 +12,7 @@ import pyarrow as pa
 from spojoin.embedded.readers import Reader, open_reader
 from spojoin.embedded.writers import common_key_type
 from spojoin.errors import BadData, ConfigurationError
-from spojoin.query.model import ColumnType, Output, Query, Stream
+from spojoin.model import ColumnType, Output, Query, Stream
 from spojoin.query.refusals import Refusals
 from spojoin.query.schema import arrow_schema
 from spojoin.query.times import read_times_us

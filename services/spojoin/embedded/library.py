@@ -21,8 +21,8 @@ from spojoin.embedded.rejects import Reject
 from spojoin.embedded.run import engine_for
 from spojoin.embedded.writers import result_schema
 from spojoin.errors import ConfigurationError
+from spojoin.model import Output, Query
 from spojoin.query.load import load_query, parse_query
-from spojoin.query.model import Output, Query
 from spojoin.query.schema import arrow_schema
 from spojoin.wire.records import DeadLetter
 

@@ -21,8 +21,8 @@ from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.writers import TableWriter, is_parquet, open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
-from spojoin.query.model import Order, Query
-from spojoin.router.config import RouterConfig
+from spojoin.model import Order, Query
+from spojoin.roles.router.config import RouterConfig
 
 
 class Progress(NamedTuple):

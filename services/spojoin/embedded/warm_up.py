@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.query.layouts import LAYOUTS
+from spojoin.model import DEFAULT_LAYOUT, Query
+from spojoin.published.layouts.catalog import LAYOUTS
 from spojoin.query.load import parse_query
-from spojoin.query.model import DEFAULT_LAYOUT, Query
-from spojoin.router.config import RouterConfig
+from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.codec import decode, encode
 
 #: Enough batches to reach merged nodes and their split, of several levels.

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from spojoin.embedded.places import is_written_directly
 from spojoin.errors import ConfigurationError
-from spojoin.query.model import Output, Query
+from spojoin.model import Output, Query
 
 #: Rows of one Parquet row group: long enough for its encodings to pay, 40 MB of pairs while it is gathered.
 ROW_GROUP_ROWS = 1 << 20

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spojoin.index.node import Node
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.ranks import Sought, ranks, sought
-from spojoin.query.model import Op, Role, RolePredicate
+from spojoin.model import Op, Role, RolePredicate
 
 I64 = NDArray[np.int64]
 #: By stored column and what was searched there: #{code < value} and #{code <= value}, int64 (m,) each.

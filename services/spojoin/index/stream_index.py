@@ -13,7 +13,7 @@ from spojoin.index.conditions import Interval, Known, Probes, located
 from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
-from spojoin.query.model import Output, Role
+from spojoin.model import Output, Role
 from spojoin.wire.records import Batch, Matches
 
 I64 = NDArray[np.int64]

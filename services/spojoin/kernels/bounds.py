@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.query.model import Domain, Op
+from spojoin.model import Domain, Op
 
 I64 = NDArray[np.int64]
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from spojoin.errors import WireError
-from spojoin.query.model import Output
-from spojoin.runtime.ports import LogRecord
+from spojoin.model import Output
+from spojoin.ports.interfaces import LogRecord
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Layout
 from spojoin.wire.results import CONTENT_TYPE, JSON, result_from_message

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from spojoin.page.settings import PAGE_PREFIX
-from spojoin.runtime.serving import ThreadServer
+from spojoin.telemetry.http_server import ThreadServer
 
 TEXT, HTML, JSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/json"
 #: a client that says nothing for so long is left

@@ -20,14 +20,14 @@ from spojoin.page.settings import PageSettings, load_page_settings, secrets_of
 from spojoin.page.state import Censor, state_of
 from spojoin.page.subject import Subject
 from spojoin.page.watch import LogWatch, StoreWatch, Watches
+from spojoin.ports.clock import SystemClock
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.redis_store import RedisStore
 from spojoin.query.load import load_query
-from spojoin.runtime import log_lines
-from spojoin.runtime.clock import SystemClock
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
-from spojoin.runtime.redis_store import RedisStore
 from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE
 from spojoin.runtime.settings import Settings
-from spojoin.runtime.status import without_credentials
+from spojoin.telemetry import log_lines
+from spojoin.telemetry.status import without_credentials
 
 SERVICE = "page"
 #: nothing waits for the page, so a question may take longer than a service's

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from spojoin.errors import BadData
 from spojoin.page.rates import Rates
 from spojoin.page.subject import Subject
+from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role, Topic
-from spojoin.runtime.expected import Expected, expected_of
-from spojoin.runtime.shared_state import key
-from spojoin.runtime.status import ServiceStatus, status_rows, totals_of, words_of
+from spojoin.telemetry.expected import Expected, expected_of
+from spojoin.telemetry.status import ServiceStatus, status_rows, totals_of, words_of
 
 Entries = Mapping[str, Mapping[str, str]]
 

@@ -13,7 +13,7 @@ from spojoin.page.sightings import Instance, Place, Sighting
 from spojoin.page.subject import Subject, window_text
 from spojoin.protocol.services import NEEDED, role_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
-from spojoin.runtime.status import unanswered_ms
+from spojoin.telemetry.status import unanswered_ms
 
 Json = dict[str, Any]
 #: takes out of a sentence what must not be shown

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spojoin.model import Query
 from spojoin.page.flow import readers
 from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.services import NEEDED, names, role_of, without_workers
 from spojoin.protocol.topology import Role, Topic
-from spojoin.query.model import Query
 from spojoin.runtime.topics import Topics
 
 

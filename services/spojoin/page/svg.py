@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 
 from spojoin.page.flow import Flow, Link, flow_of, role_node, topic_node
-from spojoin.page.layout import Box, Picture, Point, lay_out
+from spojoin.page.placement import Box, Picture, Point, lay_out
 from spojoin.protocol.topology import Role, Topic
 
 ROLE_SIZE = (198.0, 74.0)

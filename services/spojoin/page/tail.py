@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from spojoin.runtime.ports import Bounds, Input, Log, LogReader, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import Bounds, Input, Log, LogReader, LogRecord, LogUnavailable
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spojoin.page.state import Json
-from spojoin.runtime.words import milliseconds, unanswered_text
+from spojoin.telemetry.words import milliseconds, unanswered_text
 
 #: rows of results and of dead letters, so that all fits on a screen
 ROWS_SHOWN = 5

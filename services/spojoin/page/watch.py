@@ -16,12 +16,12 @@ from spojoin.page.sightings import Observer, Sighting
 from spojoin.page.state import Known
 from spojoin.page.subject import Subject
 from spojoin.page.tail import TopicTail
+from spojoin.ports.interfaces import Clock, Input, Log, LogReader, Store, StoreUnavailable
+from spojoin.ports.shared_state import key
 from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Topic
-from spojoin.runtime.absences import Absences
-from spojoin.runtime.health import Health
-from spojoin.runtime.ports import Clock, Input, Log, LogReader, Store, StoreUnavailable
-from spojoin.runtime.shared_state import key
+from spojoin.telemetry.absences import Absences
+from spojoin.telemetry.health import Health
 
 LOOK_S = 1.0
 #: as many as a screen holds

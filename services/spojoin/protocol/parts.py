@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from spojoin.kernels.tail import Tail
+from spojoin.model import LayoutChoice, Output, Query, Role
 from spojoin.protocol.machine import Watermark
-from spojoin.query.model import LayoutChoice, Output, Query, Role
 from spojoin.wire.records import I64, U16, Frame, Matches, StreamSlice
 
 #: The part of the tuples that are not handed over; part 1 + w is PO-Join worker w's.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from spojoin.model import Query
 from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.topology import BATCH_ROLES, TOPOLOGY, Role
-from spojoin.query.model import Query
 
 #: Without one of these there are no results; nothing waits for the others.
 NEEDED = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from spojoin.errors import QueryError
-from spojoin.query.model import ColumnType, TimeUnit, TypeName
+from spojoin.model import ColumnType, TimeUnit, TypeName
 from spojoin.query.suggest import listed, unknown
 
 DECIMAL_PRECISION_MAX = 18  # the widest whose scaled integer always fits an int64

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from spojoin.model import Interval, KeyColumn, Predicate, Window
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
-from spojoin.query.model import Interval, KeyColumn, Predicate, Window
 from spojoin.query.operands import Scope
 from spojoin.query.predicates import KeyTable, build_predicate
 from spojoin.query.statement import Statement

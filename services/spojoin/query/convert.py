@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spojoin.model import ColumnType, TimeUnit, TypeName
 from spojoin.query import moments, texts
 from spojoin.query.field import (
     F64,
@@ -29,7 +30,6 @@ from spojoin.query.field import (
     times,
     whole_doubles,
 )
-from spojoin.query.model import ColumnType, TimeUnit, TypeName
 from spojoin.query.refusals import BadValue, Refusals
 from spojoin.query.unit_doubt import TICKS
 

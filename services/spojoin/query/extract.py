@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from spojoin.errors import BadData
 from spojoin.kernels.codes import fold_doubles
+from spojoin.model import Column, Domain, KeyColumn, Stream
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import INT64_MAX, INT64_MIN
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import ScaledForm, linear_form, scaled
-from spojoin.query.model import Column, Domain, KeyColumn, Stream
 from spojoin.query.refusals import Refusals
 from spojoin.query.times import read_times_us
 

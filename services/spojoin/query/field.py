@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.model import ColumnType, TypeName
 from spojoin.query import texts
-from spojoin.query.model import ColumnType, TypeName
 from spojoin.query.refusals import BadValue, Refusals
 from spojoin.query.unit_doubt import doubt_about
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from spojoin.query.model import Arithmetic, Column, Constant, Expression
+from spojoin.model import Arithmetic, Column, Constant, Expression
 
 _Number = TypeVar("_Number")
 

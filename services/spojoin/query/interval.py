@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from spojoin.errors import QueryError
+from spojoin.model import Domain, Interval, KeyColumn, Op, Predicate, TypeName, Window
 from spojoin.query.linear import LinearForm, linear_form
-from spojoin.query.model import Domain, Interval, KeyColumn, Op, Predicate, TypeName, Window
 from spojoin.query.operands import DAY_US, MILLISECOND_US
 from spojoin.query.window import CLAUSE_EXPECTED, LENGTH_US_MAX
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from spojoin.query.model import Arithmetic, Column, ColumnType, Constant, Expression
+from spojoin.model import Arithmetic, Column, ColumnType, Constant, Expression
 
 ZERO = Fraction(0)
 

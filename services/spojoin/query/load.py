@@ -12,13 +12,7 @@ from typing import TypeVar
 import yaml
 
 from spojoin.errors import ConfigurationError, QueryError
-from spojoin.protocol.topology import GENERATION_PART
-from spojoin.query.column_types import parse_type
-from spojoin.query.condition import read_condition
-from spojoin.query.document import Item, compose, items, lines_within, text_of
-from spojoin.query.layouts import check_key, check_method, check_served, layout
-from spojoin.query.methods import check_effects, method
-from spojoin.query.model import (
+from spojoin.model import (
     ColumnType,
     LayoutChoice,
     Method,
@@ -29,6 +23,12 @@ from spojoin.query.model import (
     TypeName,
     Window,
 )
+from spojoin.protocol.topology import GENERATION_PART
+from spojoin.published.layouts.catalog import check_key, check_method, check_served, layout
+from spojoin.published.methods.catalog import check_effects, method
+from spojoin.query.column_types import parse_type
+from spojoin.query.condition import read_condition
+from spojoin.query.document import Item, compose, items, lines_within, text_of
 from spojoin.query.operands import Scope
 from spojoin.query.statement import Statement, parse_statement
 from spojoin.query.suggest import listed, unknown

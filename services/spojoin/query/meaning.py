@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from spojoin.query.model import (
+from spojoin.model import (
     Arithmetic,
     Column,
     Constant,

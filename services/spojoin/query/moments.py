@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spojoin.model import TimeUnit
 from spojoin.query import texts
 from spojoin.query.field import (
     F64,
@@ -30,7 +31,6 @@ from spojoin.query.field import (
     times,
     whole_doubles,
 )
-from spojoin.query.model import TimeUnit
 from spojoin.query.operands import DAY_US
 from spojoin.query.unit_doubt import TICKS, in_doubt
 

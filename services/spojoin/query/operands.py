@@ -11,7 +11,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.query.model import Arithmetic, Column, ColumnType, Constant, Expression, TypeName
+from spojoin.model import Arithmetic, Column, ColumnType, Constant, Expression, TypeName
 from spojoin.query.statement import bare
 from spojoin.query.suggest import listed, unknown
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us

@@ -10,9 +10,7 @@ import numpy as np
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.query.floating import evaluate
-from spojoin.query.linear import linear_form, scale_needed, scaled
-from spojoin.query.model import (
+from spojoin.model import (
     Arithmetic,
     ColumnType,
     Constant,
@@ -23,6 +21,8 @@ from spojoin.query.model import (
     Predicate,
     TypeName,
 )
+from spojoin.query.floating import evaluate
+from spojoin.query.linear import linear_form, scale_needed, scaled
 from spojoin.query.operands import Kind, Operand, Scope, bind, in_units_of, text_of
 from spojoin.query.statement import bare
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spojoin.query.model import Arithmetic, Column, ColumnType, Expression, Stream, TypeName
+from spojoin.model import Arithmetic, Column, ColumnType, Expression, Stream, TypeName
 
 _ARROW = {
     TypeName.INT: pa.int32(),

@@ -12,7 +12,7 @@ from fractions import Fraction
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spojoin.query.model import ColumnType, TimeUnit, TypeName
+from spojoin.model import ColumnType, TimeUnit, TypeName
 from spojoin.query.refusals import BadValue
 from spojoin.query.unit_doubt import TICKS, is_in_doubt
 

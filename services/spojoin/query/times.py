@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from spojoin.model import ColumnType, TimeUnit, TypeName
 from spojoin.query.convert import read_integers
 from spojoin.query.field import I64
-from spojoin.query.model import ColumnType, TimeUnit, TypeName
 from spojoin.query.refusals import Refusals
 
 # Years 1 to 9999: what ISO text can say, and far enough from int64's ends for every window bound.

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.query.model import TimeUnit
+from spojoin.model import TimeUnit
 
 #: Of one second. A plain `timestamp` counts milliseconds.
 TICKS = {

@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import TokenError
 
 from spojoin.errors import QueryError
-from spojoin.query.model import Window
+from spojoin.model import Window
 from spojoin.query.units import parse_count, parse_duration_us
 
 CLAUSE_EXPECTED = "WINDOW AS (SLIDE INTERVAL '10K' ON '100K')"

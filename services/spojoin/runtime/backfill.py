@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.model import Order, Query, Window
+from spojoin.ports.interfaces import Input, Log, LogReader, LogRecord
 from spojoin.protocol.answered import Answered, Place, before
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
-from spojoin.query.model import Order, Query, Window
 from spojoin.runtime.inputs import Parse
-from spojoin.runtime.ports import Input, Log, LogReader, LogRecord
 from spojoin.wire.records import I64, Rows, SourcePosition
 
 #: records of the first look back; each further one takes as many times more

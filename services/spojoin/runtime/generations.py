@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import structlog
 
 from spojoin.errors import ConfigurationError, WireError
+from spojoin.model import Query
+from spojoin.ports.interfaces import Input, Log
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.protocol.machine import START, Watermark
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import differences, fingerprint, is_same_order
-from spojoin.query.model import Query
 from spojoin.runtime.backfill import fill
 from spojoin.runtime.inputs import Parse
-from spojoin.runtime.ports import Input, Log
 from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import structlog
 
+from spojoin.ports.interfaces import Clock, Input, Log, LogRecord
 from spojoin.protocol.machine import Action, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.intake import Intake, Waiting
-from spojoin.runtime.metrics import Traffic
-from spojoin.runtime.ports import Clock, Input, Log, LogRecord
+from spojoin.telemetry.metrics import Traffic
 from spojoin.wire.records import Rows, SourcePosition, SourceState
 
 #: new partitions are looked for so often

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from spojoin.runtime.ports import Clock, Input, LogReader, LogRecord
+from spojoin.ports.interfaces import Clock, Input, LogReader, LogRecord
 
 #: an input with so much waiting is not read on until half of it is taken
 WAITING_BYTES_MAX = 16 << 20

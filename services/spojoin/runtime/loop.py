@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from typing import cast
 
 from spojoin.errors import ConfigurationError, WireError
+from spojoin.ports.interfaces import Clock, Input, Log, LogRecord, LogWriter
+from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import Action, Emit, Leaver, Machine, Rewind, Trim, Watermark
 from spojoin.protocol.topology import NOT_RECORDS, Role, Topic
-from spojoin.runtime.health import Health
 from spojoin.runtime.inputs import InputFeed, InputMachine, Parse
 from spojoin.runtime.intake import Intake
-from spojoin.runtime.metrics import Metrics, value_of
 from spojoin.runtime.outbox import Outbox
-from spojoin.runtime.ports import Clock, Input, Log, LogRecord, LogWriter
-from spojoin.runtime.reporter import Reporter
-from spojoin.runtime.shared_state import SharedState
 from spojoin.runtime.topics import Topics, edge_of
 from spojoin.runtime.watermark import Tail, WatermarkFollower, watermark_of
+from spojoin.telemetry.health import Health
+from spojoin.telemetry.metrics import Metrics, value_of
+from spojoin.telemetry.reporter import Reporter
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame, Record
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from spojoin.ports.interfaces import Clock, Headers, Input, LogWriter
 from spojoin.protocol.machine import Emit, Watermark
 from spojoin.protocol.topology import Topic
-from spojoin.runtime.metrics import Metrics
-from spojoin.runtime.ports import Clock, Headers, Input, LogWriter
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.watermark import watermark_of
+from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.codec import encode
 from spojoin.wire.records import DeadLetter, Frame, Result
 from spojoin.wire.results import (

@@ -16,27 +16,27 @@ from typing import NoReturn, cast
 import structlog
 
 from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
+from spojoin.model import Query
+from spojoin.ports.clock import SystemClock
+from spojoin.ports.interfaces import Log
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.redis_store import RedisStore
+from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.access import seen_by, transactional_id
 from spojoin.protocol.machine import Idle
 from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import BATCH_ROLES, FIRST_GENERATION, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
-from spojoin.query.model import Query
-from spojoin.runtime import log_lines
-from spojoin.runtime.clock import SystemClock
 from spojoin.runtime.generations import Office, Serving, goes_on
-from spojoin.runtime.health import Health, HealthServer
-from spojoin.runtime.kafka import KafkaConfig, KafkaLog
 from spojoin.runtime.loop import Loop, LoopSpec, World
-from spojoin.runtime.metrics import Metrics
-from spojoin.runtime.ports import Log
-from spojoin.runtime.redis_store import RedisStore
-from spojoin.runtime.reporter import Identity, Reporter
 from spojoin.runtime.settings import Settings, load_settings
-from spojoin.runtime.shared_state import SharedState
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.wiring import Wire, Wiring
+from spojoin.telemetry import log_lines
+from spojoin.telemetry.health import Health, HealthServer
+from spojoin.telemetry.metrics import Metrics
+from spojoin.telemetry.reporter import Identity, Reporter
 
 EXIT_DONE, EXIT_CONFIGURATION, EXIT_STOPPED, EXIT_FENCED = 0, 2, 3, 4
 
@@ -75,7 +75,7 @@ def run(role: Role, settings: Settings) -> int:
     0: ended as asked; 2: settings or query are wrong; 3: a record or the log is unusable; 4: another instance of the
     role has taken over. The reason is the last line on stderr.
     """
-    room = importlib.import_module(f"spojoin.{role.value.replace('-', '_')}.__main__")
+    room = importlib.import_module(f"spojoin.roles.{role.value.replace('-', '_')}.__main__")
     if role in (Role.PREDICTOR, Role.CONTROLLER):
         return int(room.serve(settings))
 

@@ -18,8 +18,8 @@ from pydantic_settings import (
 )
 
 from spojoin.errors import ConfigurationError
+from spojoin.ports.credentials import Properties, check_credentials, secret, with_login, with_user
 from spojoin.protocol.backfill import Backfill
-from spojoin.runtime.credentials import Properties, check_credentials, secret, with_login, with_user
 from spojoin.runtime.environment import PREFIX, advice, check_environment
 
 ENV_PREFIX = PREFIX

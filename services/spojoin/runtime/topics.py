@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from spojoin.model import Query
+from spojoin.ports.interfaces import Input
 from spojoin.protocol.topology import (
     FIRST_GENERATION,
     KEPT,
@@ -18,8 +20,6 @@ from spojoin.protocol.topology import (
     partitions,
     topic_name,
 )
-from spojoin.query.model import Query
-from spojoin.runtime.ports import Input
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spojoin.errors import Stop
+from spojoin.ports.interfaces import Clock, Input, Log, LogReader, LogRecord, LogUnavailable
+from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import START, Watermark
 from spojoin.protocol.topology import FIRST_GENERATION
-from spojoin.runtime.ports import Clock, Input, Log, LogReader, LogRecord, LogUnavailable
-from spojoin.runtime.shared_state import SharedState
 from spojoin.wire.results import Progress, progress
 
 #: the latest records of a results topic that are looked at; some may be transaction markers

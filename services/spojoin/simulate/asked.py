@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from random import Random
 
-from spojoin.query.model import (
+from spojoin.model import (
     Arithmetic,
     Column,
     ColumnType,

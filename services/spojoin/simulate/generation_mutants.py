@@ -8,18 +8,18 @@ from unittest.mock import patch
 
 import numpy as np
 
+from spojoin.model import Window
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.answered import Answered
 from spojoin.protocol.machine import Action
-from spojoin.query.model import Window
-from spojoin.router.backfill import BackfillOrder
-from spojoin.router.closing import ClosingRouter
-from spojoin.router.machine import RouterMachine
-from spojoin.router.ordering import Input
-from spojoin.router.queue import Places
+from spojoin.roles.router.backfill import BackfillOrder
+from spojoin.roles.router.closing import ClosingRouter
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.router.ordering import Input
+from spojoin.roles.router.queue import Places
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime import backfill
 from spojoin.simulate.mutants import Mutant, Patches, Plant
-from spojoin.sink.machine import SinkMachine
 from spojoin.wire.records import NONE_SILENT, U8, Barrier, Frame, Rows, StreamSlice, Takeover
 
 GENERATION_MUTANTS: dict[str, Mutant] = {}

@@ -13,17 +13,18 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import cast
 
+from spojoin.ports.interfaces import Log
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.protocol.machine import START, Machine, Watermark
 from spojoin.protocol.topology import FIRST_GENERATION, SHARED, Role, Topic
 from spojoin.query.meaning import is_same_order
-from spojoin.router.closing import ClosingRouter
-from spojoin.router.config import RouterConfig
-from spojoin.router.machine import RouterMachine
+from spojoin.roles.router.closing import ClosingRouter
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime.backfill import fill
 from spojoin.runtime.generations import beginning_after
-from spojoin.runtime.ports import Log
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.inputs import InputsLog
@@ -36,7 +37,6 @@ from spojoin.simulate.scenario import Scenario, for_router
 from spojoin.simulate.succession import judge_succession
 from spojoin.simulate.verdict import Wrong
 from spojoin.simulate.world import Outcome, Router, World
-from spojoin.sink.machine import SinkMachine
 from spojoin.wire.records import Announcement, Record, Result, SourceState, Takeover
 
 #: How soon a process finds out that it serves what is over, as a chance a step.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spojoin.runtime.ports import Bounds, Input, LogRecord
+from spojoin.ports.interfaces import Bounds, Input, LogRecord
 from spojoin.simulate.scenario import Place, Scenario, parse
 from spojoin.wire.records import Rows
 

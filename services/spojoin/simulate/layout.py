@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from spojoin.layouts.handshake import HandshakeChain, Link
-from spojoin.layouts.machine import LayoutMachine
-from spojoin.layouts.workers import HANDSHAKE
-from spojoin.pojoin.worker import PoJoinWorker
+from spojoin.model import LayoutChoice, Method, Query
 from spojoin.protocol.machine import Idle, Machine, Watermark
 from spojoin.protocol.topology import Topic
-from spojoin.query.model import LayoutChoice, Method, Query
-from spojoin.router.machine import RouterMachine
+from spojoin.published.layouts.handshake import HandshakeChain, Link
+from spojoin.published.layouts.machine import LayoutMachine
+from spojoin.published.layouts.workers import HANDSHAKE
+from spojoin.roles.pojoin.worker import PoJoinWorker
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.method import Pipeline, judge_rows
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
 from spojoin.simulate.scenario import Scenario, draw
 from spojoin.simulate.verdict import Wrong, judge_output, state_bound
 from spojoin.simulate.world import Outcome, Wiring, World
-from spojoin.sink.machine import SinkMachine
 
 
 def _idle(*_: object) -> Machine:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from spojoin.logical_and.machine import LogicalAndMachine
-from spojoin.mutable.machine import MutableMachine
-from spojoin.permutation.machine import PermutationMachine
-from spojoin.pojoin.worker import PoJoinWorker
-from spojoin.router.machine import RouterMachine
+from spojoin.roles.logical_and.machine import LogicalAndMachine
+from spojoin.roles.mutable.machine import MutableMachine
+from spojoin.roles.permutation.machine import PermutationMachine
+from spojoin.roles.pojoin.worker import PoJoinWorker
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.world import Wiring
-from spojoin.sink.machine import SinkMachine
 
 WIRING = Wiring(
     router=RouterMachine,

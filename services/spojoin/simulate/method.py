@@ -14,18 +14,18 @@ from random import Random
 
 import numpy as np
 
-from spojoin.layouts.handshake import HandshakeChain
-from spojoin.methods.machine import MethodMachine
-from spojoin.methods.registry import SIDES
+from spojoin.model import Method
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
-from spojoin.query.model import Method
-from spojoin.router.machine import RouterMachine
+from spojoin.published.layouts.handshake import HandshakeChain
+from spojoin.published.methods.machine import MethodMachine
+from spojoin.published.methods.registry import SIDES
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.oracle import SourceRow, nested_loop
 from spojoin.simulate.run import Failure
 from spojoin.simulate.scenario import Place, Scenario, draw, parse
 from spojoin.simulate.verdict import Row, Wrong, expected_rows, readable, rows_in
-from spojoin.sink.machine import SinkMachine
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import Frame, Part, Record, Result, Rows
 

@@ -21,25 +21,25 @@ from spojoin.kernels import bounds as kernel_bounds
 from spojoin.kernels import pairs
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.pairs import Segments
-from spojoin.logical_and.machine import LogicalAndMachine
-from spojoin.mutable.machine import MutableMachine
-from spojoin.permutation.machine import PermutationMachine
-from spojoin.pojoin.machine import PoJoinMachine, Share
-from spojoin.pojoin.worker import PoJoinWorker
+from spojoin.model import Op, Role, RolePredicate
 from spojoin.protocol.acceptance import LogReader
 from spojoin.protocol.machine import Action, Emit, Watermark
 from spojoin.protocol.topology import Topic
-from spojoin.query.model import Op, Role, RolePredicate
-from spojoin.router import ordering
-from spojoin.router.book import StreamBook
-from spojoin.router.machine import RouterMachine
-from spojoin.router.ordering import EventTimeOrder
-from spojoin.router.queue import Places, StreamColumns
+from spojoin.roles.logical_and.machine import LogicalAndMachine
+from spojoin.roles.mutable.machine import MutableMachine
+from spojoin.roles.permutation.machine import PermutationMachine
+from spojoin.roles.pojoin.machine import PoJoinMachine, Share
+from spojoin.roles.pojoin.worker import PoJoinWorker
+from spojoin.roles.router import ordering
+from spojoin.roles.router.book import StreamBook
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.router.ordering import EventTimeOrder
+from spojoin.roles.router.queue import Places, StreamColumns
+from spojoin.roles.sink.assembly import PartChunks
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.followers import ResultsFollower
 from spojoin.simulate.process import Process
 from spojoin.simulate.world import World
-from spojoin.sink.assembly import PartChunks
-from spojoin.sink.machine import SinkMachine
 from spojoin.wire.records import I64, Frame, Matches, Part, Partial, Rows, Run, SourceState, StreamSlice
 
 Patches = list[AbstractContextManager[object]]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from spojoin.query.model import Arithmetic, Column, Constant, Expression, Op, Output, Window
+from spojoin.model import Arithmetic, Column, Constant, Expression, Op, Output, Window
 
 Value = int | float | Decimal | None
 _EXACT = decimal.Context(prec=200, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.DivisionByZero])

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from spojoin.model import Order
 from spojoin.protocol.backfill import Backfill
-from spojoin.query.model import Order
 from spojoin.simulate.asked import Question, as_interval_join, ask_otherwise
 from spojoin.simulate.scenario import Scenario, draw_asked, fits
 

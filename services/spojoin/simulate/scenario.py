@@ -11,8 +11,8 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from spojoin.query.model import Domain, Order, Query
-from spojoin.router.config import RouterConfig
+from spojoin.model import Domain, Order, Query
+from spojoin.roles.router.config import RouterConfig
 from spojoin.simulate.asked import TICK_US, Attribute, Question, as_interval_join, draw_question
 from spojoin.simulate.oracle import Join, SourceRow, Value, evaluate, is_refused, is_valid
 from spojoin.wire.records import I64, DeadLetter, Rows
@@ -161,9 +161,9 @@ def _draw_faults(rng: Random) -> Faults:
 SHRUNK = {
     "spojoin.protocol.parts.CHUNK_PROBES_FIRST": (1, 2, 3, 64),
     "spojoin.protocol.parts.CHUNK_PARTNERS": (1, 4, 1 << 20),
-    "spojoin.logical_and.machine.WAITING_MAX": (1, 2, 64),
-    "spojoin.pojoin.machine.WAITING_MAX": (1, 2, 64),
-    "spojoin.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
+    "spojoin.roles.logical_and.machine.WAITING_MAX": (1, 2, 64),
+    "spojoin.roles.pojoin.machine.WAITING_MAX": (1, 2, 64),
+    "spojoin.roles.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
 }
 
 

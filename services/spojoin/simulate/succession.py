@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from spojoin.model import Order
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import Watermark
 from spojoin.query.meaning import is_same_order
-from spojoin.query.model import Order
 from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, split_late
 from spojoin.simulate.scenario import Place, Scenario
 from spojoin.simulate.verdict import (

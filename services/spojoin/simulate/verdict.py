@@ -11,9 +11,9 @@ from typing import Any
 from pyroaring import BitMap64
 
 from spojoin.index.merging import BEHIND_ONE_IN
+from spojoin.model import Order, Output
 from spojoin.protocol.machine import Watermark
 from spojoin.protocol.topology import Role, Topic
-from spojoin.query.model import Order, Output
 from spojoin.simulate.oracle import Probe, SourceRow, merge_by_time, nested_loop, split_late
 from spojoin.simulate.scenario import Scenario, codes_of
 from spojoin.simulate.world import Outcome

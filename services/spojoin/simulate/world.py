@@ -15,10 +15,10 @@ from typing import Protocol
 import numpy as np
 
 from spojoin.errors import Fenced
+from spojoin.model import Query
 from spojoin.protocol.machine import Action, Machine, Watermark
 from spojoin.protocol.topology import Role, Topic, partitions
-from spojoin.query.model import Query
-from spojoin.router.config import RouterConfig
+from spojoin.roles.router.config import RouterConfig
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.process import Outbox, Post, Process

@@ -9,13 +9,13 @@ from spojoin.cli.deployed import compare_with_running
 from spojoin.cli.main import app
 from spojoin.cli.topics import current_generation
 from spojoin.errors import ConfigurationError
+from spojoin.local.net import LOOPBACK, free_port
+from spojoin.ports.interfaces import LogUnavailable
+from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import GenerationsTopic
-from spojoin.runtime.local.net import LOOPBACK, free_port
-from spojoin.runtime.memory import MemoryLog
-from spojoin.runtime.ports import LogUnavailable
 from spojoin.wire.records import Announcement, Takeover
 
 QUERY = """

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sample_queries import sample_queries
 from typer.testing import CliRunner
 
 from spojoin.cli.main import app
+from tests.support.sample_queries import sample_queries
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "helm/spojoin"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.query.load import parse_query
-from spojoin.router.config import RouterConfig
+from spojoin.roles.router.config import RouterConfig
 
 STREAMS = ("a", "b")
 METHODS = ("spo", "scan", "hash", "bplus_sets", "css_bits", "chain_ib", "pim_tree", "spo_paper", "sta")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from test_stream_index import SLOTS, batch_of
 
 from spojoin.index.merging import BEHIND_ONE_IN
 from spojoin.index.stream_index import StreamIndex
-from spojoin.query.model import Domain, Op, Output, Role, RolePredicate
+from spojoin.model import Domain, Op, Output, Role, RolePredicate
+from tests.unit.index.test_stream_index import SLOTS, batch_of
 
 ROLE = Role(0, 0, True, (RolePredicate(Op.LT, 0, 0, Domain.INTEGER, 0),))
 

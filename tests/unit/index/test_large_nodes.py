@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from test_stream_index import SLOTS, batch_of
 
 from spojoin.index.stream_index import StreamIndex
-from spojoin.query.model import Domain, Op, Output, Role, RolePredicate
+from spojoin.model import Domain, Op, Output, Role, RolePredicate
+from tests.unit.index.test_stream_index import SLOTS, batch_of
 
 DELTA, BATCHES = 6000, 25
 OPS = {

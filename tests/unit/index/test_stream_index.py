@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_index import NaiveWindow
 
 from spojoin.index import evaluation
 from spojoin.index.stream_index import StreamIndex
-from spojoin.query.model import Domain, Op, Output, Role, RolePredicate
+from spojoin.model import Domain, Op, Output, Role, RolePredicate
 from spojoin.wire.records import Batch, SortedColumn
+from tests.support.naive_index import NaiveWindow
 
 SLOTS = 3
 INTEGERS = Domain.INTEGER

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from test_stream_index import SLOTS, batch_of
 
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Work
-from spojoin.query.model import Domain, Op, Output, Role, RolePredicate
+from spojoin.model import Domain, Op, Output, Role, RolePredicate
+from tests.unit.index.test_stream_index import SLOTS, batch_of
 
 DELTA = 2_000
 ROLE = Role(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in range(2)))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_kernels import fold, holds
 
 from spojoin.kernels.bounds import bounds
-from spojoin.query.model import Domain, Op
+from spojoin.model import Domain, Op
+from tests.support.naive_kernels import fold, holds
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 EDGES = [LEAST, LEAST + 1, -2, -1, 0, 1, 2, GREATEST - 1, GREATEST]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_kernels import matching
 
 from spojoin.kernels import bitmaps, intervals16, permutation, wavelet
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.ranks import rank_intervals, sorted_keys
-from spojoin.query.model import Domain, Op
+from spojoin.model import Domain, Op
+from tests.support.naive_kernels import matching
 
 WIDTH = 2
 

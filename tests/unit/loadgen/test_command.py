@@ -9,19 +9,19 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from loadgen import produce as producing
-from loadgen import session
 from loadgen.__main__ import app, main
-from loadgen.arrivals import Arrivals
-from loadgen.feed_commands import feed_app
-from loadgen.load import Load
-from loadgen.load_streams import LOADS
-from loadgen.open_loop import WriterSender
-from loadgen.produce import produce, settled, table
-from loadgen.session import Request
+from loadgen.chaos import session
+from loadgen.chaos.session import Request
+from loadgen.load import produce as producing
+from loadgen.load.arrivals import Arrivals
+from loadgen.load.feed_commands import feed_app
+from loadgen.load.load import Load
+from loadgen.load.load_streams import LOADS
+from loadgen.load.open_loop import WriterSender
+from loadgen.load.produce import produce, settled, table
 from spojoin.errors import ConfigurationError
-from spojoin.runtime.memory import MemoryLog
-from spojoin.runtime.ports import Input
+from spojoin.ports.interfaces import Input
+from spojoin.ports.memory import MemoryLog
 
 COMMANDS = [[c.name or c.callback.__name__] for c in app.registered_commands]
 COMMANDS += [["feed", c.name] for c in feed_app.registered_commands]

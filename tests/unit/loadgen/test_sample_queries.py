@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 import pytest
 
 import spojoin
-from loadgen import workloads
+from loadgen.load import workloads
 from spojoin.query.load import load_query
 
-QUERIES = sorted((Path(workloads.__file__).parent / "queries").glob("*.yaml"))
+QUERIES = sorted((Path(workloads.__file__).parents[1] / "queries").glob("*.yaml"))
 FLIGHTS = 1_500
 
 

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from spojoin.page.flow import AGREEMENTS, OUTLETS, flow_of, readers, role_node, topic_node
-from spojoin.page.layout import lay_out
+from spojoin.page.placement import lay_out
 from spojoin.page.svg import ROLE_SIZE, TOPIC_SIZE, draw
 from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
 

@@ -6,19 +6,19 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from page_world import CONTROL, LETTERS, RESULTS, World, append_letter, append_results
 from pyroaring import BitMap64
 
 from spojoin.errors import WireError
+from spojoin.model import Output
 from spojoin.page.latest import ROWS, TEXT_MAX, VALUE_MAX, letter_of, readable, result_rows, rows_of
 from spojoin.page.tail import DEPTH_MAX, TopicTail
 from spojoin.page.watch import LogWatch
-from spojoin.query.model import Output
-from spojoin.runtime.memory import MemoryLog
-from spojoin.runtime.ports import Input, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import Input, LogRecord, LogUnavailable
+from spojoin.ports.memory import MemoryLog
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Layout, Result
 from spojoin.wire.results import result_messages_json
+from tests.support.page_world import CONTROL, LETTERS, RESULTS, World, append_letter, append_results
 
 
 class CountingLog(MemoryLog):

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from io import StringIO
 
 import pytest
-from page_world import SELF, World, append_letter, append_results, shown
 from rich.console import Console
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
@@ -20,6 +19,7 @@ from typer.testing import CliRunner
 from spojoin.cli import live
 from spojoin.cli.main import app
 from spojoin.errors import ConfigurationError
+from spojoin.local.net import free_port
 from spojoin.page.document import document, policy
 from spojoin.page.server import TEXT, Answer, PageServer
 from spojoin.page.service import answers_of, censor_of, main, open_watches
@@ -28,10 +28,10 @@ from spojoin.page.sightings import Observer
 from spojoin.page.state import Known
 from spojoin.page.terminal import screen
 from spojoin.page.watch import LogWatch, StoreWatch, Watches
+from spojoin.ports.interfaces import StoreUnavailable
+from spojoin.ports.memory import MemoryStore
 from spojoin.protocol.topology import TOPOLOGY
-from spojoin.runtime.local.net import free_port
-from spojoin.runtime.memory import MemoryStore
-from spojoin.runtime.ports import StoreUnavailable
+from tests.support.page_world import SELF, World, append_letter, append_results, shown
 
 STALL_MS = 30_000
 HOSTILE = "</script><img src=x onerror=alert(1)>"

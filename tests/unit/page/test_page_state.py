@@ -1,7 +1,6 @@
 """What the page tells, from given entries of the store."""
 
 import pytest
-from page_world import CROSS, TIMED, World, shown, subject
 
 from spojoin.errors import BadData
 from spojoin.page.rates import READINGS, Rates
@@ -9,6 +8,7 @@ from spojoin.page.service import censor_of
 from spojoin.page.sightings import SILENCE_MS_MAX, Observer
 from spojoin.page.state import Known
 from spojoin.protocol.topology import TOPOLOGY, Topic
+from tests.support.page_world import CROSS, TIMED, World, shown, subject
 
 
 def look(world: World, seconds: int = 3, observer: Observer | None = None, **known):

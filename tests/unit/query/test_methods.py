@@ -3,10 +3,10 @@
 import pytest
 
 from spojoin.errors import QueryError
-from spojoin.query import methods
+from spojoin.model import Method
+from spojoin.published.methods import catalog as methods
+from spojoin.published.methods.catalog import MethodAbout, MethodOption, chosen, method
 from spojoin.query.load import load_served_query, parse_query
-from spojoin.query.methods import MethodAbout, MethodOption, chosen, method
-from spojoin.query.model import Method
 
 QUERY = """
 name: q

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_extract import naive_extract
-from query_texts import ISSUE
 
 from spojoin.errors import BadData
 from spojoin.kernels.codes import fold_doubles, unfold_doubles
 from spojoin.query import load
 from spojoin.query.extract import extract
+from tests.support.naive_extract import naive_extract
+from tests.support.query_texts import ISSUE
 
 parse_query = functools.cache(load.parse_query)
 

@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 
 from spojoin.errors import QueryError
-from spojoin.query.explain import explain, render
+from spojoin.explain.plan import explain, render
+from spojoin.model import Interval, Op, Order, Window
 from spojoin.query.load import parse_query
-from spojoin.query.model import Interval, Op, Order, Window
 
 TEXT = """\
 name: near

@@ -2,13 +2,13 @@
 
 import pytest
 
-from spojoin.cli.services import Deployment, services_of
 from spojoin.errors import ConfigurationError, QueryError
+from spojoin.local.services import Deployment, services_of
+from spojoin.model import LayoutChoice
 from spojoin.protocol.topology import BATCH_ROLES
-from spojoin.query.layouts import chosen_layout, layout
+from spojoin.published.layouts.catalog import chosen_layout, layout
 from spojoin.query.load import load_served_query, parse_query
-from spojoin.query.model import LayoutChoice
-from spojoin.router.__main__ import wire
+from spojoin.roles.router.__main__ import wire
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.settings import load_settings
 

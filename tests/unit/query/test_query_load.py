@@ -5,11 +5,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from query_texts import ISSUE, typed
 
 from spojoin.errors import ConfigurationError, QueryError
-from spojoin.query.load import load_query, parse_query
-from spojoin.query.model import (
+from spojoin.model import (
     Arithmetic,
     Column,
     ColumnType,
@@ -25,6 +23,8 @@ from spojoin.query.model import (
     TypeName,
     Window,
 )
+from spojoin.query.load import load_query, parse_query
+from tests.support.query_texts import ISSUE, typed
 
 DOUBLE = ColumnType(TypeName.DOUBLE)
 

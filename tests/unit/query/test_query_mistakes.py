@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from query_texts import ISSUE, typed
 
 from spojoin.errors import QueryError
 from spojoin.query.load import parse_query
+from tests.support.query_texts import ISSUE, typed
 
 
 def told(text: str) -> tuple[int | None, str]:

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_extract import naive_extract
-from query_texts import ISSUE
 
+from spojoin.model import ColumnType, TimeUnit, TypeName
 from spojoin.query import field, texts
 from spojoin.query.column_types import parse_type
 from spojoin.query.extract import extract
 from spojoin.query.load import parse_query
-from spojoin.query.model import ColumnType, TimeUnit, TypeName
 from spojoin.query.refusals import Refusals
 from spojoin.query.times import read_times_us
+from tests.support.naive_extract import naive_extract
+from tests.support.query_texts import ISSUE
 
 UNITS = ["s", "ms", "us", "ns"]
 KINDS = ["timestamp", *(f"timestamp({unit})" for unit in UNITS)]

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spojoin.model import Order, Query, Window
+from spojoin.ports.interfaces import Input, LogRecord
+from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.query.load import parse_query
-from spojoin.query.model import Order, Query, Window
 from spojoin.runtime import backfill
-from spojoin.runtime.memory import MemoryLog
-from spojoin.runtime.ports import Input, LogRecord
 from spojoin.wire.records import DeadLetter, Rows
 
 NEVER = -(2**63)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from runtime_world import FakeMachine
 
+from spojoin.ports.interfaces import Input
+from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.machine import START, Action
 from spojoin.runtime import intake
 from spojoin.runtime.inputs import DISCOVERY_MS, InputFeed
-from spojoin.runtime.memory import ManualClock, MemoryLog
-from spojoin.runtime.metrics import Metrics
-from spojoin.runtime.ports import Input
+from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.records import Rows, SourcePosition, SourceState
+from tests.support.runtime_world import FakeMachine
 
 
 class FakeRouter(FakeMachine):

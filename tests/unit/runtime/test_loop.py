@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from runtime_world import FRAMES, RESULTS, TOPICS, Bench, barrier, emits, partial, result
 
 from spojoin.errors import Fenced, WireError
+from spojoin.ports.interfaces import AmbiguousAppend, Bounds, Input
+from spojoin.ports.memory import Fate
 from spojoin.protocol.machine import Emit, Rewind, Trim, Watermark
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime.loop import DISCOVERY_MS, TRIM_MS
-from spojoin.runtime.memory import Fate
-from spojoin.runtime.metrics import value_of
-from spojoin.runtime.ports import AmbiguousAppend, Bounds, Input
 from spojoin.runtime.watermark import SILENCE_MS
+from spojoin.telemetry.metrics import value_of
 from spojoin.wire.codec import decode
 from spojoin.wire.records import DeadLetter
+from tests.support.runtime_world import FRAMES, RESULTS, TOPICS, Bench, barrier, emits, partial, result
 
 PARTIALS = Input("q.partials", 0)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spojoin.errors import ConfigurationError
+from spojoin.model import Query
+from spojoin.ports.interfaces import Input
+from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.machine import START, Watermark
 from spojoin.protocol.topology import Role, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
-from spojoin.query.model import Query
 from spojoin.runtime.generations import GenerationsTopic, Office, check_generation, goes_on
-from spojoin.runtime.memory import MemoryLog
-from spojoin.runtime.ports import Input
 from spojoin.runtime.settings import load_settings
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Announcement, SourcePosition, Takeover

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from runtime_world import FRAMES, Bench, FakeMachine, barrier
-
+from spojoin.ports.shared_state import key
 from spojoin.protocol.machine import Rewind
 from spojoin.protocol.topology import Role, Topic
-from spojoin.runtime.metrics import value_of
-from spojoin.runtime.shared_state import key
+from spojoin.telemetry.metrics import value_of
+from tests.support.runtime_world import FRAMES, Bench, FakeMachine, barrier
 
 
 def ready(bench):

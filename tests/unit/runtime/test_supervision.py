@@ -7,16 +7,16 @@ import signal
 import threading
 
 import pytest
-from runtime_world import FRAMES, Bench, barrier, emits, partial
 
 from spojoin.errors import Fenced
+from spojoin.ports.interfaces import Input
+from spojoin.ports.memory import Fate
 from spojoin.protocol.access import transactional_id
 from spojoin.protocol.machine import Watermark
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime import service
-from spojoin.runtime.memory import Fate
-from spojoin.runtime.metrics import value_of
-from spojoin.runtime.ports import Input
+from spojoin.telemetry.metrics import value_of
+from tests.support.runtime_world import FRAMES, Bench, barrier, emits, partial
 
 PARTIALS = Input("q.partials", 0)
 
@@ -66,7 +66,7 @@ def test_waits_grow_while_nothing_gets_better():
 
 def test_a_new_life_starts_at_the_watermark_of_its_time():
     bench = Bench(Role.SINK)
-    from runtime_world import RESULTS, result
+    from tests.support.runtime_world import RESULTS, result
 
     bench.prepare = lambda m: setattr(m, "answer", lambda r: emits(Topic.RESULTS, result(r.epoch, 0, 4)))
     fates = iter([Fate.LANDS, Fate.LANDS_UNKNOWN])

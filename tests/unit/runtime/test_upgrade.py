@@ -21,21 +21,21 @@ import pytest
 
 from spojoin.cli.chain import Chain
 from spojoin.errors import ConfigurationError, WireError
+from spojoin.model import Query
+from spojoin.ports.interfaces import Input, LogRecord
+from spojoin.ports.memory import ManualClock, MemoryLog, _Partition
+from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
-from spojoin.query.model import Query
 from spojoin.runtime.generations import Office
-from spojoin.runtime.health import Health
 from spojoin.runtime.loop import Loop, World
-from spojoin.runtime.memory import ManualClock, MemoryLog, _Partition
-from spojoin.runtime.metrics import Metrics
-from spojoin.runtime.ports import Input, LogRecord
-from spojoin.runtime.reporter import Identity, Reporter
 from spojoin.runtime.service import Charge, create_topics
 from spojoin.runtime.settings import load_settings
-from spojoin.runtime.shared_state import SharedState
 from spojoin.runtime.topics import Topics
+from spojoin.telemetry.health import Health
+from spojoin.telemetry.metrics import Metrics
+from spojoin.telemetry.reporter import Identity, Reporter
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame
 from spojoin.wire.results import progress, result_from_message
@@ -89,7 +89,7 @@ def charge(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock, q
     settings = load_settings(
         query_file="q.yaml", workers=2, frame_tuples=8, batch_tuples=16, worker=number, **{MUTABLE_NUMBER: number}
     )
-    room = importlib.import_module(f"spojoin.{role.value.replace('-', '_')}.__main__")
+    room = importlib.import_module(f"spojoin.roles.{role.value.replace('-', '_')}.__main__")
     metrics, health = Metrics(), Health(clock, 60_000)
     shared = SharedState(None, "q", clock, metrics.store_failures)
     name = f"{role.value}-{number}"

@@ -9,18 +9,18 @@ from io import StringIO
 import numpy as np
 import pytest
 from rich.console import Console
-from runtime_world import FRAMES, Bench, barrier, emits, result
 
 from spojoin.errors import ConfigurationError
+from spojoin.ports.interfaces import StoreUnavailable
+from spojoin.ports.memory import ManualClock, MemoryStore
+from spojoin.ports.shared_state import RETRY_MS, SharedState, key
 from spojoin.protocol.machine import Trim, Watermark
 from spojoin.protocol.topology import Role, Topic
-from spojoin.runtime.health import Health, HealthServer
-from spojoin.runtime.memory import ManualClock, MemoryStore
-from spojoin.runtime.metrics import LatencyHistogram, Metrics, value_of
-from spojoin.runtime.ports import StoreUnavailable
-from spojoin.runtime.shared_state import RETRY_MS, SharedState, key
-from spojoin.runtime.status import read_status
-from spojoin.runtime.status_table import status_table
+from spojoin.telemetry.health import Health, HealthServer
+from spojoin.telemetry.metrics import LatencyHistogram, Metrics, value_of
+from spojoin.telemetry.status import read_status
+from spojoin.telemetry.status_table import status_table
+from tests.support.runtime_world import FRAMES, Bench, barrier, emits, result
 
 
 def fetch(server: HealthServer, path: str) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from spojoin.query.model import Arithmetic, Column, Constant, Op, Output, Window
+from spojoin.model import Arithmetic, Column, Constant, Op, Output, Window
 from spojoin.simulate.oracle import (
     Comparison,
     Join,

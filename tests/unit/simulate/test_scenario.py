@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from spojoin.query.model import Order, Output
+from spojoin.model import Order, Output
 from spojoin.simulate.oracle import is_valid
 from spojoin.simulate.scenario import codes_of, draw, fold, parse
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from naive_cluster import OracleSink, Silent, wiring
 
 from spojoin.protocol.machine import Trim, Watermark
 from spojoin.protocol.topology import Topic
@@ -15,6 +14,7 @@ from spojoin.simulate.scenario import draw
 from spojoin.simulate.verdict import Wrong, judge_output
 from spojoin.simulate.world import World
 from spojoin.wire.records import Barrier, Frame, Result
+from tests.support.naive_cluster import OracleSink, Silent, wiring
 
 NOTHING = np.empty(0, np.int64)
 COUNTING = next(seed for seed in range(100) if draw(seed).query.output == "count" and not draw(seed).query.is_self)

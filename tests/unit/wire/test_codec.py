@@ -27,7 +27,7 @@ from spojoin.wire.records import (
     RoleRanks,
     StreamSlice,
 )
-from tests.unit.wire import samples
+from tests.support import samples
 
 SIZE_PREFIX = 24
 slow_drawing = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

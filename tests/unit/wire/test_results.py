@@ -23,7 +23,7 @@ from spojoin.wire.results import (
     result_to_message,
     unpack_produced,
 )
-from tests.unit.wire import samples
+from tests.support import samples
 
 
 def result(rows, begin=3, end=5, is_last=False):

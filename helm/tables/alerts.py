@@ -1,0 +1,125 @@
+"""Alert rules as Prometheus reads them; each has a section of its name in the chart's RUNBOOK.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from helm.tables.expressions import TENANT
+from spojoin.protocol.services import NEEDED
+from spojoin.protocol.topology import Role
+from spojoin.telemetry.absences import AWAY_MS
+
+#: A role that results need has been away for so long, as in the events of page and controller.
+AWAY = f"{AWAY_MS / 1000:.0f}s"
+_LAG = f"sum by ({TENANT}, role) (spojoin_input_lag_records)"
+_MOVES = f'max by ({TENANT}) (changes(spojoin_watermark_frames{{role="sink"}}[5m]))'
+_INPUTS_WAIT = f'sum by ({TENANT}) (spojoin_input_lag_records{{role="router"}})'
+_HEAD = f'max by ({TENANT}) (spojoin_head_frames{{role="router"}})'
+_DONE = f'max by ({TENANT}) (spojoin_watermark_frames{{role="sink"}})'
+_RUNNING = f"count by ({TENANT}) (spojoin_build_info)"
+#: Roles of which there are several, each with a part that no other answers for.
+_NUMBERED = f'{{role=~"{Role.MUTABLE}|{Role.POJOIN}"}}'
+_ONE = f"count by ({TENANT}, role, service_name)"
+#: Fewer PO-Join workers than a layout has are missed; those that a smaller layout let go are not.
+_ENOUGH = (
+    f'count by ({TENANT}, role) (spojoin_build_info{{role="{Role.POJOIN}"}})'
+    f' >= on ({TENANT}) group_left () max by ({TENANT}) (spojoin_layout_workers{{role="{Role.ROUTER}"}})'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A rule: it fires when `expression` has given a series for as long as `lasting`.
+
+    summary: one line, with the labels of the series; severity: `critical` where results stop or are wrong
+    """
+
+    name: str
+    expression: str
+    lasting: str
+    severity: str
+    summary: str
+
+    @property
+    def runbook(self) -> str:
+        """Where the runbook speaks of it, seen from the chart's folder."""
+        return f"RUNBOOK.md#{self.name.lower()}"
+
+
+ALERTS = (
+    Alert(
+        "SpojoinLagGrows",
+        f"min_over_time({_LAG}[10m:30s]) > 0 and deriv({_LAG}[10m:30s]) > 0",
+        "10m",
+        "warning",
+        "{{ $labels.role }} of {{ $labels.query }} reads slower than its inputs grow: {{ $value }} records wait.",
+    ),
+    Alert(
+        "SpojoinNoProgress",
+        f"(({_INPUTS_WAIT} > 0) or ({_HEAD} - {_DONE} > 0)) unless ({_MOVES} > 0)",
+        "2m",
+        "critical",
+        "{{ $labels.query }} has work but no result has come for five minutes.",
+    ),
+    Alert(
+        "SpojoinServiceGone",
+        f"count by ({TENANT}) (count by ({TENANT}, role) "
+        f'(spojoin_build_info{{role=~"{"|".join(NEEDED)}"}})) < {len(NEEDED)}',
+        AWAY,
+        "critical",
+        f"{{{{ $labels.query }}}} has only {{{{ $value }}}} of {len(NEEDED)} roles running that results need.",
+    ),
+    Alert(
+        "SpojoinWorkerGone",
+        f"({_ONE} (last_over_time(spojoin_build_info{_NUMBERED}[1h])) unless {_ONE} (spojoin_build_info{_NUMBERED}))"
+        f" unless on ({TENANT}, role) ({_ENOUGH}) and on ({TENANT}) {_RUNNING}",
+        AWAY,
+        "critical",
+        "{{ $labels.service_name }} of {{ $labels.query }} ran within the last hour and is gone: results wait for it.",
+    ),
+    Alert(
+        "SpojoinDeadLetters",
+        f'sum by ({TENANT}, reason) (increase(spojoin_dead_letters_total{{role="router"}}[5m])) > 0',
+        "0m",
+        "warning",
+        "{{ $labels.query }} has refused rows in the last five minutes: {{ $labels.reason }}.",
+    ),
+    Alert(
+        "SpojoinCompletenessBelowOne",
+        f'min by ({TENANT}) (spojoin_completeness_ratio{{role="sink"}}) < 1'
+        f' or min by ({TENANT}) (spojoin_results_exact{{role="sink"}}) < 1',
+        "0m",
+        "critical",
+        "The last check of {{ $labels.query }} found results that are missing or wrong.",
+    ),
+    Alert(
+        "SpojoinPredictorGone",
+        f'{_RUNNING} unless count by ({TENANT}) (spojoin_build_info{{role="{Role.PREDICTOR}"}})',
+        "5m",
+        "warning",
+        "{{ $labels.query }} runs without a predictor: its plan is no longer renewed.",
+    ),
+    Alert(
+        "SpojoinRedisGone",
+        f"sum by ({TENANT}) (rate(spojoin_store_errors_total[1m])) > 0.5",
+        "1m",
+        "warning",
+        "Services of {{ $labels.query }} get no answer from Redis.",
+    ),
+)
+
+
+def rules() -> dict[str, Any]:
+    """The rule file's content, also the `spec` of a PrometheusRule."""
+    return {"groups": [{"name": "spojoin", "rules": [_rule(alert) for alert in ALERTS]}]}
+
+
+def _rule(alert: Alert) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        "for": alert.lasting,
+        "labels": {"severity": alert.severity},
+        "annotations": {"summary": alert.summary, "runbook_url": alert.runbook},
+    }

@@ -1,0 +1,52 @@
+"""What all dashboards have in common: names, choices at the head, and short ways to make a panel."""
+
+from __future__ import annotations
+
+from helm.tables.expressions import pick, rate, total
+from helm.tables.panels import Kind, Panel, Series, Variable
+
+INFO = "spojoin_build_info"
+LATENCY = "spojoin_result_latency_seconds"
+STEP = "spojoin_step_seconds"
+CPU = "process_cpu_seconds_total"
+SERVICE = "service_name"
+#: the legend that names a service
+BY_SERVICE = "{{service_name}}"
+
+#: roles that read frames; and those that run the loop, which times its steps and follows the watermark
+FRAME_READERS = "~router|predictor|mutable|pojoin|logical-and|sink"
+LOOPS = "~router|mutable|permutation|pojoin|logical-and|sink"
+
+SCOPE_VARIABLES = (
+    Variable("namespace", INFO, has_all=True),
+    Variable("release", INFO + '{namespace=~"$namespace"}', has_all=True),
+    Variable("query", INFO + '{namespace=~"$namespace", release=~"$release"}'),
+)
+
+HEAD = f"max({pick('spojoin_head_frames', role='router')})"
+TUPLES_IN = total(rate("spojoin_tuples_total", role="router"))
+TUPLES_OUT = total(rate("spojoin_tuples_total", role="sink"))
+MATCHES = total(rate("spojoin_matches_total", role="sink"))
+CREDITS = f"min({pick('spojoin_credits_frames', role='router')})"
+INPUT_LAG = total(pick("spojoin_input_lag_records", role="router"))
+
+
+def number(title: str, about: str, expression: str, unit: str = "short", alarm_below: float | None = None) -> Panel:
+    """A single number; red below `alarm_below`."""
+    return Panel(title, about, (Series(expression, title),), unit, Kind.NUMBER, 4, alarm_below)
+
+
+def lines(title: str, about: str, *series: tuple[str, str], unit: str = "short", width: int = 8) -> Panel:
+    """A chart of (expression, legend) pairs."""
+    return Panel(title, about, tuple(Series(*each) for each in series), unit, width=width)
+
+
+def seconds_each(step: str, **labels: str) -> str:
+    """Mean time of an index's merge or build, by service."""
+    seconds = total(rate(f"spojoin_index_{step}_seconds_total", **labels), SERVICE)
+    return f"{seconds} / {total(rate(f'spojoin_index_{step}s_total', **labels), SERVICE)}"
+
+
+def imbalance(expression: str) -> str:
+    """The busiest worker's share of `expression`, by service, over the mean: 1 where all have as much."""
+    return f"max({expression}) / avg({expression})"

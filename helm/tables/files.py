@@ -1,0 +1,57 @@
+"""The files of the chart that are made here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from helm.tables.alerts import rules
+from helm.tables.dashboards import DASHBOARDS
+from helm.tables.page import page
+from helm.tables.panels import as_json
+from helm.tables.rights_page import with_rights
+from helm.tables.topology_file import topology_file
+from helm.tables.values_page import values_page
+
+_RULES_HEAD = "# Made by `python -m helm.tables --write`; do not edit.\n"
+
+
+def files(chart: Path) -> dict[str, str]:
+    """What each file holds, by its path within the chart."""
+    boards = {f"dashboards/{each.uid}.json": json.dumps(as_json(each), indent=1) + "\n" for each in DASHBOARDS}
+    readme = values_page((chart / "values.yaml").read_text())
+    alerts = _RULES_HEAD + yaml.safe_dump(rules(), sort_keys=False, width=2**16)
+    return {
+        **boards,
+        "alerts/rules.yaml": alerts,
+        "files/topology.yaml": topology_file(),
+        "METRICS.md": page(),
+        "README.md": readme,
+        "SECURITY.md": with_rights((chart / "SECURITY.md").read_text()),
+    }
+
+
+def stale(chart: Path) -> list[str]:
+    """Files that are missing, differ from what is made now, or are dashboards that are made no more."""
+    made = files(chart)
+    differing = [name for name, text in made.items() if _text(chart / name) != text]
+    left_over = [f"dashboards/{path.name}" for path in sorted((chart / "dashboards").glob("*.json"))]
+    return [*differing, *(name for name in left_over if name not in made)]
+
+
+def write(chart: Path) -> None:
+    """Write all files and remove dashboards that are made no more."""
+    made = files(chart)
+    for name in stale(chart):
+        path = chart / name
+        if name not in made:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(made[name])
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text() if path.is_file() else None

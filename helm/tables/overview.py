@@ -1,0 +1,244 @@
+"""The dashboard of one query as a whole."""
+
+from __future__ import annotations
+
+from helm.tables.charts import (
+    BY_SERVICE,
+    CPU,
+    CREDITS,
+    FRAME_READERS,
+    HEAD,
+    LATENCY,
+    LOOPS,
+    MATCHES,
+    SCOPE_VARIABLES,
+    SERVICE,
+    TUPLES_IN,
+    TUPLES_OUT,
+    imbalance,
+    lines,
+    number,
+    seconds_each,
+)
+from helm.tables.expressions import pick, quantile, rate, total
+from helm.tables.panels import Dashboard, Kind, Panel, Row, Series
+
+_GLANCE = Row(
+    "At a glance",
+    (
+        number("Tuples in /s", "Tuples that the router puts into frames.", TUPLES_IN),
+        number("Results /s", "Tuples that are answered: as many as come in, or else they pile up.", TUPLES_OUT),
+        number("Matches /s", "Matches in the results.", MATCHES),
+        number("Latency p99", "From produce to result, for 99 of 100 tuples.", quantile(0.99, LATENCY), "s"),
+        number(
+            "Oldest unanswered",
+            "Age of the oldest row without a result, rows that wait in the inputs included; 0 where none waits.",
+            f"max({pick('spojoin_oldest_unanswered_seconds')})",
+            "s",
+        ),
+        number(
+            "Frames under way",
+            "Frames in the log whose results are not out; never more than the credits.",
+            f"{HEAD} - max({pick('spojoin_watermark_frames', role='sink')})",
+        ),
+        number(
+            "Services ready",
+            "Share of the services that have caught up with the log.",
+            f"avg({pick('spojoin_caught_up')})",
+            "percentunit",
+            alarm_below=1,
+        ),
+        number(
+            "Completeness",
+            "Right result rows / rows expected, by the last check; empty before the first.",
+            f"min({pick('spojoin_completeness_ratio', role='sink')})",
+            "percentunit",
+            alarm_below=1,
+        ),
+        number(
+            "Results exact",
+            "1 if the last check found nothing missing, wrong, doubled or out of order.",
+            f"min({pick('spojoin_results_exact', role='sink')})",
+            alarm_below=1,
+        ),
+        number(
+            "Since the last check",
+            "How old the last check is.",
+            f"time() - max({pick('spojoin_completeness_check_timestamp_seconds', role='sink')})",
+            "s",
+        ),
+        number(
+            "Dead letters",
+            "Rows refused within the range shown.",
+            f"sum(increase({pick('spojoin_dead_letters_total', role='router')}[$__range]))",
+        ),
+        number(
+            "Epoch", "Claims of routers to the log: one more a router's start.", f"max({pick('spojoin_log_epochs')})"
+        ),
+        number("Credits left", "Frames that the router may still write ahead of the results.", CREDITS),
+    ),
+)
+
+_RATES = Row(
+    "Rates and latency",
+    (
+        lines("Tuples /s", "In: put into frames. Out: answered.", (TUPLES_IN, "in"), (TUPLES_OUT, "out")),
+        lines("Matches /s", "Matches in the results.", (MATCHES, "matches")),
+        lines(
+            "Latency",
+            "From a tuple's production to its result being readable, bucket bounds lie a quarter apart; and how old "
+            "the oldest tuple without a result is, which alone grows while there are no results.",
+            *((quantile(share, LATENCY), f"p{100 * share:g}") for share in (0.5, 0.9, 0.99)),
+            (f"max({pick('spojoin_oldest_unanswered_seconds')})", "oldest unanswered"),
+            unit="s",
+        ),
+        Panel(
+            "Latency, all tuples",
+            "How many tuples were answered after how long.",
+            (Series(total(rate(f"{LATENCY}_bucket", role="sink"), "le"), "{{le}}"),),
+            "s",
+            Kind.HEAT,
+            16,
+        ),
+        lines(
+            "Records read /s by topic",
+            "What all services take from Kafka.",
+            (total(rate("spojoin_records_read_total"), "topic"), "{{topic}}"),
+        ),
+    ),
+)
+
+_PROGRESS = Row(
+    "Progress by role",
+    (
+        lines(
+            "Lag",
+            "Records in Kafka that a role has not read, over all its inputs; the router's are the users' inputs too.",
+            (total(pick("spojoin_input_lag_records"), "role"), "{{role}}"),
+        ),
+        lines(
+            "Frames behind the head",
+            "How far each role has read behind the router's latest frame.",
+            (
+                f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_head_frames', role=FRAME_READERS)})",
+                "{{role}}",
+            ),
+        ),
+        lines(
+            "Watermark behind the head",
+            "Frames without results, as each role knows it; a role that knows too little trims and paces late.",
+            (
+                f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_watermark_frames', role=LOOPS)})",
+                "{{role}}",
+            ),
+        ),
+    ),
+)
+
+_WINDOWS = Row(
+    "Windows, predicates, keys",
+    (
+        lines(
+            "Window fill",
+            "Tuples in the window / its length; for windows of time 1 once a tuple has left.",
+            (f"max by (stream) ({pick('spojoin_window_fill_ratio', role='router')})", "{{stream}}"),
+            unit="percentunit",
+        ),
+        lines(
+            "Window",
+            "Tuples of each stream in the window.",
+            (f"max by (stream) ({pick('spojoin_window_tuples', role='router')})", "{{stream}}"),
+        ),
+        lines(
+            "Selectivity",
+            "Matches / pairs of a tuple and an earlier one in its window. A self join's pair can match in both roles.",
+            (f"{MATCHES} / {total(rate('spojoin_candidate_pairs_total', role='router'))}", "matches / pairs"),
+            unit="percentunit",
+        ),
+        lines(
+            "Selectivity of each predicate",
+            "Share of pairs of a small sample of recent tuples that satisfy it: an estimate.",
+            (
+                f"max by (predicate) ({pick('spojoin_predicate_selectivity_ratio', role='predictor')})",
+                "{{predicate}}",
+            ),
+            unit="percentunit",
+        ),
+        lines(
+            "Hot values",
+            "Values that the predictor's latest plan calls hot.",
+            (f"max by (stream, column) ({pick('spojoin_hot_keys', role='predictor')})", "{{stream}} {{column}}"),
+        ),
+        lines(
+            "Share of hot tuples",
+            "Tuples with a hot value / all.",
+            (f"{total(rate('spojoin_hot_tuples_total', role='router'))} / {TUPLES_IN}", "hot"),
+            unit="percentunit",
+        ),
+    ),
+)
+
+_WORKERS = Row(
+    "Workers",
+    (
+        lines(
+            "Load imbalance",
+            "The busiest worker / the mean: by pairs answered for, and by processor time. 1 is even.",
+            (imbalance(total(rate("spojoin_compared_pairs_total", role="pojoin"), SERVICE)), "pairs"),
+            (imbalance(total(rate(CPU, role="pojoin"), SERVICE)), "processor"),
+        ),
+        lines(
+            "One merge",
+            "Mean time of merging or splitting index nodes.",
+            (seconds_each("merge", role="pojoin"), BY_SERVICE),
+            unit="s",
+        ),
+        lines(
+            "One build",
+            "Mean time of building a search structure: wavelet matrix, bitmaps or ranks.",
+            (seconds_each("build", role="pojoin"), BY_SERVICE),
+            unit="s",
+        ),
+    ),
+)
+
+_TROUBLE = Row(
+    "Trouble",
+    (
+        lines(
+            "Dead letters /s by reason",
+            "Rows refused.",
+            (total(rate("spojoin_dead_letters_total", role="router"), "reason"), "{{reason}}"),
+        ),
+        lines(
+            "Retries /s by error",
+            "Machines thrown away and rebuilt from the log.",
+            (total(rate("spojoin_retries_total"), "error"), "{{error}}"),
+        ),
+        lines(
+            "Replays and take-overs /s",
+            "Rebuilds from the log, starts included, by role; and services that a newer instance ended.",
+            (total(rate("spojoin_replays_total"), "role"), "{{role}}"),
+            (total(rate("spojoin_fenced_total")), "fenced"),
+        ),
+        lines(
+            "Redis errors /s by role",
+            "Operations without an answer; a dead Redis is tried once a second by each service.",
+            (total(rate("spojoin_store_errors_total"), "role"), "{{role}}"),
+        ),
+        lines(
+            "Kafka errors /s",
+            "What the clients report, by librdkafka's name.",
+            (total(rate("spojoin_kafka_errors_total"), "error"), "{{error}}"),
+        ),
+        lines("Credits left", "At 0 the router waits for results.", (CREDITS, "credits")),
+    ),
+)
+
+OVERVIEW = Dashboard(
+    "spojoin-overview",
+    "spojoin / overview",
+    "One query as a whole: rates, latency, progress, windows, trouble.",
+    SCOPE_VARIABLES,
+    (_GLANCE, _RATES, _PROGRESS, _WINDOWS, _WORKERS, _TROUBLE),
+)

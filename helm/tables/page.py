@@ -1,0 +1,87 @@
+"""The page that documents every metric, made from the registry, the dashboards and the alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from helm.tables.alerts import ALERTS, Alert
+from helm.tables.dashboards import DASHBOARDS
+from helm.tables.expressions import names
+from helm.tables.panels import Dashboard
+from spojoin.telemetry.metrics import SERVICE_LABELS, Described, Metrics
+
+_HEAD = """# Metrics, dashboards, alerts
+
+Made by `python -m helm.tables --write`; do not edit. [What to do about an alert](RUNBOOK.md).
+
+Every service serves `/metrics`. All metrics carry these labels:
+"""
+_PROCESS = """
+The usual metrics of the process (`process_*`) and of Python (`python_gc_*`) are there too, with the same labels.
+Dashboards and alerts also use the labels `namespace` and `release`, which Prometheus adds in Kubernetes; without them
+everything works, for all releases together.
+"""
+
+
+def page() -> str:
+    """The page, as Markdown."""
+    return "\n".join(
+        [
+            _HEAD,
+            *_table(("label", "holds"), [(f"`{label}`", about) for label, about in SERVICE_LABELS.items()]),
+            _PROCESS,
+            "## Metrics\n",
+            *_table(
+                ("metric", "type", "labels", "what it says", "seen in"),
+                [_row(metric) for metric in sorted(Metrics().described)],
+            ),
+            "\n## Dashboards\n",
+            *_table(("dashboard", "panels"), [_dashboard(each) for each in DASHBOARDS]),
+            "\n## Alerts\n",
+            *_table(("alert", "severity", "after", "fires when"), [_alert(alert) for alert in ALERTS]),
+            "",
+        ]
+    )
+
+
+def users(metric: Described) -> list[str]:
+    """The dashboards and alerts whose expressions read a metric."""
+    boards = [(board.uid, expressions_of(board)) for board in DASHBOARDS]
+    readers = [*boards, *((alert.name, [alert.expression]) for alert in ALERTS)]
+    return [name for name, expressions in readers if any(names(e) & exposed(metric) for e in expressions)]
+
+
+def expressions_of(board: Dashboard) -> list[str]:
+    """All that a dashboard asks, its choices' series included."""
+    asked = [series.expression for panel in board.panels for series in panel.series]
+    return [*asked, *(variable.series for variable in board.variables)]
+
+
+def exposed(metric: Described) -> set[str]:
+    """The names under which a metric's series come."""
+    if metric.kind == "histogram":
+        return {f"{metric.name}_{part}" for part in ("bucket", "sum", "count")}
+    return {metric.name}
+
+
+def _row(metric: Described) -> tuple[str, ...]:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    seen = ", ".join(name.removeprefix("spojoin-") for name in users(metric))
+    return f"`{metric.name}`", metric.kind, labels, metric.help_text, seen
+
+
+def _dashboard(board: Dashboard) -> tuple[str, str]:
+    titles = ", ".join(dict.fromkeys(panel.title for panel in board.panels))
+    return f"[{board.title}](dashboards/{board.uid}.json)", titles
+
+
+def _alert(alert: Alert) -> tuple[str, ...]:
+    return f"[{alert.name}]({alert.runbook})", alert.severity, alert.lasting, f"`{alert.expression}`"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [_line(head), _line(["---"] * len(head)), *(_line(row) for row in rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,76 @@
+"""The chart's README, made from the comments in its values.yaml."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+
+_HEAD = """# The chart spojoin
+
+Made by `python -m helm.tables --write`; do not edit. One release is one query.
+
+    helm install demo helm/spojoin --set demo.enabled=true                    # everything inside, a load generator too
+    helm install joins helm/spojoin --set-file query.text=query.yaml \\
+        --set kafka.bootstrapServers=kafka:9092 --set redis.url=redis://redis:6379/0
+    helm test demo                                                            # known rows, beside whatever else flows
+
+A wrong query, wrong values and wrong settings end the install with a sentence; helm before 3.18 leaves it in the log of
+the Job `...-check-query`, for ten minutes. `ci/` holds complete examples. Further pages:
+[metrics, dashboards and alerts](METRICS.md), [what to do about an alert](RUNBOOK.md), [security](SECURITY.md).
+
+## Another query
+
+    helm upgrade joins helm/spojoin --reuse-values --set-file query.text=query.yaml --set query.replace=true
+
+The new query answers from the row on at which the old one stops, so each row is answered once; results bear the header
+`spojoin-generation`. Without `query.replace` an upgrade asks Kafka which query is served, and ends with a sentence,
+before anything changes, where that is one of another meaning; where Kafka does not answer the services themselves
+refuse. `--reuse-values` keeps `query.replace`: `--set query.replace=false` in a later upgrade guards the query again.
+
+A release that was installed by `--set-file query=query.yaml` is upgraded by the same command; helm warns that
+`destination for query is a table`. `query.replace` has no effect beside `query=`, only beside `query.text=`. `helm
+rollback` replaces no query: upgrade with the earlier one. Where `strimzi.topics` is on, Strimzi makes the topics of the
+first generation again after they were removed; nobody uses them.
+
+## Values
+
+| value | default | what |
+| --- | --- | --- |"""
+
+
+class Value(NamedTuple):
+    """A documented value: its path, its default, and what the comment says."""
+
+    path: str
+    default: Any
+    about: str
+
+
+def values_page(text: str) -> str:
+    """The page for a values.yaml: every value with a comment `# --` in front."""
+    rows = (f"| `{v.path}` | `{json.dumps(v.default)}` | {v.about} |" for v in documented(text))
+    return "\n".join([_HEAD, *rows]) + "\n"
+
+
+def documented(text: str) -> Iterator[Value]:
+    """Values with a comment, which may go on over several lines."""
+    defaults, path, about = yaml.safe_load(text), list[str](), list[str]()
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith("# -- ") or (about and stripped.startswith("# ")):
+            about.append(stripped.removeprefix("# ").removeprefix("-- "))
+        elif stripped:
+            name, depth = stripped.split(":")[0], (len(line) - len(line.lstrip())) // 2
+            path[depth:] = [name]
+            if about:
+                yield Value(".".join(path), _at(defaults, path), " ".join(about))
+            about = []
+
+
+def _at(values: Any, path: list[str]) -> Any:  # noqa: ANN401  (any value)
+    for name in path:
+        values = values[name]
+    return values

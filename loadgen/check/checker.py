@@ -1,0 +1,150 @@
+"""The completeness checker: recomputes a join from its input topics and compares the results topic with it.
+
+It shares nothing with the product but the query's parser and model: messages are read by `rows`, the order is derived
+by `ordering`, the join is a nested loop in NumPy (`nested_loop`), and results are read as plain Arrow (`results`).
+Spark reads the topics, parses rows and runs blocks of probes under `mapInArrow` on all cores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+
+from loadgen.check import rows
+from loadgen.check.judging import Reported, Runner, compare, judge, place_of, reason_of, settle_rejects
+from loadgen.check.nested_loop import NestedLoop, Tuples
+from loadgen.check.ordering import Place, StreamRows
+from loadgen.check.results import Message, accept
+from loadgen.check.verdict import Tally, Verdict
+from loadgen.load.spark import Kafka
+from spojoin.model import Query, Stream
+from spojoin.protocol.topology import Topic, dead_letter_topic, input_topic, topic_name
+
+I64 = NDArray[np.int64]
+
+#: Offset ranges that a topic is split into for parsing.
+READ_TASKS = 8
+
+_SPARK_TYPES = {pa.int32(): "int", pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
+_TALLY = "matches long, rows_expected long, rows_right long, false_positives long, first long, words string"
+_TALLY_SCHEMA = pa.schema(
+    [(name, pa.int64()) for name in ("matches", "rows_expected", "rows_right", "false_positives", "first")]
+    + [("words", pa.string())]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Where a query's messages are; by default where the services keep them.
+
+    csv_columns: by stream, the fields of a CSV line in order; default the schema's, then time, then key
+    """
+
+    kafka: Kafka
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    results: str | None = None
+    csv_columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def input_of(self, stream: Stream) -> str:
+        """The input topic of a stream."""
+        return self.inputs.get(stream.name, input_topic(stream.name))
+
+    def results_of(self, query: Query) -> str:
+        """The topic of a query's results."""
+        return self.results or topic_name(query.name, Topic.RESULTS)
+
+    def columns_of(self, stream: Stream) -> list[str]:
+        """The fields of a CSV line of a stream."""
+        named = [*stream.schema, *(name for name in (stream.time, stream.key) if name is not None)]
+        return list(self.csv_columns.get(stream.name, dict.fromkeys(named)))
+
+
+def check(spark: SparkSession, query: Query, topics: Topics, *, sample: int | None = None, seed: int = 0) -> Verdict:
+    """Check all that is in the topics: every probe, or `sample` of them drawn by `seed`.
+
+    The services must be at rest: what they have not yet answered counts as missing.
+    """
+    verdict = Verdict(query.name)
+    streams = [_stream_rows(spark, query, stream, topics) for stream in query.streams]
+    streams = settle_rejects(
+        streams, [_dead_letters(spark, stream, topics) for stream in query.streams], query, verdict
+    )
+    accepted = accept(_messages(spark, topics.kafka, topics.results_of(query)))
+    verdict.resent = accepted.resent
+    if accepted.gap is not None:
+        verdict.differs(accepted.gap)
+    return judge(query, streams, accepted.rows, verdict, _spark_runner(spark), sample=sample, seed=seed)
+
+
+def _read(spark: SparkSession, kafka: Kafka, topic: str, tasks: int = 1) -> DataFrame:
+    """All committed records of a topic, if there is such a topic."""
+    options = kafka.options() | {
+        "kafka.isolation.level": "read_committed",
+        "includeHeaders": "true",
+        "minPartitions": str(tasks),
+        # By pattern, so that a topic that is not there is empty; Spark looks for a match anywhere in a name.
+        "subscribePattern": f"^{re.escape(topic)}$",
+    }
+    return spark.read.format("kafka").options(**options).load()
+
+
+def _stream_rows(spark: SparkSession, query: Query, stream: Stream, topics: Topics) -> StreamRows:
+    columns, needs_time = topics.columns_of(stream), query.needs_time
+
+    def parse(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        return rows.parse(batches, stream, columns, needs_time)
+
+    messages = _read(spark, topics.kafka, topics.input_of(stream), READ_TASKS)
+    messages = messages.where("NOT coalesce(exists(headers, h -> h.key = 'spojoin-heartbeat'), false)")
+    messages = messages.select(*rows.MESSAGE)
+    schema = ", ".join(f"{f.name} {_SPARK_TYPES[f.type]}" for f in rows.parsed_schema(stream))
+    return StreamRows.of(messages.mapInArrow(parse, schema).toArrow(), needs_time)
+
+
+def _messages(spark: SparkSession, kafka: Kafka, topic: str) -> Iterator[Message]:
+    table = _read(spark, kafka, topic).select("partition", "offset", "value", "headers").toArrow()
+    table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    for value, headers in zip(table["value"], table["headers"].to_pylist(), strict=True):
+        yield Message(_headers(headers), value.as_py() or b"")
+
+
+def _headers(headers: list[dict[str, Any]] | None) -> dict[str, bytes]:
+    return {h["key"]: h["value"] for h in headers or ()}
+
+
+def _dead_letters(spark: SparkSession, stream: Stream, topics: Topics) -> dict[Place, str]:
+    """Reasons by place; a letter that a restart wrote again says the same."""
+    letters = _messages(spark, topics.kafka, dead_letter_topic(topics.input_of(stream)))
+    return {place_of(m.headers): reason_of(m.headers) for m in letters}
+
+
+def _spark_runner(spark: SparkSession) -> Runner:
+    def run(query: Query, tuples: Tuples, reported: Reported, blocks: list[I64]) -> Iterator[Tally]:
+        if not blocks:
+            return
+        shared = spark.sparkContext.broadcast((query, tuples, reported, blocks))
+
+        def tally(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            query, tuples, reported, blocks = shared.value
+            loop = NestedLoop(query, tuples)
+            for batch in numbers:
+                tallies = [compare(query, loop, reported, blocks[i]) for i in batch.column(0).to_pylist()]
+                yield pa.RecordBatch.from_pylist([_as_row(each) for each in tallies], _TALLY_SCHEMA)
+
+        tasks = min(len(blocks), 4 * spark.sparkContext.defaultParallelism)
+        found = spark.range(0, len(blocks), 1, tasks).mapInArrow(tally, _TALLY).toArrow()
+        shared.destroy()
+        yield from (Tally(**row) for row in found.to_pylist())
+
+    return run
+
+
+def _as_row(tally: Tally) -> dict[str, Any]:
+    return {name: getattr(tally, name) for name in _TALLY_SCHEMA.names}

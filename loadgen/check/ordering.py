@@ -1,0 +1,202 @@
+"""Who takes part and in which order, from the inputs (event time) or from the results themselves (arrival)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from loadgen.check.nested_loop import Tuples
+from loadgen.check.verdict import Verdict
+from spojoin.model import Order, Output, Query
+
+I64 = NDArray[np.int64]
+#: A row of an input: partition, offset, row.
+Place = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRows:
+    """A stream's rows that have no fault in themselves, each partition's together and in its order (n of them).
+
+    reasons: of the others, all that apply, by place
+    """
+
+    table: pa.Table
+    places: tuple[I64, I64, I64]
+    times_us: I64 | None
+    keys: list[str | None]
+    reasons: dict[Place, frozenset[str]]
+
+    @classmethod
+    def of(cls, table: pa.Table, needs_time: bool) -> StreamRows:
+        """From the parsed rows of `rows.parse`, in any order."""
+        table = table.sort_by([("partition", "ascending"), ("offset", "ascending"), ("row", "ascending")])
+        bad = table.filter(pc.is_valid(table["reasons"]))
+        columns = (bad[name].to_pylist() for name in ("partition", "offset", "row", "reasons"))
+        reasons = {(p, o, r): frozenset(words.split()) for p, o, r, words in zip(*columns, strict=True)}
+        good = table.filter(pc.is_null(table["reasons"]))
+        places = tuple(good[name].to_numpy().astype(np.int64) for name in ("partition", "offset", "row"))
+        times = good["time_us"].to_numpy().astype(np.int64) if needs_time else None
+        return cls(good, places, times, good["key"].to_pylist(), reasons)  # type: ignore[arg-type]
+
+    def without(self, refused: NDArray[np.bool_], reason: str) -> StreamRows:
+        """The same with more rows refused."""
+        if not refused.any():
+            return self
+        partition, offset, row = (column[refused].tolist() for column in self.places)
+        reasons = self.reasons | {p: frozenset([reason]) for p in zip(partition, offset, row, strict=True)}
+        kept = np.flatnonzero(~refused)
+        return StreamRows(
+            self.table.take(kept),
+            tuple(column[kept] for column in self.places),  # type: ignore[arg-type]
+            None if self.times_us is None else self.times_us[kept],
+            [self.keys[i] for i in kept],
+            reasons,
+        )
+
+    def __len__(self) -> int:
+        return len(self.places[0])
+
+
+def late_rows(rows: StreamRows, lateness_us: int) -> NDArray[np.bool_]:
+    """Rows whose time is below the largest before them in their partition, less the lateness."""
+    late = np.zeros(len(rows), np.bool_)
+    assert rows.times_us is not None, "lateness needs times"
+    for partition in np.unique(rows.places[0]):
+        at = np.flatnonzero(rows.places[0] == partition)
+        times = rows.times_us[at]
+        high = np.maximum.accumulate(times)[:-1]
+        late[at[1:]] = times[1:] < high - lateness_us
+    return late
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The total order: each tuple's stream and its index among that stream's rows."""
+
+    stream: NDArray[np.int8]
+    index: I64
+
+    def tuples(self, query: Query, streams: Sequence[StreamRows]) -> Tuples:
+        """The same with values, for the nested loop."""
+        values = tuple(
+            tuple(rows.table[f"k{slot}"].to_numpy()[self.index[self.stream == s]] for slot in range(len(stream.keys)))
+            for s, (rows, stream) in enumerate(zip(streams, query.streams, strict=True))
+        )
+        times = None
+        if query.needs_time:
+            times = np.empty(len(self.stream), np.int64)
+            for s, rows in enumerate(streams):
+                assert rows.times_us is not None, "the query needs times"
+                times[self.stream == s] = rows.times_us[self.index[self.stream == s]]
+        return Tuples(self.stream, values, times)
+
+    def keys(self, streams: Sequence[StreamRows]) -> list[str | None]:
+        """Each tuple's key as text."""
+        return [streams[s].keys[i] for s, i in zip(self.stream.tolist(), self.index.tolist(), strict=True)]
+
+
+def by_time(streams: Sequence[StreamRows]) -> Ordered:
+    """The order of (time, stream, partition, offset, row)."""
+    stream = np.repeat(np.arange(len(streams), dtype=np.int8), [len(rows) for rows in streams])
+    index = np.concatenate([np.arange(len(rows), dtype=np.int64) for rows in streams])
+    # Rows of a stream are sorted by place already, so that the index stands for it.
+    times = np.concatenate([rows.times_us for rows in streams if rows.times_us is not None])
+    order = np.lexsort((index, stream, times))
+    return Ordered(stream[order], index[order])
+
+
+def by_arrival(query: Query, streams: Sequence[StreamRows], rows: pa.Table, verdict: Verdict) -> Ordered:
+    """The order that a count output claims, proved to keep every partition's own; differences go to the verdict.
+
+    `rows` has each seq once, ascending. Raises ValueError where an order can't be told from the results.
+    """
+    names = [stream.name for stream in query.streams]
+    lanes = [_lanes(rows_) for rows_ in streams]
+    if query.output is not Output.COUNT:
+        if len(streams) > 1 or len(lanes[0]) > 1:
+            raise ValueError(
+                f"query {query.name}: the order of arrival of several inputs shows in count results only; "
+                f"check it with output: count, or with order: event_time"
+            )
+        return Ordered(np.zeros(len(streams[0]), np.int8), np.arange(len(streams[0]), dtype=np.int64))
+    merge = _Merge(lanes, verdict)
+    if rows.num_rows:
+        claimed = zip(*(rows[name].to_pylist() for name in ("seq", "stream", "key")), strict=True)
+        for seq, name, key in claimed:
+            merge.take(seq, names.index(name), str(key))
+    merge.finish()
+    return Ordered(np.array(merge.stream, np.int8), np.array(merge.index, np.int64))
+
+
+class _Lane:
+    """One partition's keys, and how far the merge has come in it."""
+
+    def __init__(self, first: int, keys: list[str | None]) -> None:
+        self.first = first
+        self.keys = keys
+        self.at = 0
+
+
+def _lanes(rows: StreamRows) -> list[_Lane]:
+    cuts = [0, *(np.flatnonzero(np.diff(rows.places[0])) + 1).tolist(), len(rows)]
+    return [_Lane(a, rows.keys[a:b]) for a, b in pairwise(cuts)] if len(rows) else []
+
+
+class _Merge:
+    """Replays claimed rows: each must be the next one of a partition."""
+
+    def __init__(self, lanes: list[list[_Lane]], verdict: Verdict) -> None:
+        self._lanes = lanes
+        self._verdict = verdict
+        self.stream: list[int] = []
+        self.index: list[int] = []
+
+    def take(self, seq: int, stream: int, key: str) -> None:
+        """Give seq `seq` to the row of `stream` with this key; rows that results passed over take the seqs between."""
+        skipped = seq - len(self.stream)
+        if skipped > 0:
+            self._verdict.differs(f"seq {len(self.stream)} has no row in the results")
+        for lane in self._lanes[stream]:
+            ahead = lane.keys[lane.at : lane.at + skipped + 1]
+            if key in ahead:
+                for _ in range(ahead.index(key) + 1):
+                    self._advance(stream, lane)
+                return
+        self._verdict.misordered += 1
+        self._verdict.differs(
+            f"seq {seq} is given to key {key} of stream {stream}, which is not the next row of any partition"
+        )
+
+    def _advance(self, stream: int, lane: _Lane) -> None:
+        self.stream.append(stream)
+        self.index.append(lane.first + lane.at)
+        lane.at += 1
+
+    def finish(self) -> None:
+        """Rows that no result names come last."""
+        for stream, lanes in enumerate(self._lanes):
+            for lane in lanes:
+                while lane.at < len(lane.keys):
+                    self._advance(stream, lane)
+
+
+def rejected_counts(query: Query, streams: Sequence[StreamRows]) -> dict[str, int]:
+    """Refused rows by reason; one with several faults counts as the first by name of `_RANK`."""
+    found = Counter(min(reasons, key=_RANK.index) for rows in streams for reasons in rows.reasons.values())
+    return dict(sorted(found.items()))
+
+
+_RANK = ["malformed", "missing-field", "null", "nan", "type", "unit", "overflow", "time", "late"]
+
+
+def is_by_time(query: Query) -> bool:
+    """Whether tuples are ordered by their times."""
+    return query.order is Order.EVENT_TIME

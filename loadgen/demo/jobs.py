@@ -1,0 +1,112 @@
+"""The three queries of the main job, and the flights that go to each of their streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.model import Order, Query
+from spojoin.query.load import load_query
+from spojoin.query.refusals import Refusals
+from spojoin.query.times import read_times_us
+
+#: Rows by stream.
+Tables = Mapping[str, pa.Table]
+
+#: The part of each stream that goes in at full speed; the rest comes paced, so that latencies are not queues.
+FULL_SPEED_SHARE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A query file of loadgen/queries; `origins` names the airport whose flights a stream gets, "" for all.
+
+    message: how rows travel, json or arrow; partitions: of each input topic
+    """
+
+    file: str
+    origins: dict[str, str]
+    message: str
+    partitions: int
+
+    @property
+    def path(self) -> Path:
+        """Where the query is."""
+        return Path(str(files("loadgen") / "queries" / self.file))
+
+    def query(self) -> Query:
+        """The query, parsed."""
+        return load_query(self.path)
+
+    def tables(self, flights: Callable[..., pa.Table]) -> Tables:
+        """Each stream's rows with the columns that the query names; `flights` is loadgen.load.workloads.flights."""
+        query = self.query()
+        tables = {}
+        for stream in query.streams:
+            rows = flights(by_time=query.order is Order.EVENT_TIME, origin=self.origins[stream.name] or None)
+            names = [*stream.schema, stream.time, stream.key]
+            tables[stream.name] = rows.select([name for name in names if name is not None])
+        return tables
+
+
+JOBS = (
+    Job("farther-in-less-time.yaml", {"flights": ""}, message="json", partitions=2),
+    Job("kennedy-beats-la-guardia.yaml", {"kennedy": "JFK", "la_guardia": "LGA"}, message="json", partitions=1),
+    Job("alike-within-a-week.yaml", {"departures": ""}, message="arrow", partitions=2),
+)
+
+
+class Parts(NamedTuple):
+    """Every stream's first rows and the rest; `cut_ms`: the event time that divides them, None in arrival order."""
+
+    first: Tables
+    rest: Tables
+    cut_ms: int | None
+
+
+def split(tables: Tables, query: Query) -> Parts:
+    """Cut FULL_SPEED_SHARE off; in event-time order all streams are cut at one time, with which the rest begins."""
+    cut_us = None
+    if query.order is Order.ARRIVAL:
+        cuts = {name: int(table.num_rows * FULL_SPEED_SHARE) for name, table in tables.items()}
+    else:
+        times = _times_us(tables, query)
+        longest = max(times.values(), key=len)
+        cut_us = int(longest[int(len(longest) * FULL_SPEED_SHARE)])
+        cuts = {name: int(np.searchsorted(column, cut_us)) for name, column in times.items()}
+    return Parts(
+        {name: table.slice(0, cuts[name]) for name, table in tables.items()},
+        {name: table.slice(cuts[name]) for name, table in tables.items()},
+        None if cut_us is None else cut_us // 1000,
+    )
+
+
+def rows_until_full(tables: Tables, query: Query) -> int:
+    """Rows of all streams until the windows of all are full."""
+    window = query.window
+    if query.order is Order.ARRIVAL:
+        return window.length * len(tables)
+    times = _times_us(tables, query)
+    if window.is_time:
+        full = max(int(column[0]) for column in times.values()) + window.length
+    else:
+        full = max(int(column[min(window.length, len(column) - 1)]) for column in times.values())
+    return sum(int(np.searchsorted(column, full)) for column in times.values())
+
+
+def _times_us(tables: Tables, query: Query) -> dict[str, NDArray[np.int64]]:
+    """Event times, int64 microseconds (n,), ascending, by stream."""
+    return {
+        stream.name: read_times_us(
+            stream.time, tables[stream.name][stream.time].combine_chunks(), Refusals(0), stream.schema.get(stream.time)
+        )
+        for stream in query.streams
+        if stream.time is not None
+    }

@@ -1,0 +1,135 @@
+"""The report as one HTML page: figures, and plots that need nothing from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+from plotly.subplots import make_subplots
+
+from loadgen.demo import figures
+from loadgen.demo.play import Outcome
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
+table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .25rem .9rem .25rem 0; text-align: right }
+th:first-child, td:first-child { text-align: left } tr { border-bottom: 1px solid #ddd }
+pre { background: #f5f5f5; padding: .8rem; overflow-x: auto }
+.right { color: #0a6b2d } .wrong { color: #b00020; font-weight: 600 }
+"""
+
+#: plotly's buttons would cover titles
+PLOT_CONFIG = {"displayModeBar": False}
+
+_COLUMNS = {
+    "tuples": "tuples",
+    "rejected": "refused",
+    "matches": "matches",
+    "completeness": "completeness",
+    "false_positives": "false positives",
+    "duplicates": "duplicates",
+    "tuples_per_second": "tuples/s, window full",
+    "latency_ms_p50": "p50 ms",
+    "latency_ms_p99": "p99 ms",
+}
+
+
+def write_page(path: Path, report: Mapping[str, Any], outcomes: Sequence[Outcome]) -> None:
+    """Write the page."""
+    sections = [_section(query, outcome) for query, outcome in zip(report["queries"], outcomes, strict=True)]
+    machine = report["machine"]
+    about = f"{machine['cores']} cores, {machine['system']}, Python {machine['python']}; {report['seconds']} s in all"
+    path.write_text(
+        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>spojoin: report</title>"
+        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>"
+        f"<h1>Flights of 2013, joined and checked</h1>"
+        f"<p class='{'right' if is_proved(report['queries']) else 'wrong'}'>{escape(proved(report['queries']))}</p>"
+        f"<p>{escape(about)}</p>"
+        f"{_overview(report['queries'])}{''.join(sections)}</body></html>",
+        encoding="utf-8",
+    )
+
+
+def is_proved(queries: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether every result was exactly the oracle's."""
+    return bool(queries) and all(query["is_exact"] for query in queries)
+
+
+def proved(queries: Sequence[Mapping[str, Any]]) -> str:
+    """What the run has shown, in one sentence."""
+    if not is_proved(queries):
+        differ = ", ".join(query["name"] for query in queries if not query["is_exact"])
+        return f"Not proved: {differ or 'no join'} of {_joins(len(queries))} are not what PySpark recomputed."
+    total = {name: sum(query[name] for query in queries) for name in ("probes_checked", "matches", "rejected")}
+    return (
+        f"Proved: completeness 1, no false positive and no duplicate in {_joins(len(queries))}; a separate PySpark job "
+        f"recomputed the results of all {total['probes_checked']:,} rows, {total['matches']:,} matches, and found "
+        f"every one the same ({total['rejected']:,} rows were refused, each with its reason)."
+    )
+
+
+def _joins(count: int) -> str:
+    return "1 join" if count == 1 else f"{count} joins"
+
+
+def _overview(queries: Sequence[Mapping[str, Any]]) -> str:
+    heads = "".join(f"<th>{title}</th>" for title in ("query", *_COLUMNS.values(), "verdict"))
+    rows = "".join(
+        f"<tr><td>{escape(query['name'])}</td>"
+        + "".join(f"<td>{_text(query[name])}</td>" for name in _COLUMNS)
+        + f"<td>{_verdict(query)}</td></tr>"
+        for query in queries
+    )
+    return f"<table><tr>{heads}</tr>{rows}</table>"
+
+
+def _verdict(query: Mapping[str, Any]) -> str:
+    return "<span class='right'>exact</span>" if query["is_exact"] else "<span class='wrong'>differs</span>"
+
+
+def _section(query: Mapping[str, Any], outcome: Outcome) -> str:
+    difference = query["first_difference"]
+    told = f"<p class='wrong'>{escape(difference)}</p>" if difference else ""
+    refused = "".join(f"<li>{escape(reason)}: {count:,}</li>" for reason, count in query["rejected_by_reason"].items())
+    plots = _plots(outcome).to_html(full_html=False, include_plotlyjs=False, config=PLOT_CONFIG)
+    return (
+        f"<h2>{escape(query['name'])}</h2>{told}<pre>{escape(outcome.query.text)}</pre>"
+        f"<p>Every one of {query['probes_checked']:,} probes was checked. Rows came as {escape(query['messages'])} "
+        f"messages. Throughput is that of {query['tuples_window_full']:,} tuples sent at full speed, after the window "
+        f"was full; latency, from a row's message to its result, that of {query['latency_tuples']:,} tuples sent at a "
+        f"pace below it.</p>{f'<p>Refused rows:</p><ul>{refused}</ul>' if refused else ''}{plots}{_services(query)}"
+    )
+
+
+def _plots(outcome: Outcome) -> go.Figure:
+    """Tuples and matches out over time, and how latencies are distributed."""
+    marks = figures.timeline(outcome.trace)
+    start = marks[0].produced_ms if marks else 0
+    seconds = [(mark.produced_ms - start) / 1000 for mark in marks]
+    latencies, shares = figures.latency_curve(outcome.trace, outcome.full_speed_tuples)
+    plot = make_subplots(1, 3, subplot_titles=("tuples out", "matches out", "latency: % of tuples not later"))
+    plot.add_scatter(x=seconds, y=[mark.tuples for mark in marks], row=1, col=1)
+    plot.add_scatter(x=seconds, y=[mark.matches for mark in marks], row=1, col=2)
+    plot.add_scatter(x=latencies, y=shares, row=1, col=3)
+    for column, title in ((1, "s"), (2, "s"), (3, "ms")):
+        plot.update_xaxes(title_text=title, row=1, col=column)
+    return plot.update_layout(showlegend=False, height=340, margin={"t": 40, "b": 40}, template="simple_white")
+
+
+def _services(query: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{used['cpu_us_per_tuple']:.2f}</td>"
+        f"<td>{used['peak_rss_bytes'] / (1 << 20):,.0f}</td></tr>"
+        for name, used in query["services"].items()
+    )
+    return f"<table><tr><th>service</th><th>CPU us a tuple</th><th>peak memory MiB</th></tr>{rows}</table>"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 100 else f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else escape(str(value if value is not None else "-"))

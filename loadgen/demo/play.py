@@ -1,0 +1,246 @@
+"""One query of the main job, from its topics to its checked result."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loadgen.demo import figures
+from loadgen.demo.follower import Follower, Mark, Trace
+from loadgen.demo.jobs import Job, Tables, rows_until_full, split
+from loadgen.demo.screen import Screen, State
+from loadgen.demo.stage import Stage
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import ServiceError, Supervisor
+from spojoin.local.usage import Usage, usage_of
+from spojoin.model import Order, Query
+from spojoin.ports.interfaces import Input
+from spojoin.protocol.topology import HEARTBEAT, input_topic
+from spojoin.runtime.service import create_topics
+from spojoin.runtime.topics import Topics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from loadgen.check.verdict import Verdict
+    from loadgen.load.feed import Feed
+
+WORKERS = 2
+REFRESH_S = 0.2
+#: No result for so long, with rows still due, is a failure.
+STALL_S = 60.0
+FLUSH_TIMEOUT_S = 30.0
+#: The paced part comes at this share of the measured rate, and no faster than Spark writes rows without haste; on a
+#: machine too busy for that it takes no longer than so many seconds all the same.
+PACED_SHARE = 0.5
+PACED_ROWS_PER_SECOND_MAX = 20_000.0
+PACED_S_MAX = 12.0
+#: An input that is silent for so long no longer holds the others. Heartbeats tell the end of each part; until then
+#: even a long pause of Spark must not let the merge go on without it.
+IDLE_TIMEOUT_MS = 60_000
+#: The end of the year 9999.
+FOREVER_MS = 253_402_300_799_999
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a query.
+
+    usage: by service; window_full_tuples: tuples until the windows are full; full_speed_tuples: tuples that came at
+    full speed, the others came paced; seconds: from the first row sent to the last result
+    """
+
+    job: Job
+    query: Query
+    verdict: Verdict
+    trace: Trace
+    usage: dict[str, Usage]
+    window_full_tuples: int
+    full_speed_tuples: int
+    seconds: float
+
+    def report(self) -> dict[str, Any]:
+        """The query's entry in report.json."""
+        verdict, trace = self.verdict.as_json(), self.trace
+        speed = figures.rate(trace, self.window_full_tuples, self.full_speed_tuples)
+        return {
+            "name": self.query.name,
+            "tuples": verdict["tuples"],
+            "rejected": sum(verdict["rejected"].values()),
+            "rejected_by_reason": verdict["rejected"],
+            "matches": verdict["matches"],
+            "completeness": verdict["completeness"],
+            "false_positives": verdict["false_positives"],
+            "duplicates": verdict["duplicates"],
+            "misordered": verdict["misordered"],
+            "rejects_wrong": verdict["rejects_wrong"],
+            "probes_checked": verdict["probes_checked"],
+            "is_exact": verdict["is_exact"],
+            "first_difference": verdict["first_difference"],
+            "tuples_per_second": None if speed is None else round(speed, 1),
+            "tuples_window_full": max(0, self.full_speed_tuples - self.window_full_tuples),
+            **figures.latency(trace, self.full_speed_tuples),
+            "latency_tuples": max(0, trace.last.tuples - self.full_speed_tuples),
+            "seconds": round(self.seconds, 3),
+            "messages": self.job.message,
+            "services": {
+                name: {
+                    "cpu_us_per_tuple": round(1e6 * used.cpu_s / max(1, trace.last.tuples), 2),
+                    "peak_rss_bytes": used.peak_rss_bytes,
+                }
+                for name, used in self.usage.items()
+            },
+        }
+
+
+def play(job: Job, tables: Tables, stage: Stage, logs: Path, screen: Screen) -> Outcome:
+    """Serve the query, send it all rows, wait for all results, end the services, check."""
+    return _Play(job, tables, stage, logs, screen).run()
+
+
+class _Play:
+    def __init__(self, job: Job, tables: Tables, stage: Stage, logs: Path, screen: Screen) -> None:
+        self.job, self.query, self.tables = job, job.query(), tables
+        self.stage, self.logs, self.screen = stage, logs, screen
+        self.follower = Follower(stage.log, self.query)
+        self.feeds: list[Feed] = []
+        self.rows_before = 0
+        self.supervisor = Supervisor(stage.children, logs)
+
+    def run(self) -> Outcome:
+        try:
+            with self.supervisor:
+                self._start()
+                parts = split(self.tables, self.query)
+                started = time.monotonic()
+                self._send("at full speed", parts.first, None, parts.cut_ms or FOREVER_MS)
+                full_speed = self.follower.trace.last.tuples
+                self._send("paced", parts.rest, self._pace(parts.rest, full_speed), FOREVER_MS)
+                seconds = time.monotonic() - started
+                usage = {name: used for name, pid in self.supervisor.pids().items() if (used := usage_of(pid))}
+        finally:
+            self.follower.close()
+        verdict = self._check()
+        window_full = rows_until_full(self.tables, self.query)
+        return Outcome(self.job, self.query, verdict, self.follower.trace, usage, window_full, full_speed, seconds)
+
+    def _start(self) -> None:
+        """Topics first: services take what is there."""
+        self._show("starting services")
+        topics = Topics.of(self.query, WORKERS, {})
+        create_topics(self.stage.log, topics)
+        self.stage.log.create_topics(dict.fromkeys(topics.inputs, self.job.partitions))
+        deployment = Deployment(
+            self.query,
+            self.job.path,
+            self.stage.broker.bootstrap,
+            self.stage.redis.url,
+            WORKERS,
+            {"idle_timeout_ms": str(IDLE_TIMEOUT_MS)},
+        )
+        self.supervisor.start(services_of(deployment))
+        self.supervisor.wait_ready()
+        self.follower.start()
+
+    def _send(self, how: str, tables: Tables, rows_per_second: float | None, until_ms: int) -> None:
+        """Send rows of all streams, all earlier than `until_ms`; wait until each has its result or is refused."""
+        total = sum(table.num_rows for table in tables.values())
+        self._show(how)
+        starting = [
+            self.stage.pool.submit(self._feed, stream, table, rows_per_second, table.num_rows / max(1, total))
+            for stream, table in tables.items()
+        ]
+        self.feeds = [self._wait(future, how) for future in starting]
+        for ending in [self.stage.pool.submit(feed.wait) for feed in self.feeds]:
+            self._wait(ending, how)
+        self.feeds = []
+        self.rows_before += total
+        if self.query.order is Order.EVENT_TIME:
+            self._beat(until_ms)
+        self._drain(self.rows_before, how)
+
+    def _beat(self, until_ms: int) -> None:
+        """Promise that no input brings anything earlier than that any more."""
+        writer = self.stage.log.writer()
+        try:
+            for stream in self.query.streams:
+                for partition in range(self.job.partitions):
+                    header = (HEARTBEAT, str(until_ms).encode())
+                    writer.append(Input(input_topic(stream.name), partition), b"", (header,))
+            writer.flush(FLUSH_TIMEOUT_S)
+        finally:
+            writer.close()
+
+    def _feed(self, stream: str, table: pa.Table, rows_per_second: float | None, share: float) -> Feed:
+        from loadgen.load.feed import MessageFormat, Pace, Target, feed_table  # noqa: PLC0415  (Spark is an extra)
+        from loadgen.load.spark import Kafka  # noqa: PLC0415
+
+        target = Target(
+            Kafka(self.stage.broker.bootstrap),
+            input_topic(stream),
+            self.job.partitions,
+            MessageFormat(self.job.message),
+        )
+        pace = Pace(rows_per_second=None if rows_per_second is None else rows_per_second * share)
+        return feed_table(self.stage.spark.result(), table, target, pace)
+
+    def _drain(self, due: int, how: str) -> None:
+        """Return when every row sent has its result or its dead letter."""
+        before, moved = -1, time.monotonic()
+        while (out := self._out()) < due:
+            self._show(how)
+            self._tend()
+            if out > before:
+                before, moved = out, time.monotonic()
+            if time.monotonic() - moved > STALL_S:
+                raise ServiceError(
+                    f"{self.query.name}: {due - out} of {due} rows have no result and nothing has moved for "
+                    f"{STALL_S:.0f} s; the services' logs are in {self.logs}"
+                )
+            time.sleep(REFRESH_S)
+        self._show(how)
+
+    def _out(self) -> int:
+        return self.follower.trace.last.tuples + self.follower.trace.refused
+
+    def _pace(self, rest: Tables, full_speed_tuples: int) -> float:
+        measured = figures.rate(self.follower.trace, 0, full_speed_tuples) or PACED_ROWS_PER_SECOND_MAX
+        slowest: float = sum(table.num_rows for table in rest.values()) / PACED_S_MAX
+        return max(slowest, min(PACED_SHARE * measured, PACED_ROWS_PER_SECOND_MAX))
+
+    def _check(self) -> Verdict:
+        from loadgen.check.checker import Topics as CheckedTopics  # noqa: PLC0415  (Spark is an extra)
+        from loadgen.check.checker import check  # noqa: PLC0415
+        from loadgen.check.publish import publish  # noqa: PLC0415
+        from loadgen.load.spark import Kafka  # noqa: PLC0415
+
+        topics = CheckedTopics(Kafka(self.stage.broker.bootstrap))
+        verdict: Verdict = self._wait(
+            self.stage.pool.submit(check, self.stage.spark.result(), self.query, topics), "checking every probe"
+        )
+        publish(verdict, self.stage.redis.url)
+        self._show("exact" if verdict.is_exact else "[red]differs[/]")
+        if verdict.first_difference:
+            self.screen.note(verdict.first_difference)
+        return verdict
+
+    def _wait(self, future: Future[Any], phase: str) -> Any:  # noqa: ANN401  (what the future gives)
+        while not future.done():
+            self._show(phase)
+            self._tend()
+            time.sleep(REFRESH_S)
+        return future.result()
+
+    def _tend(self) -> None:
+        self.supervisor.tend()
+        if self.follower.error is not None:
+            raise self.follower.error
+
+    def _show(self, phase: str) -> None:
+        trace = self.follower.trace
+        last: Mark = trace.last
+        sent = self.rows_before + sum(feed.rows for feed in self.feeds)
+        self.screen.show(State(self.query.name, phase, sent, trace.refused, last.tuples, last.matches, last.frame_id))

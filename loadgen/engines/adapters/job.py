@@ -1,0 +1,37 @@
+"""A workload as files that an engine in any language can read: README.md, "An engine"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from loadgen.engines.workloads import MARKS, Workload
+
+
+def write_job(workload: Workload, folder: Path) -> Path:
+    """Write job.properties and the rows that it names; its path. Rows that are there already are kept."""
+    rows = folder / f"{workload.variant.name}-{workload.fill}.rows"
+    if not rows.exists():
+        np.stack(workload.columns, axis=1).astype("<i8").tofile(rows)
+    said: dict[str, object] = {
+        "question": workload.question.name,
+        "variant": workload.variant.name,
+        "window": workload.window,
+        "fill": workload.fill,
+        "marks": " ".join(map(str, MARKS)),
+        "rows": rows,
+        "sql": workload.sql(),
+        "probings": len(workload.probings),
+    }
+    for number, probing in enumerate(workload.probings):
+        of = f"probing.{number}"
+        said |= {f"{of}.probes": _parity(probing.probes), f"{of}.stored": _parity(probing.stored)}
+        said |= {f"{of}.where": " and ".join(probing.conditions), f"{of}.times": probing.times}
+    path = folder / f"{workload.name}-{workload.window}.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in said.items()), encoding="utf-8")
+    return path
+
+
+def _parity(parity: int | None) -> str:
+    return "all" if parity is None else str(parity)

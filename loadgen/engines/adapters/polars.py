@@ -1,0 +1,40 @@
+"""Polars, whose `join_where` answers inequalities with IEJoin."""
+
+from __future__ import annotations
+
+import os
+
+# Read when Polars is imported.
+os.environ.setdefault("POLARS_MAX_THREADS", str(len(os.sched_getaffinity(0))))
+
+import polars as pl
+import pyarrow as pa
+
+from loadgen.engines.adapters.micro_batches import MicroBatches
+
+#: Pairs that a batch may have at the most: Polars holds all of them in memory.
+PAIRS_MAX = 40_000_000
+
+
+class Polars(MicroBatches):
+    """Lazy frames, collected once a batch."""
+
+    @property
+    def version(self) -> str:
+        """Of the package."""
+        return str(pl.__version__)
+
+    @property
+    def batch(self) -> int:
+        """Fewer where the window is large, so that the pairs fit."""
+        return max(16, min(super().batch, PAIRS_MAX // self.workload.window))
+
+    def count(self, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table) -> int:
+        """By `join_where`; p.a is named p_a, and so on."""
+        left, right = (_named(table, prefix) for table, prefix in ((probes, "p_"), (stored, "s_")))
+        asked = [pl.sql_expr(condition.replace("p.", "p_").replace("s.", "s_")) for condition in conditions]
+        return int(left.join_where(right, *asked).select(pl.len()).collect().item())
+
+
+def _named(table: pa.Table, prefix: str) -> pl.LazyFrame:
+    return pl.from_arrow(table.rename_columns([prefix + name for name in table.column_names])).lazy()  # type: ignore[union-attr]

@@ -1,0 +1,67 @@
+"""The published numbers: checksums of the data, and totals of every workload at every mark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from loadgen.engines import reference
+from loadgen.engines.variants import CHECKED_ROWS, VARIANTS
+from loadgen.engines.workloads import MARKS, QUESTIONS, WINDOWS, Workload, workload
+
+PATH = Path(__file__).with_name("expected.json")
+
+
+@cache
+def published() -> dict[str, Any]:
+    """All of expected.json."""
+    found: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
+    return found
+
+
+def totals(asked: Workload) -> Sequence[int]:
+    """Matches of the first probes up to each of MARKS; those of a window that isn't published are counted now."""
+    found: Sequence[int] | None = published()["totals"].get(key(asked))
+    return reference.totals(asked) if found is None else found
+
+
+def key(asked: Workload) -> str:
+    """Of a workload's totals, such as "q1-taxi-1000"."""
+    return f"{asked.name}-{asked.window}"
+
+
+def write(
+    windows: Sequence[int],
+    say: Callable[[str], None],
+    *,
+    questions: Sequence[str] = tuple(QUESTIONS),
+    probes: int = MARKS[-1],
+    path: Path = PATH,
+) -> None:
+    """Count anew what these windows and questions give, up to so many probes; all other totals stay as they are."""
+    kept = json.loads(path.read_text(encoding="utf-8"))["totals"] if path.exists() else {}
+    data = {name: {str(rows): v.sha256(rows) for rows in CHECKED_ROWS} for name, v in VARIANTS.items()}
+    for asked in _all(windows, questions):
+        kept[key(asked)] = reference.totals(asked, probes)
+        say(f"{key(asked)}: {kept[key(asked)][-1]:,} of {probes:,} probes")
+        path.write_text(
+            _laid_out(data, {key(w): kept[key(w)] for w in _all(WINDOWS, tuple(QUESTIONS)) if key(w) in kept})
+        )
+
+
+def _all(windows: Sequence[int], questions: Sequence[str]) -> Iterator[Workload]:
+    for window in windows:
+        for question in questions:
+            yield from (workload(question, variant, window) for variant in VARIANTS)
+
+
+def _laid_out(data: dict[str, dict[str, str]], counted: dict[str, list[int]]) -> str:
+    """As JSON with a line each workload, so that a changed number is one changed line."""
+    lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in counted.items())
+    head = (
+        f'  "marks": {json.dumps(MARKS)},\n  "sha256": {json.dumps(data, indent=2).replace(chr(10), chr(10) + "  ")},'
+    )
+    return f'{{\n{head}\n  "totals": {{\n{lines}\n  }}\n}}\n'

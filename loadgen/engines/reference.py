@@ -1,0 +1,86 @@
+"""What must come out: a plain scan of every window, which shares no code with any engine that is measured."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from loadgen.engines.variants import I64
+from loadgen.engines.workloads import MARKS, Workload
+
+I32 = NDArray[np.int32]
+
+#: Stored tuples that a group of probes is compared with before the next are loaded; two columns of them are 16 KiB.
+STORED, PROBES = 2_048, 256
+
+
+def totals(workload: Workload, probes: int = MARKS[-1]) -> list[int]:
+    """Matches of the first probes up to each of MARKS that is at most `probes`, in all roles."""
+    marks = [mark for mark in MARKS if mark <= probes]
+    return [int(total) for total in np.cumsum(counts(workload, marks[-1]))[np.array(marks) - 1]]
+
+
+def counts(workload: Workload, probes: int) -> I64:
+    """Matches of each of the first probes, in all roles: int64 (probes,)."""
+    # All variants fit 32 bits, of which a vector register holds twice as many.
+    a, b = (column[: workload.fill + probes].astype(np.int32) for column in workload.columns)
+    name, window = workload.question.name, workload.window
+    found = np.zeros(probes, np.int64)
+    if name == "q2":
+        _near(a, b, window, *workload.variant.band, found)
+        return 2 * found
+    upper = np.arange(workload.fill, workload.fill + probes, dtype=np.int64)
+    if name == "q3":
+        for x, y in ((a, b), (-a, -b)):
+            _dominated(x[workload.fill :], y[workload.fill :], x, y, upper, window, found)
+        return found
+    for parity, x, y in ((0, a, b), (1, -a, -b)):
+        # Before row i there are (i + 1) // 2 even rows and i // 2 odd ones.
+        before = (upper[parity::2] + parity) // 2
+        own, other = slice(workload.fill + parity, None, 2), slice(1 - parity, None, 2)
+        _dominated(*(np.ascontiguousarray(c) for c in (x[own], y[own], x[other], y[other])), before, window,
+                   found[parity::2])  # fmt: skip
+    return found
+
+
+@numba.njit(cache=True)
+def _dominated(x: I32, y: I32, stored_x: I32, stored_y: I32, upper: I64, window: int, found: I64) -> None:
+    """Add to found (m,) how many of stored[upper - window : upper] have a smaller x and a larger y than probe (m,)."""
+    for first in range(0, len(found), PROBES):
+        last = min(first + PROBES, len(found))
+        for at in range(upper[first] - window, upper[last - 1], STORED):
+            for i in range(first, last):
+                begin, end = max(at, upper[i] - window), min(at + STORED, upper[i])
+                if begin < end:
+                    found[i] += _smaller_and_larger(stored_x[begin:end], stored_y[begin:end], x[i], y[i])
+
+
+@numba.njit
+def _smaller_and_larger(stored_x: I32, stored_y: I32, x: np.int32, y: np.int32) -> np.int32:
+    hits = np.int32(0)
+    for j in range(len(stored_x)):
+        hits += np.int32((stored_x[j] < x) & (stored_y[j] > y))
+    return hits
+
+
+@numba.njit(cache=True)
+def _near(a: I32, b: I32, window: int, wide_a: int, wide_b: int, found: I64) -> None:
+    """Add to found (m,) how many of its last `window` rows each of the last m rows is nearer to than the widths."""
+    fill = len(a) - len(found)
+    for first in range(0, len(found), PROBES):
+        last = min(first + PROBES, len(found))
+        for at in range(fill + first - window, fill + last - 1, STORED):
+            for i in range(first, last):
+                begin, end = max(at, fill + i - window), min(at + STORED, fill + i)
+                if begin < end:
+                    widths = np.int32(wide_a), np.int32(wide_b)
+                    found[i] += _within(a[begin:end], b[begin:end], a[fill + i], b[fill + i], widths)
+
+
+@numba.njit
+def _within(stored_a: I32, stored_b: I32, a: np.int32, b: np.int32, widths: tuple[np.int32, np.int32]) -> np.int32:
+    hits = np.int32(0)
+    for j in range(len(stored_a)):
+        hits += np.int32((abs(stored_a[j] - a) < widths[0]) & (abs(stored_b[j] - b) < widths[1]))
+    return hits

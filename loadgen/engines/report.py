@@ -1,0 +1,147 @@
+"""The engines side by side: for a terminal, as one HTML page, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from rich.table import Table
+
+from loadgen.engines.runner import Outcome
+from loadgen.engines.variants import VARIANTS
+from loadgen.engines.workloads import QUESTIONS
+from spojoin.model import DEFAULT_METHOD
+
+HEADINGS = (
+    "question", "variant", "window", "engine", "version", "processor_us_a_tuple", "ratio", "tuples_per_second",
+    "probes_checked", "matches", "fill_s", "peak_rss_mib", "message",
+)  # fmt: skip
+#: What all others are divided by, where it was run.
+BASE = DEFAULT_METHOD
+#: An engine that came to fewer probes was cold: its figure has a tilde.
+WARM_PROBES = 1_024
+#: Characters of a message's first words that a table's cell shows.
+KIND_MAX = 12
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
+table { border-collapse: collapse } td, th { padding: .25rem .9rem .25rem 0; text-align: right; vertical-align: top }
+td:first-child, th:first-child, .no td { text-align: left } tr { border-bottom: 1px solid #ddd } .no { color: #b00020 }
+"""
+
+
+def ratios(outcomes: Sequence[Outcome]) -> dict[tuple[str, str, int], float]:
+    """By (engine, workload, window): its processor time a tuple, divided by BASE's."""
+    own = {(o.workload, o.window): o.cpu_us for o in outcomes if o.engine == BASE}
+    return {
+        (o.engine, o.workload, o.window): o.cpu_us / base
+        for o in outcomes
+        if o.cpu_us is not None and (base := own.get((o.workload, o.window)))
+    }
+
+
+def tables(outcomes: Sequence[Outcome]) -> Iterator[Table | str]:
+    """A table each question and window, with what was refused beneath."""
+    times = ratios(outcomes)
+    for question, window in dict.fromkeys((o.workload.partition("-")[0], o.window) for o in outcomes):
+        rows = [o for o in outcomes if o.window == window and o.workload.startswith(f"{question}-")]
+        variants = [name for name in VARIANTS if any(o.workload == f"{question}-{name}" for o in rows)]
+        title = f"{question}, {QUESTIONS[question].about}; W = {window:,}; processor us a tuple (times {BASE}'s)"
+        table = Table(title=title, title_justify="left")
+        table.add_column("engine", min_width=max(len(o.engine) for o in rows))
+        for variant in variants:
+            table.add_column(variant, justify="right")
+        for engine in dict.fromkeys(o.engine for o in rows):
+            of_engine = {o.workload.partition("-")[2]: o for o in rows if o.engine == engine}
+            table.add_row(engine, *(_cell(of_engine.get(variant), times) for variant in variants))
+        yield table
+        yield from _messages(rows)
+
+
+def write(outcomes: Sequence[Outcome], about: Mapping[str, object], folder: Path) -> Path:
+    """Write benchmark.html and benchmark.csv into a folder, which is made if need be; the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = list(_rows(outcomes))
+    with (folder / "benchmark.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADINGS)
+        writer.writerows(rows)
+    path = folder / "benchmark.html"
+    path.write_text(_page(rows, about), encoding="utf-8")
+    return path
+
+
+def _cell(outcome: Outcome | None, times: Mapping[tuple[str, str, int], float]) -> str:
+    if outcome is None:
+        return ""
+    if outcome.cpu_us is None:
+        kind = outcome.message.partition(":")[0]
+        return f"[red]{kind if len(kind) <= KIND_MAX else 'no figure'}[/]"
+    ratio = times.get((outcome.engine, outcome.workload, outcome.window))
+    cold = "~" if outcome.marks[-1].probes < WARM_PROBES else ""
+    return cold + number(outcome.cpu_us) + (f" ({number(ratio)})" if ratio is not None else "")
+
+
+def _messages(rows: Sequence[Outcome]) -> Iterator[str]:
+    said: dict[tuple[str, str], list[str]] = {}
+    for outcome in rows:
+        if outcome.message:
+            said.setdefault((outcome.engine, outcome.message), []).append(outcome.workload.partition("-")[2])
+    for (engine, message), variants in said.items():
+        yield f"{engine} ({', '.join(variants)}): {message}"
+
+
+def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[object, ...]]:
+    times = ratios(outcomes)
+    for o in outcomes:
+        question, _, variant = o.workload.partition("-")
+        ratio = times.get((o.engine, o.workload, o.window))
+        last = o.marks[-1] if o.marks and not o.message else None
+        yield (
+            question,
+            variant,
+            o.window,
+            o.engine,
+            o.version,
+            "" if o.cpu_us is None else round(o.cpu_us, 4),
+            "" if ratio is None else round(ratio, 3),
+            "" if o.tuples_per_second is None else round(o.tuples_per_second),
+            "" if last is None else last.probes,
+            "" if last is None else last.total,
+            round(o.fill_s, 1),
+            o.peak_rss_bytes >> 20,
+            o.message,
+        )
+
+
+def _page(rows: Sequence[tuple[object, ...]], about: Mapping[str, object]) -> str:
+    facts = "; ".join(f"{name.replace('_', ' ')} {value}" for name, value in about.items())
+    heads = "".join(f"<th>{escape(head.replace('_', ' '))}</th>" for head in HEADINGS[3:-1])
+    parts = []
+    for key in dict.fromkeys(row[:3] for row in rows):
+        question, variant, window = key
+        lines = "".join(_line(row) for row in rows if row[:3] == key)
+        parts.append(
+            f"<h2>{question}, {variant}, W = {window:,}</h2>"
+            f"<p>{escape(QUESTIONS[str(question)].about)}; {escape(VARIANTS[str(variant)].about)}</p>"
+            f"<table><tr>{heads}</tr>{lines}</table>"
+        )
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Stream joins side by side</title>"
+        f"<style>{_STYLE}</style></head><body><h1>Stream joins side by side</h1><p>{escape(facts)}</p>"
+        f"<p>Every figure's totals equal the published ones. <a href='benchmark.csv'>benchmark.csv</a></p>"
+        f"{''.join(parts)}</body></html>"
+    )
+
+
+def _line(row: tuple[object, ...]) -> str:
+    if row[-1]:
+        return f"<tr class='no'><td>{row[3]}</td><td>{row[4]}</td><td colspan='7'>{escape(str(row[-1]))}</td></tr>"
+    cells = (f"{cell:,}" if isinstance(cell, int | float) else escape(str(cell)) for cell in row[3:-1])
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+def number(value: float) -> str:
+    """Three significant digits, more for large numbers."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

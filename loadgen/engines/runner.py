@@ -1,0 +1,231 @@
+"""Runs an engine as a process of its own on some processors, for as long as its budget lasts, and checks its totals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loadgen.engines import expected
+from loadgen.engines.adapters import java
+from loadgen.engines.adapters.job import write_job
+from loadgen.engines.worker import PACKAGES
+from loadgen.engines.workloads import MARKS, Workload
+from spojoin.errors import ConfigurationError
+from spojoin.local.usage import usage_of
+from spojoin.published.methods.catalog import METHODS
+
+#: All engines, in the table's order.
+ENGINES = (*METHODS, *PACKAGES, *java.PROGRAMS)
+#: How often a silent process's memory is looked at.
+LOOK_S = 0.2
+#: An engine that has not come to two marks within its budget may go on so many times as long.
+PATIENCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The first `probes` had `total` matches, after s seconds and cpu_s seconds of processor time."""
+
+    probes: int
+    total: int
+    s: float
+    cpu_s: float
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an engine did with a workload. message: why it has no figure, in its own words where it refused."""
+
+    engine: str
+    workload: str
+    window: int
+    version: str = ""
+    marks: list[Mark] = field(default_factory=list)
+    peak_rss_bytes: int = 0
+    fill_s: float = 0.0
+    message: str = ""
+
+    @property
+    def measured(self) -> tuple[Mark, Mark] | None:
+        """The last two marks: what came before the first of them was for warming up."""
+        return None if len(self.marks) < 2 or self.message else (self.marks[-2], self.marks[-1])
+
+    @property
+    def cpu_us(self) -> float | None:
+        """Processor time of a tuple, in microseconds."""
+        if self.measured is None:
+            return None
+        before, last = self.measured
+        return 1e6 * (last.cpu_s - before.cpu_s) / (last.probes - before.probes)
+
+    @property
+    def tuples_per_second(self) -> float | None:
+        """By the clock on the wall."""
+        if self.measured is None:
+            return None
+        before, last = self.measured
+        return (last.probes - before.probes) / (last.s - before.s)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """budget_s: for probes, by the clock; fill_s: until the window is full, starting included; cpus: to run on."""
+
+    budget_s: float
+    fill_s: float
+    cpus: frozenset[int]
+
+
+class Runner:
+    """Runs engines one after the other; jobs and rows are kept in one folder for the length of a run."""
+
+    def __init__(self, limits: Limits, folder: Path, say: Callable[[str], None]) -> None:
+        self._limits = limits
+        self._folder = folder
+        self._say = say
+        self._totals: dict[str, Mapping[int, int]] = {}
+
+    def run(self, engine: str, workload: Workload) -> Outcome:
+        """Measure one engine on one workload. Whatever goes wrong with it stands in the outcome."""
+        outcome = Outcome(engine, workload.name, workload.window)
+        try:
+            command = self._command(engine, workload)
+        except ConfigurationError as error:
+            outcome.message = str(error)
+            return outcome
+        with tempfile.TemporaryFile() as errors:
+            self._follow(command, outcome, errors)
+            if not outcome.message and len(outcome.marks) < 2:
+                errors.seek(0)
+                outcome.message = _last_words(errors.read().decode(errors="replace"))
+        self._check(outcome, workload)
+        _check_times(outcome)
+        return outcome
+
+    def _command(self, engine: str, workload: Workload) -> list[str]:
+        if engine in java.PROGRAMS:
+            job = str(write_job(workload, self._folder))
+            return [job if word == "{job}" else word for word in java.command(engine, self._say)]
+        names = [workload.question.name, workload.variant.name, str(workload.window)]
+        return [sys.executable, "-m", "loadgen.engines.worker", engine, *names]
+
+    def _follow(self, command: Sequence[str], outcome: Outcome, errors: Any) -> None:  # noqa: ANN401
+        began = time.monotonic()
+        with _pinned(self._limits.cpus):
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        with process:
+            try:
+                deadline = _Deadline(began + self._limits.fill_s)
+                for line in _lines(process, outcome, deadline):
+                    self._hear(line, outcome, deadline, began)
+                    if outcome.message:
+                        break
+                outcome.message = outcome.message or self._why(process, outcome)
+            finally:
+                process.kill()
+
+    def _hear(self, line: Mapping[str, Any], outcome: Outcome, deadline: _Deadline, began: float) -> None:
+        """Take note of what a process says, and until when it may go on."""
+        if "refused" in line:
+            outcome.message = f"refuses: {line['refused']}"
+        elif "filled" in line:
+            outcome.version, outcome.fill_s = str(line["version"]), time.monotonic() - began
+            deadline.at = began + outcome.fill_s + self._limits.budget_s * PATIENCE
+        elif "mark" in line:
+            outcome.marks.append(Mark(line["mark"], line["total"], line["s"], line["cpu_s"]))
+            if len(outcome.marks) >= 2:
+                deadline.at = began + outcome.fill_s + self._limits.budget_s
+
+    def _why(self, process: subprocess.Popen[bytes], outcome: Outcome) -> str:
+        """Why there is no figure, where time is the reason, or memory."""
+        if len(outcome.marks) >= 2:
+            return ""
+        status = process.poll()
+        if status == -signal.SIGKILL:
+            return "was killed: out of memory?"
+        if status is not None:
+            return ""
+        if not outcome.version:
+            return f"too slow: its window was not full after {self._limits.fill_s:.1f} s"
+        reached = f"only {outcome.marks[0].probes} probes" if outcome.marks else "no mark"
+        return f"too slow: came to {reached} in {self._limits.budget_s * PATIENCE:.1f} s, and two marks are needed"
+
+    def _check(self, outcome: Outcome, workload: Workload) -> None:
+        name = expected.key(workload)
+        if name not in self._totals:
+            self._totals[name] = dict(zip(MARKS, expected.totals(workload), strict=False))
+        # What goes beyond the published totals can't be checked, so it doesn't count.
+        outcome.marks = [mark for mark in outcome.marks if mark.probes in self._totals[name]]
+        for mark in outcome.marks:
+            wanted = self._totals[name][mark.probes]
+            if mark.total != wanted:
+                outcome.message = f"WRONG: {mark.total:,} matches of {mark.probes:,} probes, expected {wanted:,}"
+                return
+
+
+def _check_times(outcome: Outcome) -> None:
+    """Where starting a job takes longer than its probes do, more of them may take no longer than fewer."""
+    if outcome.measured is None:
+        return
+    before, last = outcome.measured
+    if last.s <= before.s or last.cpu_s <= before.cpu_s:
+        outcome.message = f"too few probes to tell: {last.probes:,} took no longer than {before.probes:,}"
+
+
+@dataclass(slots=True)
+class _Deadline:
+    """at: by time.monotonic()."""
+
+    at: float
+
+
+@contextlib.contextmanager
+def _pinned(cpus: frozenset[int]) -> Iterator[None]:
+    """What is started within runs on these processors."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _lines(process: subprocess.Popen[bytes], outcome: Outcome, deadline: _Deadline) -> Iterator[Mapping[str, Any]]:
+    """What a process says, as it says it, until it ends or its time is up. Lines of other things are left out."""
+    assert process.stdout is not None, "it was started with a pipe"
+    os.set_blocking(process.stdout.fileno(), False)
+    waiting, rest = selectors.DefaultSelector(), b""
+    waiting.register(process.stdout, selectors.EVENT_READ)
+    while time.monotonic() <= deadline.at:
+        used = usage_of(process.pid)
+        outcome.peak_rss_bytes = max(outcome.peak_rss_bytes, used.peak_rss_bytes if used else 0)
+        if not waiting.select(LOOK_S):
+            continue
+        read = process.stdout.read()
+        if read == b"":
+            process.wait()
+            return
+        *whole, rest = (rest + (read or b"")).split(b"\n")
+        for line in whole:
+            with contextlib.suppress(json.JSONDecodeError):
+                said = json.loads(line)
+                if isinstance(said, dict):
+                    yield said
+
+
+def _last_words(said: str) -> str:
+    """The last line that an engine left, which tells what went wrong."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return f"failed: {(telling or lines or ['it said nothing'])[-1]}"

@@ -1,0 +1,71 @@
+"""A process that measures one engine that runs in Python, and prints how far it came: see README.md, "An engine"."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+
+from loadgen.engines.adapters.engine import Engine, pieces
+from loadgen.engines.adapters.spojoin import SpoJoin
+from loadgen.engines.workloads import MARKS, Workload, workload
+from spojoin.errors import SpoJoinError
+from spojoin.published.methods.catalog import METHODS
+
+#: Rows handed over at once.
+ROWS = 8_192
+#: A small run of everything first, which compiles what must be compiled.
+WARM_WINDOW, WARM_PROBES = 100, 512
+#: Adapters that need a package of their own are imported when they are asked for.
+PACKAGES = {
+    "duckdb": ("loadgen.engines.adapters.duckdb", "DuckDB"),
+    "polars": ("loadgen.engines.adapters.polars", "Polars"),
+}
+
+
+def make(name: str) -> Callable[[Workload], Engine]:
+    """What makes an engine for a workload. Raises ModuleNotFoundError where its package is missing."""
+    if name in METHODS:
+        return lambda asked: SpoJoin(asked, name)
+    module, made = PACKAGES[name]
+    factory: Callable[[Workload], Engine] = getattr(importlib.import_module(module), made)
+    return factory
+
+
+def main(arguments: list[str]) -> None:
+    """Run until the last mark; whoever has enough ends the process."""
+    name, question, variant, window = arguments
+    try:
+        factory = make(name)
+        warm = factory(workload(question, variant, WARM_WINDOW))
+        measure(warm, MARKS[: MARKS.index(WARM_PROBES) + 1], lambda _: None)
+        measure(factory(workload(question, variant, int(window))), MARKS, say)
+    except ModuleNotFoundError as error:
+        say({"refused": f"{error.name} is not installed: pip install 'spojoin[benchmark]'"})
+    except SpoJoinError as error:
+        say({"refused": str(error)})
+
+
+def measure(engine: Engine, marks: tuple[int, ...], say: Callable[[dict[str, object]], None]) -> None:
+    """Fill the window, then probe from mark to mark, and say what was found."""
+    fill = engine.workload.fill
+    for first, last in pieces(0, fill, ROWS):
+        engine.fill(first, last)
+    say({"filled": fill, "version": engine.version})
+    done, total, began, cpu = 0, 0, time.perf_counter(), time.process_time()
+    for mark in marks:
+        for first, last in pieces(fill + done, fill + mark, ROWS):
+            total += engine.probe(first, last)
+        done = mark
+        say({"mark": mark, "total": total, "s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu})
+
+
+def say(what: dict[str, object]) -> None:
+    """A line for whoever listens."""
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Rows: data sets, and how they come into a query's input topics."""

@@ -1,0 +1,117 @@
+"""How the load generator reaches Kafka: a broker and client properties, from options or the services' environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+from pydantic import SecretStr
+
+from spojoin.errors import ConfigurationError
+from spojoin.ports.credentials import Properties, secret, with_login
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+
+BOOTSTRAP_VARIABLE, KAFKA_VARIABLE = "SPOJOIN_BOOTSTRAP_SERVERS", "SPOJOIN_KAFKA"
+USERNAME_VARIABLE, PASSWORD_VARIABLE = f"{KAFKA_VARIABLE}_USERNAME", f"{KAFKA_VARIABLE}_PASSWORD"
+PASSWORD_FILE_VARIABLE = f"{PASSWORD_VARIABLE}_FILE"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A cluster. properties: for every client, as librdkafka names them."""
+
+    bootstrap: str
+    properties: Properties = field(default_factory=dict, repr=False)
+
+    def log(self) -> KafkaLog:
+        """The cluster as a log."""
+        return KafkaLog(KafkaConfig(self.bootstrap, self.properties))
+
+
+def connection(
+    bootstrap: str | None, options: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> Connection:
+    """From `--bootstrap` and `--kafka name=value`, else from the variables that the services read.
+
+    Raises ConfigurationError.
+    """
+    servers = bootstrap or environment.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+    properties = _from_environment(environment) | _from_options(options)
+    return Connection(servers, with_login(properties, environment.get(USERNAME_VARIABLE), _password(environment)))
+
+
+def pairs(options: Sequence[str], name: str) -> dict[str, str]:
+    """`a=b` options as a dictionary. Raises ConfigurationError that names the option."""
+    for option in options:
+        key, equals, _ = option.partition("=")
+        if not (key and equals):
+            raise ConfigurationError(f"--{name} {option}: expected the form name=value")
+    return dict(option.split("=", 1) for option in options)
+
+
+def _password(environment: Mapping[str, str]) -> str | None:
+    text, file = environment.get(PASSWORD_VARIABLE), environment.get(PASSWORD_FILE_VARIABLE)
+    return secret(PASSWORD_VARIABLE.lower(), SecretStr(text) if text else None, Path(file) if file else None)
+
+
+def _from_options(options: Sequence[str]) -> Properties:
+    return {**pairs(options, "kafka")}
+
+
+def _from_environment(environment: Mapping[str, str]) -> Properties:
+    text = environment.get(KAFKA_VARIABLE) or "{}"
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ConfigurationError(f"{KAFKA_VARIABLE} is no JSON object: {error}; write it like {_EXAMPLE}") from error
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{KAFKA_VARIABLE} is no JSON object; write it like {_EXAMPLE}")
+    return found
+
+
+_EXAMPLE = """'{"security.protocol": "SASL_SSL"}'"""
+
+
+# --- the same for Java clients ----------------------------------------------------------------------------------------
+
+_RENAMED = {
+    "security.protocol": "security.protocol",
+    "sasl.mechanism": "sasl.mechanism",
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.keystore.location": "ssl.keystore.location",
+    "ssl.keystore.password": "ssl.keystore.password",
+    "compression.type": "compression.type",
+    "linger.ms": "linger.ms",
+}
+_CREDENTIALS = ("sasl.username", "sasl.password")
+
+
+def java_properties(properties: Mapping[str, object]) -> dict[str, str]:
+    """What Spark's Kafka client, which is Java's, must be told for the same connection.
+
+    Raises ConfigurationError for a property that has no counterpart.
+    """
+    told = {}
+    for name, value in properties.items():
+        if name in _RENAMED:
+            told[_RENAMED[name]] = "" if value == "none" and name.endswith("algorithm") else str(value)
+        elif name not in _CREDENTIALS:
+            known = ", ".join(sorted([*_RENAMED, *_CREDENTIALS]))
+            raise ConfigurationError(f"--kafka {name}: Spark's client has no such property; it can be told {known}")
+    if "ssl.ca.location" in properties:
+        told["ssl.truststore.type"] = "PEM"
+    if all(name in properties for name in _CREDENTIALS):
+        told["sasl.jaas.config"] = _jaas(told.get("sasl.mechanism", "PLAIN"), properties)
+    return told
+
+
+def _jaas(mechanism: str, properties: Mapping[str, object]) -> str:
+    kind = "scram.ScramLoginModule" if mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
+    user, password = (orjson.dumps(str(properties[name])).decode() for name in _CREDENTIALS)
+    return f"org.apache.kafka.common.security.{kind} required username={user} password={password};"

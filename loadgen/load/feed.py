@@ -1,0 +1,301 @@
+"""The PySpark Structured Streaming feed: files, tables and generated rows into Kafka input topics.
+
+Order: a row's place within its Kafka partition is its place in the source. Each micro-batch reads one file (or one
+slice of the rate source) in one task, and a task hands its rows to one Kafka producer in order, which keeps them so.
+
+Delivery: Spark's Kafka sink writes each row once on a healthy run, and again after a task or the whole feed was
+retried: it is at least once, never less. The join then sees such a row as one more input row, and so does the checker.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from loadgen.load import workloads
+from loadgen.load.formats import FileFormat, MessageFormat
+from loadgen.load.messages import ipc_bytes
+from loadgen.load.spark import Kafka
+
+__all__ = [
+    "Feed",
+    "FileFormat",
+    "MessageFormat",
+    "Pace",
+    "Schedule",
+    "Target",
+    "feed_files",
+    "feed_rate",
+    "feed_table",
+    "ipc_bytes",
+]
+
+PARTITION = "_partition"
+#: Rows of a staged file when the feed runs as fast as it can: large enough that a micro-batch's cost doesn't show.
+FILE_ROWS = 65_536
+#: Micro-batches a second of a paced replay.
+PACED_BATCHES_PER_SECOND = 2.0
+#: Kafka's default is to send at once, which makes requests of a few rows each.
+_PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": str(1 << 18)}
+_MESSAGE = StructType([StructField("partition", IntegerType()), StructField("value", BinaryType())])
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a table is replayed: `rows_per_second`, or `time_factor` times event time; neither: at full speed.
+
+    `time` names the event-time column (ISO text or integer milliseconds) that `time_factor` needs.
+    """
+
+    rows_per_second: float | None = None
+    time_factor: float | None = None
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows_per_second is not None and self.time_factor is not None:
+            raise ValueError("a pace is rows_per_second or time_factor, not both")
+        if self.time_factor is not None and self.time is None:
+            raise ValueError("time_factor needs the name of the event-time column")
+        for name in ("rows_per_second", "time_factor"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is {value}; it must be above 0")
+
+    @property
+    def is_full_speed(self) -> bool:
+        """Whether nothing holds the feed back but Spark and Kafka."""
+        return self.rows_per_second is None and self.time_factor is None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go: a topic, its number of partitions, and how rows become messages."""
+
+    kafka: Kafka
+    topic: str
+    partitions: int = 1
+    message: MessageFormat = MessageFormat.JSON
+    rows_per_message: int = 4096
+
+
+class Schedule(StrEnum):
+    """When micro-batches come and whether they end: as fast as they go, at the pace of staged files, or for ever."""
+
+    AT_ONCE = "at once"
+    PACED = "paced"
+    ENDLESS = "endless"
+
+    @property
+    def trigger(self) -> dict[str, bool | str]:
+        """As arguments of Spark's `trigger`."""
+        if self is Schedule.AT_ONCE:
+            return {"availableNow": True}
+        return {"processingTime": f"{round(1000 / PACED_BATCHES_PER_SECOND)} milliseconds"}
+
+
+@dataclass(slots=True)
+class Feed:
+    """A running feed. `folder` holds its checkpoint and staged files until it ends."""
+
+    query: StreamingQuery
+    folder: Path
+    schedule: Schedule
+
+    def wait(self) -> None:
+        """Block until all of the source is in the topic (for ever, if it never ends), then end the feed.
+
+        Raises what ended it early, if anything.
+        """
+        if self.schedule is Schedule.PACED:
+            self.query.processAllAvailable()
+        else:
+            self.query.awaitTermination()
+        self.stop()
+
+    def stop(self) -> None:
+        """End the feed and remove its files; raises what ended it, if anything."""
+        self.query.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        error = self.query.exception()
+        if error is not None:
+            raise error
+
+    @property
+    def rows(self) -> int:
+        """Rows read so far."""
+        return sum(int(p["numInputRows"]) for p in self.query.recentProgress)
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+def feed_table(spark: SparkSession, table: pa.Table, target: Target, pace: Pace | None = None) -> Feed:
+    """Replay a table in its order; row i goes to partition i modulo the partitions."""
+    pace = pace or Pace()
+    folder = _new_folder()
+    _stage(table, _cuts(table, pace), folder / "rows", target.partitions)
+    rows = spark.readStream.schema(_schema_of(spark, folder / "rows")).option("maxFilesPerTrigger", 1)
+    schedule = Schedule.AT_ONCE if pace.is_full_speed else Schedule.PACED
+    return _start(rows.parquet(str(folder / "rows")), F.col(PARTITION), target, folder, schedule)
+
+
+def feed_files(spark: SparkSession, source: Path, file_format: FileFormat, target: Target) -> Feed:
+    """Send a folder's files, oldest first, row by row in their order; a row's hash chooses its partition.
+
+    JSON lines sent as JSON, and CSV (with a header line) sent as CSV, go as they stand, byte for byte.
+    """
+    if not source.is_dir():
+        raise FileNotFoundError(f"{source} is not a folder; the files feed reads all {file_format} files of a folder")
+    folder = _new_folder()
+    if file_format.value == target.message.value:
+        lines = _lines(spark, source, skip_header=file_format is FileFormat.CSV)
+        return _launch(lines.select(_by_hash(["value"], target).alias("partition"), "value"), target, folder)
+    reader = spark.readStream.option("maxFilesPerTrigger", 1).option("header", True)
+    schema = _inferred(spark, source, file_format)
+    rows = reader.schema(schema).format(file_format.value).load(str(source))
+    return _start(rows, _by_hash(schema.names, target), target, folder)
+
+
+def feed_rate(spark: SparkSession, workload: str, rows_per_second: int, target: Target, *, seed: int = 0) -> Feed:
+    """Generate a synthetic workload for ever at a rate; `ts` is the time of generation, in milliseconds."""
+    ticks = spark.readStream.format("rate").option("rowsPerSecond", rows_per_second).option("numPartitions", 1).load()
+    schema = "id long, ts long, a double, b double"
+    rows = ticks.mapInArrow(_generator(workload, seed), schema)
+    return _start(rows, (F.col("id") % target.partitions).cast("int"), target, _new_folder(), Schedule.ENDLESS)
+
+
+def _generator(workload: str, seed: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def generate(ticks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for tick in ticks:
+            if tick.num_rows:
+                now = tick["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+                rows = workloads.generate(workload, tick.num_rows, seed=seed, first=tick["value"][0].as_py())
+                yield from rows.set_column(1, "ts", now).combine_chunks().to_batches()
+
+    return generate
+
+
+def _by_hash(columns: Sequence[str], target: Target) -> Column:
+    return F.pmod(F.xxhash64(*columns), F.lit(target.partitions)).cast("int")
+
+
+def _lines(spark: SparkSession, source: Path, *, skip_header: bool) -> DataFrame:
+    lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(source))
+    if skip_header:
+        # Every CSV file of the folder begins with the same header, which is no row.
+        header = spark.read.text(str(source)).first()
+        lines = lines.where(F.col("value") != F.lit("" if header is None else header[0]))
+    return lines
+
+
+def _inferred(spark: SparkSession, source: Path, file_format: FileFormat) -> StructType:
+    return (
+        spark.read.option("header", True).option("inferSchema", True).format(file_format.value).load(str(source)).schema
+    )
+
+
+# --- staging a table --------------------------------------------------------------------------------------------------
+
+
+def _cuts(table: pa.Table, pace: Pace) -> Sequence[int]:
+    """Row numbers at which staged files begin, and the end."""
+    if pace.time_factor is not None:
+        span_ms = 1000.0 * pace.time_factor / PACED_BATCHES_PER_SECOND
+        times_ms = np.maximum.accumulate(_times_ms(table, str(pace.time)))
+        edges = np.arange(times_ms[0], times_ms[-1], span_ms) if len(times_ms) else []
+        return [*np.searchsorted(times_ms, edges).tolist(), table.num_rows]
+    step = FILE_ROWS
+    if pace.rows_per_second is not None:
+        step = max(1, round(pace.rows_per_second / PACED_BATCHES_PER_SECOND))
+    return [*range(0, table.num_rows, step), table.num_rows]
+
+
+def _times_ms(table: pa.Table, column: str) -> np.ndarray:
+    times = table[column]
+    if pa.types.is_string(times.type):
+        times = times.cast(pa.timestamp("ms", "UTC"))
+    return times.cast(pa.int64()).to_numpy()
+
+
+def _stage(table: pa.Table, cuts: Sequence[int], folder: Path, partitions: int) -> None:
+    """Write the table as files, whose modification times tell Spark their order."""
+    folder.mkdir()
+    numbered = table.append_column(PARTITION, pa.array((np.arange(table.num_rows) % partitions).astype(np.int32)))
+    for number, (begin, end) in enumerate(itertools.pairwise(cuts)):
+        path = folder / f"{number:09d}.parquet"
+        pq.write_table(numbered.slice(begin, end - begin), path)
+        # The file source orders by modification time; a second apart, no rounding can merge two of them.
+        os.utime(path, (number, number))
+
+
+def _schema_of(spark: SparkSession, folder: Path) -> StructType:
+    return spark.read.parquet(str(folder)).schema
+
+
+# --- rows to messages -------------------------------------------------------------------------------------------------
+
+
+def _start(
+    rows: DataFrame, partition: Column, target: Target, folder: Path, schedule: Schedule = Schedule.AT_ONCE
+) -> Feed:
+    return _launch(_messages(rows.withColumn(PARTITION, partition), target), target, folder, schedule)
+
+
+def _messages(rows: DataFrame, target: Target) -> DataFrame:
+    names = [name for name in rows.columns if name != PARTITION]
+    if target.message is MessageFormat.ARROW:
+        return rows.mapInArrow(_arrow_encoder(target.rows_per_message), _MESSAGE)
+    row = F.struct(*names)
+    # Without this a null field would be left out, and the message not be the row.
+    value = F.to_json(row, {"ignoreNullFields": "false"}) if target.message is MessageFormat.JSON else F.to_csv(row)
+    return rows.select(F.col(PARTITION).alias("partition"), value.alias("value"))
+
+
+def _arrow_encoder(rows_per_message: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    schema = pa.schema([("partition", pa.int32()), ("value", pa.binary())])
+
+    def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            messages = [
+                (partition, ipc_bytes(rows.slice(at, rows_per_message)))
+                for partition, rows in _by_partition(batch)
+                for at in range(0, rows.num_rows, rows_per_message)
+            ]
+            yield pa.RecordBatch.from_pylist([{"partition": p, "value": v} for p, v in messages], schema)
+
+    return encode
+
+
+def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    at = batch.schema.get_field_index(PARTITION)
+    partitions, rows = batch.column(at).to_numpy(), batch.remove_column(at)
+    for partition in np.unique(partitions):
+        yield int(partition), rows.filter(pa.array(partitions == partition))
+
+
+# --- starting ---------------------------------------------------------------------------------------------------------
+
+
+def _launch(messages: DataFrame, target: Target, folder: Path, schedule: Schedule = Schedule.AT_ONCE) -> Feed:
+    options = _PRODUCER | target.kafka.options()
+    writer = messages.writeStream.format("kafka").options(**options).option("topic", target.topic)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(**schedule.trigger)
+    return Feed(writer.start(), folder, schedule)
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="spojoin-feed-"))

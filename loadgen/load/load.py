@@ -1,0 +1,146 @@
+"""A load: which rows go out, as what messages, to which partitions, and when. Plain data; nothing is sent here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadgen.load.arrivals import Arrivals
+from loadgen.load.formats import MessageFormat
+from loadgen.load.load_streams import LoadStream, LoadWorkload
+from loadgen.load.messages import ipc_bytes, json_objects
+from loadgen.load.open_loop import Packet
+from spojoin.ports.interfaces import Input
+from spojoin.protocol.topology import input_topic
+
+#: A batch message holds what comes in this time, and no more than so many rows.
+BATCH_S = 0.01
+BATCH_ROWS_MAX = 4_096
+#: Single messages are handed over together if they come within this time; it is the clock of Kafka's timestamps.
+TICK_S = 0.001
+#: Rows made, and hashed, at once.
+CHUNK_ROWS = 8_192
+#: Rows written as JSON at once: half a millisecond of work.
+WRITTEN_ROWS = 1_024
+
+
+class Digest:
+    """SHA-256 of a stream's rows in order, in whatever pieces they come: of each column's values and nulls."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._columns: dict[str, Any] = {}
+        self._hashed = 0
+        self._waiting: list[pa.RecordBatch] = []
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        self.rows += batch.num_rows
+        self._waiting.append(batch)
+        if self.rows - self._hashed >= CHUNK_ROWS:
+            self._hash()
+
+    def hex(self) -> str:
+        """The digest of all rows so far."""
+        self._hash()
+        whole = hashlib.sha256(b"%d" % self.rows)
+        for name in sorted(self._columns):
+            whole.update(name.encode() + self._columns[name].digest())
+        return whole.hexdigest()
+
+    def _hash(self) -> None:
+        """Take in what waits: small pieces one by one would cost more than their rows."""
+        if not self._waiting:
+            return
+        batch = pa.concat_batches(self._waiting)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            sha = self._columns.setdefault(name, hashlib.sha256())
+            if column.null_count:
+                # Each null's place; without nulls the values say it all.
+                sha.update((np.flatnonzero(column.is_null()) + self._hashed).tobytes())
+            sha.update(np.ascontiguousarray(pc.fill_null(column, 0)))
+        self._hashed = self.rows
+        self._waiting.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Rows `first` to `first + rows - 1` of every stream of a workload (`rows` None: without end).
+
+    arrivals: of the rows of all streams together, which come in turn
+    batch_rows: of a packet; default by the rate (see `packet_rows`)
+    topics: by stream; default in.<stream>; partitions: of each; packets go to them in turn
+    digests: by stream, of what was sent
+    """
+
+    workload: LoadWorkload
+    arrivals: Arrivals
+    seed: int = 0
+    first: int = 0
+    rows: int | None = None
+    message: MessageFormat = MessageFormat.ARROW
+    batch_rows: int | None = None
+    partitions: int = 1
+    topics: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, Digest] = field(default_factory=dict)
+
+    def topic_of(self, stream: str) -> str:
+        """The topic of a stream."""
+        return self.topics.get(stream, input_topic(stream))
+
+    @property
+    def packet_rows(self) -> int:
+        """Rows of a packet: those of one batch message, or single messages that are due together."""
+        if self.batch_rows is not None:
+            return self.batch_rows
+        per_stream = self.arrivals.peak / len(self.workload.streams)
+        seconds, most = (BATCH_S, BATCH_ROWS_MAX) if self.message is MessageFormat.ARROW else (TICK_S, BATCH_ROWS_MAX)
+        return min(max(1, round(per_stream * seconds)), most)
+
+    def packets(self) -> Iterator[Packet]:
+        """All packets of all streams by the moment at which their last row is due.
+
+        When the next one is asked for, the one before counts as sent and goes into the digests.
+        """
+        lanes = [(stream.name, self._packets_of(number, stream)) for number, stream in enumerate(self.workload.streams)]
+        while True:
+            for name, lane in lanes:
+                packet, batch = next(lane, (None, None))
+                if packet is None or batch is None:
+                    return
+                yield packet
+                if name in self.digests:
+                    self.digests[name].update(batch)
+
+    def _packets_of(self, number: int, stream: LoadStream) -> Iterator[tuple[Packet, pa.RecordBatch]]:
+        streams, topic = len(self.workload.streams), self.topic_of(stream.name)
+        sent = 0
+        for packet, (values, batch) in enumerate(self._messages(stream)):
+            sent += batch.num_rows
+            due_s = self.arrivals.due_s(sent * streams - streams + number)
+            yield Packet(due_s, Input(topic, packet % self.partitions), values, batch.num_rows), batch
+
+    def _messages(self, stream: LoadStream) -> Iterator[tuple[Sequence[bytes], pa.RecordBatch]]:
+        """The messages of each packet, and its rows."""
+        size = self.packet_rows
+        for chunk in self._chunks(stream, size):
+            # Written together: for a few rows at a time Arrow's calls would cost more than the rows.
+            objects = json_objects(chunk) if self.message is MessageFormat.JSON else ()
+            for at in range(0, chunk.num_rows, size):
+                batch = chunk.slice(at, size)
+                yield objects[at : at + size] or (ipc_bytes(batch),), batch
+
+    def _chunks(self, stream: LoadStream, size: int) -> Iterator[pa.RecordBatch]:
+        """The stream's rows in pieces of whole packets, but for the last; none takes so long that packets wait."""
+        most = WRITTEN_ROWS if self.message is MessageFormat.JSON else CHUNK_ROWS
+        chunk_rows = max(1, most // size) * size
+        for begin in count(0, chunk_rows) if self.rows is None else range(0, self.rows, chunk_rows):
+            wanted = chunk_rows if self.rows is None else min(chunk_rows, self.rows - begin)
+            yield stream.batch(self.first + begin, wanted, self.seed)

@@ -1,0 +1,63 @@
+"""What moves while a command runs: a bar or a line that is renewed on a terminal, a line every few seconds in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from loadgen.load.load import Load
+from loadgen.load.open_loop import OpenLoop
+
+LINE_S = 5.0
+
+
+@contextmanager
+def sending(console: Console, load: Load) -> Iterator[Callable[[OpenLoop], None]]:
+    """Yields what shows how far a load has come."""
+    if not console.is_terminal:
+        every = Every(LINE_S)
+        yield lambda loop: _line(console, load, loop) if every() else None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        total = None if load.rows is None else load.rows * len(load.workload.streams)
+        task = bar.add_task(load.workload.name, total=total, told="")
+        yield lambda loop: bar.update(task, completed=loop.rows, told=_told(load, loop))
+
+
+@contextmanager
+def stepping(console: Console) -> Iterator[Callable[[float, float, float], None]]:
+    """Yields what shows how a step of the ramp goes on: the rate, seconds of it, and the lag in rows."""
+    if not console.is_terminal:
+        yield lambda _rate, _seconds, _lag: None
+        return
+    with console.status("ramp") as status:
+        yield lambda rate, seconds, lag: status.update(f"{rate:,.0f} rows/s: {seconds:.0f} s, lag {lag:,.0f} rows")
+
+
+class Every:
+    """Is true once in so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next_s = time.monotonic() + seconds
+
+    def __call__(self) -> bool:
+        """Whether it is time again."""
+        if time.monotonic() < self._next_s:
+            return False
+        self._next_s = time.monotonic() + self._seconds
+        return True
+
+
+def _line(console: Console, load: Load, loop: OpenLoop) -> None:
+    console.print(f"{loop.seconds:6.0f} s  {_told(load, loop)}", highlight=False)
+
+
+def _told(load: Load, loop: OpenLoop) -> str:
+    rate = loop.rows / max(loop.seconds, 1e-9)
+    return f"{loop.rows:,} rows  {rate:,.0f} of {load.arrivals.rate:,.0f} rows/s"

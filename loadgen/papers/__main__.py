@@ -1,0 +1,61 @@
+"""Measure the papers' figures on this machine, and draw them: make figures.
+
+python -m loadgen.papers [--quick] [--only NAME ...] [--list] [--output report/figures]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from loadgen.errors import one_sentence
+from loadgen.papers.catalog import ENTRIES, chosen
+from loadgen.papers.model import Entry, Figure
+from loadgen.papers.page import write
+from loadgen.papers.run import Run
+from loadgen.papers.warm_up import warm_up
+from loadgen.promises import machine
+
+#: All figures together take so long; compiling, where nothing is compiled yet, and drawing take a few minutes more.
+TOTAL_S, QUICK_TOTAL_S = 35 * 60.0, 180.0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, draw, and say where the report is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small windows and short measurements")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a figure's name or its beginning")
+    parser.add_argument("--list", action="store_true", help="the figures' names, and nothing else")
+    parser.add_argument("--output", type=Path, default=Path("report/figures"))
+    asked = parser.parse_args(arguments)
+    console = Console(highlight=False, soft_wrap=True)
+    with one_sentence(is_debug=False):
+        entries = chosen(asked.only)
+        if asked.list:
+            console.print("\n".join(entry.name for entry in entries))
+            return
+        console.print("compiling what is not compiled yet ...")
+        warm_up()
+        figures = list(_measured(entries, console, is_quick=asked.quick))
+        console.print(f"{write(figures, machine.describe(), asked.output)} written")
+
+
+def _measured(entries: Sequence[Entry], console: Console, *, is_quick: bool) -> Iterator[Figure]:
+    share = (QUICK_TOTAL_S if is_quick else TOTAL_S) / sum(entry.seconds for entry in ENTRIES)
+    began, left = time.monotonic(), share * sum(entry.seconds for entry in entries)
+    for number, entry in enumerate(entries, 1):
+        console.print(f"{number:3} of {len(entries)}  {entry.name:24} about {left / 60:4.1f} minutes left")
+        figure = entry.draw(Run(share * entry.seconds, is_quick=is_quick, say=console.print))
+        for claim in figure.claims:
+            console.print(f"      {claim.verdict}: {claim.paper}: {claim.here}", style="dim")
+        left -= share * entry.seconds
+        yield figure
+    console.print(f"measured in {(time.monotonic() - began) / 60:.1f} minutes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Columns that figures are drawn from: float64, seeded, in order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadgen.load.workloads import correlated, correlation_for
+
+F64 = NDArray[np.float64]
+
+#: Keys are whole numbers below this, as a band's width is.
+DOMAIN = 1 << 30
+ZIPF_KEYS = 10_000
+#: Keys that a band's width is found by.
+SAMPLE = 8_000
+
+Draw = Callable[[int, int], F64]
+
+
+def uniform(rows: int, seed: int = 0) -> F64:
+    """Whole numbers, evenly spread: (rows,)."""
+    return np.floor(np.random.default_rng(seed).random(rows) * DOMAIN)
+
+
+def gaussian(rows: int, seed: int = 0) -> F64:
+    """The middle half of the domain holds 95 %: mean 0.5, deviation 0.125 of it."""
+    drawn = np.random.default_rng(seed).normal(0.5, 0.125, rows)
+    return np.floor(np.clip(drawn, 0.0, 1.0) * DOMAIN)
+
+
+def gamma(shape: float, scale: float) -> Draw:
+    """Whole numbers that follow a gamma distribution, a long tail upwards."""
+
+    def draw(rows: int, seed: int = 0) -> F64:
+        return np.floor(np.random.default_rng(seed).gamma(shape, scale, rows) * DOMAIN / 32)
+
+    return draw
+
+
+def zipf(exponent: float, keys: int = ZIPF_KEYS) -> Draw:
+    """Keys 0 to keys - 1, the r-th most frequent with a share of r ** -exponent, spread over the domain."""
+    weights = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -exponent)
+    spread = np.random.default_rng(0).permutation(keys).astype(np.float64)
+
+    def draw(rows: int, seed: int = 0) -> F64:
+        ranks = np.searchsorted(weights / weights[-1], np.random.default_rng(seed).random(rows), "right")
+        return spread[np.minimum(ranks, keys - 1)]
+
+    return draw
+
+
+def drifting(speed: float) -> Draw:
+    """A bell whose mean moves through its own width `speed` times every million tuples."""
+
+    def draw(rows: int, seed: int = 0) -> F64:
+        deviation = DOMAIN / 64
+        moved = np.arange(rows) * (speed * deviation / 1e6)
+        return np.floor(np.random.default_rng(seed).normal(0.0, deviation, rows) + moved)
+
+    return draw
+
+
+def matching(rate: float, rows: int, seed: int = 0) -> tuple[F64, F64]:
+    """Two columns of which `l.a > r.a AND l.b < r.b` holds for this share of pairs, below 0.5."""
+    a, b = correlated(np.random.default_rng(seed), rows, correlation_for(rate))
+    return a * 1e6, b * 1e6
+
+
+def taxi(rows: int, seed: int = 0) -> tuple[F64, F64]:
+    """Distance and fare of rides: correlated, 7 % of pairs match."""
+    distance, fare = correlated(np.random.default_rng(seed), rows, correlation_for(0.07))
+    return np.exp(1.0 + 0.9 * distance) * 100.0, np.exp(2.5 + 0.6 * fare) * 100.0
+
+
+@cache
+def band_width(draw: Draw, window: int, matches: float, seed: int = 7) -> float:
+    """The half width of a band that gives a probe about so many matches in a window, by a sample of the keys."""
+    sample = np.sort(draw(SAMPLE, seed))
+    wanted = matches / window
+    low, high = 0.0, float(sample[-1] - sample[0]) + 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        ends = np.searchsorted(sample, sample + middle, "right") - np.searchsorted(sample, sample - middle, "left")
+        low, high = (middle, high) if np.mean(ends - 1) / (len(sample) - 1) < wanted else (low, middle)
+    return max(float(np.round(high)), 1.0)

@@ -1,0 +1,95 @@
+"""Several methods over several settings: the table that most figures are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from loadgen.papers.joins import Join
+from loadgen.papers.meter import ALL, Point, Share, measure
+from loadgen.papers.model import LeftOut, Panel, Series
+from loadgen.papers.run import Run
+
+X = TypeVar("X", float, str)
+Value = Callable[[Point], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve of a figure: a method, its options, by setting where they depend on it, and what of it is measured.
+
+    chunk: tuples taken at once, 0 for as many as pay
+    """
+
+    label: str
+    method: str
+    options: Mapping[str, str] | Callable[[float], Mapping[str, str]] = field(default_factory=dict)
+    chunk: int = 0
+    is_storing: bool = True
+    is_searching: bool = True
+    share: Share = ALL
+
+    def at(self, x: float) -> Mapping[str, str]:
+        """The options at this setting."""
+        return self.options(x) if callable(self.options) else self.options
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Points by (label, x), in the order in which they were measured."""
+
+    points: Mapping[tuple[str, float | str], Point]
+
+    def series(self, value: Value, low: Value | None = None, high: Value | None = None) -> list[Series]:
+        """A series a label of what `value` takes from each point; labels without any are left away."""
+        found = []
+        for label in dict.fromkeys(label for label, _ in self.points):
+            of_label = {x: point for (name, x), point in self.points.items() if name == label and point.tuples}
+            ends = [[end(point) for point in of_label.values()] if end else () for end in (low, high)]
+            if of_label:
+                found.append(Series(label, list(of_label), [value(p) for p in of_label.values()], *ends))
+        return found
+
+    def rates(self, title: str, x: str, *, log_x: bool = False, log_y: bool = True) -> Panel:
+        """Throughput: all tuples over all time; its bars are the slowest and the fastest tenth of the chunks."""
+        low, high = _rate_at(10), _rate_at(90)
+        return Panel(title, x, "tuples/s", self.series(lambda point: point.rate, low, high), log_x, log_y)
+
+    def merged(self, other: Table) -> Table:
+        """Both."""
+        return Table({**self.points, **other.points})
+
+
+def sweep(run: Run, xs: Sequence[float], lines: Sequence[Line], join: Callable[[float], Join]) -> Table:
+    """Measure every line at every x, on a join of its own; methods that refuse are told, and left out."""
+    points: dict[tuple[str, float | str], Point] = {}
+    made: dict[float, Join] = {}
+    for x, label in run.each([(x, line.label) for x in xs for line in lines]):
+        line = next(line for line in lines if line.label == label)
+        if x not in made:
+            made = {x: join(x)}
+        points[label, x] = point = measure(
+            made[x],
+            line.method,
+            run.point_s,
+            line.at(x),
+            chunk=line.chunk,
+            is_storing=line.is_storing,
+            is_searching=line.is_searching,
+            share=line.share,
+        )
+        if point.error:
+            run.left_out.append(LeftOut(f"{label} at {x:,}", point.error))
+        run.say(f"      {label:28} {x:>12,} {point.error or f'{point.us:14,.2f} us'}")
+    return Table(points)
+
+
+def _rate_at(percent: float) -> Value:
+    def value(point: Point) -> float:
+        rates = sorted(point.rates)
+        at = rates[min(int(len(rates) * percent / 100), len(rates) - 1)]
+        # The mean weighs chunks by their tuples, and may lie outside of a few chunks' tenths.
+        return float(min(at, point.rate) if percent < 50 else max(at, point.rate))
+
+    return value

@@ -1,0 +1,23 @@
+"""What every section of the benchmark is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadgen.promises.figures import Figure
+from loadgen.promises.sizes import Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Sizes, a folder for files that nobody keeps, and who is told what goes on."""
+
+    sizes: Sizes
+    scratch: Path
+    say: Callable[[str], None]
+
+
+#: Figures come one by one, so that those before a failure are kept.
+Section = Callable[[Context], Iterator[Figure]]

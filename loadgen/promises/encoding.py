@@ -1,0 +1,73 @@
+"""Section `encoding`: what mutable joiners ship a frame, as 16-bit ranks and as the paper's bit arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadgen.promises.bit_arrays import and_counts as and_bits
+from loadgen.promises.bit_arrays import bit_arrays
+from loadgen.promises.context import Context
+from loadgen.promises.data import ABOUT, I64, by_slot, columns, self_join
+from loadgen.promises.figures import Figure
+from loadgen.promises.timing import best_seconds
+from spojoin.kernels import intervals16
+from spojoin.kernels.bounds import bounds
+
+WORKLOAD = "uniform"
+#: Stored tuples in the mutable part and probes of a frame: the router's defaults, and smaller frames of a low rate.
+SHAPES = ((8_192, 1_024), (8_192, 4_096), (16_384, 4_096))
+Intervals = list[tuple[I64, I64, I64]]
+
+
+def measure(context: Context) -> Iterator[Figure]:
+    """Bytes, and time to encode and to AND, of both encodings, for both predicates of one role."""
+    for stored, probes in SHAPES:
+        yield from _compare(stored, probes, context.sizes.repeats)
+
+
+def _compare(stored: int, probes: int, repeats: int) -> Iterator[Figure]:
+    intervals = _intervals(stored, probes)
+    begins, ends = np.zeros(probes, np.int64), np.full(probes, stored)
+    ranks = [intervals16.rank_columns(codes, lo, hi, complement=False) for codes, lo, hi in intervals]
+    bits = [bit_arrays(codes, lo, hi) for codes, lo, hi in intervals]
+    positions, starts, lengths = (list(each) for each in zip(*ranks, strict=True))
+    runs: dict[str, Callable[[], Any]] = {
+        "encode ranks": lambda: [intervals16.rank_columns(c, lo, hi, complement=False) for c, lo, hi in intervals],
+        "encode bit arrays": lambda: [bit_arrays(c, lo, hi) for c, lo, hi in intervals],
+        "AND ranks": lambda: intervals16.and_counts(positions, starts, lengths, begins, ends),
+        "AND bit arrays": lambda: and_bits(bits[0], bits[1], ends),
+    }
+    if not np.array_equal(runs["AND ranks"](), runs["AND bit arrays"]()):
+        raise AssertionError("the two encodings don't give the same counts")
+    sizes = {"ranks": _bytes(array for each in ranks for array in each), "bit arrays": _bytes(bits)}
+    shape = f"{probes:,} probes, {stored:,} stored"
+    yield from _figures(shape, sizes, best_seconds(runs, repeats), probes)
+
+
+def _figures(shape: str, sizes: dict[str, int], best: dict[str, float], probes: int) -> Iterator[Figure]:
+    for name, size in sizes.items():
+        yield Figure(f"{shape}: {name}", size, "bytes a frame and role", note="two predicates")
+    yield Figure(f"{shape}: bytes, bit arrays / ranks", sizes["bit arrays"] / sizes["ranks"], "times")
+    for name, took in best.items():
+        yield Figure(f"{shape}: {name}", took / probes * 1e6, "us a probe and role", note=ABOUT[WORKLOAD])
+    bits, ranks = (best[f"encode {name}"] + best[f"AND {name}"] for name in ("bit arrays", "ranks"))
+    yield Figure(f"{shape}: time, bit arrays / ranks", bits / ranks, "times", note="encoded and ANDed")
+
+
+def _intervals(stored: int, probes: int) -> Intervals:
+    """Per predicate of the first role the stored codes and the probes' bounds."""
+    query = self_join(stored * 10, stored)
+    data = columns(WORKLOAD, stored + probes)
+    codes = by_slot(query, data)
+    return [
+        (codes[p.target_slot][:stored], *bounds(p.op, p.domain, p.width, codes[p.probe_slot][stored:]))
+        for p in query.roles[0].predicates
+    ]
+
+
+def _bytes(arrays: Iterable[NDArray[Any]]) -> int:
+    return sum(array.nbytes for array in arrays)

@@ -1,0 +1,120 @@
+"""Where the embedded engine's time goes: each state machine timed while it works, and what remains around them."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TypeVar, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from loadgen.promises.figures import Figure
+from spojoin.embedded.engine import Engine
+from spojoin.embedded.writers import TableWriter, open_writer
+from spojoin.model import Query
+from spojoin.protocol.machine import Machine
+from spojoin.protocol.topology import Topic
+from spojoin.query.load import load_query
+
+READ, WRITE, ENGINE = "read Parquet", "write Parquet", "engine"
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """Seconds by part; a part's time stands still while whoever consumes what it yields is at work."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def time(self, part: str, run: Callable[[], object]) -> None:
+        """Run and count the time."""
+        began = time.perf_counter()
+        run()
+        self.seconds[part] += time.perf_counter() - began
+
+    def draw(self, part: str, items: Iterator[T]) -> Iterator[T]:
+        """The same items, the time of making them counted."""
+        while True:
+            began = time.perf_counter()
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            finally:
+                self.seconds[part] += time.perf_counter() - began
+            yield item
+
+
+class _Timed:
+    """A machine whose generators are timed; all else is the machine's own."""
+
+    def __init__(self, machine: Machine, part: str, stopwatch: Stopwatch) -> None:
+        self._machine = machine
+        self._part = part
+        self._stopwatch = stopwatch
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._machine, name)
+        if name not in ("on_record", "on_rows", "on_time", "flush"):
+            return found
+        return lambda *given: self._stopwatch.draw(self._part, found(*given))
+
+
+class TimedEngine(Engine):
+    """An engine whose machines are timed."""
+
+    def __init__(self, query: Query, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
+        super().__init__(query)
+
+    def _wire(self) -> dict[Topic, list[Machine]]:
+        wired = super()._wire()
+        timed = {id(m): self._timed(m) for machines in wired.values() for m in machines}
+        self._router, self._sink = timed[id(self._router)], timed[id(self._sink)]  # type: ignore[assignment]
+        return {topic: [timed[id(m)] for m in machines] for topic, machines in wired.items()}
+
+    def _timed(self, machine: Machine) -> Machine:
+        return cast("Machine", _Timed(machine, type(machine).__name__.removesuffix("Machine"), self._stopwatch))
+
+
+def run_by_part(query_file: Path, source: Path, output: Path, window: int) -> Iterator[Figure]:
+    """Microseconds a tuple by part with the window full."""
+    query = load_query(query_file)
+    stopwatch = Stopwatch()
+    engine = TimedEngine(query, stopwatch)
+    begun_at, began = 0, time.perf_counter()
+    with pq.ParquetFile(source) as file, closing(_Output(output, stopwatch)) as results:
+        for batch in stopwatch.draw(READ, file.iter_batches(1 << 16)):
+            if not begun_at and engine.tuples >= window:
+                begun_at, began = engine.tuples, time.perf_counter()
+                stopwatch.seconds.clear()
+            results.write(engine.feed(0, batch))
+        results.write(engine.flush())
+    whole = time.perf_counter() - began
+    stopwatch.seconds[ENGINE] = whole - sum(stopwatch.seconds.values())
+    tuples = engine.tuples - begun_at
+    for part, seconds in sorted(stopwatch.seconds.items(), key=lambda item: -item[1]):
+        yield Figure(f"embedded part: {part}", seconds / tuples * 1e6, "us a tuple", note=f"{seconds / whole:.0%}")
+
+
+class _Output:
+    """Writes results, timed apart from their making."""
+
+    def __init__(self, path: Path, stopwatch: Stopwatch) -> None:
+        self._path = path
+        self._stopwatch = stopwatch
+        self._writer: TableWriter | None = None
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._writer = self._writer or open_writer(self._path, batch.schema)
+            self._stopwatch.time(WRITE, partial(self._writer.write, batch))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._stopwatch.time(WRITE, self._writer.close)

@@ -1,0 +1,105 @@
+"""All services of the benchmark's query over the local broker and Redis, and what their processes use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import redis
+
+from loadgen.load.tap import ResultsTap
+from loadgen.promises.data import self_join_text
+from loadgen.promises.sizes import Sizes
+from spojoin.local.cluster import LocalCluster
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Supervisor
+from spojoin.local.usage import Usage, usage_of
+from spojoin.ports.interfaces import Input
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topology import Topic, topic_name
+from spojoin.query.load import load_query
+from spojoin.runtime.service import create_topics
+from spojoin.runtime.topics import Topics
+
+BROKER, REDIS, READER = "broker", "redis", "the reader of results"
+#: On two cores a second worker costs more, in frames read twice, than it brings.
+WORKERS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A query whose topics are there, its services not yet started."""
+
+    name: str
+    deployment: Deployment
+    cluster: LocalCluster
+    log: KafkaLog
+    input: Input
+    logs: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Running services. `tap` reads their results."""
+
+    prepared: Prepared
+    supervisor: Supervisor
+    tap: ResultsTap
+
+    def tend(self) -> None:
+        """Raise ServiceError where a service has ended."""
+        self.supervisor.tend()
+
+    def usage(self) -> dict[str, Usage]:
+        """What each service, the broker, Redis and this process, which reads the results, have used so far."""
+        cluster = self.prepared.cluster
+        pids = {
+            **self.supervisor.pids(),
+            BROKER: cluster.broker.pid,
+            REDIS: _redis_pid(cluster.redis.url),
+            READER: os.getpid(),
+        }
+        found = {name: usage_of(pid) for name, pid in pids.items() if pid is not None}
+        return {name: usage for name, usage in found.items() if usage is not None}
+
+
+@contextmanager
+def prepared(cluster: LocalCluster, name: str, sizes: Sizes, folder: Path) -> Iterator[Prepared]:
+    """Make the topics of a query called `name`, its input topic named after it."""
+    query_file = folder / f"{name}.yaml"
+    query_file.write_text(self_join_text(sizes.window, sizes.slide, name=name))
+    query = load_query(query_file)
+    topic = f"in.{name}"
+    extra = {"input_topics": f'{{"rows": "{topic}"}}', "credits_frames": str(sizes.credits_frames)}
+    deployment = Deployment(query, query_file, cluster.broker.bootstrap, cluster.redis.url, WORKERS, extra)
+    log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
+    try:
+        create_topics(log, Topics.of(query, WORKERS, {"rows": topic}))
+        log.create_topics({topic: 1})
+        yield Prepared(name, deployment, cluster, log, Input(topic, 0), folder / f"{name}-logs")
+    finally:
+        log.close()
+
+
+@contextmanager
+def serving(ready: Prepared) -> Iterator[Serving]:
+    """Start the services and end them with the block; a service that ends by itself is an error."""
+    reader = ready.log.reader()
+    tap = ResultsTap(reader, Input(topic_name(ready.name, Topic.RESULTS), 0))
+    try:
+        with Supervisor(ready.cluster.children, ready.logs) as supervisor:
+            supervisor.start(services_of(ready.deployment))
+            yield Serving(ready, supervisor, tap)
+    finally:
+        reader.close()
+
+
+def _redis_pid(url: str) -> int:
+    """Redis' process, if it runs on this machine."""
+    with redis.Redis.from_url(url) as client:
+        told = cast("dict[str, int]", client.info("server"))
+    return told["process_id"]

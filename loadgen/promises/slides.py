@@ -1,0 +1,43 @@
+"""Section `slides`: a window that moves with every tuple against one that moves by a tenth, end to end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from loadgen.promises.context import Context
+from loadgen.promises.data import ABOUT, columns, self_join
+from loadgen.promises.embedded import CHECKED, WORKLOAD
+from loadgen.promises.figures import Figure, at_most
+from loadgen.promises.window import check_counts
+from spojoin.embedded.engine import Engine
+from spojoin.embedded.run import engine_for
+
+SLIDE_BAR = at_most(2)
+#: Rows fed at once, as the readers of files do.
+CHUNK_ROWS = 1 << 16
+
+
+def measure(context: Context) -> Iterator[Figure]:
+    """The embedded engine's cost a tuple at both slides."""
+    sizes = context.sizes
+    data = columns(WORKLOAD, sizes.window + sizes.slide_after)
+    filling, after = (part.table() for part in (data[: sizes.window], data[sizes.window :]))
+    us = {}
+    for slide in (sizes.slide, 1):
+        context.say(f"a slide of {slide:,}")
+        engine, results = engine_for(self_join(sizes.window, slide), 1), []
+        results += _feed(engine, filling)
+        began = time.perf_counter()
+        results += _feed(engine, after)
+        us[slide] = (time.perf_counter() - began) / sizes.slide_after * 1e6
+        check_counts(data, sizes.window, slide, pa.Table.from_batches(results), CHECKED)
+        yield Figure(f"slide of {slide:,}", us[slide], "us a tuple", note=f"{ABOUT[WORKLOAD]}; embedded, both roles")
+    yield Figure("slide of 1 / large slide", us[1] / us[sizes.slide], "times", SLIDE_BAR)
+
+
+def _feed(engine: Engine, table: pa.Table) -> list[pa.RecordBatch]:
+    results = [result for batch in table.to_batches(CHUNK_ROWS) for result in engine.feed(0, batch)]
+    return [*results, *engine.flush()]

@@ -1,0 +1,277 @@
+"""EXPLAIN: how a query will be run, as data, and as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from spojoin.explain.footprint import Sizes, State, expected_state, window_tuples
+from spojoin.explain.selectivity import Selectivity, measure
+from spojoin.model import DEFAULT_METHOD, Domain, Output, Query, Role, Window
+from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, input_topic, partitions, topic_name
+
+_DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64"}
+_UNITS_US = ((86_400_000_000, "day"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """A key column: which slot of which stream, what it is computed from, and how its order is encoded."""
+
+    stream: str
+    slot: int
+    text: str
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """How one role is searched."""
+
+    probe: str
+    target: str
+    role: str
+    intervals: int
+    structure: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """An internal or input topic and the services at its ends."""
+
+    name: str
+    partitions: int | None
+    written_by: tuple[str, ...]
+    read_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that EXPLAIN tells; `selectivity` only with samples.
+
+    batch_tuples: delta; batches: of a full window; matches_per_probe: expected, from the sample
+    """
+
+    query: Query
+    keys: tuple[KeyPlan, ...]
+    indexes: tuple[IndexPlan, ...]
+    batch_tuples: int
+    batches: int
+    window_rules: tuple[str, ...]
+    topics: tuple[TopicPlan, ...]
+    state: tuple[State, ...]
+    selectivity: Selectivity | None
+    matches_per_probe: float | None
+
+
+def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: Sizes | None = None) -> Plan:
+    """The plan of a query; `samples`, a table for each stream, add measured selectivities.
+
+    ConfigurationError or BadData where a sample doesn't fit the query.
+    """
+    sizes = sizes or Sizes()
+    delta = batch_tuples(query.window, sizes)
+    selectivity = measure(query, samples) if samples else None
+    window = window_tuples(query, sizes)
+    return Plan(
+        query=query,
+        keys=tuple(_keys(query)),
+        indexes=tuple(_index(query, role) for role in query.roles),
+        batch_tuples=delta,
+        batches=-(-window // delta),
+        window_rules=_window_rules(query, sizes),
+        topics=_topics(query, sizes),
+        state=expected_state(query, sizes),
+        selectivity=selectivity,
+        matches_per_probe=selectivity.whole * window * (2 if query.is_self else 1) if selectivity else None,
+    )
+
+
+def batch_tuples(window: Window, sizes: Sizes) -> int:
+    """Delta: a batch is sealed at this size, and at the end of a slide that is larger than it."""
+    return min(sizes.batch_tuples, window.length) if not window.is_time else sizes.batch_tuples
+
+
+def size_text(value: int, is_time: bool) -> str:
+    """A window size as people write it."""
+    if not is_time:
+        return f"{value:,} tuples" if value != 1 else "1 tuple"
+    if value == 0:
+        return "0 s"
+    unit, name = next(((u, n) for u, n in _UNITS_US if value % u == 0), (1, "us"))
+    return f"{value // unit:,} {name}"
+
+
+def _bare_size(value: int, is_time: bool) -> str:
+    return size_text(value, True) if is_time else str(value)
+
+
+def _keys(query: Query) -> list[KeyPlan]:
+    return [
+        KeyPlan(stream.name, slot, key.text, _encoding(key.domain, key.scale))
+        for stream in query.streams
+        for slot, key in enumerate(stream.keys)
+    ]
+
+
+def _encoding(domain: Domain, scale: int) -> str:
+    if domain is Domain.FLOAT:
+        return "IEEE double, bits folded to int64"
+    return f"int64, times 10^{scale}" if scale else "int64"
+
+
+def _index(query: Query, role: Role) -> IndexPlan:
+    count = role.condition_count
+    return IndexPlan(
+        query.streams[role.probe].name,
+        query.streams[role.target].name,
+        "as left" if role.as_left else "as right",
+        count,
+        _structure(count, query.output),
+    )
+
+
+def _structure(intervals: int, output: Output) -> str:
+    if intervals > 2:
+        return "permutation and wavelet matrix for two intervals, prefix bitmaps for the rest"
+    if output is Output.BITMAP:
+        return "sorted ranks and prefix bitmaps in arrival order"
+    return (
+        "sorted ranks: two binary searches" if intervals == 1 else "permutation as a wavelet matrix: rectangle counts"
+    )
+
+
+def _window_rules(query: Query, sizes: Sizes) -> tuple[str, ...]:
+    constant = _is_constant(query.window, sizes)
+    bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
+    return (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
+
+
+def _slide_rule(window: Window) -> str:
+    length, slide = (_bare_size(size, window.is_time) for size in (window.length, window.slide))
+    coordinate = "event time >=" if window.is_time else "index in the stream >="
+    here = "event time of the probe" if window.is_time else "tuples of the stream before the probe"
+    return f"a probe sees earlier tuples with {coordinate} ceil(c / {slide}) * {slide} - {length}, c: {here}"
+
+
+def _interval_rules(query: Query) -> Iterator[str]:
+    """What an interval join means and keeps, and which predicates its windows stand for."""
+    interval = query.interval
+    assert interval is not None, "asked for an interval join's rules"
+    ends = " to ".join(size_text(end, True) for end in (interval.lower_us, interval.upper_us))
+    yield f"interval join: the right side's event time minus the left's is {ends}, ends included"
+    for stream in range(len(query.streams)):
+        length = size_text(query.window_over(stream).length, True)
+        yield f"a tuple of {query.streams[stream].name} is kept until event time has gone on by {length}"
+    if interval.held:
+        yield f"held by the windows, evaluated by no service: {' AND '.join(interval.held)}"
+
+
+def _is_constant(window: Window, sizes: Sizes) -> bool:
+    return not window.is_time and window.slide >= sizes.batch_tuples
+
+
+def _topics(query: Query, sizes: Sizes) -> tuple[TopicPlan, ...]:
+    inputs = [TopicPlan(input_topic(s.name), None, ("you",), ("router",)) for s in query.streams]
+    dead = [TopicPlan(dead_letter_topic(input_topic(s.name)), None, ("router",), ("you",)) for s in query.streams]
+    inner = [_topic(query, topic, sizes) for topic in Topic if topic not in (Topic.INPUT, Topic.DEAD)]
+    return (*inputs, *inner, *dead)
+
+
+def _topic(query: Query, topic: Topic, sizes: Sizes) -> TopicPlan:
+    count = partitions(topic, predicates=len(query.predicates), streams=len(query.streams), workers_max=sizes.workers)
+    return TopicPlan(
+        topic_name(query.name, topic),
+        count,
+        tuple(edge.role.value for edge in TOPOLOGY if topic in edge.writes),
+        tuple(edge.role.value for edge in TOPOLOGY if topic in edge.reads),
+    )
+
+
+def render(plan: Plan, console: Console) -> None:
+    """Print a plan as tables."""
+    query, window = plan.query, plan.query.window
+    length, slide = (size_text(size, window.is_time) for size in (window.length, window.slide))
+    kind = "self join" if query.is_self else "join"
+    console.print(f"[bold]{query.name}[/]: {kind} of {' and '.join(s.name for s in query.streams)}", highlight=False)
+    console.print(f"window {length}, slide {slide}; order {query.order}; output {query.output}", highlight=False)
+    for rule in plan.window_rules:
+        console.print(f"  {escape(rule)}", highlight=False)
+    if stands_in := _stands_in(query):
+        console.print(stands_in, highlight=False)
+    console.print(f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in a window", highlight=False)
+    for table in (_predicate_table(plan), _key_table(plan), _index_table(plan), _state_table(plan), _topic_table(plan)):
+        console.print(table)
+
+
+def _stands_in(query: Query) -> str:
+    """What is other than told where the query names a layout or a method; nothing by the product's own."""
+    if not query.layout.is_own:
+        return _OTHER_LAYOUT.format(query.layout.name)
+    return "" if query.method.name == DEFAULT_METHOD else _OTHER_METHOD.format(query.method.name)
+
+
+_OTHER_LAYOUT = (
+    "layout {}: each worker holds its share of the window, and nothing is mutable or batched; batches, index, state "
+    "and topics below are those of layout batch"
+)
+_OTHER_METHOD = (
+    "method {}: `spojoin run` holds the window in one part, services don't run it, and nothing is mutable or batched; "
+    "batches, index, state and topics below are those of method spo"
+)
+
+
+def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left")
+    return table
+
+
+def _predicate_table(plan: Plan) -> Table:
+    table = _table("Predicates", "predicate", "compared as", "selectivity", right=("selectivity",))
+    each = plan.selectivity.each if plan.selectivity else [None] * len(plan.query.predicates)
+    for predicate, share in zip(plan.query.predicates, each, strict=True):
+        table.add_row(escape(predicate.text), _DOMAINS[predicate.domain], _percent(share))
+    if plan.selectivity and plan.matches_per_probe is not None:
+        table.add_row(f"all, {plan.matches_per_probe:,.0f} matches a probe", "", _percent(plan.selectivity.whole))
+        table.caption = f"measured on {' and '.join(f'{rows:,}' for rows in plan.selectivity.rows)} sampled rows"
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.4g} %"
+
+
+def _key_table(plan: Plan) -> Table:
+    table = _table("Key columns", "stream", "slot", "expression", "order kept as", right=("slot",))
+    for key in plan.keys:
+        table.add_row(key.stream, str(key.slot), escape(key.text), key.encoding)
+    return table
+
+
+def _index_table(plan: Plan) -> Table:
+    table = _table("Index of the immutable part", "probe", "searches", "role", "intervals", "by", right=("intervals",))
+    for index in plan.indexes:
+        table.add_row(index.probe, index.target, index.role, str(index.intervals), index.structure)
+    return table
+
+
+def _state_table(plan: Plan) -> Table:
+    table = _table("Expected state", "service", "processes", "bytes each", "holds", right=("processes", "bytes each"))
+    for state in plan.state:
+        table.add_row(state.service, str(state.instances), f"{state.bytes_each:,}", state.holds)
+    return table
+
+
+def _topic_table(plan: Plan) -> Table:
+    table = _table("Topics", "topic", "partitions", "written by", "read by", right=("partitions",))
+    for topic in plan.topics:
+        count = "any" if topic.partitions is None else str(topic.partitions)
+        table.add_row(topic.name, count, ", ".join(topic.written_by), ", ".join(topic.read_by))
+    return table

@@ -1,0 +1,128 @@
+"""A real Kafka broker of one node (KRaft), started from its jars on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from spojoin.errors import ConfigurationError
+from spojoin.local.broker_config import Node
+from spojoin.local.children import Children, start_error
+from spojoin.local.jars import Progress, kafka_jars
+from spojoin.local.java import find_java
+from spojoin.local.net import LOOPBACK, Server, free_port, listens, require_free, wait_until_up
+from spojoin.local.security import BrokerSecurity
+
+#: a start takes 4 s alone on two cores; recovery after SIGKILL and busy machines take longer
+START_TIMEOUT_S = 90.0
+
+
+class LocalBroker:
+    """A broker on 127.0.0.1.
+
+    Args:
+        children: who keeps the process.
+        folder: data and log; default a temporary folder that goes with `children`.
+        port: where clients connect; default any free one.
+        progress: told what takes long.
+        security: how it is closed; default not at all.
+
+    """
+
+    def __init__(
+        self,
+        children: Children,
+        folder: Path | None = None,
+        port: int | None = None,
+        progress: Progress = print,
+        security: BrokerSecurity | None = None,
+    ) -> None:
+        self._children = children
+        self._security = security
+        java, jars = find_java(), kafka_jars(progress=progress)
+        if port is not None:
+            require_free("Kafka", port)
+        self.port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self.folder = folder or children.scratch_folder("kafka")
+            self._node = Node(java, jars, self.folder, LOOPBACK, self.port, free_port(), LOOPBACK, security)
+            self._node.configure()
+        except OSError as error:
+            raise start_error("Kafka", error) from error
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients connect to."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def admin_properties(self) -> Mapping[str, str | int | float | bool]:
+        """What clients need besides to do anything here."""
+        return self._security.client if self._security else {}
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process while it runs."""
+        return self._process.pid if self._process else None
+
+    @property
+    def log(self) -> Path:
+        """What the broker says."""
+        return self.folder / "broker.log"
+
+    def start(self) -> Self:
+        """Start on the same data and port as ever, and return when the broker answers."""
+        if not self._node.is_formatted:
+            self._format()
+        self._process = self._children.start(self._node.command(), self.log)
+        server = Server("Kafka", self._process, self.port, self.log)
+        wait_until_up(server, self._answers, START_TIMEOUT_S)
+        return self
+
+    def stop(self) -> None:
+        """Shut down in order."""
+        self._end(is_hard=False)
+
+    def kill(self) -> None:
+        """Kill at once, as a crash would; `start` brings the broker back with its data."""
+        self._end(is_hard=True)
+
+    def close(self) -> None:
+        """Stop."""
+        self._end(is_hard=False)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _format(self) -> None:
+        done = subprocess.run(self._node.format_command(), capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            raise ConfigurationError(f"Kafka's folder {self.folder} could not be prepared: {''.join(last)}")
+
+    def _answers(self) -> bool:
+        if not listens(self.port):
+            return False
+        # librdkafka reports refused connections on stderr unless its log level is lowered
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.admin_properties})
+        try:
+            return len(admin.list_topics(timeout=2).brokers) == 1
+        except KafkaException:
+            return False
+
+    def _end(self, *, is_hard: bool) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            self._children.stop(process, is_hard=is_hard)

@@ -1,0 +1,134 @@
+"""A Kafka node's configuration and command line, for one node that is broker and controller. Standard library only."""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spojoin.local.security import BrokerSecurity
+
+#: the largest record, and the room that a batch needs around it
+MESSAGE_BYTES_MAX = 64 << 20
+SEGMENT_BYTES = MESSAGE_BYTES_MAX + (8 << 20)
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+listeners={protocol}://{listen}:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners={protocol}://{host}:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map={protocol}:{protocol},CONTROLLER:{protocol}
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+log.dirs={data}
+# after a crash the node waits this long for its former self to time out
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+# one node: every internal topic has one replica, and one partition is enough
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+message.max.bytes={message_bytes_max}
+replica.fetch.max.bytes={message_bytes_max}
+# retention is up to those who trim; small segments and frequent checks give the disk back soon after
+log.retention.ms=-1
+log.retention.bytes=-1
+log.segment.bytes={segment_bytes}
+log.retention.check.interval.ms=5000
+log.segment.delete.delay.ms=1000
+log.index.size.max.bytes=1048576
+# a small machine
+num.network.threads=2
+num.io.threads=2
+num.recovery.threads.per.data.dir=1
+background.threads=2
+log.cleaner.threads=1
+log.cleaner.dedupe.buffer.size=4194304
+"""
+
+_LOG4J = """\
+Configuration:
+  status: error
+  Appenders:
+    Console:
+      name: out
+      PatternLayout: {pattern: "%d %p %c{1} %m%n"}
+  Loggers:
+    Root: {level: error, AppenderRef: {ref: out}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node.
+
+    java, jars: the command, and the folder with Kafka's jars; folder: its configuration and data
+    host, port: what clients are told to connect to; listen: the address that it binds, empty for all
+    security: how it is closed; without it anybody who reaches it may do anything
+    """
+
+    java: str
+    jars: Path
+    folder: Path
+    host: str
+    port: int
+    controller_port: int
+    listen: str
+    security: BrokerSecurity | None = None
+
+    @property
+    def is_formatted(self) -> bool:
+        """Whether its folder was prepared once."""
+        return (self.folder / "data" / "meta.properties").exists()
+
+    @property
+    def _properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    def configure(self) -> None:
+        """Write its configuration."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "log4j2.yaml").write_text(_LOG4J)
+        self._properties.touch(mode=0o600)
+        self._properties.write_text(
+            _PROPERTIES.format(
+                protocol="SASL_SSL" if self.security else "PLAINTEXT",
+                host=self.host,
+                listen=self.listen,
+                port=self.port,
+                controller_port=self.controller_port,
+                data=self.folder / "data",
+                message_bytes_max=MESSAGE_BYTES_MAX,
+                segment_bytes=SEGMENT_BYTES,
+            )
+            + (self.security.properties() if self.security else "")
+        )
+
+    def format_command(self) -> list[str]:
+        """The command that prepares its folder."""
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if cluster.startswith("-"):  # the tool would take it for an option
+            cluster = "A" + cluster[1:]
+        arguments = ["format", "--standalone", "-t", cluster, "-c", str(self._properties)]
+        return self._command("kafka.tools.StorageTool", arguments, heap="128m")
+
+    def command(self) -> list[str]:
+        """The command that runs it."""
+        return self._command("kafka.Kafka", [str(self._properties)], heap="512m")
+
+    def _command(self, main: str, arguments: Sequence[str], heap: str) -> list[str]:
+        log4j = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
+        # The optimising compiler takes 40 % of a core in the first minutes, which is all that such a broker lives.
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        jvm = [f"-Xmx{heap}", "-XX:+ExitOnOutOfMemoryError", *quick, "-Djava.awt.headless=true", log4j]
+        jvm += self.security.java_options if self.security else []
+        return [self.java, *jvm, "-cp", f"{self.jars}/*", main, *arguments]

@@ -1,0 +1,201 @@
+"""Keeps a query's services running on this machine, each as a process of its own, and ends them together."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+from spojoin.errors import ConfigurationError, SpoJoinError
+from spojoin.local.children import Children
+
+#: A first start compiles kernels, on two cores that all services share.
+READY_TIMEOUT_S = 120.0
+#: SIGTERM lets a service finish its frame; beyond this it is killed, which the protocol allows at any moment.
+STOP_TIMEOUT_S = 10.0
+POLL_S = 0.1
+PROBE_TIMEOUT_S = 2.0
+TAIL_LINES = 15
+
+#: A service's name and what became of it, for whoever shows progress.
+Notice = Callable[[str, str], None]
+
+
+class ServiceError(SpoJoinError):
+    """A service ended by itself; the text ends with the tail of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What to start: a name, a command, variables added to the environment, and the port that serves /readyz."""
+
+    name: str
+    command: Sequence[str]
+    port: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Running:
+    service: Service
+    process: subprocess.Popen[bytes]
+    log: Path
+    restarts: int = 0
+
+
+class Supervisor:
+    """Starts services, starts one anew that ends by itself, and ends all of them.
+
+    Args:
+        children: who keeps the processes; they end with this process, however it ends.
+        logs: the folder for one log a service.
+        restarts_max: how often one service may end by itself before that counts as failure.
+        notice: told of every change.
+
+    """
+
+    def __init__(
+        self,
+        children: Children,
+        logs: Path,
+        restarts_max: int = 0,
+        notice: Notice = lambda _name, _change: None,
+    ) -> None:
+        self._children = children
+        self._logs = logs
+        self._restarts_max = restarts_max
+        self._notice = notice
+        self._running: dict[str, _Running] = {}
+
+    def start(self, services: Sequence[Service]) -> None:
+        """Start all; none waits for another, since every service waits for its topics itself."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        for service in services:
+            log = self._logs / f"{service.name}.log"
+            log.unlink(missing_ok=True)
+            self._running[service.name] = _Running(service, self._launch(service, log), log)
+
+    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Return when all services say that they are ready.
+
+        Raises ServiceError where one ends, ConfigurationError where one isn't ready in time.
+        """
+        waiting = dict(self._running)
+        deadline = time.monotonic() + timeout_s
+        while waiting:
+            self.tend()
+            for name in [name for name, running in waiting.items() if is_ready(running.service.port)]:
+                del waiting[name]
+                self._notice(name, "ready")
+            if waiting and time.monotonic() > deadline:
+                name, running = next(iter(waiting.items()))
+                raise ConfigurationError(
+                    f"{', '.join(waiting)} not ready after {timeout_s:.0f} s; {name} says:\n{tail(running.log)}"
+                )
+            if waiting:
+                time.sleep(POLL_S)
+
+    def tend(self) -> None:
+        """Start anew what has ended by itself; raises ServiceError where that has happened too often."""
+        for name, running in self._running.items():
+            status = running.process.poll()
+            if status is None:
+                continue
+            self._children.forget(running.process)
+            if running.restarts >= self._restarts_max:
+                raise ServiceError(
+                    f"{name} ended with {describe_status(status)}; the end of its log:\n{tail(running.log)}"
+                )
+            running.restarts += 1
+            self._notice(name, f"ended with {describe_status(status)}, started anew")
+            running.process = self._launch(running.service, running.log)
+
+    def pids(self) -> dict[str, int]:
+        """The services' process ids, by name."""
+        return {name: running.process.pid for name, running in self._running.items()}
+
+    def stop(self) -> None:
+        """Ask all to end at once, wait for them together, kill what is left."""
+        processes = [running.process for running in self._running.values()]
+        for process in processes:
+            process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for process in processes:
+            _wait_or_kill(process, deadline)
+            self._children.forget(process)
+        self._running.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _launch(self, service: Service, log: Path) -> subprocess.Popen[bytes]:
+        process = self._children.start(service.command, log, service.environment)
+        self._notice(service.name, "started")
+        return process
+
+
+def is_ready(port: int) -> bool:
+    """Whether the service on `port` of this machine answers /readyz with 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PROBE_TIMEOUT_S)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def tail(log: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a log, indented."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:]) or "    (nothing)"
+
+
+def describe_status(status: int) -> str:
+    """An exit status, or the signal that ended the process."""
+    return f"status {status}" if status >= 0 else signal.Signals(-status).name
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Within the block SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; once: the end takes its course.
+
+    The error has the signal's name. A signal that the caller ignores, as nohup does SIGHUP, stays ignored.
+    """
+    heeded = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _interrupt) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    for each in _ENDING:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _wait_or_kill(process: subprocess.Popen[bytes], deadline: float) -> None:
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

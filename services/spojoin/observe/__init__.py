@@ -1,1 +1,0 @@
-"""Dashboards, alert rules and the metrics' page, made from code: `python -m spojoin.observe --write`."""

@@ -1,0 +1,1 @@
+"""The log, the store and the clock: as interfaces, and as adapters over Kafka, Redis and plain memory."""

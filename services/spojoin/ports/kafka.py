@@ -1,0 +1,231 @@
+"""The log port over Kafka, by confluent-kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from spojoin.ports.credentials import Properties
+from spojoin.ports.interfaces import Bounds, Input, LogUnavailable
+from spojoin.ports.kafka_reader import KafkaReader
+from spojoin.ports.kafka_writer import KafkaWriter
+from spojoin.protocol.topology import MESSAGE_BYTES_MAX, topic_config
+from spojoin.telemetry.log_lines import CLIENT_LOGGER
+
+#: the client waits in vain for a leader that it doesn't know; see `_offset`
+LEADER_TIMEOUT_S = 2.0
+
+_EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConfig:
+    """How to reach a cluster and how to use it.
+
+    `extra` goes to every client as it is (security, mostly). `request_timeout_s` bounds each question to the cluster,
+    `delivery_timeout_s`, longer than a broker's restart, how long an append is tried before it counts as ambiguous.
+    `on_error` is told of what readers and writers report besides what they raise: mostly brokers that are away.
+    """
+
+    bootstrap: str
+    extra: Properties = field(default_factory=dict, repr=False)
+    compression: str = "none"
+    request_timeout_s: float = 10.0
+    delivery_timeout_s: float = 45.0
+    on_error: Callable[[KafkaError], None] = lambda _: None
+
+    def common(self) -> Properties:
+        """Properties of every client."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "socket.nagle.disable": True,
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 1000,
+            # a broker that is away for a moment is no news; what matters comes back as an error
+            "log_level": 2,
+            **self.extra,
+        }
+
+    def watched(self) -> dict[str, object]:
+        """The same, and who is told of errors."""
+        return {**self.common(), "error_cb": self.on_error}
+
+
+class KafkaLog:
+    """A Kafka cluster."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+        self._admin_client: AdminClient | None = None
+        self._why_closed: KafkaError | None = None
+
+    def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
+        """Make sure that each topic exists with at least so many partitions, replicated as the cluster's default says.
+
+        Where they do, nothing is asked that takes more than the right to see them. Raises LogUnavailable where the
+        cluster does not answer, or refuses.
+        """
+        existing = self._partition_counts()
+        config = topic_config(retention_bytes)
+        missing = [topic for topic in partitions if topic not in existing]
+        small = [topic for topic, count in partitions.items() if 0 < existing.get(topic, 0) < count]
+        timeout_s = self._config.request_timeout_s
+        if missing:
+            topics = [NewTopic(topic, partitions[topic], -1, config=config) for topic in missing]
+            self._await(self._admin.create_topics(topics, operation_timeout=timeout_s), allowed=_TOPIC_IS_THERE)
+        if small:
+            added = [NewPartitions(topic, partitions[topic]) for topic in small]
+            self._await(
+                self._admin.create_partitions(added, operation_timeout=timeout_s), allowed=_PARTITIONS_ARE_THERE
+            )
+        for topic in (*missing, *small):
+            self._wait_for_leaders(topic, partitions[topic])
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Ask for those of the topics that exist to be deleted. Raises LogUnavailable where the cluster refuses."""
+        found = [topic for topic in topics if self.partitions(topic)]
+        if found:
+            self._await(self._admin.delete_topics(found), allowed=_TOPIC_IS_GONE, done="deleted")
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 where there is no such topic."""
+        return self._partition_counts(topic).get(topic, 0)
+
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from an earlier one of its name."""
+        found = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._config.request_timeout_s)
+        try:
+            return str(found[topic].result().topic_id)
+        except KafkaException as error:
+            if _is_refused(error.args[0]):
+                raise _refused(topic) from error
+            raise LogUnavailable(f"topic {topic!r} can't be described: {error.args[0]}") from error
+
+    def bounds(self, source: Input) -> Bounds:
+        """The retained offsets; `end` is the last stable offset."""
+        return Bounds(self._offset(source, _EARLIEST), self._offset(source, _LATEST))
+
+    def trim(self, source: Input, before: int) -> None:
+        """Ask for records before that offset to be deleted; what goes wrong is logged, the next trim repairs it."""
+        futures = self._admin.delete_records([TopicPartition(*source, before)])
+        for future in futures.values():
+            future.add_done_callback(lambda done: _report_trim(source, before, done))
+
+    def reader(self) -> KafkaReader:
+        """A reader with no inputs yet."""
+        return KafkaReader(self._config.watched(), MESSAGE_BYTES_MAX)
+
+    def writer(self, transactional_id: str | None = None) -> KafkaWriter:
+        """A writer; with an id its flushes are transactions and all older writers of that id are fenced."""
+        properties = self._config.watched() | {
+            "compression.type": self._config.compression,
+            "message.max.bytes": MESSAGE_BYTES_MAX,
+            "delivery.timeout.ms": int(self._config.delivery_timeout_s * 1000),
+        }
+        return KafkaWriter(properties, transactional_id, self._config.delivery_timeout_s)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._admin_client = None
+
+    @property
+    def _admin(self) -> AdminClient:
+        if self._admin_client is None:
+            properties: dict[str, Any] = {**self._config.common(), "error_cb": self._note_error}
+            self._admin_client = AdminClient(properties, logger=CLIENT_LOGGER)
+        return self._admin_client
+
+    def _note_error(self, error: KafkaError) -> None:
+        """What the client tells when it is not let in; to the one who asks it says only that time is up."""
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._why_closed = error
+
+    def _partition_counts(self, topic: str | None = None) -> dict[str, int]:
+        self._why_closed = None
+        try:
+            found = self._admin.list_topics(topic, timeout=self._config.request_timeout_s).topics
+        except KafkaException as error:
+            self._admin.poll(0)
+            reason = self._why_closed or error.args[0]
+            raise LogUnavailable(f"Kafka at {self._config.bootstrap} does not answer: {reason}") from error
+        if topic is not None and _is_refused(found[topic].error):
+            raise _refused(topic)
+        return {name: len(entry.partitions) for name, entry in found.items() if entry.error is None}
+
+    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
+        """A new partition has no leader for some milliseconds."""
+        for partition in range(partitions):
+            self._offset(Input(topic, partition), _LATEST, is_new=True)
+
+    def _offset(self, source: Input, spec: OffsetSpec, *, is_new: bool = False) -> int:
+        """Asks again for a while if the partition is there or was just made: it may be between two leaders.
+
+        The client goes on believing that a partition has no leader until it is made to look at the topic again.
+        """
+        deadline = time.monotonic() + self._config.request_timeout_s
+        while True:
+            try:
+                return self._ask_offset(source, spec)
+            except KafkaException as error:
+                is_there = source.partition < self._partition_counts(source.topic).get(source.topic, 0)
+                if not (is_there or is_new) or time.monotonic() > deadline:
+                    what = f"no offsets of {source.topic}[{source.partition}]"
+                    raise LogUnavailable(f"{what}: {error.args[0]}") from error
+                time.sleep(0.02)
+
+    def _ask_offset(self, source: Input, spec: OffsetSpec) -> int:
+        futures = self._admin.list_offsets(
+            {TopicPartition(*source): spec},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=min(LEADER_TIMEOUT_S, self._config.request_timeout_s),
+        )
+        (offset,) = [int(future.result().offset) for future in futures.values()]
+        return offset
+
+    def _await(self, futures: Mapping[str, Future[None]], allowed: frozenset[int], done: str = "made") -> None:
+        for topic, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if _is_refused(error.args[0]) and done == "made":
+                    raise _not_makable(topic) from error
+                if error.args[0].code() not in allowed:
+                    raise LogUnavailable(f"topic {topic!r} could not be {done}: {error.args[0]}") from error
+
+
+#: another process was faster
+_TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+_TOPIC_IS_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
+_PARTITIONS_ARE_THERE = frozenset({KafkaError.INVALID_PARTITIONS})
+
+
+def _is_refused(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def _refused(topic: str) -> LogUnavailable:
+    return LogUnavailable(f"Kafka refuses this user the topic {topic!r}: give it the rights that its role needs")
+
+
+def _not_makable(topic: str) -> LogUnavailable:
+    """The broker doesn't tell those who may not see a topic whether it exists."""
+    return LogUnavailable(
+        f"topic {topic!r} is not there or too small, or this user may not see it, and it may not make topics: "
+        "run `spojoin topics QUERY` as a user who may, and give this one the rights that its role needs"
+    )
+
+
+def _report_trim(source: Input, before: int, done: Future[object]) -> None:
+    error = done.exception()
+    if error is not None:
+        _log.warning("trim failed", topic=source.topic, partition=source.partition, before=before, error=str(error))

@@ -1,0 +1,143 @@
+"""The reading half of the Kafka adapter: manual assignment, positions from the protocol, no consumer group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from spojoin.ports.interfaces import Headers, Input, LogRecord, LogUnavailable
+from spojoin.protocol.access import UNUSED_GROUP
+from spojoin.telemetry.log_lines import CLIENT_LOGGER
+
+#: what is fetched ahead, in KiB: some milliseconds of a fast log, and not lost for much when an input is paused
+PREFETCH_KBYTES = 16 << 10
+#: the broker answers at once when there is something to read; this is how often it is asked when there is nothing
+FETCH_WAIT_MS = 50
+OFFSETS_TIMEOUT_S = 10.0
+
+
+class KafkaReader:
+    """Assigned partitions of one consumer.
+
+    `common` are the properties of every client, `message_bytes_max` the largest record.
+    """
+
+    def __init__(self, common: Mapping[str, object], message_bytes_max: int) -> None:
+        self._positions: dict[Input, int] = {}
+        self._inputs: dict[tuple[str | None, int | None], Input] = {}
+        self._at_end: set[Input] = set()
+        self._fresh: set[Input] = set()
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": UNUSED_GROUP,  # nothing is committed
+                "enable.auto.commit": False,
+                # a position that was trimmed away is told, never passed over in silence
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                # tells when the end is reached, also where the last offsets hold transaction markers
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": FETCH_WAIT_MS,
+                "fetch.max.bytes": message_bytes_max,
+                "fetch.message.max.bytes": 8 << 20,
+                "receive.message.max.bytes": 2 * message_bytes_max,
+                "queued.max.messages.kbytes": PREFETCH_KBYTES,
+                # a full queue would otherwise stop fetching for a whole second
+                "fetch.queue.backoff.ms": 2,
+                # without a group there is nobody whom a slow poll could hold up
+                "max.poll.interval.ms": 86_400_000,
+            },
+            logger=CLIENT_LOGGER,
+        )
+
+    def open(self, source: Input, offset: int) -> None:
+        """Read `source` from `offset` on, or from the earliest retained offset if that is later."""
+        self.drop(source)
+        self._positions[source] = offset
+        self._fresh.add(source)
+        self._inputs[source.topic, source.partition] = source
+        self._consumer.incremental_assign([TopicPartition(*source, offset)])
+
+    def pause(self, source: Input) -> None:
+        """Give no more records of `source` until it is resumed; what was fetched ahead is fetched again then."""
+        self._consumer.pause([TopicPartition(*source)])
+
+    def resume(self, source: Input) -> None:
+        """Undo `pause`."""
+        self._consumer.resume([TopicPartition(*source)])
+
+    def poll(self, records_max: int, timeout_s: float) -> Sequence[LogRecord[bytes]]:
+        """At most `records_max` records; waits up to `timeout_s` for the first one only.
+
+        `consume` alone would wait out its time unless it gets all that it asks for.
+        """
+        try:
+            # the client waits whole milliseconds: rounded down, the rest of a tick would be spent polling in vain
+            first = self._consumer.poll(math.ceil(1000 * timeout_s) / 1000)
+            if first is None:
+                return ()
+            messages = [first, *self._consumer.consume(records_max - 1, 0)] if records_max > 1 else [first]
+        except KafkaException as error:
+            raise LogUnavailable(f"reading failed: {error.args[0]}") from error
+        return [record for message in messages if (record := self._take(message)) is not None]
+
+    def position(self, source: Input) -> int:
+        """The offset behind the last record given or gap passed."""
+        return self._positions[source]
+
+    def at_end(self, source: Input) -> bool:
+        """Whether the broker had nothing more when `source` was last fetched."""
+        return source in self._at_end
+
+    def lag(self, source: Input) -> int:
+        """Offsets between the position and the end that the last fetch told."""
+        if source in self._at_end:
+            return 0
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(*source), cached=True)
+        return max(0, int(end) - self._positions[source])
+
+    def drop(self, source: Input) -> None:
+        """Read `source` no more."""
+        if source in self._positions:
+            self._consumer.incremental_unassign([TopicPartition(*source)])
+            del self._positions[source]
+            self._at_end.discard(source)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._consumer.close()
+
+    def _catch_up_with_trims(self, source: Input) -> None:
+        """Begin where the log begins now, unless something was read already: a gap there would be a loss."""
+        if source not in self._fresh:
+            raise LogUnavailable(f"{source.topic}[{source.partition}] was trimmed beyond {self._positions[source]}")
+        try:
+            earliest, _ = self._consumer.get_watermark_offsets(TopicPartition(*source), timeout=OFFSETS_TIMEOUT_S)
+        except KafkaException as error:
+            raise LogUnavailable(f"the offsets of {source.topic} are not known: {error.args[0]}") from error
+        self.open(source, int(earliest))
+
+    def _take(self, message: Message) -> LogRecord[bytes] | None:
+        """Note the position; the end of a partition comes as an error that carries the offset behind all gaps."""
+        error = message.error()
+        if error is not None and message.topic() is None:  # of the consumer itself, which may lack a right
+            raise LogUnavailable(f"reading failed: {error}")
+        source = self._inputs[message.topic(), message.partition()]
+        if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self._catch_up_with_trims(source)
+            return None
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise LogUnavailable(f"reading {message.topic()}[{message.partition()}] failed: {error}")
+        self._fresh.discard(source)
+        offset = message.offset() or 0
+        if error is not None:
+            self._positions[source] = offset
+            self._at_end.add(source)
+            return None
+        self._positions[source] = offset + 1
+        self._at_end.discard(source)
+        headers = cast("Headers", tuple(message.headers() or ()))
+        return LogRecord(source, offset, message.timestamp()[1], message.value() or b"", headers)

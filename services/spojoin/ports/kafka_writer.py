@@ -1,0 +1,160 @@
+"""The writing half of the Kafka adapter: idempotent, and transactional where it has an id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from spojoin.errors import Fenced, SpoJoinError
+from spojoin.ports.interfaces import AmbiguousAppend, Headers, Input, LogUnavailable
+from spojoin.telemetry.log_lines import CLIENT_LOGGER
+
+#: bounds of the producer's queue; a full one makes `append` wait
+QUEUE_MESSAGES_MAX = 20_000
+QUEUE_KBYTES_MAX = 96 << 10
+#: a transaction that its writer has left is aborted by the broker after this, and readers wait for it no longer
+TRANSACTION_TIMEOUT_MS = 30_000
+CLOSE_TIMEOUT_S = 5.0
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class KafkaWriter:
+    """One producer.
+
+    `wait_s_max` bounds how long an append waits for room in the queue. Raises LogUnavailable where a transactional
+    writer can't be registered.
+    """
+
+    def __init__(self, common: Mapping[str, object], transactional_id: str | None, wait_s_max: float) -> None:
+        self._wait_s_max = wait_s_max
+        self._is_transactional = transactional_id is not None
+        self._in_transaction = False
+        self._failure: KafkaError | None = None
+        properties = {
+            **common,
+            "enable.idempotence": True,
+            "linger.ms": 0.5,
+            "queue.buffering.max.messages": QUEUE_MESSAGES_MAX,
+            "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
+            "delivery.report.only.error": True,
+            "retry.backoff.ms": 50,
+        }
+        if transactional_id is not None:
+            properties |= {"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
+            properties["delivery.timeout.ms"] = min(int(wait_s_max * 1000), TRANSACTION_TIMEOUT_MS)
+        self._producer = Producer(properties, logger=CLIENT_LOGGER)
+        if self._is_transactional:
+            self._register(wait_s_max)
+
+    def append(self, target: Input, value: bytes, headers: Headers = (), timestamp_ms: int | None = None) -> None:
+        """Queue a record, waiting for room; begins a transaction if none is open."""
+        self.serve()
+        if self._is_transactional and not self._in_transaction:
+            self._attempt(self._producer.begin_transaction)
+            self._in_transaction = True
+        deadline = time.monotonic() + self._wait_s_max
+        while not self._queue(target, value, headers, timestamp_ms):
+            if time.monotonic() > deadline:
+                raise AmbiguousAppend(f"no append was acknowledged for {self._wait_s_max:.0f} s")
+            self._attempt(lambda: self._producer.poll(0.05))
+            self._raise_failure()
+
+    def serve(self) -> None:
+        """Learn what became of earlier appends, without waiting."""
+        self._attempt(lambda: self._producer.poll(0))
+        self._raise_failure()
+
+    def flush(self, timeout_s: float) -> None:
+        """Return when all that was appended is readable."""
+        if self._in_transaction:
+            self._commit(time.monotonic() + timeout_s)
+        elif self._attempt(lambda: self._producer.flush(timeout_s)):
+            raise AmbiguousAppend(f"appends were not acknowledged within {timeout_s:.0f} s")
+        self._raise_failure()
+
+    def close(self) -> None:
+        """Abort the open transaction; drop what is queued."""
+        try:
+            if self._in_transaction:
+                self._in_transaction = False
+                self._producer.abort_transaction(CLOSE_TIMEOUT_S)
+            else:
+                self._producer.purge(blocking=False)
+                self._producer.flush(CLOSE_TIMEOUT_S)
+        except KafkaException as error:
+            # a transaction left open is aborted by the broker: when a successor registers, or when its time is over
+            _log.info("a writer was closed in the middle", error=str(error.args[0]))
+
+    def _register(self, timeout_s: float) -> None:
+        try:
+            self._producer.init_transactions(timeout_s)
+        except KafkaException as error:
+            raise _translated(error.args[0], LogUnavailable) from error
+
+    def _queue(self, target: Input, value: bytes, headers: Headers, timestamp_ms: int | None) -> bool:
+        """Whether there was room."""
+        try:
+            self._producer.produce(
+                target.topic,
+                value,
+                partition=target.partition,
+                headers=list(headers),
+                timestamp=timestamp_ms or 0,
+                on_delivery=self._on_delivery,
+            )
+        except BufferError:
+            return False
+        except KafkaException as error:
+            raise _translated(error.args[0], AmbiguousAppend) from error
+        return True
+
+    def _commit(self, deadline: float) -> None:
+        while True:
+            try:
+                self._producer.commit_transaction(max(0.1, deadline - time.monotonic()))
+            except KafkaException as error:
+                if error.args[0].retriable() and time.monotonic() < deadline:
+                    continue
+                raise _translated(error.args[0], AmbiguousAppend) from error
+            self._in_transaction = False
+            return
+
+    def _on_delivery(self, error: KafkaError | None, _: object) -> None:
+        self._failure = self._failure or error
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise _translated(self._failure, AmbiguousAppend)
+
+    @staticmethod
+    def _attempt(action: Callable[[], T]) -> T:
+        """The client raises what is fatal whatever it is asked; within a callback, as the cause of a SystemError."""
+        try:
+            return action()
+        except (KafkaException, SystemError) as error:
+            cause = error if isinstance(error, KafkaException) else error.__cause__
+            if not isinstance(cause, KafkaException):
+                raise
+            raise _translated(cause.args[0], AmbiguousAppend) from error
+
+
+def _translated(error: KafkaError, otherwise: type[SpoJoinError]) -> SpoJoinError:
+    if error.code() in _FENCED:
+        return Fenced(f"a newer instance of this role writes to the log: {error}")
+    return otherwise(f"appending failed: {error}")

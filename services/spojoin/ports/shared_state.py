@@ -1,0 +1,139 @@
+"""What services share through the store, under documented keys. A cache: losing it at any moment changes no result.
+
+All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and are hashes:
+
+    head                   frame_id, next_seq, epoch, wall_ms,    router: behind its latest frame; that frame's layout,
+                           workers, layout_frame                  and the first frame that it is known to hold from
+    watermark              log, frame_id, position                sink: results are out before; the router's credits
+    progress:<service>     <topic>/<partition> = next offset      each service: what it has read
+    batches:<stream>       <batch id> = first, end, group         sink: sealed batches that a window can reach
+    replay                 <topic>/<partition> = earliest offset  whoever trims: where a rebuilt service begins
+    hot:<stream>:<slot>    <code> = count                         router: the predictor's hot keys in force
+    completeness           ratio, is_exact, checked_ms            the checker: its last verdict on the results
+    totals                 rows, refused; answered, matches       router; sink: since the log began
+    expected:<service>     wall_ms, needs, workers                each service: see `runtime.expected`
+    status:<service>       see `runtime.status`                   each service, every second; gone some seconds after it
+
+Everything but the verdict is written anew at intervals, so that a wiped store fills again. `log` is the id of the
+frames topic: a watermark that an earlier topic of that name left behind is no watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+import structlog
+from prometheus_client import Counter
+
+from spojoin.ports.interfaces import Clock, Fields, Store, StoreUnavailable
+from spojoin.protocol.machine import Watermark
+
+SCHEMA_VERSION = 1
+#: a store that failed is left alone for so long, so that a dead one costs a timeout a second and no more
+RETRY_MS = 1_000
+STATUS_TTL_S = 10.0
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class Completeness(NamedTuple):
+    """A check's verdict: right result rows / rows expected; whether nothing at all differs; when, ms since 1970."""
+
+    ratio: float
+    is_exact: bool
+    checked_ms: int
+
+    def fields(self) -> Fields:
+        """As the store holds it."""
+        return {"ratio": self.ratio, "is_exact": int(self.is_exact), "checked_ms": self.checked_ms}
+
+
+def key(query: str, *parts: str) -> str:
+    """A key of a query."""
+    return ":".join(("spojoin", f"v{SCHEMA_VERSION}", query, *parts))
+
+
+def store_rules(query: str) -> str:
+    """Redis' ACL rules for those who share a query's state: its keys, and the commands that their client sends."""
+    commands = ("hset", "hgetall", "hdel", "del", "persist", "pexpire", "scan", "hello")
+    return " ".join((f"~{key(query)}:*", *(f"+{command}" for command in commands)))
+
+
+class SharedState:
+    """One service's view of the store. No operation raises: what fails is counted, logged once and left out.
+
+    `store` None plays a store that is never there. `log_id` is the id of the frames topic.
+    """
+
+    def __init__(self, store: Store | None, query: str, clock: Clock, failures: Counter) -> None:
+        self.log_id = ""
+        self._store = store
+        self._query = query
+        self._clock = clock
+        self._failures = failures
+        self._is_down = False
+        self._retry_at_ms = 0.0
+
+    def put_watermark(self, watermark: Watermark) -> None:
+        """Results are out before `watermark`."""
+        fields: Fields = {"log": self.log_id, "frame_id": watermark.frame_id, "position": watermark.position}
+        self.put({key(self._query, "watermark"): fields})
+
+    def watermark(self) -> Watermark | None:
+        """The watermark of this log, where the store knows it."""
+        nothing: dict[str, str] = {}
+        found = self._attempt(lambda store: store.get(key(self._query, "watermark")), nothing)
+        if found.get("log") != self.log_id or not {"frame_id", "position"} <= found.keys():
+            return None
+        return Watermark(int(found["frame_id"]), int(found["position"]))
+
+    def head(self) -> dict[str, str]:
+        """What the router said of its latest frame; empty where the store does not know it."""
+        nothing: dict[str, str] = {}
+        return self._attempt(lambda store: store.get(key(self._query, "head")), nothing)
+
+    def statuses(self) -> dict[str, dict[str, str]]:
+        """What each service said within the last seconds, by its name."""
+        nothing: dict[str, dict[str, str]] = {}
+        prefix = key(self._query, "status", "")
+        found = self._attempt(lambda store: store.scan(prefix), nothing)
+        return {name.removeprefix(prefix): fields for name, fields in found.items()}
+
+    def completeness(self) -> Completeness | None:
+        """The last check's verdict, where the store knows one."""
+        nothing: dict[str, str] = {}
+        found = self._attempt(lambda store: store.get(key(self._query, "completeness")), nothing)
+        if not set(Completeness._fields) <= found.keys():
+            return None
+        return Completeness(float(found["ratio"]), found["is_exact"] == "1", int(found["checked_ms"]))
+
+    def put(self, entries: Mapping[str, Fields], ttl_s: float | None = None) -> None:
+        """Set fields of keys made by `key`."""
+        self._attempt(lambda store: store.put(entries, ttl_s), None)
+
+    def remove(self, name: str, *fields: str) -> None:
+        """Remove fields of a key made by `key`, or the key."""
+        self._attempt(lambda store: store.remove(name, *fields), None)
+
+    def _attempt(self, action: Callable[[Store], T], otherwise: T) -> T:
+        if self._store is None or self._clock.monotonic_ms() < self._retry_at_ms:
+            return otherwise
+        try:
+            result = action(self._store)
+        except StoreUnavailable as error:
+            self._note_failure(error)
+            return otherwise
+        if self._is_down:
+            _log.info("the store answers again")
+        self._is_down = False
+        return result
+
+    def _note_failure(self, error: StoreUnavailable) -> None:
+        self._failures.inc()
+        self._retry_at_ms = self._clock.monotonic_ms() + RETRY_MS
+        if not self._is_down:
+            _log.warning("the store does not answer; going on without it", error=str(error))
+        self._is_down = True

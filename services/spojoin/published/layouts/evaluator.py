@@ -1,0 +1,85 @@
+"""A worker's evaluation of frames, however they come to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spojoin.model import Query, Role
+from spojoin.protocol.machine import Watermark
+from spojoin.protocol.parts import Chunks, first_position
+from spojoin.published.layouts.layout import Layout, Share
+from spojoin.published.layouts.load import Load
+from spojoin.published.layouts.share_side import ShareSide
+from spojoin.published.methods.side import summed
+from spojoin.wire.records import Frame, Matches, Part
+
+
+class Evaluator:
+    """What worker `worker` of `workers` stores, and what it says of a frame: its part, 1 + worker.
+
+    Tuples that come are counted as its share needs them, unless `is_fed` otherwise and whoever feeds it counts.
+    """
+
+    def __init__(self, query: Query, layout: Layout, worker: int, workers: int, *, is_fed: bool = False) -> None:
+        self.load = Load()
+        self._query = query
+        self._layout = layout
+        self._worker = worker
+        self._workers = workers
+        self._is_fed = is_fed
+        self._sides = [ShareSide(query, stream, layout, workers) for stream in range(len(query.streams))]
+
+    def evaluate(self, frame: Frame, watermark: Watermark) -> Iterator[Part]:
+        """Store this worker's share of a frame, and report on all positions that the watermark doesn't cover."""
+        shares = self._shares(frame)
+        begin = first_position(frame, watermark)
+        if begin:
+            self._store(frame, begin, shares)
+        chunks = Chunks(frame.count, begin, self._query.output)
+        for first, last in chunks:
+            roles = self._matches(frame, first, last, shares)
+            chunks.note(roles)
+            yield Part(frame.epoch, frame.frame_id, 1 + self._worker, first, last, roles)
+        self._note()
+
+    def store(self, frame: Frame) -> None:
+        """Store this worker's share of a frame whose results are out."""
+        self._store(frame, frame.count, self._shares(frame))
+        self._note()
+
+    def _shares(self, frame: Frame) -> list[Share]:
+        shares = [self._layout.share(frame, s, self._worker, self._workers) for s in range(len(frame.slices))]
+        for stream, share in enumerate(shares):
+            self.load.note_received(self._query, stream, 0 if self._is_fed else share.received)
+            self.load.stored += int(share.stored.sum())
+            self.load.asked += int(share.asked.sum())
+        return shares
+
+    def _store(self, frame: Frame, end: int, shares: list[Share]) -> None:
+        for side, share in zip(self._sides, shares, strict=True):
+            side.store(frame, 0, end, share)
+
+    def _matches(self, frame: Frame, begin: int, end: int, shares: list[Share]) -> tuple[Matches, ...]:
+        by_role: dict[Role, Matches] = {}
+        for stream, side in enumerate(self._sides):
+            by_role |= side.take(frame, begin, end, shares[stream], shares[side.roles[0].probe])
+        return tuple(by_role[role] for role in self._query.roles)
+
+    def _note(self) -> None:
+        self.load.bytes_max = max(self.load.bytes_max, self.nbytes)
+        self.load.comparisons = sum(share.pairs for share in self._sides)
+        self.load.examined = sum(share.side.counters.comparisons for share in self._sides)
+
+    def search_counters(self) -> dict[str, float]:
+        """The method's counters, of all streams together."""
+        return summed(share.side.counters.as_dict() for share in self._sides)
+
+    @property
+    def tuples(self) -> int:
+        """Tuples held."""
+        return sum(share.side.tuples for share in self._sides)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(share.nbytes for share in self._sides)

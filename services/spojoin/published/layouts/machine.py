@@ -1,0 +1,102 @@
+"""A layout's worker over the log: in the place of mutable joiners, permutation, PO-Join workers and logical AND.
+
+All that it knows it has from the log. Of frames whose results are out it stores its share and is silent. When the
+number of workers changes in the log (rule P11) it reads the log again and keeps what its new share is: no tuple is
+passed between workers. The log is trimmed behind the window (rule P9, with no batches), so all is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spojoin.model import Query
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action, Emit, Idle, Rewind, Trim, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.published.layouts.evaluator import Evaluator
+from spojoin.published.layouts.load import Load
+from spojoin.published.layouts.registry import layout_of
+from spojoin.wire.records import Barrier, Frame, Record
+
+
+class LayoutMachine(Idle):
+    """Worker number `worker`; `workers` is how many there are where that is known, else the first frame tells it."""
+
+    def __init__(self, query: Query, worker: int, watermark: Watermark, workers: int = 0) -> None:
+        self._query = query
+        self._worker = worker
+        self._watermark = watermark
+        self._workers = workers
+        self._layout = layout_of(query)
+        self._reader = LogReader()
+        self._silent_before = 0
+        self._share = self._empty_share()
+        self._compared_before = 0
+
+    def _empty_share(self) -> Evaluator | None:
+        """None where the worker is beyond the layout: it holds nothing and says nothing."""
+        if self._worker >= self._workers:
+            return None
+        return Evaluator(self._query, self._layout, self._worker, self._workers)
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Take a frame of the log, and report on it."""
+        if isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
+            yield from self._take(record)
+
+    def _take(self, frame: Frame) -> Iterator[Action]:
+        if self._workers == 0:
+            self._workers = frame.workers
+            self._share = self._empty_share()
+        is_due = frame.frame_id >= max(self._watermark.frame_id, self._silent_before)
+        if is_due and frame.workers != self._workers:
+            yield from self._begin_anew(frame)
+            if self._share is not None:
+                return
+        if self._share is None:
+            return
+        self._share.load.note_log(self._query, frame)
+        if is_due:
+            for part in self._share.evaluate(frame, self._watermark):
+                yield Emit(Topic.MATCHES, 1 + self._worker, part)
+        else:
+            self._share.store(frame)
+
+    def _begin_anew(self, frame: Frame) -> Iterator[Action]:
+        """P11: frames before this one were answered in their own layout, and are read again for what they hold."""
+        self._compared_before = self._compared
+        self._workers = frame.workers
+        self._share = self._empty_share()
+        if self._share is not None:
+            self._reader = LogReader()
+            self._silent_before = frame.frame_id
+            yield Rewind(Topic.FRAMES)
+
+    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+        """Be silent for what it covers. Nothing is trimmed here."""
+        self._watermark = max(self._watermark, watermark)
+        return []
+
+    def loads(self) -> list[Load]:
+        """What the layout has cost this worker since its share began."""
+        return [Load() if self._share is None else self._share.load]
+
+    @property
+    def _compared(self) -> int:
+        return self._compared_before + (0 if self._share is None else self._share.load.comparisons)
+
+    def counters(self) -> dict[str, float]:
+        """Pairs of probe and stored tuple answered for, by this share and those before it."""
+        return {"comparisons": self._compared}
+
+    def search_counters(self) -> dict[str, float]:
+        """The method's counters, of this share."""
+        return {} if self._share is None else self._share.search_counters()
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        return 0 if self._share is None else self._share.tuples
+
+    def state_bytes(self) -> int:
+        """Bytes held."""
+        return 0 if self._share is None else self._share.nbytes

@@ -1,0 +1,183 @@
+"""What the product's own layout, or a method in its place, costs its workers: the same `Load` that other layouts count.
+
+The log says all of it but what a machine alone knows, its bytes and the comparisons that it made. So nothing is counted
+in the machines, which services run as well, and what is counted here takes a few array operations a frame.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from spojoin.kernels.tail import Tail
+from spojoin.model import Query
+from spojoin.published.layouts.layout import I64
+from spojoin.published.layouts.load import Load
+from spojoin.published.layouts.traffic import batch_bytes
+from spojoin.wire.records import Batch, Frame, Record, StreamSlice
+
+
+class Searching(Protocol):
+    """What searches the window for one worker."""
+
+    def counters(self) -> dict[str, float]:
+        """What it did."""
+        ...
+
+    def state_bytes(self) -> int:
+        """Bytes held."""
+        ...
+
+
+class OwnLoads(ABC):
+    """The loads of workers that don't count for themselves; `machines`: one a worker."""
+
+    def __init__(self, query: Query, machines: Sequence[Searching]) -> None:
+        self._query = query
+        self._machines = machines
+        self._loads = [Load() for _ in machines]
+
+    def note(self, record: Record) -> None:
+        """A record that all machines have read."""
+        if not isinstance(record, Frame):
+            return
+        for load, machine in zip(self._loads, self._machines, strict=True):
+            load.note_log(self._query, record)
+            load.bytes_max = max(load.bytes_max, machine.state_bytes())
+            for stream, piece in enumerate(record.slices):
+                load.asked += len(piece)
+                load.note_received(self._query, stream, len(piece))
+        for stream in range(len(record.slices)):
+            self._compare(record, stream)
+
+    def _compare(self, frame: Frame, target: int) -> None:
+        """Count the frame's pairs of a probe and a tuple of its window over the stream `target`.
+
+        No window begins behind what came before its probe, so pairs are the difference of two sums.
+        """
+        own, probes = frame.slices[target], frame.slices[target if self._query.is_self else 1 - target]
+        begins = int(probes.lower.sum()) if len(probes.lower) == len(probes) else len(probes) * int(probes.lower[0])
+        self._compared(target, own, probes, self._preceding(own, probes) - begins)
+
+    def _preceding(self, own: StreamSlice, probes: StreamSlice) -> int:
+        """How many tuples of the stream came before each probe, all probes together."""
+        m = len(probes)
+        if self._query.is_self:
+            return m * own.first_index + m * (m - 1) // 2
+        return m * own.first_index + int(np.searchsorted(own.positions, probes.positions).sum())
+
+    @abstractmethod
+    def _compared(self, target: int, own: StreamSlice, probes: StreamSlice, pairs: int) -> None:
+        """Count this many pairs of the probes and their windows over the stream `target`; own: its slice."""
+
+    def loads(self) -> list[Load]:
+        """What each worker has cost; `examined` is what its machine says that it compared."""
+        return [
+            replace(load, examined=int(machine.counters().get("comparisons", 0)))
+            for load, machine in zip(self._loads, self._machines, strict=True)
+        ]
+
+    def mutable_part(self) -> dict[str, int] | None:
+        """What the mutable part does besides the workers; None where there is no such part."""
+        return None
+
+
+class BatchLoads(OwnLoads):
+    """PO-Join workers: worker w of n stores batch k iff k mod n = w, and is asked about every tuple.
+
+    So a tuple comes to all workers in a frame, and once more, sorted in a batch, to the one that stores it; all read
+    the topic of batches, which counts as the log's. A worker's pairs are those of its batches from their handover on.
+    All others are the mutable part's, which is no worker of the layout. bytes_max: of indexes, without a batch that
+    waits for its handover.
+    """
+
+    def __init__(self, query: Query, machines: Sequence[Searching]) -> None:
+        super().__init__(query, machines)
+        self._mutable = {"comparisons": 0, "tuples_max": 0, "bytes_max": 0}
+        self._mutable_tuple_bytes = mutable_tuple_bytes(query)
+        # By batch id: where it begins.
+        self._firsts = [Tail() for _ in query.streams]
+
+    def note(self, record: Record) -> None:
+        """A record that all machines have read."""
+        super().note(record)
+        if isinstance(record, Frame):
+            self._note_mutable(record)
+        elif isinstance(record, Batch):
+            self._note_batch(record)
+
+    def _note_mutable(self, frame: Frame) -> None:
+        held = sum(piece.first_index + len(piece) - piece.handover_index for piece in frame.slices)
+        self._mutable["tuples_max"] = max(self._mutable["tuples_max"], held)
+        self._mutable["bytes_max"] = self._mutable["tuples_max"] * self._mutable_tuple_bytes
+
+    def _note_batch(self, batch: Batch) -> None:
+        tuples, taken = batch.end - batch.first, batch_bytes(batch)
+        for load in self._loads:
+            load.log_messages += tuples
+            load.log_bytes += taken
+        owner = self._loads[batch.batch_id % len(self._loads)]
+        owner.stored += tuples
+        owner.messages += tuples
+        owner.bytes += taken
+
+    def _compared(self, target: int, own: StreamSlice, probes: StreamSlice, pairs: int) -> None:
+        first_batch = min(own.live_batch, own.handover_batch)
+        in_batches = pairs_between(self._edges(target, own, first_batch), probes.lower, len(probes))
+        workers = len(self._loads)
+        for worker, load in enumerate(self._loads):
+            load.comparisons += int(in_batches[(worker - first_batch) % workers :: workers].sum())
+        self._mutable["comparisons"] += pairs - int(in_batches.sum())
+
+    def _edges(self, target: int, own: StreamSlice, first_batch: int) -> I64:
+        """Where batches begin, from `first_batch` to the oldest that is not handed over: int64 (batches + 1,)."""
+        firsts = self._firsts[target]
+        if own.batch_id == firsts.end:
+            firsts.append(np.array([own.batch_first], np.int64))
+        firsts.drop_below(first_batch)
+        return firsts.view(first_batch, own.handover_batch + 1)
+
+    def mutable_part(self) -> dict[str, int]:
+        """Its pairs of a tuple and one of its window, and the most tuples and bytes that were in it."""
+        return dict(self._mutable)
+
+
+class MethodLoads(OwnLoads):
+    """A method in the place of all that search: one worker, which stores every tuple and is asked about each."""
+
+    def _compared(self, target: int, own: StreamSlice, probes: StreamSlice, pairs: int) -> None:
+        self._loads[0].stored += len(own)
+        self._loads[0].comparisons += pairs
+
+
+def mutable_tuple_bytes(query: Query) -> int:
+    """What mutable joiners hold of a tuple: each its predicate's codes, and the first seqs and event times as well."""
+    codes = sum(len({p.left_slot, p.right_slot}) if query.is_self else 1 for p in query.predicates)
+    return 8 * (codes + 1 + query.needs_time)
+
+
+def pairs_between(edges: I64, lower: I64, probes: int) -> I64:
+    """How many pairs probes have with the tuples between each two edges: int64 (k,).
+
+    edges: int64 (k + 1,), indexes, ascending
+    lower: where windows begin, int64 (1,) where all agree, else (probes,) and never falling
+    """
+    between: I64 = np.diff(_pairs_below(edges, lower, probes))
+    return between
+
+
+def _pairs_below(edges: I64, lower: I64, probes: int) -> I64:
+    """How many pairs probes have with the tuples below each edge: int64 (k + 1,)."""
+    below: I64
+    if len(lower) != probes:
+        below = probes * np.maximum(edges - lower, 0)
+        return below
+    # Below an edge e a probe reaches e - lower tuples, or none: only the first probes, whose windows begin before it.
+    reaching = np.searchsorted(lower, edges)
+    begins = np.concatenate((np.zeros(1, np.int64), np.cumsum(lower)))
+    below = reaching * edges - begins[reaching]
+    return below

@@ -1,0 +1,25 @@
+"""All workers of a layout in one process, for the embedded engine and the simulator."""
+
+from __future__ import annotations
+
+from spojoin.model import Query
+from spojoin.protocol.machine import START
+from spojoin.published.layouts.handshake import HandshakeChain
+from spojoin.published.layouts.machine import LayoutMachine
+from spojoin.published.layouts.registry import LAYOUTS
+
+HANDSHAKE = "handshake"
+
+Workers = list[LayoutMachine] | list[HandshakeChain]
+
+
+def workers_of(query: Query, workers: int) -> Workers:
+    """The machines of a query's layout, which is not the product's own: one a worker, or one for a chain of them."""
+    if query.layout.name == HANDSHAKE:
+        return [HandshakeChain(query, workers)]
+    return [LayoutMachine(query, worker, START, workers) for worker in range(workers)]
+
+
+def needs_plan(query: Query) -> bool:
+    """Whether the query's layout goes by what a predictor finds."""
+    return query.layout.name in LAYOUTS and LAYOUTS[query.layout.name].needs_plan

@@ -1,0 +1,222 @@
+"""CSS-trees over sealed batches, and a scan of what isn't sealed: SPO-Join's comparators with an immutable part.
+
+SPO-Join (EDBT 2025), section 5.4: a window is divided into immutable batches, which leave it as a whole, and a small
+mutable part. Every batch has a CSS-tree per column; the checks of a probe are ranges of its sorted columns, which meet
+within the batch as bit arrays or as hash sets, before the next batch is searched.
+
+What the paper leaves open. The mutable part is scanned in order of arrival, since it is small. Ties: columns are
+sorted by code and arrival. Expiry: a batch goes when no window reaches it; where a window begins inside a batch, the
+bits below are cleared, or ids below not taken. A batch is never empty. A `!=` is the two ranges around its interval. A
+window of fewer than four batches is cut into four, so that small windows have batches too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.kernels.compile import inlined, kernel
+from spojoin.published.methods.checks import FlatChecks, Hits, flat, joined
+from spojoin.published.methods.css import directory, rank
+from spojoin.published.methods.meeting import Ids, meet, work
+from spojoin.published.methods.scan import Scan
+from spojoin.published.methods.side import I64, Found, Searches, Side, SideSpec
+from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
+from spojoin.published.methods.window import Window
+
+Checks = tuple[I64, I64, NDArray[np.bool_]]
+
+#: A smaller batch than this costs more to search than to scan.
+BATCH_LEAST = 16
+#: Batches that a window is cut into where it is small.
+BATCHES_LEAST = 4
+
+_GREATEST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The tuples [first, first + n), immutable.
+
+    columns int64 (columns, n), each sorted; order int32 (columns, n): places by arrival; keys, starts: their directory
+    """
+
+    first: int
+    columns: I64
+    order: NDArray[np.int32]
+    keys: I64
+    starts: I64
+
+    @classmethod
+    def of(cls, first: int, codes: I64, node: int) -> Batch:
+        """Sort and index codes, int64 (columns, n), by arrival."""
+        order = np.argsort(codes, axis=1, kind="stable")
+        columns = np.take_along_axis(codes, order, axis=1)
+        return cls(first, columns, order.astype(np.int32), *directory(columns, node))
+
+    @property
+    def end(self) -> int:
+        """One past the last index."""
+        return self.first + int(self.columns.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.columns.nbytes + self.order.nbytes + self.keys.nbytes + self.starts.nbytes
+
+
+class _Css(Side):
+    """Sealed batches, oldest first, and the tail behind them."""
+
+    _as_sets: bool
+
+    def __init__(self, spec: SideSpec) -> None:
+        super().__init__(spec)
+        self._checks = FlatChecks(spec)
+        self._batches: list[Batch] = []
+        self._tail = Scan(spec)
+        self._unsealed = Window(spec.columns)
+        self._node = int(spec.options["node"])
+        self._stats = np.zeros(WORK, np.int64)
+
+    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+        """Seal what previous chunks have brought, then search the batches, and scan what came after them."""
+        self._seal()
+        self._unsealed.append(stored)
+        if len(lower):
+            self._drop_below(int(lower[0]))
+        # A batch was whole before these probes came, so nothing in it is too young for them.
+        tail_lower = np.minimum(np.maximum(lower, self._unsealed.first), upper)
+        tail = self._tail.take(stored, roles, tail_lower, upper)
+        searches, lower = flat(roles), np.ascontiguousarray(lower)
+        found = joined([*(self._search(batch, searches, lower) for batch in self._batches), tail])
+        self.counters.comparisons = int(self._stats[COMPARISONS]) + self._tail.counters.comparisons
+        self.counters.nodes = int(self._stats[NODES])
+        return found
+
+    def _seal(self) -> None:
+        size = min(int(self.spec.options["batch"]), max(BATCH_LEAST, self.tuples // BATCHES_LEAST))
+        began = perf_counter()
+        while len(self._unsealed) >= size:
+            first = self._unsealed.first
+            self._batches.append(Batch.of(first, self._unsealed.codes[:, :size], self._node))
+            self._unsealed.drop_below(first + size)
+            self.counters.merges += 1
+        self.counters.merge_seconds += perf_counter() - began
+
+    def _drop_below(self, index: int) -> None:
+        self._batches = [batch for batch in self._batches if batch.end > index]
+        self._unsealed.drop_below(index)
+
+    def _search(self, batch: Batch, searches: tuple[I64, I64], lower: I64) -> list[Found]:
+        hits = Hits(self._checks.roles, len(lower), self.spec.lists)
+        tuples = batch.end - batch.first
+        room = (np.empty((2 * self._checks.most, 2), np.int64), *work(self._checks.most, tuples, self._as_sets))
+        begin = 0
+        while begin < len(lower):
+            begin = search(
+                (batch.columns, batch.keys, batch.starts, self._node),
+                batch.order,
+                batch.first,
+                self._checks.arrays,
+                searches,
+                lower,
+                begin,
+                room,
+                self._as_sets,
+                (hits.counts, hits.partners, hits.used),
+                self._stats,
+            )
+            if begin < len(lower):
+                hits.grow(tuples)
+        return hits.found(ascending=not self._as_sets)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the batches and of the tail, which is kept to be scanned and to be sealed."""
+        return sum(batch.nbytes for batch in self._batches) + self._unsealed.nbytes + self._tail.nbytes
+
+    @property
+    def tuples(self) -> int:
+        """Tuples held."""
+        return sum(batch.end - batch.first for batch in self._batches) + len(self._unsealed)
+
+
+class CssBits(_Css):
+    """Ranges of sorted columns that meet as bit arrays."""
+
+    _as_sets = False
+
+
+class CssSets(_Css):
+    """Ranges of sorted columns that meet as hash sets."""
+
+    _as_sets = True
+
+
+@inlined
+def _add_slice(begin: int, end: int, slices: I64, s: int) -> int:
+    if begin >= end:
+        return s
+    slices[s, 0], slices[s, 1] = begin, end
+    return s + 1
+
+
+@inlined
+def _add_check(
+    tree: tuple[I64, I64, I64, int], c: int, lo: int, hi: int, negated: bool, slices: I64, s: int, stats: I64
+) -> int:
+    """Slices of the tuples that pass a check; returns their end."""
+    columns, keys, starts, node = tree
+    n, a, b = columns.shape[1], 0, 0
+    if lo <= hi:
+        a = rank(columns[c], keys[c], starts, node, lo, stats)
+        b = rank(columns[c], keys[c], starts, node, hi + 1, stats) if hi < _GREATEST else n
+    if not negated:
+        return _add_slice(a, b, slices, s)
+    return _add_slice(b, n, slices, _add_slice(0, a, slices, s))
+
+
+@kernel
+def search(
+    tree: tuple[I64, I64, I64, int],
+    order: Ids,
+    first: int,
+    checks: Checks,
+    searches: tuple[I64, I64],
+    lower: I64,
+    probe: int,
+    room: tuple[I64, NDArray[np.uint64], I64, I64],
+    as_sets: bool,
+    hits: tuple[I64, I64, I64],
+    stats: I64,
+) -> int:
+    """Search a batch for the probes from `probe` on; returns the one that needs more room, or their number.
+
+    tree: columns, keys and starts of the batch, and keys a node; order (columns, n): places by arrival
+    """
+    starts, columns, negated = checks
+    lo, hi = searches
+    slices, meeting = room[0], room[1:]
+    counts, partners, used = hits
+    n, ends = order.shape[1], np.empty(len(columns), np.int64)
+    for i in range(probe, len(lower)):
+        low = max(lower[i] - first, 0)
+        if low >= n:
+            continue
+        if partners.shape[1] and used.max() + n > partners.shape[1]:
+            return i
+        for role in range(len(starts) - 1):
+            begin, end, s = starts[role], starts[role + 1], 0
+            for t in range(begin, end):
+                s = _add_check(tree, columns[t], lo[t, i], hi[t, i], negated[t], slices, s, stats)
+                ends[t - begin] = s
+            out, at = partners[role], used[role]
+            count = meet(order, columns[begin:end], slices, ends, low, n, 0, meeting, as_sets, out, at, first)
+            counts[role, i] = count
+            used[role] += count
+    return len(lower)

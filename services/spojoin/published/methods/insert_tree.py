@@ -1,0 +1,204 @@
+"""B+-trees that take entries one by one, in arrays: many trees share one pool of nodes.
+
+A node is a row of int64: its size, the next node of its level, its keys and its values. A leaf's values are the
+entries', an inner node's are its children, where key i bounds child i from below. Child 0 takes whatever is less than
+key 1, so that key 0 is never read. Equal keys stand in the order in which they came. Full nodes are split on the way
+down, so that no way back up is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from spojoin.kernels.compile import inlined
+from spojoin.published.methods.node_keys import below, upto
+from spojoin.published.methods.side import I64
+from spojoin.published.methods.tally import COMPARISONS, NODES
+
+SIZE: Final = 0
+NEXT: Final = 1
+KEYS: Final = 2
+
+ROOT: Final = 0
+HEIGHT: Final = 1
+ENTRIES: Final = 2
+
+NONE: Final = -1
+
+#: Levels of inner nodes above which no tree of 2**63 entries grows, at a fanout of 4 or more.
+_SPLITS_MAX: Final = 64
+
+
+class Trees(NamedTuple):
+    """T trees: nodes int64 (capacity, KEYS + 2 * fanout); heads int64 (T, 3): root, height, entries.
+
+    free: int64 (capacity + 1,), how many nodes are free, and which
+    """
+
+    nodes: I64
+    heads: I64
+    free: I64
+
+
+def planted(trees: int, fanout: int, capacity: int) -> Trees:
+    """Empty trees with room for so many nodes."""
+    heads = np.zeros((trees, 3), np.int64)
+    heads[:, ROOT] = NONE
+    free = np.arange(capacity, -1, -1)
+    free[0] = capacity
+    # Free nodes are taken from the end, so that the first ones used lie at the front.
+    free[1:] = np.arange(capacity - 1, -1, -1)
+    return Trees(np.empty((capacity, KEYS + 2 * fanout), np.int64), heads, free)
+
+
+def nodes_of(entries: int, fanout: int) -> int:
+    """Nodes that a tree of so many entries, never cleared in between, has at most."""
+    # A split leaves half a node's entries in each part, and one level has at most half the nodes of that below.
+    return 2 * (2 * entries // fanout + 1) + 2
+
+
+def widened(trees: Trees) -> Trees:
+    """The same trees with twice the room."""
+    capacity, row = trees.nodes.shape
+    nodes = np.empty((2 * capacity, row), np.int64)
+    nodes[:capacity] = trees.nodes
+    count = int(trees.free[0])
+    free = np.empty(2 * capacity + 1, np.int64)
+    free[0] = count + capacity
+    free[1 : capacity + 1] = np.arange(2 * capacity - 1, capacity - 1, -1)
+    free[capacity + 1 : capacity + 1 + count] = trees.free[1 : 1 + count]
+    return Trees(nodes, trees.heads, free)
+
+
+@inlined
+def has_room(trees: Trees) -> bool:
+    """Whether one more entry certainly finds its nodes."""
+    return bool(trees.free[0] >= _SPLITS_MAX)
+
+
+@inlined
+def _grow(trees: Trees) -> int:
+    node = trees.free[trees.free[0]]
+    trees.free[0] -= 1
+    trees.nodes[node, SIZE] = 0
+    trees.nodes[node, NEXT] = NONE
+    return int(node)
+
+
+@inlined
+def _release(trees: Trees, node: int) -> None:
+    trees.free[0] += 1
+    trees.free[trees.free[0]] = node
+
+
+@inlined
+def _keys(nodes: I64, node: int, begin: int) -> I64:
+    """A node's keys from place `begin` on."""
+    return nodes[node, KEYS + begin : KEYS + nodes[node, SIZE]]
+
+
+@inlined
+def _put(nodes: I64, node: int, place: int, key: int, value: int) -> None:
+    """Insert into a node that has room."""
+    values = (nodes.shape[1] + KEYS) >> 1
+    for j in range(nodes[node, SIZE], place, -1):
+        nodes[node, KEYS + j] = nodes[node, KEYS + j - 1]
+        nodes[node, values + j] = nodes[node, values + j - 1]
+    nodes[node, KEYS + place] = key
+    nodes[node, values + place] = value
+    nodes[node, SIZE] += 1
+
+
+@inlined
+def _split(trees: Trees, parent: int, place: int) -> None:
+    """Move the upper half of a full child to a new one, right of it in a parent that has room."""
+    nodes = trees.nodes
+    values = (nodes.shape[1] + KEYS) >> 1
+    left, right = nodes[parent, values + place], _grow(trees)
+    size = nodes[left, SIZE]
+    half = size >> 1
+    for j in range(half, size):
+        nodes[right, KEYS + j - half] = nodes[left, KEYS + j]
+        nodes[right, values + j - half] = nodes[left, values + j]
+    nodes[left, SIZE], nodes[right, SIZE] = half, size - half
+    nodes[right, NEXT], nodes[left, NEXT] = nodes[left, NEXT], right
+    _put(nodes, parent, place + 1, nodes[right, KEYS], right)
+
+
+@inlined
+def _visit(trees: Trees, node: int, work: I64) -> None:
+    work[COMPARISONS] += trees.nodes[node, SIZE]
+    work[NODES] += 1
+
+
+@inlined
+def insert(trees: Trees, tree: int, key: int, value: int, work: I64) -> None:
+    """Add an entry behind those of the same key."""
+    nodes, heads = trees.nodes, trees.heads
+    values = (nodes.shape[1] + KEYS) >> 1
+    fanout = values - KEYS
+    if heads[tree, ROOT] == NONE:
+        heads[tree, ROOT], heads[tree, HEIGHT] = _grow(trees), 0
+    node = heads[tree, ROOT]
+    if nodes[node, SIZE] == fanout:
+        root = _grow(trees)
+        _put(nodes, root, 0, nodes[node, KEYS], node)
+        _split(trees, root, 0)
+        heads[tree, ROOT] = node = root
+        heads[tree, HEIGHT] += 1
+    for _ in range(heads[tree, HEIGHT]):
+        place = upto(_keys(nodes, node, 1), key)
+        if nodes[nodes[node, values + place], SIZE] == fanout:
+            _split(trees, node, place)
+            place += nodes[node, KEYS + place + 1] <= key
+        _visit(trees, node, work)
+        node = nodes[node, values + place]
+    _visit(trees, node, work)
+    _put(nodes, node, upto(_keys(nodes, node, 0), key), key, value)
+    heads[tree, ENTRIES] += 1
+
+
+@inlined
+def seek(trees: Trees, tree: int, key: int, work: I64) -> tuple[int, int]:
+    """Leaf and place of the first entry whose key is not less; the place may be one past the leaf's last."""
+    nodes = trees.nodes
+    values = (nodes.shape[1] + KEYS) >> 1
+    node = trees.heads[tree, ROOT]
+    if node == NONE:
+        return NONE, 0
+    for _ in range(trees.heads[tree, HEIGHT]):
+        _visit(trees, node, work)
+        # Equal keys may have begun in the child before the one that they bound.
+        place = below(_keys(nodes, node, 1), key)
+        node = nodes[node, values + place]
+    _visit(trees, node, work)
+    return int(node), below(_keys(nodes, node, 0), key)
+
+
+@inlined
+def first_leaf(trees: Trees, tree: int) -> int:
+    """The leaf of the least keys, or NONE of an empty tree."""
+    values = (trees.nodes.shape[1] + KEYS) >> 1
+    node = trees.heads[tree, ROOT]
+    for _ in range(trees.heads[tree, HEIGHT]):
+        node = trees.nodes[node, values]
+    return int(node)
+
+
+@inlined
+def clear(trees: Trees, tree: int) -> None:
+    """Give all nodes of a tree back."""
+    nodes, heads = trees.nodes, trees.heads
+    values = (nodes.shape[1] + KEYS) >> 1
+    first = heads[tree, ROOT]
+    # Level by level: those of a level are chained as leaves are.
+    for _ in range(heads[tree, HEIGHT] + 1 if first != NONE else 0):
+        node, first = first, nodes[first, values]
+        while node != NONE:
+            following = nodes[node, NEXT]
+            _release(trees, node)
+            node = following
+    heads[tree] = 0
+    heads[tree, ROOT] = NONE

@@ -1,0 +1,160 @@
+"""A method in the place of mutable joiners, permutation, PO-Join workers and logical AND: frames in, parts out.
+
+The router before it and the sink behind it are the services' own, so that order, windows, refused rows, limits and the
+form of results are the same whatever the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from spojoin.kernels.bounds import bounds
+from spojoin.model import Method, Op, Output, Query, Role
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action, Emit, Idle
+from spojoin.protocol.parts import Chunks, SeqTrail, expected_parts, first_reached, lower_bounds, probe_range
+from spojoin.protocol.topology import Topic
+from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of, summed
+from spojoin.wire.records import Barrier, Frame, Matches, Part, Record, StreamSlice
+
+Make = Callable[[SideSpec], Side]
+
+
+class MethodMachine(Idle):
+    """Evaluates every frame whole; reports as all of its parts."""
+
+    def __init__(self, query: Query, make: Make) -> None:
+        self._query = query
+        self._reader = LogReader()
+        self._sides = [StreamSide(query, stream, make) for stream in range(len(query.streams))]
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Take a frame of the log, and report its matches."""
+        if isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
+            yield from self._evaluate(record)
+
+    def _evaluate(self, frame: Frame) -> Iterator[Action]:
+        chunks = Chunks(frame.count, 0, self._query.output)
+        for begin, end in chunks:
+            by_role: dict[Role, Matches] = {}
+            for side in self._sides:
+                by_role |= side.take(frame, begin, end)
+            roles = tuple(by_role[role] for role in self._query.roles)
+            chunks.note(roles)
+            for number in expected_parts(frame, self._query.layout):
+                # The first part has all matches, and the others none.
+                own = roles if number == 0 else tuple(_none(matches) for matches in roles)
+                yield Emit(Topic.MATCHES, number, Part(frame.epoch, frame.frame_id, number, begin, end, own))
+
+    def counters(self) -> dict[str, float]:
+        """The method's counters, of all streams together."""
+        return summed(side.side.counters.as_dict() for side in self._sides)
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        return sum(side.side.tuples for side in self._sides)
+
+    def state_bytes(self) -> int:
+        """Bytes held by the method."""
+        return sum(side.side.nbytes for side in self._sides)
+
+
+class StreamSide:
+    """A stream's window as a method keeps it, and what turns frames into its numbers and back."""
+
+    def __init__(self, query: Query, stream: int, make: Make) -> None:
+        self._query = query
+        self._stream = stream
+        self._roles = [role for role in query.roles if role.target == stream]
+        self._slots = stored_slots(query, stream)
+        self._lists = query.output is not Output.COUNT
+        self._seqs = SeqTrail(query)
+        self._seen = -1
+        self.side = make(side_spec(query, stream, query.method))
+
+    def take(self, frame: Frame, begin: int, end: int) -> dict[Role, Matches]:
+        """Store this stream's tuples at frame positions [begin, end), and search for the probes among them."""
+        own, probes = frame.slices[self._stream], frame.slices[self._roles[0].probe]
+        if self._lists and frame.frame_id != self._seen:
+            self._seqs.append(frame, own)
+            self._seqs.drop_below(first_reached(frame, self._stream))
+            self._seen = frame.frame_id
+        first, last = probe_range(probes.positions, begin, end)
+        lower, upper = windows(self._query, own, probes, first, last)
+        codes = [column[first:last] for column in probes.codes]
+        searches = [searches_of(role, codes) for role in self._roles]
+        found = self.side.take(self._stored(own, begin, end), searches, lower, upper)
+        return {role: self._matches(each) for role, each in zip(self._roles, found, strict=True)}
+
+    def _stored(self, own: StreamSlice, begin: int, end: int) -> I64:
+        first, last = probe_range(own.positions, begin, end)
+        return np.stack([own.codes[slot][first:last] for slot in self._slots])
+
+    def _matches(self, found: Found) -> Matches:
+        if not self._lists:
+            return Matches(found.counts)
+        assert found.offsets is not None, "partners were asked for"
+        assert found.partners is not None, "partners were asked for"
+        return cut(Matches(found.counts, found.offsets, self._seqs.seqs(found.partners)), self._query.limit)
+
+
+def windows(query: Query, own: StreamSlice, probes: StreamSlice, first: int, last: int) -> tuple[I64, I64]:
+    """The indexes [lower, upper) of `own` that the probes numbered [first, last) reach: int64 (last - first,) each."""
+    if query.is_self:
+        upper = own.first_index + np.arange(first, last, dtype=np.int64)
+    else:
+        before = np.searchsorted(own.positions, probes.positions[first:last])
+        upper = own.first_index + before.astype(np.int64)
+    lower = np.broadcast_to(lower_bounds(probes, first, last), upper.shape)
+    return np.minimum(lower, upper), upper
+
+
+def stored_slots(query: Query, stream: int) -> list[int]:
+    """The slots of a stream's columns that its probes are compared with, in the order in which they are stored."""
+    return sorted({p.target_slot for role in query.roles if role.target == stream for p in role.predicates})
+
+
+def side_spec(query: Query, stream: int, method: Method) -> SideSpec:
+    """What a side of a stream is made for, by this method."""
+    slots, window = stored_slots(query, stream), query.window_over(stream)
+    roles = tuple(_checks(query, role, slots) for role in query.roles if role.target == stream)
+    lists = query.output is not Output.COUNT
+    return SideSpec(len(slots), roles, window.is_time, window.length, window.slide, lists, dict(method.options))
+
+
+def _checks(query: Query, role: Role, slots: list[int]) -> tuple[Check, ...]:
+    both = zip(role.predicates, query.predicates, strict=True)
+    return tuple(_check(p.op, slots.index(p.target_slot), asked.text) for p, asked in both)
+
+
+def _check(op: Op, column: int, text: str) -> Check:
+    return Check(column, op is Op.NE, op in (Op.EQ, Op.NE), text)
+
+
+def searches_of(role: Role, codes: Sequence[I64]) -> Searches:
+    """What probes with these codes, int64 (m,) by the probe stream's slot, look for in a role."""
+    both = [bounds(p.op, p.domain, p.width, codes[p.probe_slot]) for p in role.predicates]
+    return Searches(np.stack([lo for lo, _ in both]), np.stack([hi for _, hi in both]))
+
+
+def cut(matches: Matches, limit: int | None) -> Matches:
+    """At most `limit` partners a probe, the earliest."""
+    if limit is None or matches.offsets is None or matches.partners is None:
+        return matches
+    kept = np.minimum(np.diff(matches.offsets), limit)
+    offsets = offsets_of(kept)
+    at = (
+        np.arange(int(offsets[-1]), dtype=np.int64)
+        - np.repeat(offsets[:-1], kept)
+        + np.repeat(matches.offsets[:-1], kept)
+    )
+    return Matches(matches.counts, offsets, matches.partners[at])
+
+
+def _none(matches: Matches) -> Matches:
+    counts = np.zeros_like(matches.counts)
+    if matches.offsets is None:
+        return Matches(counts)
+    return Matches(counts, np.zeros_like(matches.offsets), np.empty(0, np.int64))

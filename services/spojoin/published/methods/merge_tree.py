@@ -1,0 +1,132 @@
+"""IM-Tree and PIM-Tree: an immutable tree for most of a window, B+-trees for what came since, and merges.
+
+PIM-Tree, "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen, SIGMOD 2020), sections 3.2,
+3.3 and 4.2, and algorithms 1 to 3 of its appendix.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+
+from spojoin.published.methods.asks import Answer, Ask, search_tail
+from spojoin.published.methods.forest import NO_SPLITS, Forest
+from spojoin.published.methods.side import I64, Counters, SideSpec
+from spojoin.published.methods.sorted_run import SortedRun
+from spojoin.published.methods.tree_side import SHARE_LEAST, Index, TreeSide, arrivals
+from spojoin.published.methods.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """ratio: of new tuples to a window's, at which they are merged; depth: whose nodes each have a B+-tree; else None.
+
+    merger: the thread that merges while probes are answered; None where they wait for it
+    """
+
+    ratio: float
+    depth: int | None
+    merger: ThreadPoolExecutor | None
+
+
+class MergeTree:
+    """Two parts: TS, immutable, and TI, the B+-trees; and, only while a merge goes on, a tail that is in neither."""
+
+    def __init__(self, column: int, columns: int, merging: Merging, counters: Counters) -> None:
+        self._column, self._merging, self._counters = column, merging, counters
+        self._still = SortedRun.empty(column, columns)
+        self._grown = Forest(column)
+        self._running: Future[tuple[SortedRun, float]] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both parts."""
+        return self._still.nbytes + self._grown.nbytes
+
+    @property
+    def tuples(self) -> int:
+        """Tuples of both parts."""
+        return self._still.count + self._grown.count
+
+    def absorb(self, window: Window, tuples_max: int) -> None:
+        """Insert into TI, and merge whenever it has its share of a window."""
+        share = max(math.ceil(self._merging.ratio * tuples_max), SHARE_LEAST)
+        while self._settled(window, share):
+            begin = max(self._grown.end, window.first)
+            end = min(begin + max(share - self._grown.count, 0), window.end)
+            if begin < end:
+                self._grown.insert(window, begin, end)
+            if self._grown.count < share:
+                break
+            self._merge(window)
+
+    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+        """Search both parts, and compare the tail."""
+        self._still.search(ask, begin, end, answer)
+        self._grown.search(window, ask, begin, end, answer)
+        if self._grown.end < window.end:
+            search_tail(window.buffer, window.origin, self._grown.end, ask, begin, end, answer)
+
+    def _merge(self, window: Window) -> None:
+        grown = self._grown
+        codes, first = arrivals(window, grown.end - grown.count, grown.end)
+        if self._merging.merger is not None:
+            self._running = self._merging.merger.submit(_merged, self._still, grown, codes, first, window.first)
+            return
+        self._swap(*_merged(self._still, grown, codes, first, window.first))
+
+    def _settled(self, window: Window, share: int) -> bool:
+        """Whether no merge goes on: one that is done takes effect, and one is waited for that has left a long tail."""
+        if self._running is None:
+            return True
+        if not self._running.done() and window.end - self._grown.end < share:
+            return False
+        self._swap(*self._running.result())
+        self._running = None
+        return True
+
+    def _swap(self, still: SortedRun, seconds: float) -> None:
+        depth, end = self._merging.depth, self._grown.end
+        self._still = still
+        self._grown = Forest(self._column, NO_SPLITS if depth is None else still.splits(depth), end)
+        self._counters.merges += 1
+        self._counters.merge_seconds += seconds
+
+
+def _merged(still: SortedRun, grown: Forest, codes: I64, first: int, floor: int) -> tuple[SortedRun, float]:
+    """A new TS, and how long it took; neither part is changed, and the window isn't read."""
+    began = perf_counter()
+    return still.merged(codes, first, grown.indexes(), floor), perf_counter() - began
+
+
+class ImTree(TreeSide):
+    """IM-Tree: TI is one B+-tree.
+
+    The paper merges at a share of a fixed window and flags expired tuples. A time window's share is of what it holds at
+    the moment, and what expired is known by its index. Asymmetric windows are a matter of the query: each stream of a
+    cross join has an index and a window of its own. A non-blocking merge follows section 4.2: meanwhile new tuples are
+    not indexed but compared one by one, and inserted once it is done; when they are as many as a merge takes, it is
+    waited for. Threads share out the probes of a chunk while nothing is inserted, so there is no lock to be had.
+    Options: `merge_ratio`, `merge`, `threads`, and `predicate`.
+    """
+
+    def _index(self, column: int, counters: Counters) -> Index:
+        return MergeTree(column, self.spec.columns, _merging(self.spec, None), counters)
+
+
+class PimTree(ImTree):
+    """PIM-Tree: TI is a B+-tree for each node of TS at the insertion depth, their leaves linked to one list.
+
+    Equal codes that TS has in several nodes all go to the last of them. A depth below TS's leaves means its leaves, and
+    while TS is empty or but a leaf there is one tree. Option: `depth`, the root's is 0; the others are IM-Tree's.
+    """
+
+    def _index(self, column: int, counters: Counters) -> Index:
+        return MergeTree(column, self.spec.columns, _merging(self.spec, int(self.spec.options["depth"])), counters)
+
+
+def _merging(spec: SideSpec, depth: int | None) -> Merging:
+    merger = ThreadPoolExecutor(1) if spec.options["merge"] == "non_blocking" else None
+    return Merging(float(spec.options["merge_ratio"]), depth, merger)

@@ -1,0 +1,27 @@
+"""Places among the sorted keys of one node: all of them are compared, without a branch.
+
+Keys come as a slice, since an index that might be negative keeps the compiler from using vectors.
+"""
+
+from __future__ import annotations
+
+from spojoin.kernels.compile import inlined
+from spojoin.published.methods.side import I64
+
+
+@inlined
+def below(keys: I64, code: int) -> int:
+    """How many keys are less."""
+    found = 0
+    for j in range(len(keys)):
+        found += int(keys[j] < code)
+    return found
+
+
+@inlined
+def upto(keys: I64, code: int) -> int:
+    """How many keys are not greater."""
+    found = 0
+    for j in range(len(keys)):
+        found += int(keys[j] <= code)
+    return found

@@ -1,0 +1,251 @@
+"""SPO-Join with its published ways of keeping many workers' state: how they answer, and how often wrongly.
+
+Aslam, Beedkar, Simonini, "SPO-Join: Efficient Stream Inequality Join" (EDBT 2025), section 4.2 (state schemes) and
+section 4.3 (the logical AND, with and without a hash table). `spojoin.published` says what each worker held when it
+evaluated a probe, and whose bit arrays met; here that is put on top of the exact search:
+
+- Immutable part. The search goes back as far as the worker that lags most. A pair counts if the worker that has the
+  partner's batch held it at that time, whether the window had left it or not.
+- Mutable part. Without a hash table a probe's bit arrays can be those of other tuples: then it is answered with their
+  bounds, over what was in the trees for all of them; a probe whose bit arrays were overwritten gets no answer.
+
+What was answered is compared with the window's definition pair by pair. Errors that a worker makes with tuples that
+come after the probe aren't seen here, for these aren't stored yet; `spojoin.published.schemes.errors` counts them too.
+
+The delays are simulated, drawn from a seed: the counters of comparisons are those of one worker that has all batches.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.errors import ConfigurationError
+from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec
+from spojoin.published.methods.spo_paper import SpoPaper
+from spojoin.published.schemes.cache import MEMORY, open_cache
+from spojoin.published.schemes.logical_and import NONE, Load, LogicalAnd, Meeting
+from spojoin.published.schemes.setup import Setup
+from spojoin.published.schemes.state import KEY, Scheme, Trace, Workers
+
+Mask = NDArray[np.bool_]
+#: Probes compared with all tuples of the trees at once.
+PROBES = 256
+#: Rows of what a tuple asks of a predicate: bounds, and the tuples before it.
+LO: Final = 0
+HI: Final = 1
+UPPER: Final = 2
+
+
+def spo_paper(spec: SideSpec) -> Side:
+    """SPO-Join as published; exact by default, else with what its options say. Raises ConfigurationError."""
+    if is_exact(spec):
+        return SpoPaper(spec)
+    return SpoPaperUnsafe(spec)
+
+
+def is_exact(spec: SideSpec) -> bool:
+    """Whether the bound comes with the tuple, and bit arrays meet by tuple."""
+    return spec.options["state"] == Scheme.EXACT and spec.options["logical_and"] == Meeting.BY_ID
+
+
+class _Asked(NamedTuple):
+    """m probes: lower, upper int64 (m,), their windows; trace: what the workers held when they evaluated them."""
+
+    lower: I64
+    upper: I64
+    trace: Trace
+
+    @property
+    def reached(self) -> I64:
+        """How far back any worker went, int64 (m,)."""
+        back: I64 = np.minimum(self.lower, self.trace.lower.min(axis=0))
+        return back
+
+    def were_held(self, setup: Setup, probes: I64, partners: I64) -> Mask:
+        """Whether the worker of each partner's batch held it when it evaluated the probe."""
+        batches = partners // setup.delta
+        workers, ends = batches % setup.workers, (batches + 1) * setup.delta
+        held: Mask = (self.trace.lower[workers, probes] < ends) & (ends <= self.trace.upper[workers, probes])
+        return held
+
+
+class SpoPaperUnsafe(Side):
+    """Wrong answers on purpose, and how many."""
+
+    def __init__(self, spec: SideSpec) -> None:
+        super().__init__(spec)
+        _check(spec)
+        setup = setup_of(spec)
+        self._setup = setup
+        self._search = SpoPaper(replace(spec, lists=True, options={"delta": setup.delta}))
+        self.counters = self._search.counters
+        self.counters.more |= {"false_positives": 0, "false_negatives": 0, "unanswered": 0}
+        self._views = _Views(spec, setup)
+        is_hashed = spec.options["logical_and"] == Meeting.BY_ID
+        self._meetings = [None if is_hashed else _Meetings(role, spec, setup) for role in spec.roles]
+
+    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+        """Search as far back as the worker that lags most, and leave of it what the workers would have answered."""
+        asked = _Asked(lower, upper, self._views.of(upper))
+        exact = self._search.take(stored, roles, asked.reached, upper)
+        pairs = map(_pairs, exact)
+        return [Found(self._answered(asked, found, self._mutable(asked, found, stored, searches, meetings)))
+                for searches, found, meetings in zip(roles, pairs, self._meetings, strict=True)]  # fmt: skip
+
+    def _mutable(
+        self, asked: _Asked, exact: tuple[I64, I64], stored: I64, searches: Searches, meetings: _Meetings | None
+    ) -> tuple[Mask | I64, I64]:
+        """Which of the exact pairs the mutable part gives, and the probes of other pairs that it gives."""
+        if meetings is not None:
+            given = meetings.pairs(stored, searches, asked.upper)
+            self.counters.more["unanswered"] += meetings.take_unanswered()
+            return _within(exact, given)
+        probes, partners = exact
+        merged = asked.upper // self._setup.delta * self._setup.delta
+        return partners >= np.maximum(merged, asked.lower)[probes], np.empty(0, np.int64)
+
+    def _answered(self, asked: _Asked, exact: tuple[I64, I64], mutable: tuple[Mask | I64, I64]) -> I64:
+        """What each probe is told, int64 (m,); a pair counts once for each part that gives it. Counts the errors."""
+        probes, partners = exact
+        is_due = partners >= asked.lower[probes]
+        times = asked.were_held(self._setup, probes, partners).astype(np.int8)
+        found, strangers = mutable
+        times[found] += 1
+        m = len(asked.upper)
+        counts = np.bincount(probes, times, m).astype(np.int64) + np.bincount(strangers, minlength=m)
+        right = int(np.count_nonzero(is_due & (times > 0)))
+        self.counters.more["false_positives"] += int(counts.sum()) - right
+        self.counters.more["false_negatives"] += int(np.count_nonzero(is_due)) - right
+        return counts
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the search."""
+        return self._search.nbytes
+
+    @property
+    def tuples(self) -> int:
+        """Tuples of the search."""
+        return self._search.tuples
+
+
+def _pairs(found: Found) -> tuple[I64, I64]:
+    """Probes and partners, by probe and partner."""
+    assert found.partners is not None, "partners were asked for"
+    return np.repeat(np.arange(len(found.counts)), found.counts), found.partners
+
+
+def _within(pairs: tuple[I64, I64], found: tuple[I64, I64]) -> tuple[I64, I64]:
+    """Where the pairs found stand among `pairs`, both in order; and the probes of those that don't stand there."""
+    span = 1 + max((int(partners.max()) for _, partners in (pairs, found) if len(partners)), default=0)
+    known, sought = (probes * span + partners for probes, partners in (pairs, found))
+    places = np.searchsorted(known, sought)
+    is_known = np.append(known, -1)[places] == sought
+    return places[is_known], found[0][~is_known]
+
+
+def _check(spec: SideSpec) -> None:
+    if spec.is_time or spec.lists:
+        raise ConfigurationError(
+            "method spo_paper: its state schemes count tuples, and wrong pairs have no place in a list: "
+            "with state or logical_and other than the default, the query needs a count window and output: count"
+        )
+
+
+def setup_of(spec: SideSpec) -> Setup:
+    """The simulated cluster that a query's options describe. Raises ConfigurationError."""
+    options, workers = spec.options, int(spec.options["workers"])
+    is_whole = options["state"] == Scheme.ROUND_ROBIN_UNSAFE
+    delta = int(options["delta"]) or (spec.slide if is_whole else max(spec.slide // workers, 1))
+    rate, hop_ms, interval_ms = (float(options[name]) for name in ("rate", "hop_ms", "interval_ms"))
+    return Setup(spec.length, spec.slide, delta, workers, rate, hop_ms, interval_ms=interval_ms)
+
+
+class _Views:
+    """What the workers held, by the number of tuples before a probe."""
+
+    def __init__(self, spec: SideSpec, setup: Setup) -> None:
+        scheme = Scheme(str(spec.options["state"]))
+        is_cached = scheme is Scheme.DISTRIBUTED_CACHE_UNSAFE
+        cache = open_cache(str(spec.options["cache"]) if is_cached else MEMORY)
+        self._workers = Workers(setup, scheme, cache, f"{KEY}:{secrets.token_hex(8)}")
+        #: Of the last tuple that was asked for.
+        self._kept = Trace(*(np.zeros((setup.workers, 0), np.int64) for _ in range(2)))
+        self._known = 0
+
+    def of(self, upper: I64) -> Trace:
+        """Of probes that come after so many tuples, int64 (m,) that never falls."""
+        more = int(upper[-1]) + 1 - self._known if len(upper) else 0
+        parts = [self._kept] if more <= 0 else [self._kept, self._workers.take(more)]
+        lower, above = (np.concatenate(rows, axis=1) for rows in zip(*((p.lower, p.upper) for p in parts), strict=True))
+        self._known += max(more, 0)
+        self._kept = Trace(lower[:, -1:], above[:, -1:])
+        at = upper - (self._known - lower.shape[1])
+        return Trace(lower[:, at], above[:, at])
+
+
+class _Meetings:
+    """A role's probes in the mutable part, where bit arrays of different tuples meet."""
+
+    def __init__(self, checks: Sequence[Check], spec: SideSpec, setup: Setup) -> None:
+        self._checks, self._delta = checks, setup.delta
+        service_ms = [float(spec.options["service_ms"])] * len(checks)
+        self._and = LogicalAnd(Meeting.OVERWRITING_UNSAFE, Load(setup.rate, service_ms, setup.workers, setup.hop_ms))
+        #: What the tuples ask whose bit arrays wait at a worker.
+        self._waiting = np.zeros((3, len(checks), setup.workers), np.int64)
+        self._codes, self._base, self._probes, self._unanswered = np.zeros((spec.columns, 0), np.int64), 0, 0, 0
+
+    def take_unanswered(self) -> int:
+        """Probes without an answer since the last call."""
+        taken, self._unanswered = self._unanswered, 0
+        return taken
+
+    def pairs(self, stored: I64, searches: Searches, upper: I64) -> tuple[I64, I64]:
+        """Probes and partners that the AND answers, of the next probes and of tuples stored."""
+        self._codes = np.concatenate([self._codes, stored], axis=1)
+        asked = np.stack([searches.lo, searches.hi, np.broadcast_to(upper, searches.lo.shape)])
+        met = self._meet(asked)
+        starts = [0, *range(PROBES, len(upper), PROBES)]
+        found = [self._search(met[:, :, first : first + PROBES]) for first in starts]
+        self._forget(int(upper[-1]) if len(upper) else self._base)
+        probes = np.concatenate([first + each for first, (each, _) in zip(starts, found, strict=True)])
+        return probes, np.concatenate([partners for _, partners in found])
+
+    def _meet(self, asked: I64) -> I64:
+        """What each probe is answered for, by predicate: int64 (3, checks, m); nothing where it gets no answer."""
+        first, (_, checks, count) = self._probes, asked.shape
+        if not count:
+            return asked
+        self._probes += count
+        sources = self._and.meet(first, count)
+        workers, rows = (first + np.arange(count)) % self._waiting.shape[2], np.arange(checks)[:, None]
+        own = sources - first
+        met: I64 = np.where(own < 0, self._waiting[:, :, workers], asked[:, rows, np.maximum(own, 0)])
+        met[UPPER, :, sources[0] == NONE] = 0
+        self._unanswered += int(np.sum(sources[0] == NONE))
+        last = self._and.last.T - first
+        self._waiting = np.where(last < 0, self._waiting, asked[:, rows, np.maximum(last, 0)])
+        return met
+
+    def _search(self, met: I64) -> tuple[I64, I64]:
+        """Compare with every tuple that was in the trees for all of a probe's bit arrays."""
+        begins, ends = (met[UPPER] // self._delta * self._delta).max(axis=0), met[UPPER].min(axis=0)
+        indexes = np.arange(self._base, self._base + self._codes.shape[1])
+        meets = (indexes >= begins[:, None]) & (indexes < ends[:, None])
+        for number, check in enumerate(self._checks):
+            codes, lo, hi = self._codes[check.column], met[LO, number][:, None], met[HI, number][:, None]
+            meets &= ((codes >= lo) & (codes <= hi)) ^ check.negated
+        probes, places = np.nonzero(meets)
+        return probes, places + self._base
+
+    def _forget(self, upper: int) -> None:
+        """Drop tuples that neither the next probes nor those waiting had in their trees."""
+        waiting = self._waiting[UPPER].T[self._and.last != NONE]
+        base = min([upper, *waiting.tolist()]) // self._delta * self._delta
+        self._codes, self._base = self._codes[:, max(base - self._base, 0) :], max(base, self._base)

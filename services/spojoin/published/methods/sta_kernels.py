@@ -1,0 +1,248 @@
+"""The inner loops of the stream-aware index: insertion, probing, and emptying a tree."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.kernels.compile import inlined, kernel
+from spojoin.published.methods.bit_arrays import U64, count_bits, list_bits, room_for, set_bit
+from spojoin.published.methods.insert_tree import (
+    ENTRIES,
+    KEYS,
+    NEXT,
+    NONE,
+    SIZE,
+    Trees,
+    clear,
+    first_leaf,
+    has_room,
+    insert,
+    seek,
+)
+from spojoin.published.methods.node_keys import upto
+from spojoin.published.methods.side import I64
+from spojoin.published.methods.tally import COMPARISONS, NODES
+
+#: Trees of hot keys; those behind are the linked ones.
+HOT: Final = 2
+
+#: Places in the int64 array that tells how far a slice is done.
+TUPLE: Final = 0
+PROBE: Final = 1
+USED: Final = 2
+TURN: Final = 3
+
+LEAST: Final = -(1 << 63)
+GREATEST: Final = (1 << 63) - 1
+_EVERY: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_MULTIPLIER: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
+
+
+class Asks(NamedTuple):
+    """m probes: lo, hi int64 (tests of all roles, m); lower, upper int64 (m,).
+
+    columns: int64 (tests,); negated: bool (tests,); starts: int64 (roles + 1,)
+    leads: int64 (roles,), the test that the trees answer, or NONE where all tuples are candidates
+    """
+
+    lo: I64
+    hi: I64
+    lower: I64
+    upper: I64
+    columns: I64
+    negated: NDArray[np.bool_]
+    starts: I64
+    leads: I64
+
+
+@kernel
+def put(trees: Trees, tree: int, keys: I64, indexes: I64, begin: int, work: I64) -> int:
+    """Insert entries from place `begin` on, while there is room; how far that came."""
+    while begin < len(keys) and has_room(trees):
+        insert(trees, tree, keys[begin], indexes[begin], work)
+        begin += 1
+    return begin
+
+
+@kernel
+def pick(trees: Trees, tree: int, keys: I64, indexes: I64) -> None:
+    """Write a tree's entries into arrays of that length, keys ascending, and clear it."""
+    values = (trees.nodes.shape[1] + KEYS) >> 1
+    node, at = first_leaf(trees, tree), 0
+    while node != NONE:
+        for j in range(trees.nodes[node, SIZE]):
+            keys[at], indexes[at] = trees.nodes[node, KEYS + j], trees.nodes[node, values + j]
+            at += 1
+        node = trees.nodes[node, NEXT]
+    clear(trees, tree)
+
+
+@inlined
+def _worker(index: int, choices: int, load: I64) -> int:
+    """One of the workers for what is cold: at random, or the less loaded of two at random."""
+    cold = np.uint64(len(load) - HOT)
+    draw = np.uint64(index + 1) * _MULTIPLIER
+    draw ^= draw >> np.uint64(29)
+    one = HOT + np.int64((draw >> np.uint64(32)) % cold)
+    two = HOT + np.int64((draw & np.uint64(0xFFFF_FFFF)) % cold)
+    return int(two) if choices > 1 and load[two] < load[one] else int(one)
+
+
+class Rest(NamedTuple):
+    """The one test of a probe that its trees leave open: on `column`, within [low, low + span], or outside."""
+
+    column: int
+    low: np.int64
+    span: np.uint64
+    is_outside: np.bool_
+
+
+@inlined
+def _rest(asks: Asks, role: int, q: int) -> Rest:
+    """Of a role that leaves one test open at most; where it leaves none, a test that every code passes."""
+    lead = asks.leads[role]
+    for k in range(asks.starts[role], asks.starts[role + 1]):
+        if k != lead:
+            column, low, high, is_outside = asks.columns[k], asks.lo[k, q], asks.hi[k, q], asks.negated[k]
+            if low > high:
+                return Rest(column, np.int64(0), _EVERY, np.bool_(not is_outside))
+            return Rest(column, low, np.uint64(high - low), is_outside)
+    return Rest(asks.columns[lead], np.int64(0), _EVERY, np.bool_(False))
+
+
+@inlined
+def _count(indexes: I64, codes: I64, origin: int, lower: int, upper: int, rest: Rest) -> int:
+    """How many of these candidates are in the window and pass the rest; without a branch."""
+    others, width, found = codes[rest.column], np.uint64(upper - lower), 0
+    for j in range(len(indexes)):
+        # What expired may have left the buffer: any place will do for it.
+        code = others[np.uint64(max(indexes[j] - origin, 0))]
+        is_inside = np.uint64(code - rest.low) <= rest.span
+        found += int((np.uint64(indexes[j] - lower) < width) & (is_inside ^ rest.is_outside))
+    return found
+
+
+@inlined
+def _passes(codes: I64, place: int, asks: Asks, role: int, q: int) -> bool:
+    for k in range(asks.starts[role], asks.starts[role + 1]):
+        if k != asks.leads[role]:
+            code = codes[asks.columns[k], place]
+            if ((code >= asks.lo[k, q]) & (code <= asks.hi[k, q])) == asks.negated[k]:
+                return False
+    return True
+
+
+@inlined
+def _mark(indexes: I64, codes: I64, origin: int, asks: Asks, role: int, q: int, bits: U64) -> None:
+    """Set the bits of those candidates that are in the window and pass."""
+    lower, upper = asks.lower[q], asks.upper[q]
+    for index in indexes:
+        if lower <= index < upper and _passes(codes, index - origin, asks, role, q):
+            set_bit(bits, index - lower)
+
+
+@inlined
+def _search(
+    trees: Trees,
+    tree: int,
+    codes: I64,
+    origin: int,
+    asks: Asks,
+    role: int,
+    q: int,
+    is_marked: bool,
+    bits: U64,
+    work: I64,
+) -> int:
+    """Set the bits of the tree's tuples that pass; or, where no bits are wanted, count them."""
+    lead, found, tests = asks.leads[role], 0, asks.starts[role + 1] - asks.starts[role]
+    low, high = LEAST, GREATEST
+    if lead != NONE:
+        low, high = asks.lo[lead, q], asks.hi[lead, q]
+    if low > high:
+        return 0
+    nodes, rest = trees.nodes, _rest(asks, role, q)
+    values = (nodes.shape[1] + KEYS) >> 1
+    node, place = seek(trees, tree, low, work)
+    while node != NONE:
+        size = nodes[node, SIZE]
+        end = size
+        if size and nodes[node, KEYS + size - 1] > high:
+            end = upto(nodes[node, KEYS : KEYS + size], high)
+        indexes = nodes[node, values + place : values + max(end, place)]
+        if is_marked:
+            _mark(indexes, codes, origin, asks, role, q, bits)
+        else:
+            found += _count(indexes, codes, origin, asks.lower[q], asks.upper[q], rest)
+        work[COMPARISONS] += size + len(indexes) * (tests - (lead != NONE))
+        work[NODES] += 1
+        if end < size:
+            break
+        node, place = nodes[node, NEXT], 0
+    return found
+
+
+@kernel
+def advance(
+    codes: I64,
+    origin: int,
+    begin: int,
+    end: int,
+    column: int,
+    is_hot: NDArray[np.bool_],
+    active: int,
+    linked: I64,
+    choices: int,
+    load: I64,
+    trees: Trees,
+    asks: Asks,
+    is_listed: bool,
+    done: I64,
+    counts: I64,
+    out: I64,
+    bits: U64,
+    work: I64,
+) -> I64:
+    """Insert tuples [begin, end) and probe in the order of arrival, until all is done or nodes run out.
+
+    codes, origin: the window's buffer, as `Window` has them; is_hot: of each of the tuples; linked: the trees in use
+    Returns the list of partners, by probe and role, moved where it had to grow.
+    """
+    m = len(asks.upper)
+    while True:
+        q = done[PROBE]
+        until = asks.upper[q] if q < m else end
+        while begin + done[TUPLE] < until:
+            if not has_room(trees):
+                return out
+            index = begin + done[TUPLE]
+            tree, worker = active, 0
+            if is_hot[done[TUPLE]]:
+                tree = worker = done[TURN] % HOT
+                done[TURN] += 1
+            else:
+                worker = _worker(index, choices, load)
+            load[worker] += 1
+            insert(trees, tree, codes[column, index - origin], index, work)
+            done[TUPLE] += 1
+        if q == m:
+            return out
+        span = asks.upper[q] - asks.lower[q]
+        for role in range(len(asks.leads)):
+            open_tests = asks.starts[role + 1] - asks.starts[role] - (asks.leads[role] != NONE)
+            is_marked, found = is_listed or open_tests > 1, 0
+            if is_marked:
+                bits[: (span + 63) >> 6] = 0
+            for tree in linked:
+                if trees.heads[tree, ENTRIES]:
+                    found += _search(trees, tree, codes, origin, asks, role, q, is_marked, bits, work)
+            if is_marked:
+                found = int(np.int64(count_bits(bits, 0, span)))
+            counts[q, role] = found
+            if is_listed:
+                out = room_for(out, done[USED], found)
+                done[USED] = list_bits(bits, 0, span, asks.lower[q], out, done[USED])
+        done[PROBE] += 1

@@ -1,0 +1,1 @@
+"""What SPO-Join and STA publish of their distributed state, simulated with the errors that it causes."""

@@ -1,0 +1,1 @@
+"""The services' state machines and mains, one room a role; no role imports another."""

@@ -1,0 +1,144 @@
+"""The controller as a process."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import cast
+
+import structlog
+
+from spojoin.errors import ConfigurationError, Retryable
+from spojoin.ports.interfaces import Input
+from spojoin.protocol.services import without_workers
+from spojoin.protocol.topology import Role, Topic
+from spojoin.query.load import load_served_query
+from spojoin.roles.controller.app import Controller
+from spojoin.roles.controller.cluster import Cluster
+from spojoin.roles.controller.control_topic import ControlTopic
+from spojoin.roles.controller.policy import Limits
+from spojoin.runtime.generations import GenerationsTopic
+from spojoin.runtime.loop import World
+from spojoin.runtime.service import (
+    BACKOFF_S_MAX,
+    BACKOFF_S_MIN,
+    create_topics,
+    exit_status,
+    leave,
+    main,
+    open_world,
+    stop_on_signals,
+)
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.topics import Topics
+from spojoin.telemetry import log_lines
+
+SERVICE = "controller"
+#: Between turns: a worker that is taken away is noticed within it.
+TURN_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
+    return exit_status(lambda: _serve(settings))
+
+
+def _serve(settings: Settings) -> None:
+    query = load_served_query(settings.query_file)
+    cluster = _cluster(settings)
+    limits = limits_of(settings)
+    log_lines.configure(settings.log_level, SERVICE)
+    topics = Topics.of(query, settings.workers_max, settings.input_topics)
+    with ExitStack() as stack, stop_on_signals() as stop:
+        world = open_world(Role.CONTROLLER, SERVICE, query.name, settings, stack)
+        needs = without_workers(query, settings.joiners)
+        world.reporter.expect(needs, settings.workers)
+        supervise(cluster, world, topics, limits, settings, stop, needs)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The controller's part of the settings."""
+    return Limits(
+        workers_max=settings.workers_max,
+        is_autoscaling=settings.autoscale,
+        scale_min=settings.scale_min,
+        scale_max=settings.scale_max,
+        cpu_high=settings.scale_cpu_high,
+        cpu_low=settings.scale_cpu_low,
+        lag_high=settings.scale_lag_high,
+        up_after_s=settings.scale_up_after_s,
+        down_after_s=settings.scale_down_after_s,
+        wait_s_max=settings.scale_wait_s_max,
+    )
+
+
+def supervise(
+    cluster: Cluster,
+    world: World,
+    topics: Topics,
+    limits: Limits,
+    settings: Settings,
+    stop: threading.Event,
+    needs: Sequence[str] = (),
+) -> None:
+    """One life after another until asked to stop; whatever isn't Retryable ends it.
+
+    What the store knows is of the generation that answers (rule P12), so there is a life for each.
+    """
+    backoff_s = BACKOFF_S_MIN
+    health = world.health
+    while not stop.is_set():
+        try:
+            world.log.create_topics({topics.name(Topic.GENERATIONS): 1})
+            generations = GenerationsTopic(world.log, topics.query)
+            topics = replace(topics, generation=generations.read().current_number)
+            create_topics(world.log, topics, settings.results_bytes_max, Role.CONTROLLER)
+            _live(cluster, world, topics, generations, limits, settings.workers, stop, needs)
+        except Retryable as error:
+            backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
+            health.is_ready, health.waits_for = False, str(error)
+            world.metrics.retries.labels(type(error).__name__).inc()
+            _log.warning("starting over", reason=str(error), wait_s=backoff_s)
+            stop.wait(backoff_s)
+            health.tick()
+
+
+def _live(
+    cluster: Cluster,
+    world: World,
+    topics: Topics,
+    generations: GenerationsTopic,
+    limits: Limits,
+    workers: int,
+    stop: threading.Event,
+    needs: Sequence[str],
+) -> None:
+    world.shared.log_id = world.log.topic_id(topics.name(Topic.FRAMES))
+    control = ControlTopic(world.log, Input(topics.name(Topic.CONTROL), 0), world.clock)
+    try:
+        controller = Controller(cluster, control, world, limits, workers, needs)
+        while not (stop.is_set() or generations.has_news()):
+            controller.turn()
+            world.health.is_ready = True
+            world.metrics.caught_up.set(1)
+            world.health.tick()
+            stop.wait(TURN_S)
+    finally:
+        control.close()
+
+
+def _cluster(settings: Settings) -> Cluster:
+    try:
+        room = importlib.import_module("spojoin.roles.controller.kubernetes_cluster")
+    except ImportError as error:
+        raise ConfigurationError(f"the controller needs a package ({error}): install spojoin[kubernetes]") from error
+    return cast("Cluster", room.connect(settings.namespace, settings.statefulset))
+
+
+if __name__ == "__main__":
+    leave(main(Role.CONTROLLER))

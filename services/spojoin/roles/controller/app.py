@@ -1,0 +1,110 @@
+"""The controller's turns: look, decide, act (rule P11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from spojoin.protocol.machine import START
+from spojoin.protocol.services import names
+from spojoin.protocol.topology import Role
+from spojoin.roles.controller.cluster import Cluster, Event, Workers
+from spojoin.roles.controller.control_topic import ControlTopic
+from spojoin.roles.controller.loads import LoadMeter
+from spojoin.roles.controller.policy import Ask, Limits, Observation, Scale, State, Step, decide
+from spojoin.runtime.loop import World
+from spojoin.telemetry.absences import Absences
+
+_log = structlog.get_logger(__name__)
+
+
+class Controller:
+    """Follows one query's workers; `workers` is the layout that routers begin with.
+
+    `needs` are the services besides them that results wait for: whoever is away for long is an event.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        control: ControlTopic,
+        world: World,
+        limits: Limits,
+        workers: int,
+        needs: Sequence[str] = (),
+    ) -> None:
+        self._cluster = cluster
+        self._control = control
+        self._world = world
+        self._limits = limits
+        self._workers = workers
+        self._needs = tuple(needs)
+        self._absences = Absences()
+        self._meter = LoadMeter()
+        self._state = State()
+
+    def turn(self) -> None:
+        """Do what is to be done now; what fails is decided anew in the next turn."""
+        seen = self._look()
+        state, steps = decide(seen, self._state, self._limits)
+        for step in steps:
+            self._take(step)
+        self._state = state
+
+    def _look(self) -> Observation:
+        asked = self._control.refresh()
+        found = self._cluster.workers()
+        layout = self._workers if asked is None else asked.workers
+        self._note(found, layout)
+        shared, clock = self._world.shared, self._world.clock
+        statuses = shared.statuses()
+        self._note_absences(statuses, layout)
+        return Observation(
+            now_s=clock.monotonic_ms() / 1000,
+            replicas=found.replicas,
+            ready=found.ready,
+            layout=layout,
+            is_asked=asked is not None,
+            is_answered=self._is_answered(layout),
+            loads=self._meter.read(statuses, clock.wall_ms()),
+        )
+
+    def _note_absences(self, statuses: Mapping[str, Mapping[str, str]], layout: int) -> None:
+        """This service reports too: where the store knows nobody, it does not answer or has just come back."""
+        now_ms = self._world.clock.monotonic_ms()
+        if not statuses:
+            self._absences.excuse(now_ms)
+            return
+        marks = {name: fields.get("wall_ms") for name, fields in statuses.items()}
+        for change in self._absences.take((*self._needs, *names(Role.POJOIN, layout)), marks, now_ms):
+            reason = "ServiceBack" if change.is_back else "ServiceGone"
+            self._tell(Event(reason, change.sentence, is_warning=not change.is_back))
+
+    def _is_answered(self, layout: int) -> bool | None:
+        """Whether the router has told the layout and results are out for all frames before."""
+        head, watermark = self._world.shared.head(), self._world.shared.watermark()
+        if watermark is None or not {"workers", "layout_frame"} <= head.keys():
+            return None
+        return int(head["workers"]) == layout and watermark.frame_id >= int(head["layout_frame"])
+
+    def _note(self, found: Workers, layout: int) -> None:
+        metrics = self._world.metrics
+        metrics.scale_wanted.set(found.replicas)
+        metrics.scale_ready.set(found.ready)
+        metrics.scale_layout.set(layout)
+        if self._world.reporter.is_due():
+            self._world.reporter.publish({}, self._world.shared.watermark() or START)
+
+    def _take(self, step: Step) -> None:
+        self._world.metrics.scale_steps.labels(type(step).__name__.lower()).inc()
+        if isinstance(step, Ask):
+            self._control.ask(step.workers)
+        elif isinstance(step, Scale):
+            self._cluster.scale(step.replicas)
+        else:
+            self._tell(step)
+
+    def _tell(self, event: Event) -> None:
+        (_log.warning if event.is_warning else _log.info)(event.message, reason=event.reason)
+        self._cluster.tell(event)

@@ -1,0 +1,65 @@
+"""The topic of layouts: the newest is read, newer ones are written, the last two are kept."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from spojoin.errors import WireError
+from spojoin.ports.interfaces import Clock, Input, Log, LogRecord, LogUnavailable
+from spojoin.wire.codec import decode, encode
+from spojoin.wire.records import Layout
+
+RECORDS_MAX = 100
+POLL_S = 0.1
+#: until all that is there has been read
+TIMEOUT_S = 30.0
+
+
+class ControlTopic:
+    """Reads and writes one query's layouts. Raises LogUnavailable, AmbiguousAppend; WireError for what is no layout.
+
+    Of two controllers that write one version the first has it, for every reader: the other sees that when it reads on.
+    """
+
+    def __init__(self, log: Log[bytes], source: Input, clock: Clock) -> None:
+        self.newest: Layout | None = None
+        self._log = log
+        self._source = source
+        self._clock = clock
+        self._offsets: deque[int] = deque(maxlen=2)
+        self._reader = log.reader()
+        self._writer = log.writer()
+        self._reader.open(source, log.bounds(source).earliest)
+
+    def refresh(self) -> Layout | None:
+        """Read to the end; the newest layout, if anybody ever asked for one."""
+        end = self._log.bounds(self._source).end
+        deadline_ms = self._clock.monotonic_ms() + 1000 * TIMEOUT_S
+        while self._reader.position(self._source) < end:
+            for record in self._reader.poll(RECORDS_MAX, POLL_S):
+                self._take(record)
+            if self._clock.monotonic_ms() > deadline_ms:
+                raise LogUnavailable(f"the end of {self._source.topic} was not reached within {TIMEOUT_S:.0f} s")
+        return self.newest
+
+    def ask(self, workers: int) -> None:
+        """Write a layout newer than all that were read."""
+        version = 1 if self.newest is None else self.newest.version + 1
+        self._writer.append(self._source, encode(Layout(version, workers)))
+        self._writer.flush(TIMEOUT_S)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._writer.close()
+        self._reader.close()
+
+    def _take(self, record: LogRecord[bytes]) -> None:
+        layout = decode(record.value)
+        if not isinstance(layout, Layout):
+            kind = type(layout).__name__
+            raise WireError(f"{self._source.topic} offset {record.offset} holds a {kind}: only layouts belong there")
+        if self.newest is None or layout.version > self.newest.version:
+            self.newest = layout
+            self._offsets.append(record.offset)
+            # One more than the newest is kept, so that a router which is a record behind is not cut off.
+            self._log.trim(self._source, self._offsets[0])

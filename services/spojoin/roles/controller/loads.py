@@ -1,0 +1,72 @@
+"""How busy the workers are, from what they say in the store every second."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from spojoin.roles.controller.policy import Load
+
+#: processor time is taken over so long, so that one busy second is none
+SPAN_MS = 10_000
+#: at least so long: less says nothing
+SPAN_MS_MIN = 2_000
+#: an older word is none
+AGE_MS_MAX = 5_000
+_PREFIX = "pojoin-"
+
+
+class Sample(NamedTuple):
+    """A worker's processor time since its process began, and when it said so."""
+
+    wall_ms: int
+    cpu_s: float
+
+
+class LoadMeter:
+    """Turns workers' status entries into loads."""
+
+    def __init__(self) -> None:
+        self._samples: dict[tuple[int, str], deque[Sample]] = {}
+
+    def read(self, statuses: Mapping[str, Mapping[str, str]], wall_ms: int) -> dict[int, Load]:
+        """Loads by worker number, of those whose processor time is known for long enough.
+
+        statuses: fields by service name; wall_ms: the time now
+        """
+        fresh = {name: fields for name, fields in statuses.items() if _is_fresh(name, fields, wall_ms)}
+        keys = {_key(name, fields): fields for name, fields in fresh.items()}
+        self._samples = {key: self._grown(key, fields) for key, fields in keys.items()}
+        loads = {}
+        for key, fields in keys.items():
+            cpu = _rate(self._samples[key])
+            if cpu is not None:
+                loads[key[0]] = Load(cpu, int(fields["lag"]))
+        return loads
+
+    def _grown(self, key: tuple[int, str], fields: Mapping[str, str]) -> deque[Sample]:
+        samples = self._samples.get(key, deque())
+        sample = Sample(int(fields["wall_ms"]), float(fields["cpu_s"]))
+        if not samples or sample.wall_ms > samples[-1].wall_ms:
+            samples.append(sample)
+        while samples[-1].wall_ms - samples[0].wall_ms > SPAN_MS:
+            samples.popleft()
+        return samples
+
+
+def _is_fresh(name: str, fields: Mapping[str, str], wall_ms: int) -> bool:
+    is_worker = name.startswith(_PREFIX) and name.removeprefix(_PREFIX).isdecimal()
+    return is_worker and {"wall_ms", "cpu_s", "lag"} <= fields.keys() and wall_ms - int(fields["wall_ms"]) <= AGE_MS_MAX
+
+
+def _key(name: str, fields: Mapping[str, str]) -> tuple[int, str]:
+    """A worker's number and its process: processor time begins anew with a process."""
+    return int(name.removeprefix(_PREFIX)), f"{fields.get('host')} {fields.get('pid')} {fields.get('started_ms')}"
+
+
+def _rate(samples: deque[Sample]) -> float | None:
+    span_ms = samples[-1].wall_ms - samples[0].wall_ms
+    if span_ms < SPAN_MS_MIN:
+        return None
+    return 1000 * (samples[-1].cpu_s - samples[0].cpu_s) / span_ms

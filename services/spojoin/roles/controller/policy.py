@@ -1,0 +1,263 @@
+"""What to do next, as a pure function of what is seen and what was done before (rule P11).
+
+The layout follows the number of workers asked for (`replicas`): it grows when all of them are ready, and shrinks at
+once, since workers beyond it may be gone already. Where it scales by itself the controller asks for a worker more when
+one has been busy for a while, and for one less when that many could do the work with ease; then the smaller layout
+comes first, and the worker goes when no frame waits for it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from spojoin.roles.controller.cluster import Event
+
+#: A worker that has just come says nothing for some seconds.
+UNKNOWN_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Within what bounds, and how patiently.
+
+    cpu_high, cpu_low: cores that a worker uses; lag_high: records of its inputs that it has not read yet
+    up_after_s, down_after_s: how long it must be busy, or idle, without a break
+    wait_s_max: how long workers may take to come, and frames to be answered before workers go
+    """
+
+    workers_max: int
+    is_autoscaling: bool = False
+    scale_min: int = 1
+    scale_max: int = 1
+    cpu_high: float = 0.8
+    cpu_low: float = 0.4
+    lag_high: int = 64
+    up_after_s: float = 15.0
+    down_after_s: float = 300.0
+    wait_s_max: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A worker's: cores used lately, and records that it has not read yet."""
+
+    cpu: float
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """How things stand.
+
+    layout: the workers that were asked for last in the control topic; without a record (not is_asked) the setting's
+    is_answered: whether a frame has that layout and all before it are answered; None where that is not known
+    loads: of workers, by number
+    """
+
+    now_s: float
+    replicas: int
+    ready: int
+    layout: int
+    is_asked: bool = True
+    is_answered: bool | None = None
+    loads: Mapping[int, Load] = field(default_factory=dict)
+
+    @property
+    def peak(self) -> Load:
+        """The load of the busiest worker, by either measure."""
+        loads = self.loads.values()
+        return Load(max((load.cpu for load in loads), default=0.0), max((load.lag for load in loads), default=0))
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether every worker of the layout is known."""
+        return self.loads.keys() >= set(range(self.layout))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the controller remembers from turn to turn.
+
+    replicas: as last seen or set, so that another number is somebody else's
+    leaving_since_s: since when a smaller layout stands that replicas are to follow
+    growing_since_s, busy_since_s, idle_since_s, unknown_since_s: since when, without a break
+    told: the last event about something that lasts, so that it is told once
+    """
+
+    replicas: int | None = None
+    leaving_since_s: float | None = None
+    growing_since_s: float | None = None
+    busy_since_s: float | None = None
+    idle_since_s: float | None = None
+    unknown_since_s: float | None = None
+    told: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Write a layout to the control topic."""
+
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Set the number of workers asked for."""
+
+    replicas: int
+
+
+Step = Ask | Scale | Event
+Decision = tuple[State, list[Step]]
+
+
+def decide(seen: Observation, state: State, limits: Limits) -> Decision:
+    """The state to remember if all steps succeed, and the steps, in order."""
+    if not seen.is_asked:
+        return state, [Ask(seen.layout)]  # from now on a router's setting, which may change, says nothing any more
+    if state.replicas is not None and seen.replicas != state.replicas:
+        state = State()  # somebody else's wish, or our own that has come true: all counts from now on
+    state = replace(state, replicas=seen.replicas)
+    if state.leaving_since_s is not None:
+        return _leave(seen, state, limits)
+    wanted = min(max(seen.replicas, 1), limits.workers_max)
+    if wanted < seen.layout:
+        event = _event("LayoutShrunk", seen.layout, wanted, f"replicas is {seen.replicas}")
+        return _settled(seen), [Ask(wanted), event]
+    if wanted > seen.layout:
+        return _grow(seen, state, limits, wanted)
+    if limits.is_autoscaling and seen.replicas > 0:  # no workers at all are a pause that somebody wants
+        return _autoscale(seen, state, limits)
+    return _tell_oddities(seen, state, limits)
+
+
+# -- following the number of workers
+
+
+def _grow(seen: Observation, state: State, limits: Limits, wanted: int) -> Decision:
+    if seen.ready >= wanted:
+        return _settled(seen), [Ask(wanted), _event("LayoutGrown", seen.layout, wanted, f"{seen.ready} are ready")]
+    since_s = seen.now_s if state.growing_since_s is None else state.growing_since_s
+    state = replace(state, growing_since_s=since_s, busy_since_s=None, idle_since_s=None)
+    if limits.is_autoscaling and seen.now_s - since_s >= limits.wait_s_max:
+        why = f"only {seen.ready} of {seen.replicas} workers were ready after {limits.wait_s_max:.0f} s"
+        back = max(seen.layout, 1)
+        return _settled(seen, back), [Scale(back), _event("ScaledBack", seen.replicas, back, why, is_warning=True)]
+    text = f"{seen.ready} of {wanted} workers are ready; frames are shared by {seen.layout} until all are"
+    return _once(state, Event("WaitingForWorkers", text))
+
+
+def _tell_oddities(seen: Observation, state: State, limits: Limits) -> Decision:
+    state = replace(state, growing_since_s=None)
+    if seen.replicas > limits.workers_max:
+        text = f"{seen.replicas} workers are asked for, workers_max is {limits.workers_max}: the rest stays idle"
+        return _once(state, Event("TooManyWorkers", text, is_warning=True))
+    if seen.replicas < 1:
+        return _once(state, Event("NoWorkers", "results wait until replicas is 1 or more", is_warning=True))
+    return replace(state, told=None), []
+
+
+# -- scaling by itself
+
+
+def _autoscale(seen: Observation, state: State, limits: Limits) -> Decision:
+    if seen.replicas < limits.scale_min:
+        return _scale_up(seen, limits.scale_min, f"scale_min is {limits.scale_min}")
+    if seen.replicas > limits.scale_max:
+        return _begin_leaving(seen, limits.scale_max, f"scale_max is {limits.scale_max}")
+    if seen.ready < seen.replicas:
+        return replace(state, growing_since_s=None, busy_since_s=None, idle_since_s=None), []
+    if not seen.is_measured:
+        return _unknown(seen, state)
+    return _by_load(seen, replace(state, unknown_since_s=None), limits)
+
+
+def _unknown(seen: Observation, state: State) -> Decision:
+    since_s = seen.now_s if state.unknown_since_s is None else state.unknown_since_s
+    state = replace(state, unknown_since_s=since_s, busy_since_s=None, idle_since_s=None)
+    if seen.now_s - since_s < UNKNOWN_S:
+        return state, []
+    text = "the load of some workers is not known; the number of workers stays until Redis tells it"
+    return _once(state, Event("NoMeasurements", text, is_warning=True))
+
+
+def _by_load(seen: Observation, state: State, limits: Limits) -> Decision:
+    if seen.peak.cpu >= limits.cpu_high or seen.peak.lag >= limits.lag_high:
+        return _busy(seen, state, limits)
+    if _fewer_would_do(seen, limits):
+        return _idle(seen, state, limits)
+    return replace(state, busy_since_s=None, idle_since_s=None, told=None), []
+
+
+def _busy(seen: Observation, state: State, limits: Limits) -> Decision:
+    since_s = seen.now_s if state.busy_since_s is None else state.busy_since_s
+    state = replace(state, busy_since_s=since_s, idle_since_s=None)
+    if seen.now_s - since_s < limits.up_after_s:
+        return state, []
+    why = f"for {limits.up_after_s:.0f} s the busiest worker {_uses(seen.peak)}"
+    if seen.replicas >= limits.scale_max:
+        text = f"more than scale_max {limits.scale_max} workers would be needed"
+        return _once(state, Event("ScaleMaxReached", text, is_warning=True))
+    return _scale_up(seen, seen.replicas + 1, why)
+
+
+def _idle(seen: Observation, state: State, limits: Limits) -> Decision:
+    since_s = seen.now_s if state.idle_since_s is None else state.idle_since_s
+    state = replace(state, idle_since_s=since_s, busy_since_s=None, told=None)
+    if seen.now_s - since_s < limits.down_after_s:
+        return state, []
+    why = f"for {limits.down_after_s:.0f} s the busiest worker {_uses(seen.peak)}"
+    return _begin_leaving(seen, seen.replicas - 1, why)
+
+
+def _fewer_would_do(seen: Observation, limits: Limits) -> bool:
+    """Whether one worker less would still be far from busy: what it does is shared by the others."""
+    fewer = seen.replicas - 1
+    if fewer < limits.scale_min:
+        return False
+    return seen.peak.cpu * seen.replicas / fewer <= limits.cpu_low and 4 * seen.peak.lag <= limits.lag_high
+
+
+def _scale_up(seen: Observation, replicas: int, why: str) -> Decision:
+    return _settled(seen, replicas), [Scale(replicas), _event("ScaledUp", seen.replicas, replicas, why)]
+
+
+def _begin_leaving(seen: Observation, workers: int, why: str) -> Decision:
+    """The smaller layout first: the worker that goes still answers the frames that wait for it."""
+    state = replace(_settled(seen), leaving_since_s=seen.now_s)
+    return state, [Ask(workers), _event("LayoutShrunk", seen.layout, workers, why)]
+
+
+def _leave(seen: Observation, state: State, limits: Limits) -> Decision:
+    """Until our own number of replicas is seen, or somebody else's: either ends this state."""
+    waited_s = seen.now_s - (state.leaving_since_s or 0.0)
+    if seen.is_answered:
+        why = "no frame waits for those that go"
+    elif waited_s >= limits.wait_s_max:
+        why = f"after {waited_s:.0f} s frames still wait for those that go; the others answer them"
+    else:
+        return state, []
+    return _settled(seen, seen.layout), [
+        Scale(seen.layout),
+        _event("ScaledDown", seen.replicas, seen.layout, why),
+    ]
+
+
+# -- words
+
+
+def _settled(seen: Observation, replicas: int | None = None) -> State:
+    return State(replicas=seen.replicas if replicas is None else replicas)
+
+
+def _once(state: State, event: Event) -> Decision:
+    return replace(state, told=event), [] if state.told == event else [event]
+
+
+def _event(reason: str, before: int, after: int, why: str, *, is_warning: bool = False) -> Event:
+    return Event(reason, f"from {before} to {after} workers: {why}", is_warning)
+
+
+def _uses(peak: Load) -> str:
+    return f"has used {peak.cpu:.2f} cores, and the last one was {peak.lag} records behind"

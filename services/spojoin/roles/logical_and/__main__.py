@@ -1,0 +1,19 @@
+"""The logical AND as a process."""
+
+from __future__ import annotations
+
+from spojoin.protocol.topology import Role
+from spojoin.roles.logical_and.machine import LogicalAndMachine
+from spojoin.runtime.generations import Serving
+from spojoin.runtime.service import leave, main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring
+
+
+def wire(serving: Serving, settings: Settings) -> Wiring:
+    """How the runtime makes it."""
+    return Wiring("logical-and", lambda watermark: LogicalAndMachine(serving.query, watermark))
+
+
+if __name__ == "__main__":
+    leave(main(Role.LOGICAL_AND))

@@ -1,0 +1,119 @@
+"""The logical AND's state machine (the SPO-Join paper, sections 4.1 and 4.3).
+
+The paper keys partial results by tuple in a hash table; here a frame is the key, (epoch, frame id), so that a late or
+repeated partial can never meet another frame's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from spojoin.kernels.intervals16 import and_collect, and_counts
+from spojoin.model import Output, Query, Role
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
+from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, first_position, mutable_bounds, probe_range
+from spojoin.protocol.topology import Topic
+from spojoin.protocol.trims import TrimLedger
+from spojoin.wire.records import Barrier, Frame, Matches, Part, Partial, Record, RoleRanks
+
+#: Frames, and partials of one predicate, that may wait for their counterparts.
+WAITING_MAX = 64
+
+FrameKey = tuple[int, int]
+
+
+class LogicalAndMachine(Idle):
+    """Combines all predicates' rank intervals of a frame into the mutable part's matches."""
+
+    def __init__(self, query: Query, watermark: Watermark) -> None:
+        self._query = query
+        self._watermark = watermark
+        self._reader = LogReader()
+        self._frames: deque[Frame] = deque()
+        self._partials: list[dict[FrameKey, Partial]] = [{} for _ in query.predicates]
+        self._next_frame = watermark.frame_id
+        self._trails = [SeqTrail(query) for _ in query.streams]
+        self._trims = TrimLedger(Topic.PARTIALS)
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """Frames and partials are taken while few wait."""
+        waiting = self._frames if topic is Topic.FRAMES else self._partials[partition]
+        # Partials may run ahead of the frames by a full queue, hence twice.
+        return len(waiting) < (WAITING_MAX if topic is Topic.FRAMES else 2 * WAITING_MAX)
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Take a frame or a partial, and evaluate what is whole."""
+        if isinstance(record, Partial):
+            self._trims.note(partition, offset, record.frame_id)
+            if record.frame_id >= self._next_frame:
+                self._partials[record.predicate][record.epoch, record.frame_id] = record
+        elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
+            self._take(record)
+        yield from self._evaluate_whole()
+
+    def _take(self, frame: Frame) -> None:
+        for trail, piece in zip(self._trails, frame.slices, strict=True):
+            trail.append(frame, piece)
+        if frame.count and not frame.is_silent and frame.frame_id >= self._watermark.frame_id:
+            self._frames.append(frame)
+        elif not self._frames:
+            self._drop_handed_over(frame)
+
+    def _drop_handed_over(self, frame: Frame) -> None:
+        for trail, piece in zip(self._trails, frame.slices, strict=True):
+            trail.drop_below(piece.handover_index)
+
+    def _evaluate_whole(self) -> Iterator[Action]:
+        while self._frames:
+            key = self._frames[0].epoch, self._frames[0].frame_id
+            if not all(key in waiting for waiting in self._partials):
+                return
+            frame = self._frames.popleft()
+            partials = [waiting.pop(key) for waiting in self._partials]
+            self._forget_older(frame)
+            yield from self._evaluate(frame, partials)
+            self._drop_handed_over(frame)
+
+    def _forget_older(self, frame: Frame) -> None:
+        self._next_frame = frame.frame_id + 1
+        for waiting in self._partials:
+            for key in [k for k in waiting if k[1] <= frame.frame_id]:
+                del waiting[key]
+
+    def _evaluate(self, frame: Frame, partials: list[Partial]) -> Iterator[Action]:
+        chunks = Chunks(frame.count, first_position(frame, self._watermark), self._query.output)
+        for begin, end in chunks:
+            roles = tuple(
+                self._matches(frame, number, role, partials, begin, end)
+                for number, role in enumerate(self._query.roles)
+            )
+            chunks.note(roles)
+            part = Part(frame.epoch, frame.frame_id, MUTABLE_PART, begin, end, roles)
+            yield Emit(Topic.MATCHES, MUTABLE_PART, part)
+
+    def _matches(self, frame: Frame, number: int, role: Role, partials: list[Partial], begin: int, end: int) -> Matches:
+        probes, target = frame.slices[role.probe], frame.slices[role.target]
+        first, last = probe_range(probes.positions, begin, end)
+        lower, upper = mutable_bounds(frame, role, first, last)
+        ranks: list[RoleRanks] = [partial.roles[number] for partial in partials]
+        columns = (
+            [r.positions for r in ranks],
+            [r.start[first:last] for r in ranks],
+            [r.length[first:last] for r in ranks],
+            lower - target.handover_index,
+            upper - target.handover_index,
+        )
+        if self._query.output is Output.COUNT:
+            return Matches(and_counts(*columns))
+        counts, offsets, places = and_collect(*columns, self._query.limit)
+        return Matches(counts, offsets, self._trails[role.target].seqs(target.handover_index + places))
+
+    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+        """Partials of frames whose results are out are needed no more."""
+        return [trim for p in self._trims.partitions() for trim in self._trims.release(p, watermark.frame_id)]
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory, by the seqs of the mutable part."""
+        return sum(len(trail) for trail in self._trails)

@@ -1,0 +1,24 @@
+"""One mutable joiner as a process."""
+
+from __future__ import annotations
+
+from spojoin.protocol.joiners import joiner_count, predicates_of
+from spojoin.protocol.topology import Role
+from spojoin.roles.mutable.joiner import Joiner
+from spojoin.runtime.generations import Serving
+from spojoin.runtime.service import leave, main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring, numbered
+
+
+def wire(serving: Serving, settings: Settings) -> Wiring:
+    """How the runtime makes the joiner that the settings name."""
+    query = serving.query
+    joiners = joiner_count(len(query.predicates), settings.joiners)
+    joiner = numbered(settings, "joiner", joiners)
+    share = predicates_of(joiner, joiners, len(query.predicates))
+    return Wiring(f"mutable-{joiner}", lambda watermark: Joiner(query, share, watermark))
+
+
+if __name__ == "__main__":
+    leave(main(Role.MUTABLE))

@@ -1,0 +1,169 @@
+"""One predicate in a mutable joiner (the SPO-Join paper, section 4.1, with rank intervals for its bit arrays).
+
+Of every tuple it keeps the codes that its predicate compares. For a frame it ships, per role, the rank of each stored
+tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit array takes m n / 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from spojoin.kernels.bounds import bounds
+from spojoin.kernels.intervals16 import rank_probes, rank_stored
+from spojoin.kernels.permutation import sort_column
+from spojoin.kernels.ranks import SortedKeys
+from spojoin.kernels.tail import Tail
+from spojoin.model import Op, Output, Query, Role, RolePredicate
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action, Emit, Idle, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.wire.keys import concat_keys
+from spojoin.wire.records import (
+    I64,
+    U16,
+    Barrier,
+    Frame,
+    Partial,
+    Record,
+    RoleRanks,
+    Run,
+    SortedColumn,
+    StreamSlice,
+)
+
+#: The machine of this predicate ships seqs, times and keys with its runs.
+CARRIER = 0
+
+
+class MutableMachine(Idle):
+    """Evaluates predicate number `predicate` over the mutable part and sorts what is sealed."""
+
+    def __init__(self, query: Query, predicate: int, watermark: Watermark) -> None:
+        self._query = query
+        self._predicate = predicate
+        self._watermark = watermark
+        self._reader = LogReader()
+        self._stores = [StreamStore(query, stream, predicate) for stream in range(len(query.streams))]
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Take a frame of the log: store it, evaluate it, sort the batches that it seals."""
+        if not isinstance(record, Frame | Barrier) or not self._reader.accept(record) or isinstance(record, Barrier):
+            return
+        for store, piece in zip(self._stores, record.slices, strict=True):
+            store.append(record, piece)
+        if record.frame_id >= self._watermark.frame_id and record.count and not record.is_silent:
+            yield Emit(Topic.PARTIALS, self._predicate, self._evaluate(record))
+        for stream, piece in enumerate(record.slices):
+            if piece.seals and self._stores[stream].began_before(piece.batch_first):
+                yield Emit(Topic.RUNS, 0, self._stores[stream].run(piece))
+
+    def _evaluate(self, frame: Frame) -> Partial:
+        ranked: dict[tuple[int, int], tuple[SortedKeys, U16]] = {}
+        roles = tuple(self._ranks(role, frame, ranked) for role in self._query.roles)
+        return Partial(frame.epoch, frame.frame_id, self._predicate, roles)
+
+    def _ranks(self, role: Role, frame: Frame, ranked: dict[tuple[int, int], tuple[SortedKeys, U16]]) -> RoleRanks:
+        predicate = role.predicates[self._predicate]
+        column = role.target, predicate.target_slot
+        if column not in ranked:  # both roles of a self join mostly search the same column
+            ranked[column] = rank_stored(self._stores[role.target].mutable(column[1], frame.slices[role.target]))
+        keys, positions = ranked[column]
+        lo, hi = self._bounds(predicate, frame.slices[role.probe].codes[predicate.probe_slot])
+        return RoleRanks(positions, *rank_probes(keys, lo, hi, predicate.op is Op.NE))
+
+    def _bounds(self, predicate: RolePredicate, probes: I64) -> tuple[I64, I64]:
+        return bounds(predicate.op, predicate.domain, predicate.width, probes)
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        return sum(store.tuples for store in self._stores)
+
+
+class StreamStore:
+    """One stream's mutable tuples: the codes of one predicate and, in the carrier, what identifies a tuple."""
+
+    def __init__(self, query: Query, stream: int, predicate: int) -> None:
+        self._query = query
+        self._stream = stream
+        self._predicate = predicate
+        self._codes: dict[int, Tail] = {slot: Tail() for slot in _slots(query, stream, predicate)}
+        self._carries = predicate == CARRIER
+        self._seqs = Tail()
+        self._times = Tail()
+        self._keys: list[tuple[int, pa.Array]] = []
+        self._started = False
+        self._began = 0
+
+    @property
+    def tuples(self) -> int:
+        """Tuples held."""
+        return len(next(iter(self._codes.values())))
+
+    def began_before(self, index: int) -> bool:
+        """Whether all tuples from `index` on came; else the log was trimmed, and their batch was made long ago."""
+        return self._began <= index
+
+    def append(self, frame: Frame, piece: StreamSlice) -> None:
+        """Store a frame's tuples and drop those handed over."""
+        if not self._started:
+            self._start(piece.first_index)
+        for slot, tail in self._codes.items():
+            tail.append(piece.codes[slot])
+        if self._carries:
+            self._carry(frame, piece)
+        self._drop_below(piece.handover_index)
+
+    def _start(self, first_index: int) -> None:
+        self._started = True
+        self._began = first_index
+        self._codes = {slot: Tail(first_index) for slot in self._codes}
+        self._seqs, self._times = Tail(first_index), Tail(first_index)
+
+    def _carry(self, frame: Frame, piece: StreamSlice) -> None:
+        self._seqs.append(frame.first_seq + piece.positions.astype(np.int64))
+        if piece.times_us is not None:
+            self._times.append(piece.times_us)
+        if len(piece) and self._query.output is Output.PAIRS:
+            self._keys.append((piece.first_index, piece.keys))
+
+    def _drop_below(self, index: int) -> None:
+        for tail in (*self._codes.values(), self._seqs, self._times):
+            tail.drop_below(index)
+        while self._keys and self._keys[0][0] + len(self._keys[0][1]) <= index:
+            self._keys.pop(0)
+
+    def mutable(self, slot: int, piece: StreamSlice) -> I64:
+        """Codes from the handover index on, this frame's included; int64 (n,) by arrival."""
+        return self._codes[slot].view(piece.handover_index, piece.first_index + len(piece))
+
+    def run(self, piece: StreamSlice) -> Run:
+        """The batch that ends with this slice, sorted (rule P7)."""
+        first, end = piece.batch_first, piece.first_index + len(piece)
+        columns = (SortedColumn(slot, *sort_column(tail.view(first, end))) for slot, tail in self._codes.items())
+        return Run(
+            stream=self._stream,
+            batch_id=piece.batch_id,
+            first=first,
+            end=end,
+            group=piece.group,
+            predicate=self._predicate,
+            columns=tuple(columns),
+            seqs=self._seqs.view(first, end).copy() if self._carries else None,
+            times_us=self._times.view(first, end).copy() if self._carries and self._query.needs_time else None,
+            keys=self._keys_of(first, end) if self._carries and self._query.output is Output.PAIRS else None,
+        )
+
+    def _keys_of(self, first: int, end: int) -> pa.Array:
+        parts = [keys.slice(max(first - at, 0), min(end - at, len(keys)) - max(first - at, 0))
+                 for at, keys in self._keys if at < end and at + len(keys) > first]  # fmt: skip
+        return concat_keys(parts)
+
+
+def _slots(query: Query, stream: int, predicate: int) -> list[int]:
+    one = query.predicates[predicate]
+    if query.is_self:
+        return sorted({one.left_slot, one.right_slot})
+    return [one.left_slot if stream == 0 else one.right_slot]

@@ -1,0 +1,24 @@
+"""One PO-Join worker as a process, or the worker of another layout in its place."""
+
+from __future__ import annotations
+
+from spojoin.protocol.topology import Role
+from spojoin.published.layouts.machine import LayoutMachine
+from spojoin.roles.pojoin.machine import PoJoinMachine
+from spojoin.roles.pojoin.worker import Make, PoJoinWorker
+from spojoin.runtime.generations import Serving
+from spojoin.runtime.service import leave, main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring, numbered
+
+
+def wire(serving: Serving, settings: Settings) -> Wiring:
+    """How the runtime makes the worker that the settings name."""
+    query = serving.query
+    worker = numbered(settings, "worker", settings.workers_max)
+    make: Make = PoJoinMachine if query.layout.is_own else LayoutMachine
+    return Wiring(f"pojoin-{worker}", lambda watermark: PoJoinWorker(query, worker, watermark, make))
+
+
+if __name__ == "__main__":
+    leave(main(Role.POJOIN))

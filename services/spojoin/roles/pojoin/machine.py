@@ -1,0 +1,183 @@
+"""A PO-Join worker's state machine (the SPO-Join paper, sections 4.2 and 4.4, Algorithm 4).
+
+Worker w of N owns batch k iff k mod N = w (the paper's division of a sub-interval). A frame is evaluated once every
+batch that it hands over, and that its windows reach, is here: the paper's queue. A batch that is here early waits
+until the log hands it over, so that each pair is evaluated in exactly one place (P7).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from spojoin.index.stream_index import StreamIndex
+from spojoin.index.work import Work
+from spojoin.model import Query, Role
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action, Emit, Idle, Rewind, Trim, Watermark
+from spojoin.protocol.parts import Chunks, first_position, first_reached, lower_bounds, probe_range
+from spojoin.protocol.topology import Topic
+from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
+
+#: Frames that may wait for a late batch.
+WAITING_MAX = 64
+
+
+class PoJoinMachine(Idle):
+    """Evaluates frames against the immutable batches that this worker owns.
+
+    workers: the layout to start in where it is known; else the first frame tells it
+    """
+
+    def __init__(self, query: Query, worker: int, watermark: Watermark, workers: int = 0) -> None:
+        self._query = query
+        self._worker = worker
+        self._watermark = watermark
+        self._reader = LogReader()
+        self._frames: deque[Frame] = deque()
+        self._workers = workers
+        self._compared = 0
+        self._work = Work()
+        self._shares = self._empty_shares()
+
+    def _empty_shares(self) -> list[Share]:
+        return [Share(self._query, stream, self._work) for stream in range(len(self._query.streams))]
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """Frames are taken while few wait; batches once a frame has told the layout."""
+        return len(self._frames) < WAITING_MAX if topic is Topic.FRAMES else self._workers > 0
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Take a frame or a batch, and evaluate what can be."""
+        if isinstance(record, Batch):
+            if record.batch_id % self._workers == self._worker:
+                self._shares[record.stream].arrive(record)
+        elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
+            if self._workers == 0:
+                self._workers = record.workers
+            self._frames.append(record)
+        yield from self._evaluate_ready()
+
+    def _evaluate_ready(self) -> Iterator[Action]:
+        while self._frames:
+            frame = self._frames[0]
+            if frame.workers != self._workers and frame.frame_id >= self._watermark.frame_id:
+                yield from self._change_layout(frame.workers)
+            if not self._is_due(frame):
+                self._pass_over(self._frames.popleft())
+                continue
+            if not all(self._has_all(share, piece) for share, piece in zip(self._shares, frame.slices, strict=True)):
+                return
+            self._frames.popleft()
+            yield from self._evaluate(frame)
+
+    def _pass_over(self, frame: Frame) -> None:
+        for stream, share in enumerate(self._shares):
+            share.forget(frame.slices[stream].live_batch, first_reached(frame, stream))
+
+    def _change_layout(self, workers: int) -> Iterator[Action]:
+        self._workers = workers
+        self._shares = self._empty_shares()
+        if self._worker < workers:  # P11: a worker beyond the layout holds nothing and says nothing
+            yield Rewind(Topic.BATCHES)
+
+    def _is_due(self, frame: Frame) -> bool:
+        is_asked = frame.count > 0 and not frame.is_silent and frame.frame_id >= self._watermark.frame_id
+        return is_asked and self._worker < frame.workers
+
+    def _has_all(self, share: Share, piece: StreamSlice) -> bool:
+        # An expired batch may be gone from its topic, so only those that a window reaches are waited for.
+        step = self._workers
+        first = piece.live_batch + (self._worker - piece.live_batch) % step
+        return all(share.has(batch) for batch in range(first, piece.handover_batch, step))
+
+    def _evaluate(self, frame: Frame) -> Iterator[Action]:
+        for stream, share in enumerate(self._shares):
+            share.hand_over(frame.slices[stream], first_reached(frame, stream))
+        chunks = Chunks(frame.count, first_position(frame, self._watermark), self._query.output)
+        for begin, end in chunks:
+            roles = self._matches(frame, begin, end)
+            chunks.note(roles)
+            part = Part(frame.epoch, frame.frame_id, 1 + self._worker, begin, end, roles)
+            yield Emit(Topic.MATCHES, 1 + self._worker, part)
+
+    def _matches(self, frame: Frame, begin: int, end: int) -> tuple[Matches, ...]:
+        """The matches of the tuples at frame positions [begin, end), by the query's roles."""
+        by_role: dict[Role, Matches] = {}
+        for share in self._shares:
+            probes = frame.slices[share.index.roles[0].probe]
+            first, last = probe_range(probes.positions, begin, end)
+            codes = tuple(column[first:last] for column in probes.codes)
+            self._compared += (last - first) * share.index.tuples
+            found = share.index.evaluate(codes, lower_bounds(probes, first, last))
+            by_role.update(zip(share.index.roles, found, strict=True))
+        return tuple(by_role[role] for role in self._query.roles)
+
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Go on where the watermark has passed a frame that waited for a batch: it waits for nothing any more."""
+        yield from self._evaluate_ready()
+
+    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+        """Be silent for what it covers: batches of such frames may be gone. Nothing is trimmed here."""
+        self._watermark = max(self._watermark, watermark)
+        return []
+
+    def counters(self) -> dict[str, float]:
+        """Pairs of probe and stored tuple answered for, and what the indexes spend on themselves."""
+        return {"comparisons": self._compared, **self._work.counters()}
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        return sum(share.tuples for share in self._shares)
+
+    def state_bytes(self) -> int:
+        """Bytes of all indexes held."""
+        return sum(share.index.nbytes for share in self._shares)
+
+
+class Share:
+    """This worker's batches of one stream: those handed over in an index, those that wait for it beside."""
+
+    def __init__(self, query: Query, stream: int, work: Work) -> None:
+        roles = [role for role in query.roles if role.target == stream]
+        self.index = StreamIndex(stream, roles, query.output, query.limit, query.is_self, work)
+        self._waiting: dict[int, Batch] = {}
+        self._handed_over: set[int] = set()
+        self._live = 0
+
+    @property
+    def tuples(self) -> int:
+        """Tuples held."""
+        return self.index.tuples + sum(batch.end - batch.first for batch in self._waiting.values())
+
+    def arrive(self, batch: Batch) -> None:
+        """Take a batch from its topic; one that is known or expired changes nothing."""
+        if batch.batch_id >= self._live and batch.batch_id not in self._handed_over:
+            self._waiting.setdefault(batch.batch_id, batch)
+
+    def has(self, batch_id: int) -> bool:
+        """Whether a batch is here."""
+        return batch_id in self._handed_over or batch_id in self._waiting
+
+    def hand_over(self, piece: StreamSlice, lower: int) -> None:
+        """Drop what no window reaches any more, and index what this frame's probes must search.
+
+        piece: the frame's slice of this stream; lower: the first index that a window of the frame reaches
+        """
+        self._forget_batches(piece.live_batch)
+        for number in sorted(n for n in self._waiting if n < piece.handover_batch):
+            batch = self._waiting.pop(number)
+            self._handed_over.add(number)
+            self.index.add(batch)
+        self.index.expire(lower)
+
+    def forget(self, live_batch: int, lower: int) -> None:
+        """No window reaches batches before this one, or indexes before `lower`, any more."""
+        self._forget_batches(live_batch)
+        self.index.expire(lower)
+
+    def _forget_batches(self, live_batch: int) -> None:
+        if live_batch > self._live:
+            self._live = live_batch
+            self._waiting = {number: batch for number, batch in self._waiting.items() if number >= live_batch}
+            self._handed_over = {number for number in self._handed_over if number >= live_batch}

@@ -1,0 +1,53 @@
+"""The predictor as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import ExitStack
+
+from spojoin.protocol.services import without_workers
+from spojoin.protocol.topology import Role
+from spojoin.query.load import load_served_query
+from spojoin.roles.predictor.app import PredictorService, quiet_faust
+from spojoin.roles.predictor.faust_kafka import credentials
+from spojoin.runtime.service import exit_status, main, open_world
+from spojoin.runtime.settings import Settings
+from spojoin.telemetry import log_lines
+
+SERVICE = "predictor"
+
+
+#: Nothing waits for a plan, so the predictor leaves the cores to those whom others wait for.
+NICENESS = 10
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
+    return exit_status(lambda: _serve(settings))
+
+
+def _serve(settings: Settings) -> None:
+    query = load_served_query(settings.query_file)
+    credentials(settings.kafka_properties())
+    log_lines.configure(settings.log_level, SERVICE)
+    quiet_faust()
+    os.nice(NICENESS)
+    with ExitStack() as stack:
+        world = open_world(Role.PREDICTOR, SERVICE, query.name, settings, stack)
+        world.reporter.expect(without_workers(query, settings.joiners), settings.workers)
+        asyncio.run(_until_signalled(PredictorService(query, settings, world)))
+
+
+async def _until_signalled(service: PredictorService) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await service.run(stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Role.PREDICTOR))

@@ -1,0 +1,72 @@
+"""The router as a process."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+import structlog
+
+from spojoin.errors import ConfigurationError
+from spojoin.ports.interfaces import LogRecord
+from spojoin.protocol.machine import Watermark
+from spojoin.protocol.topology import Role
+from spojoin.query.meaning import is_same_order
+from spojoin.roles.router.closing import ClosingRouter
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.router.parse import Message, parse
+from spojoin.runtime.generations import Serving
+from spojoin.runtime.service import leave, main
+from spojoin.runtime.settings import ENV_PREFIX, Settings
+from spojoin.runtime.wiring import Wiring
+from spojoin.wire.records import Rows
+
+#: the shortest linger that makes sense
+TICK_MS = 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+def wire(serving: Serving, settings: Settings) -> Wiring:
+    """How the runtime makes it; each life of the machine is a router of its own to the protocol."""
+    query = serving.query
+
+    def machine(watermark: Watermark) -> RouterMachine:
+        config, beginning = router_config(settings), serving.begin(watermark, rows)
+        if serving.successor is not None:
+            keeps_order = is_same_order(query, serving.successor)
+            return ClosingRouter(query, watermark, config, _log.error, beginning, keeps_order=keeps_order)
+        return RouterMachine(query, watermark, config, _log.error, beginning)
+
+    def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
+        messages = [Message(record.offset, record.timestamp_ms, record.value, record.headers) for record in records]
+        return parse(query.streams[stream], query.needs_time, stream, partition, messages)
+
+    router_config(settings)  # a contradiction is to end the start, not the first life
+    if query.layout.workers not in (0, settings.workers):
+        raise ConfigurationError(
+            f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "
+            f"set {ENV_PREFIX}WORKERS to that, or remove 'workers' from the layout"
+        )
+    return Wiring("router", machine, is_transactional=True, tick_ms=TICK_MS, parse=rows)
+
+
+def router_config(settings: Settings) -> RouterConfig:
+    """The router's part of the settings. Raises ConfigurationError."""
+    return RouterConfig(
+        router_id=uuid.uuid4().hex,
+        workers=settings.workers,
+        workers_max=settings.workers_max,
+        frame_tuples=settings.frame_tuples,
+        batch_tuples=settings.batch_tuples,
+        batch_frames=settings.batch_frames,
+        handover_frames=settings.handover_frames,
+        linger_ms=settings.linger_ms,
+        idle_timeout_ms=settings.idle_timeout_ms,
+        credits_frames=settings.credits_frames,
+    )
+
+
+if __name__ == "__main__":
+    leave(main(Role.ROUTER))

@@ -1,0 +1,158 @@
+"""The router that ends a generation for another one (rule P12).
+
+It claims the log as any router does. If the next generation has the same order of event time, it reads nothing, and
+that one goes on in the order by the last checkpoint. If not, it first writes the rows that were read before: of each
+input all rows before some place are then in the log, and none behind it. Once results are out for all of it, it closes
+the log and hands over. Not before: while frames wait for workers that are gone, others stand in only if a frame asks
+them to (P11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import orjson
+
+from spojoin.model import Query
+from spojoin.protocol.answered import Place
+from spojoin.protocol.generations import Beginning
+from spojoin.protocol.machine import Action, Emit, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.layout import Tell
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.router.ordering import EventTimeOrder, Input, only
+from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
+
+
+class ClosingRouter(RouterMachine):
+    """Ends the generation that began at `beginning`, for the next one, which goes on in its order or not."""
+
+    def __init__(
+        self,
+        query: Query,
+        watermark: Watermark,
+        config: RouterConfig,
+        tell: Tell,
+        beginning: Beginning,
+        *,
+        keeps_order: bool,
+    ) -> None:
+        super().__init__(query, watermark, config, tell, beginning)
+        self._keeps_order = keeps_order
+        self._closes = False
+        self._handed_over = False
+
+    # -- the log
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """The log is read always; batches only until the router is active, or finds the log closed."""
+        return super().wants(topic, partition) and not (topic is Topic.BATCHES and self._reader.is_closed)
+
+    def on_caught_up(self) -> Iterator[Action]:
+        """Claim the log, unless another closed it already."""
+        if not self._reader.is_closed:
+            yield from super().on_caught_up()
+
+    def _on_closed(self) -> None:
+        self.active = False
+
+    # -- inputs: only what the log says was read
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Rows that the router before this one had read and that are not out, unless the next order tells."""
+        return not self._is_read(self._input(stream, partition)) and super().wants_rows(stream, partition)
+
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        """Take rows as far as they had been read."""
+        yield from super().on_rows(stream, partition, _before(rows, self._limit(self._input(stream, partition))[0]))
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """An input that was read as far as it had been holds the others no longer, whatever follows in it."""
+        source = self._input(stream, partition)
+        if self._is_read(source):
+            source.ended_ms = self._now_ms - self._config.idle_timeout_ms
+        else:
+            super().on_input_end(stream, partition, ended=ended)
+
+    def _is_read(self, source: Input) -> bool:
+        return self._keeps_order or source.ledger.read_end() >= self._limit(source)
+
+    def _limit(self, source: Input) -> Place:
+        """How far this generation, or one whose order it continued, had read an input."""
+        place = source.stream, source.partition
+        return max(source.read_before, self._answered.read_of(*place))
+
+    # -- the end
+
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Write what is left, close, and hand over when results are out."""
+        yield from super().on_time(now_ms)
+        if self.active and not self._closes and self._has_read_all():
+            yield from self.flush()
+            if self._is_all_answered():
+                self._closes = True
+                yield Emit(Topic.FRAMES, 0, self._barrier(self._epoch + 1, closes=True))
+        if self._reader.is_closed and not self._handed_over:
+            self._handed_over = True
+            yield Emit(Topic.GENERATIONS, 0, self._takeover())
+
+    def _is_all_answered(self) -> bool:
+        is_written = not len(self._queue) and not any(source.ledger.passable for source in self._inputs)
+        return is_written and self._watermark_frame >= self._next_frame
+
+    def _has_read_all(self) -> bool:
+        there = {(source.stream, source.partition): source for source in self._inputs}
+        return all(
+            place in there and (self._is_read(there[place]) or there[place].ended_ms is not None)
+            for place in self._read_before()
+        )
+
+    def _read_before(self) -> dict[tuple[int, int], Place]:
+        """How far each input had been read; by arrival nothing that was read waits outside the log."""
+        if self._keeps_order or not isinstance(self._ordering, EventTimeOrder):
+            return {}
+        return {**self._answered.reads, **self._ordering.reads}
+
+    def _takeover(self) -> Takeover:
+        checkpoint, lateness_us = self._order_so_far()
+        return Takeover(
+            self._beginning.generation + 1,
+            self._beginning.generation,
+            self._source(),
+            # One that was replaced while it filled its windows has not come to where the numbers go on.
+            tuple(max(book.count, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
+            dict(self._rejected),
+            checkpoint,
+            lateness_us,
+        )
+
+    def _order_so_far(self) -> tuple[bytes, int]:
+        """The checkpoint of who came further, this generation or one before it, and how late its rows might be."""
+        if not self._keeps_order:
+            return b"", 0
+        own = b"" if self._last is None else self._last.checkpoint, self._query.lateness_us
+        before = self._beginning.checkpoint, self._beginning.lateness_us
+        return max((each for each in (before, own) if each[0]), key=_frontier, default=own)
+
+    def _source(self) -> SourceState:
+        """Places before which every row was answered or refused, by this generation or one before it."""
+        found = dict(self.sources())
+        for place, cut in self._beginning.cut.items():
+            at = found.get(place)
+            if at is None or (at.offset, at.row) < cut:
+                found[place] = SourcePosition(*cut, self._answered.high_of(*place))
+        return found
+
+
+def _frontier(told: tuple[bytes, int]) -> list[int]:
+    found: list[int] = orjson.loads(told[0])["frontier"][0]
+    return found
+
+
+def _before(rows: Rows, offset: int) -> Rows:
+    """Rows and dead letters of messages before an offset."""
+    dead = [letter for letter in rows.dead if letter.offset < offset]
+    kept = only(rows, rows.offsets < offset)
+    return replace(kept, dead=dead, next_offset=min(rows.next_offset, offset))

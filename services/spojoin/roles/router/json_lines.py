@@ -1,0 +1,213 @@
+"""JSON objects as rows.
+
+Arrow's parser reads well-formed lines, each column at a type through which no value passes inexactly. What it does
+not take as a whole row is read again from the literals, as text, and that reading decides.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from spojoin.model import Stream, TypeName
+from spojoin.query.extract import Extracted
+from spojoin.query.schema import JSON_FRACTIONS
+from spojoin.roles.router.columns import columns_needed
+from spojoin.roles.router.line_reader import Fault, Ids, LineReader, Parsed, Readout
+
+_WHOLE = {TypeName.INT, TypeName.LONG}
+_REAL = {TypeName.FLOAT, TypeName.DOUBLE}
+_OPEN, _CLOSE = b"{}"
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class JsonLines(LineReader):
+    """A message is one object on any number of lines, or one object a line."""
+
+    few = 64
+
+    def __init__(self, stream: Stream, needs_time: bool) -> None:
+        super().__init__(stream, needs_time)
+        self._needed = columns_needed(stream, needs_time)
+
+    def split(self, value: bytes) -> list[bytes]:
+        """One object, however it is laid out, or one object a line."""
+        stripped = value.strip()
+        if b"\n" not in stripped:
+            return [stripped] if stripped else []
+        lines = [line for raw in stripped.split(b"\n") if (line := raw.strip())]
+        return lines if _are_objects(lines) else [stripped]
+
+    def parse(self, lines: Sequence[bytes]) -> Parsed | None:
+        """Arrow's reading, if it surely found one row a line.
+
+        A line from brace to brace can't be continued by the next one, as no JSON value holds `}` and then `{`, so
+        each gives at least one row, and as many rows as lines mean one each. Infinity is left to the other reading:
+        Arrow takes a finite literal just above the largest double for it.
+        """
+        if not _are_objects(lines) or not self._key_keeps_its_text():
+            return None
+        text = b"\n".join(lines)
+        try:
+            text.decode()
+            table = pa_json.read_json(io.BytesIO(text), *self._options(lines[0], len(text)))
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            return None
+        if table.num_rows != len(lines) or _has_infinity(table):
+            return None
+        return Parsed(table.combine_chunks().to_batches()[0])
+
+    def read_one_by_one(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
+        """From the literals, as text."""
+        good: list[int] = []
+        rows: list[dict[str, str | None]] = []
+        whole_keys = True
+        for id_, line in zip(ids.tolist(), lines, strict=True):
+            try:
+                values = self._literals(line)
+            except _BadLine as error:
+                readout.faults.append(Fault(id_, error.reason, error.detail))
+                continue
+            whole_keys &= self._is_whole_key(values)
+            good.append(id_)
+            rows.append({name: _text(value) for name, value in values.items()})
+        if rows:
+            readout.take_all(np.array(good, np.int64), self.extract(self._batch(rows, whole_keys)))
+
+    def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
+        """The literals tell a missing field from a null, and decide alone about every row that is refused."""
+        refused = [r.row for r in extracted.refused]
+        if refused:
+            self.read_one_by_one(ids[refused], [lines[row] for row in refused], readout)
+
+    def _options(self, first: bytes, size: int) -> tuple[pa_json.ReadOptions, pa_json.ParseOptions]:
+        schema = self._schema(first)
+        return (
+            pa_json.ReadOptions(use_threads=False, block_size=size + 1),
+            pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+
+    def _schema(self, first: bytes) -> pa.Schema:
+        """Types that hold every value exactly; where JSON has two forms, the one of the first row."""
+        try:
+            row = orjson.loads(first)
+        except orjson.JSONDecodeError:
+            row = {}
+        return pa.schema([(name, self._type(name, row.get(name))) for name in self._needed])
+
+    def _type(self, name: str, first: object) -> pa.DataType:
+        declared = self.stream.schema.get(name)
+        if declared is not None and declared.name in _WHOLE:
+            return pa.int64()
+        if declared is not None and declared.name in _REAL:
+            return pa.float64()
+        if declared is not None and declared.name is TypeName.DECIMAL:
+            return pa.decimal128(38, declared.scale)
+        if isinstance(first, float) and name != self.stream.key:
+            return JSON_FRACTIONS
+        return pa.int64() if isinstance(first, int) else pa.string()
+
+    def _key_keeps_its_text(self) -> bool:
+        declared = self.stream.schema.get(self.stream.key or "")
+        return declared is None or declared.name not in {*_REAL, TypeName.DECIMAL}
+
+    def _literals(self, line: bytes) -> dict[str, Any]:
+        """The needed fields of a line as they are written; _BadLine where there is no such row."""
+        found: dict[str, Any] = {}
+        for name, value in _pairs(line):
+            if name in self._needed:
+                if name in found:
+                    raise _BadLine("malformed", f"field {name} stands twice in one object")
+                found[name] = value
+        for name in self._needed:
+            if name not in found:
+                raise _BadLine("missing-field", f"field {name}: missing, the object has {_names(line)}")
+            if isinstance(found[name], _Pairs | list):
+                raise _BadLine("type", f"field {name}: expected one value, not an object or array")
+        return found
+
+    def _is_whole_key(self, values: dict[str, Any]) -> bool:
+        key = values.get(self.stream.key or "")
+        return key is None or (isinstance(key, _Whole) and len(key) < 21 and _INT64_MIN <= int(key) <= _INT64_MAX)
+
+    def _batch(self, rows: list[dict[str, str | None]], whole_keys: bool) -> pa.RecordBatch:
+        columns = {name: pa.array([row[name] for row in rows], pa.string()) for name in self._needed}
+        if self.stream.key is not None and whole_keys and self._key_keeps_its_text():
+            columns[self.stream.key] = columns[self.stream.key].cast(pa.int64())
+        return pa.RecordBatch.from_pydict(columns)
+
+
+class _BadLine(Exception):  # a signal within this module
+    """A line that is no row; the reason is the dead letter's."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class _Number(str):
+    """A number's literal."""
+
+    __slots__ = ()
+
+
+class _Whole(_Number):
+    """A number's literal without fraction or exponent."""
+
+    __slots__ = ()
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object's fields, repeated ones included."""
+
+
+def _are_objects(lines: Sequence[bytes]) -> bool:
+    return all(line[0] == _OPEN and line[-1] == _CLOSE for line in lines)
+
+
+def _has_infinity(table: pa.Table) -> bool:
+    columns = (column for column in table.columns if pa.types.is_floating(column.type))
+    return any(pc.any(pc.is_inf(column)).as_py() for column in columns)
+
+
+def _pairs(line: bytes) -> _Pairs:
+    try:
+        value = json.loads(
+            line.decode(), parse_int=_Whole, parse_float=_Number, parse_constant=_Number, object_pairs_hook=_Pairs
+        )
+    except (ValueError, RecursionError) as error:
+        raise _BadLine("malformed", f"no JSON object: {error or 'nested too deep'}") from error
+    if not isinstance(value, _Pairs):
+        raise _BadLine("malformed", f"expected a JSON object, found {type(value).__name__}")
+    _check_unicode(value)
+    return value
+
+
+def _check_unicode(pairs: _Pairs) -> None:
+    """Escapes can name half a surrogate pair, which is no character."""
+    for name, value in pairs:
+        try:
+            name.encode()
+            if isinstance(value, str):
+                value.encode()
+        except UnicodeEncodeError as error:
+            raise _BadLine("malformed", f"an escape is no Unicode character: {error.reason}") from error
+
+
+def _names(line: bytes) -> str:
+    return ", ".join(name for name, _ in _pairs(line)) or "none"
+
+
+def _text(value: str | bool | None) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return "true" if value else "false"

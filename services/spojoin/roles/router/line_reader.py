@@ -1,0 +1,120 @@
+"""Many lines of text at once: a fast parser for all, and a patient look at the few that it refuses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.model import Stream
+from spojoin.query.extract import Extracted, extract
+
+Ids = NDArray[np.int64]
+
+
+class Fault(NamedTuple):
+    """A line, or row, that can't take part, by its number among those given."""
+
+    id: int
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Readout:
+    """Rows taken, as pairs of their numbers (n,) and what was extracted of them (n rows), and the faults.
+
+    Together the numbers are each of those given exactly once, in no order.
+    """
+
+    taken: list[tuple[Ids, Extracted]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def take(self, ids: Ids, extracted: Extracted) -> None:
+        """Keep what was extracted of the rows `ids`."""
+        if len(extracted.kept):
+            self.taken.append((ids[extracted.kept], extracted))
+
+    def take_all(self, ids: Ids, extracted: Extracted) -> None:
+        """Keep what was extracted of the rows `ids`, and why some were refused."""
+        self.take(ids, extracted)
+        self.faults += [Fault(int(ids[r.row]), r.reason, r.detail) for r in extracted.refused]
+
+
+class Parsed(NamedTuple):
+    """The rows of lines in order, without those at fault, whose ids count the lines."""
+
+    batch: pa.RecordBatch
+    faults: Sequence[Fault] = ()
+
+
+def whole(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    """A column in one piece."""
+    combined: pa.Array[Any] | pa.ChunkedArray[Any] = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+class LineReader(ABC):
+    """Reads lines of one format, each of which is a row; which rows are good never depends on their neighbours."""
+
+    def __init__(self, stream: Stream, needs_time: bool) -> None:
+        self.stream = stream
+        self.needs_time = needs_time
+
+    def read(self, lines: Sequence[bytes]) -> Readout:
+        """Every line either taken or at fault."""
+        readout = Readout()
+        self._read(np.arange(len(lines)), lines, readout)
+        return readout
+
+    @abstractmethod
+    def split(self, value: bytes) -> list[bytes]:
+        """A message's lines, without blank ones."""
+
+    @abstractmethod
+    def parse(self, lines: Sequence[bytes]) -> Parsed | None:
+        """All lines at once, or None if it isn't sure which row is which line's."""
+
+    @property
+    @abstractmethod
+    def few(self) -> int:
+        """So many lines are read one by one where `parse` refuses them; more are halved."""
+
+    @abstractmethod
+    def read_one_by_one(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
+        """Read lines of which `parse` wasn't sure."""
+
+    @abstractmethod
+    def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
+        """Judge the rows that `extracted` refused."""
+
+    def extract(self, batch: pa.RecordBatch) -> Extracted:
+        """The batch's codes, times and keys."""
+        return extract(self.stream, batch, self.needs_time)
+
+    def _read(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
+        if not len(lines):
+            return
+        parsed = self.parse(lines)
+        if parsed is not None:
+            self._take(ids, lines, parsed, readout)
+        elif len(lines) <= self.few:
+            self.read_one_by_one(ids, lines, readout)
+        else:
+            half = len(lines) // 2
+            self._read(ids[:half], lines[:half], readout)
+            self._read(ids[half:], lines[half:], readout)
+
+    def _take(self, ids: Ids, lines: Sequence[bytes], parsed: Parsed, readout: Readout) -> None:
+        if parsed.faults:
+            readout.faults += [fault._replace(id=int(ids[fault.id])) for fault in parsed.faults]
+            good = np.delete(np.arange(len(lines)), [fault.id for fault in parsed.faults])
+            ids, lines = ids[good], [lines[at] for at in good.tolist()]
+        extracted = self.extract(parsed.batch)
+        readout.take(ids, extracted)
+        self.look_again(ids, lines, extracted, readout)

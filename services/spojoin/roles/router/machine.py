@@ -1,0 +1,508 @@
+"""The router's state machine: inputs in, frames out (DESIGN rules P1 to P5 of the protocol page).
+
+It starts by reading the log, claims it by a barrier with a new epoch, and goes on from the state that the log has at
+its barrier: never from what it remembers or from consumer-group commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spojoin.errors import Fenced
+from spojoin.model import Order, Query
+from spojoin.protocol.acceptance import LogReader, chain
+from spojoin.protocol.answered import before
+from spojoin.protocol.generations import Beginning
+from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.roles.router.backfill import BackfillOrder
+from spojoin.roles.router.book import StreamBook
+from spojoin.roles.router.calibration import calibration_of
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.layout import LayoutWish, Tell
+from spojoin.roles.router.ledger import InputLedger
+from spojoin.roles.router.ordering import ArrivalOrder, EventTimeOrder, Input, Ordering, only, start_of
+from spojoin.roles.router.queue import OrderedQueue, Places, StreamColumns, concat
+from spojoin.wire.keys import NO_KEYS
+from spojoin.wire.records import (
+    I64,
+    NONE_SILENT,
+    U8,
+    U16,
+    Barrier,
+    Batch,
+    DeadLetter,
+    Frame,
+    Layout,
+    Plan,
+    Record,
+    Rows,
+    SourceState,
+    StreamSlice,
+)
+
+#: Frames' worth of rows that may wait in order; more would only add latency.
+QUEUE_FRAMES = 4
+#: A frame of fewer tuples than this part of a full one goes out after `linger_ms` while no more frames than these wait
+#: for their results: few tuples leave the machine time for small frames. Any other lingers LINGER_STRETCH times as
+#: long, since a frame costs every service about a millisecond whatever its size.
+HANDFUL = 1 / 8
+FRAMES_UNDER_WAY_FEW = 1
+LINGER_STRETCH = 6
+
+
+FROM_NOTHING = Beginning()
+
+
+@dataclass(slots=True)
+class Cut:
+    """How much of the queue the next frame takes, and which streams' slides of time end with it."""
+
+    count: int
+    ends_slide: list[bool]
+
+
+class RouterMachine:
+    """Orders rows, numbers them and writes frames; see the module. `beginning` is where its generation began."""
+
+    def __init__(
+        self,
+        query: Query,
+        watermark: Watermark,
+        config: RouterConfig,
+        tell: Tell = lambda _: None,
+        beginning: Beginning = FROM_NOTHING,
+    ) -> None:
+        self.active = False
+        self._query = query
+        self._config = config
+        self._beginning = beginning
+        self._answered = beginning.answered()
+        self._reader = LogReader()
+        self._books = [StreamBook(query.window_over(stream), config) for stream in range(len(query.streams))]
+        self._queue = OrderedQueue(len(query.streams))
+        self._declared: list[tuple[int, int]] = []
+        self._inputs: list[Input] = []
+        self._ordering: Ordering = ArrivalOrder(self._queue, len(query.streams))
+        self._last: Frame | None = None
+        self._plan: Plan | None = None
+        self._wish = LayoutWish(config, tell)
+        self._calibration = calibration_of(query)
+        self._rejected: dict[str, int] = dict(beginning.rejected)
+        self._watermark_frame = watermark.frame_id
+        self._claimed = -1
+        self._now_ms = 0
+        self._waiting_since_ms: int | None = None
+        self._epoch = -1
+        self._next_frame = 0
+        self._next_seq = 0
+        self._link = 0
+
+    # -- the log
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """The log is read always; batches only until the router is active."""
+        return topic is not Topic.BATCHES or not self.active
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Follow the log, restore batches, note plans and layouts."""
+        if isinstance(record, Frame | Barrier):
+            self._follow(record)
+        elif isinstance(record, Batch) and not self.active:
+            self._books[record.stream].restore(record)
+        elif isinstance(record, Plan) and (self._plan is None or record.version > self._plan.version):
+            self._plan = record
+        elif isinstance(record, Layout):
+            self._wish.hear(record)
+        yield from self._tell_layout()
+
+    def _tell_layout(self) -> Iterator[Action]:
+        """P11: a changed layout is in the log at once, in a frame of its own that asks for no credit.
+
+        Frames under way may wait for workers that are gone; this frame tells those that are left to answer instead.
+        """
+        if self.active and self._last is not None and self._last.workers != self._wish.workers:
+            yield from self._write(self._nothing())
+
+    def _follow(self, record: Frame | Barrier) -> None:
+        accepted = self._reader.accept(record)
+        if self._reader.is_closed:
+            self._on_closed()
+        elif self.active:
+            if self._reader.epoch > self._epoch:
+                raise Fenced("another router has claimed the log; this one ends")
+        elif accepted and isinstance(record, Frame):
+            self._apply(record)
+        elif accepted and isinstance(record, Barrier) and self._claimed >= 0:
+            self._own_or_lost(record)
+        elif isinstance(record, Barrier) and record.router_id == self._config.router_id:
+            raise Fenced("another router claimed this epoch first; this one ends")
+
+    def _on_closed(self) -> None:
+        raise Fenced("this generation of the query has ended, another one goes on; this router ends")
+
+    def _own_or_lost(self, barrier: Barrier) -> None:
+        if barrier.router_id == self._config.router_id:
+            self._activate()
+        else:
+            raise Fenced("another router claimed the log while this one was starting; this one ends")
+
+    def _apply(self, frame: Frame) -> None:
+        for stream, (book, piece) in enumerate(zip(self._books, frame.slices, strict=True)):
+            if self._last is None:
+                book.adopt(piece)
+            book.apply(frame.frame_id, piece)
+            self._books[self._opposite(stream)].note_lower(int(piece.lower[0]))
+        self._calibration.note(frame)
+        self._last = frame
+        self._rejected = dict(frame.rejected)
+
+    def on_caught_up(self) -> Iterator[Action]:
+        """Claim the log (P2)."""
+        self._claimed = self._reader.epoch + 1
+        yield Emit(Topic.FRAMES, 0, self._barrier(self._claimed))
+
+    def _barrier(self, epoch: int, *, closes: bool = False) -> Barrier:
+        beginning = self._beginning
+        return Barrier(epoch, self._config.router_id, beginning.fingerprint, closes, beginning.first_indexes)
+
+    def _activate(self) -> None:
+        self._epoch = self._reader.epoch
+        self._next_frame, self._next_seq = self._reader.next_frame, self._reader.next_seq
+        self._link = self._reader.link
+        if self._last is None:
+            for book, first in zip(self._books, self._reader.first_indexes, strict=False):
+                book.begin_at(first)
+        for book in self._books:
+            book.finish_restore()
+        if self._query.order is Order.EVENT_TIME:
+            self._ordering = self._event_time_order()
+        elif self._beginning.cut:
+            self._ordering = BackfillOrder(
+                self._ordering, self._queue, self._inputs, len(self._books), self._pending_max, self._beginning.cut
+            )
+        self.active = True
+        self._open_inputs()
+
+    def _event_time_order(self) -> EventTimeOrder:
+        return EventTimeOrder(
+            self._queue,
+            self._inputs,
+            len(self._query.streams),
+            self._query.lateness_us,
+            self._config.idle_timeout_ms,
+            self._pending_max,
+            b"" if self._last is None else self._last.checkpoint,
+            self._answered,
+        )
+
+    @property
+    def _pending_max(self) -> int:
+        return QUEUE_FRAMES * self._config.frame_tuples
+
+    # -- inputs
+
+    def sources(self) -> SourceState:
+        """Where to read each input that a frame has consumed from; valid once active (P4)."""
+        return self._beginning.starts if self._last is None else self._last.source
+
+    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
+        """Declare the physical inputs, (stream, partition); may come again with more."""
+        self._declared = inputs
+        if self.active:
+            self._open_inputs()
+
+    def _open_inputs(self) -> None:
+        known = {(source.stream, source.partition) for source in self._inputs}
+        for stream, partition in self._declared:
+            if (stream, partition) not in known:
+                self._open_input(stream, partition)
+
+    def _open_input(self, stream: int, partition: int) -> None:
+        ledger = InputLedger(start_of(self.sources(), stream, partition))
+        source = Input(stream, partition, ledger, len(self._inputs))
+        self._inputs.append(source)
+        if isinstance(self._ordering, EventTimeOrder):
+            self._ordering.adopt(source)
+
+    def _input(self, stream: int, partition: int) -> Input:
+        return next(s for s in self._inputs if (s.stream, s.partition) == (stream, partition))
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Whether rows of that input can be taken now."""
+        if not self.active or len(self._queue) >= self._pending_max:
+            return False
+        return self._ordering.wants(self._input(stream, partition))
+
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        """Take rows of one input, in its order."""
+        source = self._input(stream, partition)
+        source.ended_ms = None
+        self._ordering.take(source, _from(rows, source.ledger.start))
+        self._ordering.advance(self._now_ms)
+        yield from self._drain(force=False)
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """Everything that the input holds has been read: it is idle from now on, until it brings rows.
+
+        ended: False where something waits to be read, but is not wanted yet: such an input is not idle.
+        """
+        source = self._input(stream, partition)
+        if not ended:
+            source.ended_ms = None
+        elif source.ended_ms is None:
+            source.ended_ms = self._now_ms
+
+    # -- frames
+
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Close a frame that has lingered; let idle inputs no longer hold the merge."""
+        self._now_ms = now_ms
+        if not self.active:
+            return
+        self._ordering.advance(now_ms)
+        yield from self._drain(force=self._lingered())
+
+    def flush(self) -> Iterator[Action]:
+        """The inputs have ended for good: write all that is left."""
+        for source in self._inputs:
+            source.ended_ms = self._now_ms - self._config.idle_timeout_ms
+        self._ordering.advance(self._now_ms)
+        yield from self._drain(force=True)
+
+    def _lingered(self) -> bool:
+        if not len(self._queue) and not any(s.ledger.passable for s in self._inputs):
+            self._waiting_since_ms = None
+            return False
+        if self._waiting_since_ms is None:
+            self._waiting_since_ms = self._now_ms
+        # As in Nagle's algorithm: small frames while results keep up, larger ones while others are under way.
+        is_handful = len(self._queue) < HANDFUL * self._config.frame_tuples
+        patience = 1 if is_handful and self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
+        return self._now_ms - self._waiting_since_ms >= patience * self._config.linger_ms
+
+    def _drain(self, *, force: bool) -> Iterator[Action]:
+        while self._has_credit() and len(self._queue) >= self._config.frame_tuples:
+            yield from self._write(self._cut())
+        while force and self._has_credit() and len(self._queue):
+            yield from self._write(self._cut())
+        if force and self._has_credit() and any(s.ledger.passable for s in self._inputs):
+            yield from self._write(self._nothing())
+        if force and not len(self._queue):
+            self._waiting_since_ms = None
+
+    def _has_credit(self) -> bool:
+        return self._frames_under_way() < self._config.credits_frames
+
+    def _frames_under_way(self) -> int:
+        return self._next_frame - self._watermark_frame
+
+    def _cut(self) -> Cut:
+        """The longest head of the queue that crosses no batch's end, no large slide's and no full frame's (P5)."""
+        count = min(len(self._queue), self._config.frame_tuples)
+        streams = self._queue.head(count).streams
+        for stream, book in enumerate(self._books):
+            count = _first_of(streams[:count], stream, book.room())
+        ends_slide = [False] * len(self._books)
+        if self._query.window.is_time:
+            count, ends_slide = self._cut_at_slides(streams, count)
+        return Cut(count, ends_slide)
+
+    def _nothing(self) -> Cut:
+        return Cut(0, [False] * len(self._books))
+
+    def _cut_at_slides(self, streams: U8, count: int) -> tuple[int, list[bool]]:
+        ends = []
+        for stream, book in enumerate(self._books):
+            held = int(np.count_nonzero(streams[:count] == stream))
+            fits = book.time_cut(self._queue.streams[stream].times(held)) if held else 0
+            ends.append(_first_of(streams[:count], stream, fits) if fits < held else count + 1)
+        best = min(count, *ends)
+        return best, [end == best for end in ends]
+
+    def _write(self, cut: Cut) -> Iterator[Action]:
+        places = self._queue.head(cut.count) if cut.count else _NO_PLACES
+        slices = self._slices(places, cut)
+        if cut.count:
+            self._queue.drop(cut.count)
+            last = self._inputs[int(places.inputs[-1])]
+            times = slices[int(places.streams[-1])].times_us
+            self._ordering.goes_out(last, int(places.ids[-1]), None if times is None else int(times[-1]))
+        silent = self._silent(places, slices)
+        yield from self._letters(places)
+        frame = self._frame(places, slices, silent)
+        self._apply(frame)
+        self._next_frame += 1
+        self._next_seq += frame.count
+        self._link = frame.link
+        yield Emit(Topic.FRAMES, 0, frame)
+
+    def _letters(self, places: Places) -> Iterator[Action]:
+        for source in self._inputs:
+            ids = places.ids[places.inputs == source.index]
+            cut = self._answered.cut_of(source.stream, source.partition)
+            for letter in source.ledger.release(ids):
+                if (letter.offset, letter.row) >= cut:  # what lies before it was refused, and counted, before
+                    self._count_rejected(letter)
+                    yield Emit(Topic.DEAD, letter.stream, letter)
+
+    def _silent(self, places: Places, slices: tuple[StreamSlice, ...]) -> U8:
+        """Which rows an earlier generation has answered (P12): uint8 (n,), or empty where none are."""
+        silent = np.zeros(len(places), np.uint8)
+        for source in self._inputs:
+            if source.ledger.position_place < self._answered.end_of(source.stream, source.partition):
+                self._silence(silent, places, source, slices[source.stream])
+        return silent if silent.any() else NONE_SILENT
+
+    def _silence(self, silent: U8, places: Places, source: Input, piece: StreamSlice) -> None:
+        own = np.flatnonzero(places.inputs == source.index)
+        offsets, rows = source.ledger.places(places.ids[own])
+        times_us = None if piece.times_us is None else piece.times_us[np.searchsorted(piece.positions, own)]
+        found = self._answered.rows(source.stream, source.partition, offsets, rows, times_us)
+        if isinstance(self._ordering, EventTimeOrder):
+            found &= ~self._ordering.is_spared(source, offsets, rows)
+        silent[own] = found
+
+    def _count_rejected(self, letter: DeadLetter) -> None:
+        self._rejected[letter.reason] = self._rejected.get(letter.reason, 0) + 1
+
+    def _frame(self, places: Places, slices: tuple[StreamSlice, ...], silent: U8) -> Frame:
+        source = {(s.stream, s.partition): s.ledger.position() for s in self._inputs}
+        source = {**self.sources(), **source}
+        checkpoint = self._ordering.checkpoint()
+        produced_ms, runs = _run_lengths(places.produced_ms)
+        return Frame(
+            epoch=self._epoch,
+            frame_id=self._next_frame,
+            first_seq=self._next_seq,
+            count=len(places),
+            slices=slices,
+            workers=self._wish.workers,
+            previous_link=self._link,
+            link=chain(self._link, self._next_frame, source, checkpoint),
+            source=source,
+            checkpoint=checkpoint,
+            rejected=dict(self._rejected),
+            produced_ms=produced_ms,
+            produced_runs=runs,
+            hot=self._hot(len(places), slices),
+            plan_version=-1 if self._plan is None else self._plan.version,
+            match_rate=float("nan") if self._plan is None else self._plan.match_rate,
+            frequencies=self._calibration.found,
+            fingerprint=self._beginning.fingerprint,
+            silent=silent,
+        )
+
+    def _hot(self, count: int, slices: tuple[StreamSlice, ...]) -> U8:
+        if self._plan is None or not self._plan.hot:
+            return np.empty(0, np.uint8)
+        hot = np.zeros(count, np.uint8)
+        for (stream, slot), (codes, _) in self._plan.hot.items():
+            piece = slices[stream]
+            hot[piece.positions] |= np.isin(piece.codes[slot], codes).astype(np.uint8)
+        return hot
+
+    # -- a frame's slices
+
+    def _slices(self, places: Places, cut: Cut) -> tuple[StreamSlice, ...]:
+        positions = [np.flatnonzero(places.streams == s).astype(np.uint16) for s in range(len(self._books))]
+        columns = [self._take(stream, len(own)) for stream, own in enumerate(positions)]
+        lowers = [self._lower(stream, positions, columns) for stream in range(len(self._books))]
+        return tuple(
+            self._slice(stream, positions[stream], columns[stream], lowers, cut.ends_slide[stream])
+            for stream in range(len(self._books))
+        )
+
+    def _take(self, stream: int, count: int) -> StreamColumns | None:
+        return concat(self._queue.streams[stream].take(count)) if count else None
+
+    def _lower(self, probe: int, positions: list[U16], columns: list[StreamColumns | None]) -> I64:
+        target = self._opposite(probe)
+        before = _before(positions[probe], positions[target], same=probe == target)
+        probes, stored = columns[probe], columns[target]
+        return self._books[target].lower(
+            self._books[target].count + before,
+            None if probes is None else probes.times_us,
+            None if stored is None else stored.times_us,
+        )
+
+    def _slice(
+        self, stream: int, positions: U16, columns: StreamColumns | None, lowers: list[I64], ends_slide: bool
+    ) -> StreamSlice:
+        book, query = self._books[stream], self._query
+        columns = columns or _no_columns(len(query.streams[stream].keys), query.needs_time)
+        seals = book.seals_after(self._next_frame, len(positions), ends_slide=ends_slide)
+        batch, index = book.handover(self._next_frame)
+        return StreamSlice(
+            first_index=book.count,
+            positions=positions,
+            codes=columns.codes,
+            lower=lowers[stream],
+            times_us=columns.times_us,
+            keys=columns.keys,
+            batch_id=book.batch_id,
+            batch_first=book.batch_first,
+            seals=seals,
+            group=book.group(columns.times_us, len(positions)) if seals else -1,
+            handover_batch=batch,
+            handover_index=index,
+            live_batch=book.live(int(lowers[self._opposite(stream)][0])),
+        )
+
+    def _opposite(self, stream: int) -> int:
+        return stream if self._query.is_self else 1 - stream
+
+    # -- progress
+
+    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+        """Results are out up to here: that many frames more may follow (back-pressure by credits)."""
+        self._watermark_frame = max(self._watermark_frame, watermark.frame_id)
+        return []
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        return len(self._queue) + sum(s.pending() for s in self._inputs) + sum(b.state_tuples() for b in self._books)
+
+
+_NO_PLACES = Places(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int64))
+
+
+def _from(rows: Rows, start: tuple[int, int]) -> Rows:
+    """Rows and dead letters from a place on: a restart reads the message at its place again from its first row (P4)."""
+    offset, row = start
+    if row == 0 or not (len(rows) or rows.dead) or _first_offset(rows) > offset:
+        return rows
+    kept = ~before(rows.offsets, rows.rows, start)
+    dead = [letter for letter in rows.dead if (letter.offset, letter.row) >= start]
+    return replace(only(rows, kept), dead=dead)
+
+
+def _first_offset(rows: Rows) -> int:
+    return min([letter.offset for letter in rows.dead[:1]] + [int(offset) for offset in rows.offsets[:1]])
+
+
+def _first_of(streams: U8, stream: int, fits: int) -> int:
+    """How long a head of the frame holds at most `fits` tuples of the stream."""
+    own = np.flatnonzero(streams == stream)
+    return len(streams) if len(own) <= fits else int(own[fits])
+
+
+def _before(probes: U16, stored: U16, *, same: bool) -> I64:
+    if same:
+        return np.arange(len(probes), dtype=np.int64)
+    return np.searchsorted(stored, probes).astype(np.int64)
+
+
+def _no_columns(slots: int, needs_time: bool) -> StreamColumns:
+    nothing = np.empty(0, np.int64)
+    return StreamColumns(tuple(nothing for _ in range(slots)), nothing if needs_time else None, NO_KEYS)
+
+
+def _run_lengths(values: I64) -> tuple[I64, np.ndarray]:
+    if not len(values):
+        return np.empty(0, np.int64), np.empty(0, np.uint32)
+    starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(values[1:] != values[:-1]) + 1))
+    return values[starts], np.diff(np.append(starts, len(values))).astype(np.uint32)

@@ -1,0 +1,262 @@
+"""Messages of an input partition to rows: JSON, CSV lines and Arrow batches, recognised message by message.
+
+A message's format is its Kafka header `content-type`, or else the given default, or else told by its first byte.
+The messages of one format are read together; whether a row is good, and its codes, never depend on its
+neighbours. A message with an empty value and the header `spojoin-heartbeat` promises that nothing earlier than so
+many milliseconds follows.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spojoin.model import Stream
+from spojoin.protocol.topology import HEARTBEAT
+from spojoin.query.extract import Extracted
+from spojoin.roles.router.arrow_rows import FILE_MAGIC, BadMessage, read_arrow
+from spojoin.roles.router.csv_lines import CsvLines
+from spojoin.roles.router.json_lines import JsonLines
+from spojoin.roles.router.line_reader import LineReader
+from spojoin.wire.columns import Keys
+from spojoin.wire.keys import NO_KEYS, concat_keys
+from spojoin.wire.records import DeadLetter, Rows
+
+CONTENT_TYPE = "content-type"
+_HEARTBEAT_MS_MAX = 253_402_300_799_999  # the end of the year 9999
+_ARROW_CONTINUATION = b"\xff\xff\xff\xff"
+
+I64 = NDArray[np.int64]
+
+
+class Message(NamedTuple):
+    """A message as the broker gave it; `timestamp_ms` is when it was produced."""
+
+    offset: int
+    timestamp_ms: int
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Format(enum.StrEnum):
+    """How a message's value is written; AUTO looks at its first byte."""
+
+    AUTO = "auto"
+    JSON = "application/json"
+    CSV = "text/csv"
+    ARROW = "application/vnd.apache.arrow.stream"
+    ARROW_FILE = "application/vnd.apache.arrow.file"
+
+
+def parse(
+    stream: Stream,
+    needs_time: bool,
+    index: int,
+    partition: int,
+    messages: Sequence[Message],
+    *,
+    default: Format = Format.AUTO,
+) -> Rows:
+    """The rows of at least one message, in order, and a dead letter for each row or message that can't take part.
+
+    `index` is the stream's number in the query. Reasons: malformed, missing-field, type, null, nan, unit,
+    overflow, time. Where the stream names no key, a row's is "partition:offset", or "partition:offset:row" if its
+    message has several.
+    """
+    if not messages:
+        raise ValueError("parse() takes at least one message: without one there is no next offset")
+    parsing = _Parsing(stream, needs_time, index, partition, messages)
+    kinds: dict[_Kind, list[int]] = defaultdict(list)
+    for at, message in enumerate(messages):
+        kinds[_kind_of(message, default)].append(at)
+    for kind, places in kinds.items():
+        parsing.add(kind, places)
+    return parsing.rows()
+
+
+_Kind = Format | str | None  # a format, or the name of one that is not known, or None: no value
+
+
+def _kind_of(message: Message, default: Format) -> _Kind:
+    if not message.value:
+        return None
+    for name, value in message.headers:
+        if name.lower() == CONTENT_TYPE and value is not None:
+            return _named(value)
+    return _told_by(message.value) if default is Format.AUTO else default
+
+
+def _named(content_type: bytes) -> _Kind:
+    name = content_type.split(b";")[0].strip().lower().decode("ascii", "replace")
+    return Format(name) if name in _READERS else name
+
+
+def _told_by(value: bytes) -> Format:
+    if value.startswith((_ARROW_CONTINUATION, FILE_MAGIC)):
+        return Format.ARROW
+    return Format.JSON if value[:1] == b"{" or value.lstrip()[:1] == b"{" else Format.CSV
+
+
+class _Piece(NamedTuple):
+    """Rows (n,) by the place of their message among those given, and their number in it."""
+
+    messages: I64
+    rows: I64
+    extracted: Extracted
+
+
+class _Parsing:
+    """What has been read of the messages so far."""
+
+    def __init__(
+        self, stream: Stream, needs_time: bool, index: int, partition: int, messages: Sequence[Message]
+    ) -> None:
+        self.stream = stream
+        self.needs_time = needs_time
+        self.index = index
+        self.partition = partition
+        self.messages = messages
+        self.pieces: list[_Piece] = []
+        self.dead: list[DeadLetter] = []
+        self.heartbeat_us: int | None = None
+        self.row_counts = np.zeros(len(messages), np.int64)
+
+    def add(self, kind: _Kind, places: list[int]) -> None:
+        """Read all messages of one kind."""
+        read = _READERS.get(kind)
+        if read is not None:
+            read(self, places)
+        else:
+            for at in places:
+                self.bury(at, 0, "malformed", f"content-type {kind!r} is none of {', '.join(map(str, _READERS))}")
+
+    def add_lines(self, places: list[int], reader: LineReader) -> None:
+        split = [reader.split(self.messages[at].value or b"") for at in places]
+        counts = np.fromiter(map(len, split), np.int64, len(split))
+        for blank in np.flatnonzero(counts == 0).tolist():
+            self.bury(places[blank], 0, "malformed", "the message holds nothing but white space")
+        self.row_counts[places] = counts
+        owners, row_of = np.repeat(np.array(places, np.int64), counts), _numbered(counts)
+        lines = list(chain.from_iterable(split))
+        readout = reader.read(lines)
+        self.pieces += [_Piece(owners[ids], row_of[ids], extracted) for ids, extracted in readout.taken]
+        for fault in readout.faults:
+            at, row = int(owners[fault.id]), int(row_of[fault.id])
+            self.bury(at, row, fault.reason, fault.detail, lines[fault.id])
+
+    def add_batches(self, places: list[int]) -> None:
+        for at in places:
+            try:
+                readout, self.row_counts[at] = read_arrow(self.stream, self.needs_time, self.messages[at].value or b"")
+            except BadMessage as error:
+                self.bury(at, 0, error.reason, error.detail)
+                continue
+            self.pieces += [_Piece(np.full(len(ids), at), ids, extracted) for ids, extracted in readout.taken]
+            for fault in readout.faults:
+                self.bury(at, fault.id, fault.reason, fault.detail, b"")
+
+    def add_heartbeats(self, places: list[int]) -> None:
+        for at in places:
+            text = dict(self.messages[at].headers).get(HEARTBEAT)
+            if text is None:
+                self.bury(at, 0, "malformed", f"an empty value, and no header {HEARTBEAT}")
+            elif not text.isdigit() or int(text) > _HEARTBEAT_MS_MAX:
+                self.bury(at, 0, "malformed", f"header {HEARTBEAT} is {text!r}, expected milliseconds since 1970")
+            else:
+                self.heartbeat_us = max(self.heartbeat_us or 0, int(text) * 1000)
+
+    def bury(self, at: int, row: int, reason: str, detail: str, value: bytes | None = None) -> None:
+        """A dead letter; without `value` it is about the whole message."""
+        message = self.messages[at]
+        whole = (message.value or b"") if value is None else value
+        self.dead.append(DeadLetter(self.index, self.partition, message.offset, row, reason, detail, whole))
+
+    def rows(self) -> Rows:
+        """Everything read, in order."""
+        messages, rows = (_joined([getattr(p, name) for p in self.pieces]) for name in ("messages", "rows"))
+        order = _order(messages, rows)
+        messages, rows = messages[order], rows[order]
+        offsets, produced_ms = (
+            np.fromiter((getattr(m, name) for m in self.messages), np.int64, len(self.messages))[messages]
+            for name in ("offset", "timestamp_ms")
+        )
+        return Rows(
+            offsets=offsets,
+            rows=rows,
+            next_offset=self.messages[-1].offset + 1,
+            codes=tuple(self._codes(slot)[order] for slot in range(len(self.stream.keys))),
+            times_us=self._times()[order] if self.needs_time else None,
+            keys=self._keys(order, offsets, rows, self.row_counts[messages] > 1),
+            produced_ms=produced_ms,
+            dead=sorted(self.dead, key=lambda letter: (letter.offset, letter.row)),
+            heartbeat_us=self.heartbeat_us,
+        )
+
+    def _codes(self, slot: int) -> I64:
+        return _joined([piece.extracted.codes[slot] for piece in self.pieces])
+
+    def _times(self) -> I64:
+        return _joined([p.extracted.times_us for p in self.pieces if p.extracted.times_us is not None])
+
+    def _keys(self, order: I64 | slice, offsets: I64, rows: I64, is_one_of_several: NDArray[np.bool_]) -> Keys:
+        if self.stream.key is None:
+            return positions_as_keys(self.partition, offsets, rows, is_one_of_several)
+        keys = concat_keys([p.extracted.keys for p in self.pieces if p.extracted.keys is not None])
+        return keys if isinstance(order, slice) else keys.take(order)
+
+
+def positions_as_keys(partition: int, offsets: I64, rows: I64, is_one_of_several: NDArray[np.bool_]) -> Keys:
+    """Strings (n,): "partition:offset", or "partition:offset:row" for the rows of a message that has several."""
+    if not len(offsets):
+        return NO_KEYS.cast(pa.string())
+    join: Callable[..., Keys] = pc.binary_join_element_wise
+    of_message = join(str(partition), _texts(offsets), ":")
+    if not is_one_of_several.any():
+        return of_message
+    choose: Callable[..., Keys] = pc.if_else
+    return choose(pa.array(is_one_of_several), join(of_message, _texts(rows), ":"), of_message)
+
+
+def _texts(numbers: I64) -> Keys:
+    return pa.array(numbers).cast(pa.string())
+
+
+def _numbered(counts: I64) -> I64:
+    """0..c-1 for each count c, one after the other."""
+    starts = np.cumsum(counts) - counts
+    return np.arange(counts.sum()) - np.repeat(starts, counts)
+
+
+def _joined(arrays: list[I64]) -> I64:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+
+
+def _order(messages: I64, rows: I64) -> I64 | slice:
+    """What brings rows into the order of their messages; a slice of all where they are."""
+    rises = (messages[1:] > messages[:-1]) | ((messages[1:] == messages[:-1]) & (rows[1:] > rows[:-1]))
+    return slice(None) if rises.all() else np.lexsort((rows, messages))
+
+
+def _add_json(parsing: _Parsing, places: list[int]) -> None:
+    parsing.add_lines(places, JsonLines(parsing.stream, parsing.needs_time))
+
+
+def _add_csv(parsing: _Parsing, places: list[int]) -> None:
+    parsing.add_lines(places, CsvLines(parsing.stream, parsing.needs_time))
+
+
+_READERS: dict[Any, Callable[[_Parsing, list[int]], None]] = {
+    Format.JSON: _add_json,
+    Format.CSV: _add_csv,
+    Format.ARROW: _Parsing.add_batches,
+    Format.ARROW_FILE: _Parsing.add_batches,
+    None: _Parsing.add_heartbeats,
+}

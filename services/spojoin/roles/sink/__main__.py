@@ -1,0 +1,20 @@
+"""The sink as a process."""
+
+from __future__ import annotations
+
+from spojoin.protocol.topology import Role
+from spojoin.roles.sink.machine import SinkMachine
+from spojoin.runtime.generations import Serving
+from spojoin.runtime.service import leave, main
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wiring
+
+
+def wire(serving: Serving, settings: Settings) -> Wiring:
+    """How the runtime makes it."""
+    query, generation = serving.query, serving.generation
+    return Wiring("sink", lambda watermark: SinkMachine(query, watermark, generation), is_transactional=True)
+
+
+if __name__ == "__main__":
+    leave(main(Role.SINK))

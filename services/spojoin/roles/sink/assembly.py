@@ -1,0 +1,95 @@
+"""Meeting the parts of one frame, in whatever chunks and order they come."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spojoin.kernels.pairs import Segments, merge_segments
+from spojoin.model import Query
+from spojoin.protocol.parts import probe_range
+from spojoin.wire.records import I64, Frame, Matches, Part
+
+#: (chunks, partners) held in memory
+Size = tuple[int, int]
+
+
+class PartChunks:
+    """One part's chunks of one frame, contiguous from `begin`; what was seen before is cut off."""
+
+    def __init__(self, begin: int) -> None:
+        self.end = begin
+        self._chunks: list[Part] = []
+
+    def add(self, chunk: Part) -> Size:
+        """Take a chunk; one that brings nothing new changes nothing. Returns what it adds to memory."""
+        if not chunk.begin <= self.end < chunk.end:
+            return (0, 0)
+        self._chunks.append(chunk)
+        self.end = chunk.end
+        return _size(chunk)
+
+    def next_end(self, position: int) -> int:
+        """Where the first chunk ends that reaches beyond a position, or the position itself where none does."""
+        return next((chunk.end for chunk in self._chunks if chunk.end > position), position)
+
+    def take(self, frame: Frame, query: Query, begin: int, end: int) -> list[Matches]:
+        """Matches per role of frame positions [begin, end), which must be here."""
+        roles: list[list[Matches]] = [[] for _ in query.roles]
+        for chunk in self._chunks:
+            low, high = max(chunk.begin, begin), min(chunk.end, end)
+            if low >= high:
+                continue
+            for number, role in enumerate(query.roles):
+                positions = frame.slices[role.probe].positions
+                offset, _ = probe_range(positions, chunk.begin, chunk.end)
+                first, last = probe_range(positions, low, high)
+                roles[number].append(_slice(chunk.roles[number], first - offset, last - offset))
+            begin = high
+        return [_concatenated(parts) for parts in roles]
+
+    def drop_below(self, position: int) -> Size:
+        """Forget chunks that end at or before a position. Returns what that frees."""
+        gone = [_size(chunk) for chunk in self._chunks if chunk.end <= position]
+        self._chunks = [chunk for chunk in self._chunks if chunk.end > position]
+        return sum(chunks for chunks, _ in gone), sum(partners for _, partners in gone)
+
+
+def _size(chunk: Part) -> Size:
+    return 1, sum(len(role.partners) for role in chunk.roles if role.partners is not None)
+
+
+def _slice(matches: Matches, first: int, last: int) -> Matches:
+    counts = matches.counts[first:last]
+    if matches.offsets is None or matches.partners is None:
+        return Matches(counts)
+    offsets = matches.offsets[first : last + 1]
+    return Matches(counts, offsets - offsets[0], matches.partners[offsets[0] : offsets[-1]])
+
+
+def _concatenated(parts: list[Matches]) -> Matches:
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.concatenate([part.counts for part in parts])
+    if parts[0].offsets is None:
+        return Matches(counts)
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts if part.offsets is not None])
+    partners = np.concatenate([part.partners for part in parts if part.partners is not None])
+    return Matches(counts, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))), partners)
+
+
+def combined(parts: list[Matches], limit: int | None) -> Matches:
+    """All parts' matches of one role: counts added, partners merged in the order of their seqs."""
+    counts: I64 = np.sum([part.counts for part in parts], axis=0, dtype=np.int64)
+    if parts[0].offsets is None:
+        return Matches(counts)
+    segments = [_segments(part) for part in parts]
+    merged = segments[-1]
+    for other in reversed(segments[:-1]):
+        merged = merge_segments(other, merged, limit)
+    return Matches(counts, *merged)
+
+
+def _segments(matches: Matches) -> Segments:
+    if matches.offsets is None or matches.partners is None:
+        raise ValueError("a part without partners where the query asks for them")
+    return matches.offsets, matches.partners

@@ -1,0 +1,274 @@
+"""The sink's state machine: exact part sets, order, each frame position once (rules P6 and P9).
+
+A frame tells itself which parts must report. Results go out in frame order as soon as all parts cover some positions;
+the last result in the topic is the recovery point of the whole join.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from spojoin.model import Output, Query
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
+from spojoin.protocol.parts import expected_parts, first_reached
+from spojoin.protocol.topology import FIRST_GENERATION, Topic
+from spojoin.protocol.trims import TrimLedger
+from spojoin.roles.sink.assembly import PartChunks, combined
+from spojoin.roles.sink.keys import KeyHistory
+from spojoin.roles.sink.made import MadeBatches
+from spojoin.roles.sink.rows import answered_only, bitmap_rows, count_rows, cut_probes, matches, pair_rows
+from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, Result
+
+#: Frames that may wait for their parts, and chunks of one part that may wait for the others.
+FRAMES_MAX = 512
+CHUNKS_MAX = 512
+PARTNERS_MAX = 1 << 23
+
+
+@dataclass(slots=True)
+class FrameMark:
+    """Where an accepted frame stands in the log and where each stream is after it, for trimming."""
+
+    frame_id: int
+    offset: int
+    ends: tuple[int, ...]
+    handovers: tuple[int, ...]
+    reached: tuple[int, ...]
+    batch_firsts: tuple[int, ...]
+
+
+class SinkMachine(Idle):
+    """Completes frames and puts their results in order."""
+
+    def __init__(self, query: Query, watermark: Watermark, generation: int = FIRST_GENERATION) -> None:
+        self._query = query
+        self._generation = generation
+        self._watermark = watermark
+        self._reader = LogReader()
+        self._frames: deque[Frame] = deque()
+        self._position = watermark.position
+        self._next_frame = watermark.frame_id
+        self._parts: dict[tuple[int, int, int], PartChunks] = {}
+        self._held: dict[int, list[int]] = {}
+        self._histories = [KeyHistory() for _ in query.streams]
+        self._marks: deque[FrameMark] = deque()
+        self._made = [MadeBatches() for _ in query.streams]
+        self._matches_trims = TrimLedger(Topic.MATCHES)
+        self._batch_trims = TrimLedger(Topic.BATCHES)
+        self._frames_trimmed = -1
+        self.cut_probes = 0
+        self.matches = 0
+
+    # -- input
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """Frames and each part's chunks are taken while few wait; batches always."""
+        if topic is Topic.FRAMES:
+            return len(self._frames) < FRAMES_MAX
+        if topic is Topic.MATCHES:
+            chunks, partners = self._held.get(partition, [0, 0])
+            return chunks < CHUNKS_MAX and partners < PARTNERS_MAX
+        return True
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Take a frame, a part's chunk or a batch's keys, and put out what is whole."""
+        if isinstance(record, Part):
+            self._matches_trims.note(partition, offset, record.frame_id)
+            self._take_part(record)
+        elif isinstance(record, Batch):
+            self._batch_trims.note(partition, offset, record.end - 1)
+            self._take_batch(record)
+        elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
+            self._take_frame(record, offset)
+        yield from self._complete()
+
+    def _take_frame(self, frame: Frame, offset: int) -> None:
+        self._mark(frame, offset)
+        if self._query.output is Output.PAIRS:
+            for history, piece in zip(self._histories, frame.slices, strict=True):
+                history.append(piece.first_index, frame.first_seq + piece.positions.astype(np.int64), piece.keys)
+        if frame.frame_id >= self._watermark.frame_id:
+            self._frames.append(frame)
+
+    def _mark(self, frame: Frame, offset: int) -> None:
+        streams = range(len(frame.slices))
+        self._marks.append(
+            FrameMark(
+                frame.frame_id,
+                offset,
+                tuple(piece.first_index + len(piece) for piece in frame.slices),
+                tuple(piece.handover_index for piece in frame.slices),
+                tuple(first_reached(frame, stream) for stream in streams),
+                tuple(piece.batch_first for piece in frame.slices),
+            )
+        )
+
+    def _take_batch(self, batch: Batch) -> None:
+        self._made[batch.stream].add(batch.first, batch.end)
+        if self._query.output is Output.PAIRS and batch.keys is not None:
+            self._histories[batch.stream].restore(batch.first, batch.seqs, batch.keys)
+
+    def _take_part(self, part: Part) -> None:
+        if part.frame_id < self._next_frame:
+            return
+        key = part.epoch, part.frame_id, part.part
+        if key not in self._parts:
+            begin = self._watermark.position if part.frame_id == self._watermark.frame_id else 0
+            self._parts[key] = PartChunks(begin)
+        size = self._parts[key].add(part)
+        held = self._held.setdefault(part.part, [0, 0])
+        held[0] += size[0]
+        held[1] += size[1]
+
+    # -- output
+
+    def _complete(self) -> Iterator[Action]:
+        while self._frames:
+            frame = self._frames[0]
+            end = self._covered(frame)
+            if (end <= self._position and frame.count) or not self._has_keys(frame):
+                return
+            yield Emit(Topic.RESULTS, 0, self._result(frame, end))
+            self._position = end
+            if end < frame.count:
+                self._forget_chunks(frame, end)
+                continue
+            self._finish(frame)
+
+    def _covered(self, frame: Frame) -> int:
+        """Where the next result ends: at the first end of a chunk, however many more are here.
+
+        So the matches topic alone tells the results' bounds, and not when it was read: what a sink writes that was
+        replaced continues what its heir writes, and readers go on from either.
+        """
+        if frame.is_silent:
+            return frame.count
+        parts = [
+            self._parts.get((frame.epoch, frame.frame_id, part)) for part in expected_parts(frame, self._query.layout)
+        ]
+        ends = (self._position if part is None else part.next_end(self._position) for part in parts)
+        return min(ends, default=0)
+
+    def _has_keys(self, frame: Frame) -> bool:
+        if self._query.output is not Output.PAIRS:
+            return True
+        return all(history.covers(first_reached(frame, s)) for s, history in enumerate(self._histories))
+
+    def _result(self, frame: Frame, end: int) -> Result:
+        begin, before = self._position, self.matches
+        rows = self._rows(frame, begin, end)
+        return Result(
+            frame_id=frame.frame_id,
+            begin=begin,
+            end=end,
+            is_last=end == frame.count,
+            rows=rows,
+            # rows that were answered long ago have no latency
+            produced_ms=frame.produced_ms[:0] if frame.is_silent else frame.produced_ms,
+            produced_runs=frame.produced_runs[:0] if frame.is_silent else frame.produced_runs,
+            generation=self._generation,
+            matches=self.matches - before if self._query.output is Output.BITMAP else 0,
+        )
+
+    def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
+        query = self._query
+        if frame.is_silent:  # nobody reports, and nothing is said
+            return self._all_rows(frame, end, end, self._roles(frame, end, end))
+        roles = self._roles(frame, begin, end)
+        self.matches += matches(query, roles, frame, begin, end)
+        self.cut_probes += cut_probes(query, roles, frame, begin, end)
+        return answered_only(self._all_rows(frame, begin, end, roles), frame)
+
+    def _all_rows(self, frame: Frame, begin: int, end: int, roles: list[Matches]) -> pa.RecordBatch:
+        query = self._query
+        if query.output is Output.PAIRS:
+            return pair_rows(query, frame, begin, end, roles, self._histories)
+        if query.output is Output.BITMAP:
+            return bitmap_rows(query, frame, begin, end, roles)
+        return count_rows(query, frame, begin, end, roles)
+
+    def _roles(self, frame: Frame, begin: int, end: int) -> list[Matches]:
+        parts = [
+            self._parts[frame.epoch, frame.frame_id, part].take(frame, self._query, begin, end)
+            for part in expected_parts(frame, self._query.layout)
+        ]
+        if not parts:
+            return [_no_matches(self._query) for _ in self._query.roles]
+        if self._query.layout.is_own:
+            # Workers hold older tuples than the mutable part: in this order a merge of partners is mostly a copy.
+            parts = [*parts[1:], parts[0]]
+        return [combined([part[number] for part in parts], self._query.limit) for number in range(len(parts[0]))]
+
+    def _forget_chunks(self, frame: Frame, position: int) -> None:
+        for part in expected_parts(frame, self._query.layout):
+            self._release(part, self._parts[frame.epoch, frame.frame_id, part].drop_below(position))
+
+    def _finish(self, frame: Frame) -> None:
+        self._frames.popleft()
+        self._next_frame, self._position = frame.frame_id + 1, 0
+        for key in [key for key in self._parts if key[1] <= frame.frame_id]:
+            self._release(key[2], self._parts.pop(key).drop_below(frame.count + 1))
+        if self._query.output is Output.PAIRS:
+            for stream, history in enumerate(self._histories):
+                history.drop_below(first_reached(frame, stream))
+
+    def _release(self, part: int, size: tuple[int, int]) -> None:
+        held = self._held[part]
+        held[0] -= size[0]
+        held[1] -= size[1]
+
+    # -- progress
+
+    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+        """Behind what is in the results topic: matches, batches no window reaches, and the log up to the handover."""
+        trims, done = self._trim_frames(watermark)
+        for part in self._matches_trims.partitions():
+            trims += self._matches_trims.release(part, watermark.frame_id)
+        for stream, reached in enumerate(done.reached if done else ()):
+            trims += self._batch_trims.release(stream, reached)
+        return trims
+
+    def _trim_frames(self, watermark: Watermark) -> tuple[list[Trim], FrameMark | None]:
+        """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9).
+
+        An empty or silent frame is done without any worker that would have waited for the batches handed over: until
+        they are in their topic the log is all that holds their tuples.
+        """
+        marks = self._marks
+        place = watermark.frame_id - 1 - marks[0].frame_id if marks else -1
+        if not 0 <= place < len(marks):
+            return [], None
+        done = marks[place]
+        made = tuple(self._made_to(stream, reached) for stream, reached in enumerate(done.reached))
+        needless = tuple(map(min, done.handovers, made))
+        while marks[0].frame_id < done.frame_id and _lies_before(marks[0].ends, needless):
+            marks.popleft()
+        if marks[0].offset <= self._frames_trimmed:
+            return [], done
+        self._frames_trimmed = marks[0].offset
+        return [Trim(Topic.FRAMES, 0, marks[0].offset)], done
+
+    def _made_to(self, stream: int, reached: int) -> int:
+        """From this index on tuples that a window reaches may stand in no batch yet; a batch is made whole or not."""
+        end = self._made[stream].end(reached)
+        holder = next((mark for mark in self._marks if mark.ends[stream] > end), None)
+        return end if holder is None else min(end, holder.batch_firsts[stream])
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        return sum(frame.count for frame in self._frames) + sum(len(history) for history in self._histories)
+
+
+def _lies_before(ends: tuple[int, ...], indexes: tuple[int, ...]) -> bool:
+    return all(end <= index for end, index in zip(ends, indexes, strict=True))
+
+
+def _no_matches(query: Query) -> Matches:
+    nothing = np.empty(0, np.int64)
+    return Matches(nothing) if query.output is Output.COUNT else Matches(nothing, np.zeros(1, np.int64), nothing)

@@ -1,0 +1,157 @@
+"""Final rows as Arrow record batches, in the order that the output promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spojoin.kernels.pairs import interleave
+from spojoin.model import Query
+from spojoin.protocol.parts import probe_range
+from spojoin.roles.sink.columns import int64_column
+from spojoin.roles.sink.keys import KeyHistory
+from spojoin.wire.records import I64, Frame, Matches
+
+
+def count_rows(query: Query, frame: Frame, begin: int, end: int, roles: list[Matches]) -> pa.RecordBatch:
+    """One row a probe: seq, stream, key, matches and, for a self join, as_left and as_right."""
+    columns = {
+        "seq": pa.array(_seqs(frame, begin, end)),
+        "stream": _stream_names(query, frame, begin, end),
+        "key": _keys(query, frame, begin, end),
+    }
+    if query.is_self:
+        left, right = roles[0].counts, roles[1].counts
+        columns |= {"matches": pa.array(left + right), "as_left": pa.array(left), "as_right": pa.array(right)}
+    else:
+        columns["matches"] = pa.array(_by_position(query, frame, begin, end, [r.counts for r in roles]))
+    return pa.record_batch(columns)
+
+
+def pair_rows(
+    query: Query, frame: Frame, begin: int, end: int, roles: list[Matches], histories: list[KeyHistory]
+) -> pa.RecordBatch:
+    """One row a pair, sorted by (probe_seq, left_seq, right_seq).
+
+    With a limit the column `cut` tells that the row's probe has more partners than are listed.
+    """
+    left, right = (_spread(query, frame, begin, end, number, roles[number]) for number in range(2))
+    first_seq = frame.first_seq + begin
+    made: list[pa.Array] = []
+
+    def column(n: int) -> I64:
+        values, array = int64_column(n)
+        made.append(array)
+        return values
+
+    probe_seq, left_seq, right_seq = interleave(_segments(right), _segments(left), query.limit, first_seq, column)
+    columns = {
+        **dict(zip(("probe_seq", "left_seq", "right_seq"), made, strict=True)),
+        "left_key": histories[0].take(left_seq),
+        "right_key": histories[-1].take(right_seq),
+    }
+    if query.limit is not None:
+        columns["cut"] = pa.array((left.counts + right.counts > query.limit)[probe_seq - first_seq])
+    return pa.record_batch(columns)
+
+
+def bitmap_rows(query: Query, frame: Frame, begin: int, end: int, roles: list[Matches]) -> pa.RecordBatch:
+    """One row a probe: seq and the partners' seqs of each role as serialised 64-bit Roaring bitmaps."""
+    left, right = (_spread(query, frame, begin, end, number, roles[number]) for number in range(2))
+    return pa.record_batch(
+        {
+            "seq": pa.array(_seqs(frame, begin, end)),
+            "as_left": pa.array(_bitmaps(left), pa.binary()),
+            "as_right": pa.array(_bitmaps(right), pa.binary()),
+        }
+    )
+
+
+def answered_only(rows: pa.RecordBatch, frame: Frame) -> pa.RecordBatch:
+    """Rows without those of probes that an earlier generation has answered (rule P12)."""
+    if not len(frame.silent):
+        return rows
+    seqs = rows.column(0).to_numpy()
+    return rows.filter(pa.array(frame.silent[seqs - frame.first_seq] == 0))
+
+
+def matches(query: Query, roles: list[Matches], frame: Frame, begin: int, end: int) -> int:
+    """Partners of all probes that are answered, listed or not."""
+    if not len(frame.silent):
+        return sum(int(role.counts.sum()) for role in roles)
+    totals = _by_position(query, frame, begin, end, [role.counts for role in roles])
+    return int(totals[frame.silent[begin:end] == 0].sum())
+
+
+def cut_probes(query: Query, roles: list[Matches], frame: Frame, begin: int, end: int) -> int:
+    """How many probes have more partners than the limit lists."""
+    if query.limit is None:
+        return 0
+    totals = _by_position(query, frame, begin, end, [r.counts for r in roles])
+    are_cut = totals > query.limit
+    if len(frame.silent):
+        are_cut &= frame.silent[begin:end] == 0
+    return int(np.count_nonzero(are_cut))
+
+
+def _bitmaps(matches: Matches) -> list[bytes]:
+    from pyroaring import BitMap64  # noqa: PLC0415  (only this output needs it)
+
+    offsets, partners = _segments(matches)
+    return [BitMap64(partners[offsets[q] : offsets[q + 1]]).serialize() for q in range(len(offsets) - 1)]
+
+
+def _segments(matches: Matches) -> tuple[I64, I64]:
+    if matches.offsets is None or matches.partners is None:
+        raise ValueError("matches without partners where the query asks for them")
+    return matches.offsets, matches.partners
+
+
+def _spread(query: Query, frame: Frame, begin: int, end: int, number: int, matches: Matches) -> Matches:
+    """A role's matches with one entry a frame position; a cross join's role has entries for one stream only."""
+    if query.is_self or matches.offsets is None:
+        return matches
+    role = query.roles[number]
+    positions = frame.slices[role.probe].positions
+    first, last = probe_range(positions, begin, end)
+    places = positions[first:last].astype(np.int64) - begin
+    counts, lengths = np.zeros(end - begin, np.int64), np.zeros(end - begin + 1, np.int64)
+    counts[places] = matches.counts
+    lengths[places + 1] = np.diff(matches.offsets)
+    return Matches(counts, np.cumsum(lengths), matches.partners)
+
+
+def _by_position(query: Query, frame: Frame, begin: int, end: int, counts: list[I64]) -> I64:
+    if query.is_self:
+        return counts[0] + counts[1]
+    result = np.zeros(end - begin, np.int64)
+    for role, own in zip(query.roles, counts, strict=True):
+        positions = frame.slices[role.probe].positions
+        first, last = probe_range(positions, begin, end)
+        result[positions[first:last].astype(np.int64) - begin] = own
+    return result
+
+
+def _seqs(frame: Frame, begin: int, end: int) -> I64:
+    return np.arange(frame.first_seq + begin, frame.first_seq + end, dtype=np.int64)
+
+
+def _stream_names(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
+    which = np.zeros(frame.count, np.int8)
+    for number, piece in enumerate(frame.slices):
+        which[piece.positions] = number
+    names = pa.array([stream.name for stream in query.streams])
+    return pa.DictionaryArray.from_arrays(pa.array(which[begin:end]), names)
+
+
+def _keys(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
+    filled = [piece for piece in frame.slices if len(piece)]
+    if len(filled) < 2:
+        return (filled or frame.slices)[0].keys.slice(begin, end - begin)
+    keys = pa.chunked_array(_one_type([piece.keys for piece in filled]))
+    order = np.argsort(np.concatenate([piece.positions for piece in filled]), kind="stable")
+    return keys.take(pa.array(order[begin:end])).combine_chunks()
+
+
+def _one_type(keys: list[pa.Array]) -> list[pa.Array]:
+    return keys if keys[0].type == keys[1].type else [key.cast(pa.string()) for key in keys]

@@ -1,0 +1,1 @@
+"""What services report of themselves: metrics, status, health, log lines, and who is missing."""

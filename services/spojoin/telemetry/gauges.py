@@ -1,0 +1,100 @@
+"""What frames and machines tell of themselves, as metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from spojoin.model import Query
+from spojoin.protocol.machine import Machine
+from spojoin.telemetry.metrics import Metrics
+from spojoin.wire.records import I64, Frame
+
+
+@runtime_checkable
+class HoldsTuples(Protocol):
+    """A machine that knows how much it holds."""
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        ...
+
+
+@runtime_checkable
+class HoldsBytes(Protocol):
+    """A machine that knows how many bytes that takes."""
+
+    def state_bytes(self) -> int:
+        """Bytes held in memory."""
+        ...
+
+
+@runtime_checkable
+class Counts(Protocol):
+    """A machine that counts what it does."""
+
+    def counters(self) -> Mapping[str, float]:
+        """Numbers that only grow while it lives, by the names of `Metrics.of_machine`."""
+        ...
+
+
+class MachineGauges:
+    """Reads a machine; a new one, that counts from 0, follows the old where it ended."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._machine: Machine | None = None
+        self._seen: dict[str, float] = {}
+
+    def read(self, machine: Machine) -> None:
+        """Set and count what `machine` tells."""
+        if machine is not self._machine:
+            self._machine, self._seen = machine, {}
+        if isinstance(machine, HoldsTuples):
+            self._metrics.state_tuples.set(machine.state_tuples())
+        if isinstance(machine, HoldsBytes):
+            self._metrics.state_bytes.set(machine.state_bytes())
+        if isinstance(machine, Counts):
+            for name, value in machine.counters().items():
+                self._metrics.of_machine[name].inc(value - self._seen.get(name, 0.0))
+                self._seen[name] = value
+
+
+class WindowGauges:
+    """Windows and their tuples as frames tell them, once a frame."""
+
+    def __init__(self, query: Query, metrics: Metrics) -> None:
+        self._query = query
+        self._metrics = metrics
+        #: (probe, target), each target once: a self join searches one window in both roles
+        self._searches = sorted({(role.probe, role.target) for role in query.roles})
+
+    def saw(self, frame: Frame) -> None:
+        """Set how full the windows are at the frame's end."""
+        for probe, target in self._searches:
+            piece = frame.slices[target]
+            begin, end = int(frame.slices[probe].lower[-1]), piece.first_index + len(piece)
+            name = self._query.streams[target].name
+            self._metrics.window_tuples.labels(name).set(end - begin)
+            self._metrics.window_fill.labels(name).set(self._fill(begin, end))
+
+    def wrote(self, frame: Frame) -> None:
+        """Count what a new frame holds."""
+        windows = (_window_tuples(frame, *search) for search in self._searches)
+        self._metrics.candidates.inc(sum(int(tuples.sum()) for tuples in windows))
+        self._metrics.hot_tuples.inc(int(np.count_nonzero(frame.hot)))
+
+    def _fill(self, begin: int, end: int) -> float:
+        if self._query.window.is_time:
+            return float(begin > 0)
+        return min(1.0, (end - begin) / self._query.window.length)
+
+
+def _window_tuples(frame: Frame, probe: int, target: int) -> I64:
+    """How many tuples of stream `target` each probe's window holds, int64 (m,)."""
+    probes, stored = frame.slices[probe], frame.slices[target]
+    is_self = probe == target
+    within = np.arange(len(probes)) if is_self else np.searchsorted(stored.positions, probes.positions)
+    return np.asarray(stored.first_index + within - probes.lower, np.int64)

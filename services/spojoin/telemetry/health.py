@@ -1,0 +1,68 @@
+"""What a service tells over HTTP: /metrics, and whether it lives and is ready."""
+
+from __future__ import annotations
+
+from http.server import BaseHTTPRequestHandler
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from spojoin.ports.interfaces import Clock
+from spojoin.telemetry.http_server import ThreadServer
+
+
+class Health:
+    """What the loop reports about itself; written by the loop, read by the server's threads."""
+
+    def __init__(self, clock: Clock, stall_ms_max: int) -> None:
+        self.is_ready = False
+        self.waits_for = "start"
+        self._clock = clock
+        self._stall_ms_max = stall_ms_max
+        self._ticked_ms = clock.monotonic_ms()
+
+    def tick(self) -> None:
+        """The loop has come round."""
+        self._ticked_ms = self._clock.monotonic_ms()
+
+    def live(self) -> tuple[bool, str]:
+        """Whether the loop came round lately, and a sentence."""
+        age_ms = self._clock.monotonic_ms() - self._ticked_ms
+        return age_ms <= self._stall_ms_max, f"the loop came round {age_ms:.0f} ms ago"
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether the service has caught up and lives, and a sentence."""
+        is_live, said = self.live()
+        if not is_live:
+            return False, said
+        return self.is_ready, "caught up" if self.is_ready else f"waiting: {self.waits_for}"
+
+
+class HealthServer(ThreadServer):
+    """Serves /metrics, /healthz and /readyz."""
+
+    def __init__(self, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
+        super().__init__(host, port, _handler(health, registry), "metrics", "set metrics_host or metrics_port")
+
+
+def _handler(health: Health, registry: CollectorRegistry) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                self._answer(200, CONTENT_TYPE_LATEST, generate_latest(registry))
+            elif self.path in ("/healthz", "/readyz"):
+                is_good, said = health.live() if self.path == "/healthz" else health.ready()
+                self._answer(200 if is_good else 503, "text/plain; charset=utf-8", f"{said}\n".encode())
+            else:
+                self._answer(404, "text/plain; charset=utf-8", b"/metrics, /healthz or /readyz\n")
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Probes come every second: not worth a line."""
+
+    return Handler

@@ -1,0 +1,243 @@
+"""What a service publishes in the store for others and for people; written anew every second."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from spojoin.model import Query
+from spojoin.ports.interfaces import Clock, Fields
+from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
+from spojoin.protocol.machine import Emit, Machine, Trim, Watermark
+from spojoin.protocol.topology import Role, Topic
+from spojoin.telemetry.expected import Word
+from spojoin.telemetry.gauges import MachineGauges, WindowGauges
+from spojoin.telemetry.health import Health
+from spojoin.telemetry.metrics import Metrics, value_of
+from spojoin.telemetry.trail import FrameTrail
+from spojoin.wire.records import Barrier, Batch, Frame, Plan, Record
+
+PUBLISH_MS = 1_000
+#: who follows the log for totals, and for rows that wait
+_COUNTERS = (Role.ROUTER, Role.SINK)
+
+#: where Linux tells a process its sizes in pages, the resident one second
+_PAGES = Path("/proc/self/statm")
+
+
+class Identity(NamedTuple):
+    """Who reports: the service is the role and its number, the port is where its metrics are served."""
+
+    role: Role
+    service: str
+    query: str
+    metrics_port: int
+
+
+class Reporter:
+    """Gathers what the keys of `runtime.shared_state` hold, and publishes it."""
+
+    def __init__(self, who: Identity, shared: SharedState, clock: Clock, metrics: Metrics, health: Health) -> None:
+        self._who = who
+        self._shared = shared
+        self._clock = clock
+        self._metrics = metrics
+        self._health = health
+        self._publish_at_ms = 0.0
+        self._started_ms = clock.wall_ms()
+        self._head: Fields = {}
+        self._layout = (0, 0)
+        self._plan: Plan | None = None
+        self._batches: dict[tuple[int, int], tuple[int, str]] = {}
+        self._gone: list[tuple[int, int]] = []
+        self._replay: dict[str, int] = {}
+        self._machine = MachineGauges(metrics)
+        self._windows: WindowGauges | None = None
+        self._needs: tuple[str, ...] = ()
+        self._workers = 0
+        self._trail = FrameTrail()
+        self._inputs_wait_since_ms: int | None = None
+        self._matches_out = 0
+        self._was_ready = False
+
+    def expect(self, needs: Sequence[str], workers: int) -> None:
+        """Tell from now on who there should be: `needs`, and as many workers as the log says, until then `workers`."""
+        self._needs, self._workers = tuple(needs), workers
+
+    def begin_generation(self) -> None:
+        """Forget what was gathered of another generation's topics (rule P12)."""
+        self._head, self._layout, self._plan = {}, (0, 0), None
+        self._batches, self._gone, self._replay = {}, [], {}
+        self._trail, self._was_ready = FrameTrail(), False
+        self._shared.remove(self._key("progress", self._who.service))
+
+    def watch_windows(self, query: Query) -> None:
+        """Tell from now on how full the query's windows are; for whoever writes frames."""
+        self._windows = WindowGauges(query, self._metrics)
+
+    def saw(self, partition: int, offset: int, record: Record) -> None:
+        """A record was read."""
+        if isinstance(record, Frame | Barrier):
+            self._metrics.epochs.set(record.epoch + 1)
+            if self._who.role in _COUNTERS:
+                self._trail.saw(record)
+        if isinstance(record, Frame):
+            self._metrics.head_frame.set(record.frame_id + 1)
+            self._metrics.layout_workers.set(record.workers)
+            self._workers = record.workers
+            if self._windows is not None:
+                self._windows.saw(record)
+        elif isinstance(record, Plan):
+            self._plan = record
+        elif isinstance(record, Batch) and self._who.role is Role.SINK:
+            self._batches[partition, record.batch_id] = (offset, f"{record.first},{record.end},{record.group}")
+
+    def emitted(self, action: Emit) -> None:
+        """A record was appended."""
+        frame = action.record
+        if isinstance(frame, Frame):
+            place = {"frame_id": frame.frame_id + 1, "next_seq": frame.first_seq + frame.count}
+            if frame.workers != self._layout[0]:
+                self._layout = (frame.workers, frame.frame_id)
+            layout = {"workers": frame.workers, "layout_frame": self._layout[1]}
+            self._metrics.layout_workers.set(frame.workers)
+            self._head = {**place, **layout, "epoch": frame.epoch, "wall_ms": self._clock.wall_ms()}
+            if self._windows is not None:
+                self._windows.wrote(frame)
+
+    def trimmed(self, trim: Trim) -> None:
+        """Records before an offset are needed no more."""
+        self._replay[f"{trim.topic.value}/{trim.partition}"] = trim.offset
+        if trim.topic is Topic.BATCHES:
+            gone = [
+                (partition, batch_id)
+                for (partition, batch_id), (offset, _) in self._batches.items()
+                if partition == trim.partition and offset < trim.offset
+            ]
+            for place in gone:
+                del self._batches[place]
+            self._gone += gone
+
+    def measure(self, machine: Machine) -> None:
+        """Read what a machine tells of itself."""
+        self._machine.read(machine)
+
+    def note(self, inputs_wait_since_ms: int | None, matches_out: int) -> None:
+        """When the oldest row that no frame holds was produced (None: there is none), and the matches that are out."""
+        self._inputs_wait_since_ms = inputs_wait_since_ms
+        self._matches_out = matches_out
+
+    def is_due(self) -> bool:
+        """Whether it is time to publish."""
+        return self._clock.monotonic_ms() >= self._publish_at_ms
+
+    def publish(self, positions: Mapping[str, int], watermark: Watermark) -> None:
+        """Write everything; what the store misses is written the next time. `positions` by topic/partition."""
+        self._publish_at_ms = self._clock.monotonic_ms() + PUBLISH_MS
+        if self._who.role is not Role.PREDICTOR:
+            self._metrics.watermark_frame.set(watermark.frame_id)
+        if self._who.role is Role.SINK:
+            self._shared.put_watermark(watermark)
+            self._note_completeness()
+        self._was_ready |= self._health.ready()[0]
+        entries = {
+            self._key("head"): self._head,
+            self._key("progress", self._who.service): dict(positions),
+            self._key("replay"): self._replay,
+            self._key("expected", self._who.service): self._word(),
+            self._key("totals"): self._totals(watermark),
+            **self._directory(),
+            **self._hot(),
+        }
+        self._shared.put({name: fields for name, fields in entries.items() if fields})
+        self._shared.put({self._key("status", self._who.service): self._status(watermark)}, STATUS_TTL_S)
+        gone, self._gone = self._gone, []
+        for stream, batch_id in gone:
+            self._shared.remove(self._key("batches", str(stream)), str(batch_id))
+
+    def _note_completeness(self) -> None:
+        """The last check's verdict stays in force while the store is away."""
+        found = self._shared.completeness()
+        if found is not None:
+            self._metrics.completeness.set(found.ratio)
+            self._metrics.exact.set(found.is_exact)
+            self._metrics.checked.set(found.checked_ms / 1000)
+
+    def _key(self, *parts: str) -> str:
+        return key(self._who.query, *parts)
+
+    def _directory(self) -> dict[str, Fields]:
+        found: dict[str, dict[str, str | int | float]] = {}
+        for (stream, batch_id), (_, text) in self._batches.items():
+            found.setdefault(self._key("batches", str(stream)), {})[str(batch_id)] = text
+        return dict(found)
+
+    def _hot(self) -> dict[str, Fields]:
+        if self._plan is None:
+            return {}
+        return {
+            self._key("hot", str(stream), str(slot)): dict(zip(map(str, codes.tolist()), counts.tolist(), strict=True))
+            for (stream, slot), (codes, counts) in self._plan.hot.items()
+        }
+
+    def _word(self) -> Fields:
+        return Word(self._clock.wall_ms(), self._needs, self._workers).fields() if self._needs else {}
+
+    def _totals(self, watermark: Watermark) -> Fields:
+        """What the log and the results say, once they were read: a process that starts anew takes nothing away."""
+        if not self._was_ready:
+            return {}
+        if self._who.role is Role.ROUTER:
+            return {"rows": self._trail.rows, "refused": self._trail.refused}
+        answered = self._trail.answered(watermark)
+        if self._who.role is not Role.SINK or answered is None:
+            return {}
+        return {"answered": answered, "matches": self._matches_out}
+
+    def _unanswered_ms(self, watermark: Watermark) -> float:
+        """Age of the oldest row known to have no result; NaN where none waits."""
+        oldest = [self._trail.oldest_ms(watermark), self._inputs_wait_since_ms]
+        age_ms = max((float(self._clock.wall_ms() - at) for at in oldest if at is not None), default=math.nan)
+        self._metrics.unanswered_age.set(0.0 if math.isnan(age_ms) else max(0.0, age_ms / 1000))
+        return age_ms
+
+    def _status(self, watermark: Watermark) -> Fields:
+        is_ready, said = self._health.ready()
+        metrics = self._metrics
+        status: dict[str, str | int | float] = {
+            "role": self._who.role.value,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "metrics_port": self._who.metrics_port,
+            "state": "ready" if is_ready else said,
+            "started_ms": self._started_ms,
+            "wall_ms": self._clock.wall_ms(),
+            "head_frame": int(value_of(metrics.head_frame)),
+            "lag": int(value_of(metrics.lag)),
+            "cpu_s": round(time.process_time(), 3),
+            "rss_bytes": resident_bytes(),
+            "tuples": int(value_of(metrics.tuples)),
+            "matches": int(value_of(metrics.matches)),
+            "retries": int(value_of(metrics.retries)),
+        }
+        if self._who.role is not Role.PREDICTOR:
+            status["watermark_frame"] = watermark.frame_id
+        if self._who.role in _COUNTERS:
+            status["unanswered_ms"] = self._unanswered_ms(watermark)
+        if self._who.role is Role.SINK:
+            now_ms = self._clock.monotonic_ms()
+            status["latency_ms_p50"] = metrics.latency.recent_ms(0.50, now_ms)
+            status["latency_ms_p99"] = metrics.latency.recent_ms(0.99, now_ms)
+        return status
+
+
+def resident_bytes() -> int:
+    """Memory of this process; 0 where the system doesn't tell it."""
+    if not _PAGES.is_file():
+        return 0
+    return int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,158 @@
+"""What all services of all queries said in the store, who there should be, and what was counted."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from spojoin.ports.interfaces import Store
+from spojoin.ports.shared_state import SCHEMA_VERSION
+from spojoin.protocol.services import in_order
+from spojoin.protocol.topology import Role
+from spojoin.telemetry.expected import NOBODY, Expected, Word, expected_of, word_of
+
+_PREFIX = f"spojoin:v{SCHEMA_VERSION}:"
+
+#: a user and a password in an address, before its host or among its parameters
+_CREDENTIALS = re.compile(r"(//)\S*(?=@)|((?:password|username)=)[^\s&,;'\"]*", re.IGNORECASE)
+
+
+class ServiceStatus(NamedTuple):
+    """One service's last word; `age_s` is how long ago. Latencies are those of the last minute, NaN but for the sink.
+
+    `cpu_s`, the processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't tell them.
+    `tuples` and `matches` are counted since then, too. `unanswered_ms` is the age of the oldest row that the service
+    knows to have no result, NaN where there is none, None where it doesn't tell, as `watermark_frame` is.
+    """
+
+    query: str
+    service: str
+    role: str
+    state: str
+    place: str
+    metrics: str
+    head_frame: int
+    watermark_frame: int | None
+    lag: int
+    tuples: int
+    matches: int
+    retries: int
+    latency_ms_p50: float
+    latency_ms_p99: float
+    unanswered_ms: float | None
+    uptime_s: float
+    age_s: float
+    wall_ms: int
+    cpu_s: float
+    rss_bytes: int
+
+
+class QueryStatus(NamedTuple):
+    """A query's services that report, who there should be, and what was counted since its log began, by name."""
+
+    query: str
+    services: list[ServiceStatus]
+    expected: Expected
+    totals: Mapping[str, int]
+
+
+def read_status(store: Store, wall_ms: int) -> list[QueryStatus]:
+    """All queries that somebody serves, or did lately. Raises StoreUnavailable."""
+    entries = store.scan(_PREFIX)
+    by_query = _by_query(status_rows(entries, wall_ms))
+    words = words_of(entries)
+    found = [
+        QueryStatus(
+            query,
+            by_query.get(query, []),
+            expected_of(words.get(query, {}), wall_ms),
+            totals_of(entries.get(f"{_PREFIX}{query}:totals", {})),
+        )
+        for query in sorted(by_query.keys() | words.keys())
+    ]
+    return [each for each in found if each.services or each.expected != NOBODY]
+
+
+def status_rows(entries: Mapping[str, Mapping[str, str]], wall_ms: int) -> list[ServiceStatus]:
+    """The services among the store's `entries`, by query and in the order of the data's way."""
+    found = {(query, name): _row(query, name, fields, wall_ms) for query, name, fields in _of_kind(entries, "status")}
+    queries = sorted({query for query, _ in found})
+    return [found[query, name] for query in queries for name in in_order(n for q, n in found if q == query)]
+
+
+def words_of(entries: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Word]]:
+    """What services said of all services, by query and service."""
+    found: dict[str, dict[str, Word]] = {}
+    for query, service, fields in _of_kind(entries, "expected"):
+        if (word := word_of(fields)) is not None:
+            found.setdefault(query, {})[service] = word
+    return found
+
+
+def totals_of(fields: Mapping[str, str]) -> dict[str, int]:
+    """What was counted since the log began: rows and refused (router), answered and matches (sink).
+
+    The two report at different moments: what is answered has come in.
+    """
+    found = {name: int(value) for name, value in fields.items()}
+    return found | ({"rows": max(found["rows"], found.get("answered", 0))} if "rows" in found else {})
+
+
+def unanswered_ms(services: Iterable[ServiceStatus]) -> float | None:
+    """Age of the oldest row without a result, 0 where none waits; None where nobody knows.
+
+    Only the router knows rows that no frame holds: without it an age is at least that, and nothing else is known.
+    """
+    told = [(row.role, row.unanswered_ms) for row in services if row.unanswered_ms is not None]
+    oldest = max((age for _, age in told if not math.isnan(age)), default=0.0)
+    return oldest if oldest > 0 or any(role == Role.ROUTER for role, _ in told) else None
+
+
+def without_credentials(text: str) -> str:
+    """A sentence that may be shown: the user and the password of an address are blanked."""
+    return _CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***", text)
+
+
+def _of_kind(entries: Mapping[str, Mapping[str, str]], wanted: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    """(query, service, fields) of the keys of one kind."""
+    for name, fields in entries.items():
+        query, kind, *service = name.removeprefix(_PREFIX).split(":")
+        if kind == wanted:
+            yield query, ":".join(service), fields
+
+
+def _by_query(rows: Iterable[ServiceStatus]) -> dict[str, list[ServiceStatus]]:
+    found: dict[str, list[ServiceStatus]] = {}
+    for row in rows:
+        found.setdefault(row.query, []).append(row)
+    return found
+
+
+def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> ServiceStatus:
+    def number(name: str) -> int:
+        return int(fields.get(name, "0"))
+
+    return ServiceStatus(
+        query=query,
+        service=service,
+        role=fields.get("role", "?"),
+        state=without_credentials(fields.get("state", "?")),
+        place=f"{fields.get('host', '?')}/{fields.get('pid', '?')}",
+        metrics=fields.get("metrics_port", "?"),
+        head_frame=number("head_frame"),
+        watermark_frame=number("watermark_frame") if "watermark_frame" in fields else None,
+        lag=number("lag"),
+        tuples=number("tuples"),
+        matches=number("matches"),
+        retries=number("retries"),
+        latency_ms_p50=float(fields.get("latency_ms_p50", "nan")),
+        latency_ms_p99=float(fields.get("latency_ms_p99", "nan")),
+        unanswered_ms=float(fields["unanswered_ms"]) if "unanswered_ms" in fields else None,
+        uptime_s=(number("wall_ms") - number("started_ms")) / 1000,
+        age_s=(wall_ms - number("wall_ms")) / 1000,
+        wall_ms=number("wall_ms"),
+        cpu_s=float(fields.get("cpu_s", "nan")),
+        rss_bytes=number("rss_bytes"),
+    )

@@ -1,0 +1,82 @@
+"""The live table of `spojoin status`: all services of all queries, those that are gone in red, in 80 columns."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spojoin.ports.interfaces import Store
+from spojoin.ports.shared_state import STATUS_TTL_S
+from spojoin.protocol.services import in_order
+from spojoin.telemetry.expected import Expected
+from spojoin.telemetry.status import QueryStatus, ServiceStatus, read_status, unanswered_ms
+from spojoin.telemetry.words import duration, milliseconds, unanswered_text
+
+#: services speak every second; after so long without a word one is silent, and once its word has expired it is gone
+SILENCE_S_MAX = 5.0
+
+
+def status_table(store: Store) -> RenderableType:
+    """All queries as of now, one after the other, in 80 columns. Raises StoreUnavailable."""
+    wall_ms = time.time_ns() // 1_000_000
+    found = read_status(store, wall_ms)
+    if not found:
+        return Text("no service reports to this Redis", style="yellow")
+    return Group(*(part for each in found for part in _parts(each, wall_ms)))
+
+
+def _parts(status: QueryStatus, wall_ms: int) -> Iterator[RenderableType]:
+    yield Text(status.query, style="bold")
+    yield Text(f"  {_totals(status.totals)}")
+    yield Text(f"  {_latency(status.services)}")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("  service", no_wrap=True)
+    for title in ("frames", "lag", "retries", "up"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("state", min_width=8, overflow="fold")
+    by_name = {row.service: row for row in status.services}
+    for name in in_order([*by_name, *status.expected.seen_ms]):
+        if (row := by_name.get(name)) is not None:
+            state = _state(row)
+            table.add_row(*_cells(row), Text(state), style=None if state == "ready" else "yellow")
+        else:
+            table.add_row(f"  {name}", "-", "-", "-", "-", _gone(status.expected, name, wall_ms), style="bold red")
+    yield table
+
+
+def _totals(totals: Mapping[str, int]) -> str:
+    said = (("rows", "rows in"), ("answered", "answered"), ("matches", "matches"), ("refused", "refused"))
+    return ", ".join(f"{totals[name]:,} {text}" if name in totals else f"- {text}" for name, text in said)
+
+
+def _latency(services: list[ServiceStatus]) -> str:
+    sinks = [row for row in services if not math.isnan(row.latency_ms_p50)]
+    p50, p99 = (sinks[0].latency_ms_p50, sinks[0].latency_ms_p99) if sinks else (None, None)
+    return (
+        f"latency of the last minute p50 {milliseconds(p50)}, p99 {milliseconds(p99)}; "
+        f"oldest unanswered row: {unanswered_text(unanswered_ms(services))}"
+    )
+
+
+def _gone(expected: Expected, name: str, wall_ms: int) -> str:
+    seen_ms = expected.seen_ms[name]
+    since = "has never reported" if seen_ms is None else f"gone for {duration(max(0, wall_ms - seen_ms) / 1000)}"
+    return f"{since}: results wait for it" if name in expected.needed else since
+
+
+def _cells(row: ServiceStatus) -> list[str]:
+    """Frames are watermark/head: results are out, seen; the predictor knows no watermark."""
+    done = row.watermark_frame
+    frames = f"{row.head_frame}" if done is None else f"{done}/{max(row.head_frame, done)}"
+    return [f"  {row.service}", frames, f"{row.lag:,}", f"{row.retries:,}", duration(row.uptime_s)]
+
+
+def _state(row: ServiceStatus) -> str:
+    """A word that is older than words get comes from a clock that differs."""
+    is_silent = SILENCE_S_MAX < row.age_s <= STATUS_TTL_S
+    return f"silent for {duration(row.age_s)}" if is_silent else row.state

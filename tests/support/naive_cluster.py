@@ -1,0 +1,74 @@
+"""A stand-in for all roles behind the router: one that answers every frame by the oracle itself."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.machine import Emit, Trim
+from spojoin.protocol.topology import Topic
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.simulate.oracle import nested_loop
+from spojoin.simulate.verdict import expected_rows, rows_in
+from spojoin.simulate.world import Wiring
+from spojoin.wire.records import Barrier, Frame, Result
+
+
+class Silent:
+    """Reads everything, says nothing."""
+
+    def wants(self, topic, partition):
+        return True
+
+    def on_record(self, topic, partition, offset, record):
+        yield from ()
+
+    def on_caught_up(self):
+        yield from ()
+
+    def on_time(self, now_ms):
+        yield from ()
+
+    def on_watermark(self, watermark) -> list[Trim]:
+        return []
+
+
+class OracleSink(Silent):
+    """Emits a frame's results, two positions a record."""
+
+    def __init__(self, scenario, watermark):
+        self._scenario = scenario
+        self._watermark = watermark
+        self._reader = LogReader()
+        self._order = []
+        self._by_key = {(row.stream, row.key): row for row in scenario.rows()}
+
+    def on_record(self, topic, partition, offset, record):
+        if topic is not Topic.FRAMES or not self._reader.accept(record) or isinstance(record, Barrier):
+            return
+        self._order += list(rows_in(self._scenario, record, self._by_key))
+        probes = list(nested_loop(self._scenario.join, self._order))[record.first_seq :]
+        for begin in range(0, max(record.count, 1), 2):
+            if (record.frame_id, begin) >= self._watermark:
+                yield Emit(Topic.RESULTS, 0, self._result(record, begin, probes[begin : begin + 2]))
+
+    def _result(self, frame: Frame, begin, probes) -> Result:
+        rows = self.answer([row for probe in probes for row in expected_rows(self._scenario, probe, self._order)])
+        batch = pa.RecordBatch.from_pylist(rows) if rows else pa.record_batch([pa.array([], pa.int64())], ["seq"])
+        end = min(begin + 2, frame.count)
+        return Result(frame.frame_id, begin, end, end == frame.count, batch, frame.produced_ms, frame.produced_runs)
+
+    def answer(self, rows):
+        return rows
+
+
+def wiring(scenario, sink=OracleSink, router=RouterMachine) -> Wiring:
+    """The real router, and the oracle as the rest."""
+    return Wiring(
+        router=router,
+        mutable=lambda *_: Silent(),
+        permutation=lambda *_: Silent(),
+        pojoin=lambda *_: Silent(),
+        logical_and=lambda *_: Silent(),
+        sink=lambda _, watermark: sink(scenario, watermark),
+    )

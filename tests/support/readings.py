@@ -1,0 +1,77 @@
+"""A self join over a count window that several tests run: its query, its rows and its results by a nested loop."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from tests.support.served import PATIENCE_S, as_arrow
+
+TUPLES = 40_000
+WINDOW, SLIDE = 5_000, 500
+MESSAGE_ROWS = 250
+DOMAIN = 60  # few values, so that ties are everywhere
+
+QUERY = f"""
+name: NAME
+streams:
+  readings:
+    schema: {{draw: double, cooling: long}}
+    key: id
+sql: |
+  SELECT * FROM readings AS l JOIN readings AS r
+  ON l.draw < r.draw AND l.cooling >= r.cooling
+  WINDOW AS (SLIDE INTERVAL '{SLIDE}' ON '{WINDOW}')
+order: arrival
+output: count
+"""
+
+
+def columns() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(7)
+    return rng.integers(0, DOMAIN, TUPLES) / 4, rng.integers(0, DOMAIN, TUPLES)
+
+
+def digest(rows: Iterator[tuple[int, ...]]) -> str:
+    sha = hashlib.sha256()
+    for row in rows:
+        sha.update(b"%d %d %d %d\n" % row)
+    return sha.hexdigest()
+
+
+def expected(operator: str = ">=") -> Iterator[tuple[int, ...]]:
+    """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window counts.
+
+    `operator` compares the second column, `>=` or `=`.
+    """
+    draw, cooling = columns()
+    compare = {">=": np.greater_equal, "=": np.equal}[operator]
+    for seq in range(TUPLES):
+        window = slice(max(0, -(-seq // SLIDE) * SLIDE - WINDOW), seq)
+        as_left = (draw[seq] < draw[window]) & compare(cooling[seq], cooling[window])
+        as_right = (draw[window] < draw[seq]) & compare(cooling[window], cooling[seq])
+        yield seq, seq, int(as_left.sum()), int(as_right.sum())
+
+
+def feed(bootstrap: str, topic: str, stop: threading.Event, pace_s: float) -> None:
+    """Arrow and JSON messages in turn, each row once and in order, also across a restart of the broker."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 300_000})
+    draw, cooling = columns()
+    for number, first in enumerate(range(0, TUPLES, MESSAGE_ROWS)):
+        rows = range(first, first + MESSAGE_ROWS)
+        if number % 2:
+            table = {"draw": draw[rows], "cooling": cooling[rows], "id": np.arange(first, first + MESSAGE_ROWS)}
+            producer.produce(topic, as_arrow(pa.record_batch(table)))
+        else:
+            for i in rows:
+                producer.produce(topic, orjson.dumps({"draw": float(draw[i]), "cooling": int(cooling[i]), "id": i}))
+        producer.poll(0)
+        if stop.wait(pace_s):
+            break
+    assert producer.flush(PATIENCE_S) == 0

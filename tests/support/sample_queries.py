@@ -1,0 +1,26 @@
+"""Every query that a reader finds in the repository: loadgen's files, the chart's, and those in the README."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: An indented block of the README that begins as a query does.
+_BLOCK = re.compile(r"(?m)^    name: .+\n(?:    .+\n)+")
+
+
+def sample_queries() -> dict[str, str]:
+    """The text of each query by its name, each its own: those of the README begin with `readme-`."""
+    files = [*sorted((ROOT / "loadgen/queries").glob("*.yaml")), ROOT / "helm/spojoin/files/demo-query.yaml"]
+    texts = [path.read_text() for path in files]
+    blocks = _BLOCK.findall((ROOT / "README.md").read_text())
+    texts += [textwrap.dedent(block).replace("name: ", "name: readme-", 1) for block in blocks]
+    return {_name_of(text): text for text in texts}
+
+
+def _name_of(text: str) -> str:
+    found = re.search(r"(?m)^name: (\S+)", text)
+    assert found, text
+    return found[1]

@@ -1,0 +1,147 @@
+"""One query's services on the real broker and Redis, and what they put out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from spojoin.local.cluster import LocalCluster
+from spojoin.local.net import LOOPBACK
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Service, Supervisor
+from spojoin.model import Query
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topology import Topic, input_topic, topic_name
+from spojoin.query.load import load_query
+
+#: How long the whole output may take; a liveness bound, far from what is normal.
+PATIENCE_S = 300
+#: Small frames and batches, so that much is under way whenever something dies.
+SIZES = {"frame_tuples": "256", "batch_tuples": "500", "credits_frames": "32"}
+#: What a self join's counts say of a tuple.
+COUNTS = ("seq", "key", "as_left", "as_right")
+
+
+class Output:
+    """Reads the results as any consumer of committed records may, by the readers' rule.
+
+    rows: the named columns of all results so far; answered: of how many tuples these are all results
+    """
+
+    def __init__(self, bootstrap: str, query: Query, columns: Sequence[str] = COUNTS) -> None:
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"}
+        )
+        self._consumer.assign([TopicPartition(topic_name(query.name, Topic.RESULTS), 0, 0)])
+        self._columns = columns
+        self._next = (0, 0)
+        self.rows: list[tuple[int, ...]] = []
+        self.answered = 0
+
+    def read_on(self, timeout_s: float) -> None:
+        for message in self._consumer.consume(100, timeout_s):
+            if message.error() is None:
+                assert message.timestamp()[0] != TIMESTAMP_NOT_AVAILABLE
+                self._take(dict(message.headers() or ()), message.value())
+
+    def _take(self, headers: dict[str, bytes], value: bytes) -> None:
+        frame, begin, end = (int(headers[f"spojoin-{name}"]) for name in ("frame", "begin", "end"))
+        if (frame, begin) != self._next:
+            assert (frame, begin) < self._next, "a result is missing"
+            return
+        self._next = (frame + 1, 0) if headers["spojoin-last"] == b"1" else (frame, end)
+        self.answered += end - begin
+        table = pa.ipc.open_stream(value).read_all()
+        self.rows += zip(*(table[name].to_pylist() for name in self._columns), strict=True)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The services, all ready. topics: the inputs, by stream"""
+
+    query: Query
+    topics: Mapping[str, str]
+    services: Mapping[str, Service]
+    supervisor: Supervisor
+    output: Output
+
+    def kill(self, name: str) -> None:
+        os.kill(self.supervisor.pids()[name], signal.SIGKILL)
+
+    def read_until(self, tuples: int) -> None:
+        """Read results until so many tuples have theirs, restarting what has died."""
+        self.until(lambda: self.output.answered >= tuples, lambda: f"{self.output.answered} of {tuples} answered")
+
+    def until(self, is_done: Callable[[], bool], account: Callable[[], str]) -> None:
+        """Read results until it is done; `account` tells how far it is, if it takes too long."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_done():
+            self.supervisor.tend()
+            self.output.read_on(0.2)
+            assert time.monotonic() < deadline, account()
+
+    def told(self, service: str, metric: str, **labels: str) -> float:
+        """What the service's samples with these labels add up to."""
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.services[service].port}/metrics", timeout=30) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+            samples = [sample for family in families for sample in family.samples if sample.name == metric]
+        assert samples, f"{service} doesn't tell {metric}"
+        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+
+@contextmanager
+def served(
+    cluster: LocalCluster,
+    folder: Path,
+    text: str,
+    workers: int,
+    settings: Mapping[str, str],
+    *,
+    partitions: int = 1,
+    restarts_max: int = 3,
+    without: Collection[str] = (),
+    columns: Sequence[str] = COUNTS,
+    joiners: int | None = None,
+) -> Iterator[Served]:
+    """Serve the query `text` from input topics of its own, but for the services `without`.
+
+    columns: those of the results that `rows` will hold; joiners: mutable joiners, None for one a predicate
+    """
+    query_file = folder / "query.yaml"
+    query_file.write_text(text)
+    query, bootstrap = load_query(query_file), cluster.broker.bootstrap
+    topics = {stream.name: f"{query.name}.{input_topic(stream.name)}" for stream in query.streams}
+    wanted = dict.fromkeys(topics.values(), partitions) | {f"{topic}.dlq": 1 for topic in topics.values()}
+    KafkaLog(KafkaConfig(bootstrap)).create_topics(wanted)
+    told = {**settings, "input_topics": orjson.dumps(topics).decode()}
+    all_services = services_of(Deployment(query, query_file, bootstrap, cluster.redis.url, workers, told, joiners))
+    services = {service.name: service for service in all_services if service.name not in without}
+    output = Output(bootstrap, query, columns)
+    try:
+        with Supervisor(cluster.children, folder / "logs", restarts_max=restarts_max) as supervisor:
+            supervisor.start(list(services.values()))
+            supervisor.wait_ready()
+            yield Served(query, topics, services, supervisor, output)
+    finally:
+        output.close()
+
+
+def as_arrow(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,199 @@
+"""EXPLAIN: the plan's parts, and selectivities against a plain nested loop."""
+
+import io
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from spojoin.errors import ConfigurationError
+from spojoin.explain.footprint import Sizes
+from spojoin.explain.plan import explain, render
+from spojoin.protocol.topology import TOPOLOGY
+from spojoin.query.load import parse_query
+from spojoin.query.schema import arrow_schema
+from tests.support.query_texts import ISSUE, typed
+
+
+def shown(plan) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    render(plan, console)
+    return console.file.getvalue()
+
+
+def test_the_plan_of_a_self_join():
+    plan = explain(parse_query(ISSUE))
+    assert [(k.stream, k.slot, k.text) for k in plan.keys] == [("trips", 0, "distance"), ("trips", 1, "air_time")]
+    assert [(i.role, i.intervals) for i in plan.indexes] == [("as left", 2), ("as right", 2)]
+    assert "wavelet" in plan.indexes[0].structure
+    assert (plan.batch_tuples, plan.batches) == (8_192, 13)
+    assert "ceil(c / 10000) * 10000 - 100000" in plan.window_rules[0]
+    assert plan.window_rules[1] == "the bound is constant in a frame"
+    assert (plan.selectivity, plan.matches_per_probe) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("predicates", "intervals", "structure"),
+    [
+        ("l.i < r.i", 1, "sorted ranks"),
+        ("l.i < r.i AND l.i > r.i - 5", 2, "wavelet"),
+        ("l.g <= r.i AND l.d >= r.i", 2, "wavelet"),
+        ("l.i < r.i AND l.g != r.g", 2, "wavelet"),
+        ("l.i < r.i AND l.g > r.g AND l.d != r.d", 3, "prefix bitmaps for the rest"),
+    ],
+)
+def test_the_index_follows_the_number_of_intervals(predicates: str, intervals: int, structure: str):
+    role = explain(parse_query(typed(predicates))).indexes[0]
+    assert role.intervals == intervals
+    assert structure in role.structure
+
+
+def test_predicates_on_one_stored_column_are_one_interval():
+    plan = explain(parse_query(typed("l.i < r.i AND l.g > r.i")))
+    assert [(i.probe, i.target, i.intervals) for i in plan.indexes] == [("a", "b", 1), ("b", "a", 2)]
+
+
+def test_a_small_slide_and_a_time_window_carry_their_bound_in_the_frame():
+    for window in ("'1' ON '100'", "'1 min' ON '5 min'"):
+        plan = explain(parse_query(typed("l.i < r.i").replace("'10' ON '100'", window)))
+        assert plan.window_rules[1] == "the bound is a column of the frame"
+    assert "ceil(c / 1 min) * 1 min - 5 min, c: event time" in plan.window_rules[0]
+
+
+def test_topics_are_the_topologys():
+    plan = explain(parse_query(typed("l.i < r.i AND l.g > r.g")), sizes=Sizes(workers=3))
+    topics = {topic.name: topic for topic in plan.topics}
+    assert len(topics) == len(plan.topics)
+    assert {"in.a", "in.b", "in.a.dlq", "in.b.dlq"} < set(topics)
+    assert topics["typed.matches"].partitions == 4
+    assert topics["typed.batches"].partitions == 2
+    assert topics["typed.partials"].partitions == 2
+    for edge in TOPOLOGY:
+        for topic in set(edge.writes) - {"dlq"}:
+            assert edge.role in topics[f"typed.{topic}"].written_by
+        for topic in set(edge.reads) - {"input"}:
+            assert edge.role in topics[f"typed.{topic}"].read_by
+
+
+def test_state_grows_with_the_window_and_shrinks_with_workers():
+    def worker(window: str, workers: int) -> int:
+        query = parse_query(ISSUE.replace("'10K' ON '100K'", window))
+        (state,) = [s for s in explain(query, sizes=Sizes(workers=workers)).state if s.service == "PO-Join worker"]
+        return state.bytes_each
+
+    assert worker("'10K' ON '1M'", 1) == 10 * worker("'10K' ON '100K'", 1)
+    assert worker("'10K' ON '1M'", 2) * 2 == worker("'10K' ON '1M'", 1)
+    assert worker("'100K' ON '1M'", 1) <= 60_000_000
+
+
+def naive_share(left, right, holds, is_self: bool) -> float:
+    pairs = [(x, y) for (i, x), (j, y) in itertools.product(enumerate(left), enumerate(right)) if not is_self or i != j]
+    return sum(holds(x, y) for x, y in pairs) / len(pairs)
+
+
+def test_selectivity_of_a_self_join():
+    rng = np.random.default_rng(1)
+    rows = rng.integers(0, 5, (60, 2)).astype(float)
+    table = pa.table({"distance": rows[:, 0], "air_time": rows[:, 1]})
+    plan = explain(parse_query(ISSUE), {"trips": table})
+    tuples = rows.tolist()
+    longer, sooner = (lambda x, y: x[0] > y[0]), (lambda x, y: x[1] < y[1])
+    assert plan.selectivity.each == (
+        pytest.approx(naive_share(tuples, tuples, longer, True)),
+        pytest.approx(naive_share(tuples, tuples, sooner, True)),
+    )
+    whole = naive_share(tuples, tuples, lambda x, y: longer(x, y) and sooner(x, y), True)
+    assert plan.selectivity.whole == pytest.approx(whole)
+    assert plan.matches_per_probe == pytest.approx(2 * 100_000 * whole)
+    assert plan.selectivity.rows == (60,)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "holds"),
+    [
+        ("l.i < r.i", lambda x, y: x < y),
+        ("l.i <= r.i", lambda x, y: x <= y),
+        ("l.i = r.i", lambda x, y: x == y),
+        ("l.i != r.i", lambda x, y: x != y),
+        ("ABS(l.i - r.i) < 2", lambda x, y: abs(x - y) < 2),
+        ("ABS(l.i - r.i) <= 2", lambda x, y: abs(x - y) <= 2),
+        ("ABS(l.d - r.i) <= 1.5", lambda x, y: abs(x - y) <= 1.5),
+        ("ABS(l.g - r.g) < 9000000000000000000", lambda x, y: abs(x * 2**60 - y * 2**60) < 9 * 10**18),
+    ],
+)
+def test_selectivity_of_a_cross_join(predicate: str, holds):
+    rng = np.random.default_rng(2)
+    sides = [rng.integers(-7, 8, size) for size in (40, 30)]
+    samples = {
+        name: pa.table({"i": side, "d": side.astype(float), "g": side * 2**60})
+        for name, side in zip("ab", sides, strict=True)
+    }
+    plan = explain(parse_query(typed(predicate)), samples)
+    left, right = (side.tolist() for side in sides)
+    assert plan.selectivity.each == (pytest.approx(naive_share(left, right, holds, False)),)
+    assert plan.selectivity.rows == (40, 30)
+
+
+def test_a_large_sample_is_sampled():
+    values = np.arange(20_000, dtype=float)
+    plan = explain(parse_query(ISSUE), {"trips": pa.table({"distance": values, "air_time": -values})})
+    assert plan.selectivity.rows == (2_000,)
+    assert plan.selectivity.whole == pytest.approx(0.5)
+
+
+def test_samples_that_do_not_fit():
+    query = parse_query(typed("l.i < r.i"))
+    good = pa.table({"i": [1, 2, 3]})
+    with pytest.raises(ConfigurationError, match="no sample of stream 'b'"):
+        explain(query, {"a": good})
+    with pytest.raises(ConfigurationError, match="unknown stream of the samples 'c'"):
+        explain(query, {"a": good, "c": good})
+    with pytest.raises(ConfigurationError, match="fewer than two usable rows"):
+        explain(query, {"a": good, "b": pa.table({"i": [None, 2]})})
+
+
+def test_what_people_see():
+    table = pa.table({"distance": [1.0, 2.0, 3.0], "air_time": [3.0, 2.0, 1.0]})
+    text = shown(explain(parse_query(ISSUE), {"trips": table}))
+    for part in (
+        "farther-in-less-time",
+        "l.distance > r.distance",
+        "50 %",
+        "13 in a window",
+        "in.trips",
+        "PO-Join worker",
+    ):
+        assert part in text
+    assert "100,000 matches a probe" in text
+
+
+def test_another_layout_is_said_to_have_no_batches():
+    text = " ".join(shown(explain(parse_query(ISSUE + "layout: scale_join\n"))).split())
+    assert "layout scale_join: each worker holds its share of the window" in text
+    assert "layout batch" not in shown(explain(parse_query(ISSUE)))
+
+
+def test_another_method_is_said_to_have_no_batches():
+    text = " ".join(shown(explain(parse_query(ISSUE + "method: scan\n"))).split())
+    assert "method scan: `spojoin run` holds the window in one part" in text
+    assert "those of method spo" in text
+    assert "method" not in shown(explain(parse_query(ISSUE)))
+    both = shown(explain(parse_query(ISSUE + "method: scan\nlayout: scale_join\n")))
+    assert "layout scale_join" in both
+    assert "method scan" not in both, "workers of a layout are many, and served"
+
+
+def test_odd_names_are_no_markup():
+    text = ISSUE.replace("air_time: double", '"[red]x": double').replace("air_time", '"[red]x"')
+    assert "[red]x" in shown(explain(parse_query(text)))
+
+
+def test_the_arrow_schema_holds_what_a_query_reads():
+    query = parse_query(typed("l.p < r.p AND l.at + INTERVAL '1 s' > r.at"))
+    assert arrow_schema(query.streams[0]) == pa.schema([("p", pa.decimal128(10, 2)), ("at", pa.timestamp("us", "UTC"))])
+    trips = parse_query(ISSUE).streams[0]
+    assert arrow_schema(trips).names == ["distance", "air_time", "time_hour", "flight_id"]
+    assert arrow_schema(trips, needs_time=False).names == ["distance", "air_time", "flight_id"]
+    assert arrow_schema(trips).field("time_hour").type == pa.null()

@@ -1,0 +1,265 @@
+"""A campaign on services that are a plain nested loop: right ones pass, each kind of wrong one is caught."""
+
+import itertools
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from loadgen.chaos import report
+from loadgen.chaos.campaign import Campaign, Rules
+from loadgen.chaos.plan import Fault, Kind
+from loadgen.check.rows import rows_of
+from loadgen.load.arrivals import Arrivals
+from loadgen.load.formats import MessageFormat
+from loadgen.load.load import Load
+from loadgen.load.load_streams import LOADS
+from loadgen.load.messages import ipc_bytes
+from loadgen.load.open_loop import WriterSender
+from spojoin.ports.interfaces import Input
+from spojoin.ports.memory import MemoryLog
+from spojoin.query.load import load_query, parse_query
+
+WINDOW, SLIDE = 50, 10
+HOLDS = {
+    "q1": lambda left, right: left["distance"] > right["distance"] and left["fare"] < right["fare"],
+    "q3": lambda left, right: left["power"] < right["power"] and left["cooling"] > right["cooling"],
+    "flights": lambda left, right: left["distance"] > right["distance"] and left["air_time"] < right["air_time"],
+}
+
+
+def query_of(name):
+    text = load_query(LOADS[name].query_path).text
+    for long, short in (("'10K' ON '100K'", f"'{SLIDE}' ON '{WINDOW}'"), ("'1K' ON '10K'", f"'{SLIDE}' ON '{WINDOW}'")):
+        text = text.replace(long, short)
+    return parse_query(text)
+
+
+class Services:
+    """Reads the input topics and writes results, whenever it is tended; also the place where faults happen.
+
+    harm: what is done to each result row, by its seq; None leaves it out
+    """
+
+    def __init__(self, log, query, topics, harm=lambda _seq, row: row):
+        self.faults = []
+        self.is_down = False
+        self._log, self._query, self._harm = log, query, harm
+        self._topics = topics
+        self._inputs = {Input(t, p): 0 for t in topics for p in range(log.partitions(t))}
+        self._tuples = [[] for _ in topics]
+        self._seq = self._frame = 0
+        counts = ("matches", "as_left", "as_right") if query.is_self else ("matches",)
+        names = [("seq", pa.int64()), ("stream", pa.string()), ("key", pa.string())]
+        self._schema = pa.schema([*names, *((count, pa.int64()) for count in counts)])
+
+    def targets(self):
+        return ["router", "sink"]
+
+    def delete(self, target):
+        self._note("delete", target)
+
+    def kill(self, target):
+        self._note("kill", target)
+
+    def pause(self, target):
+        self._note("pause", target)
+        self.is_down = True
+
+    def resume(self, target):
+        self._note("resume", target)
+        self.is_down = False
+
+    def restart_broker(self):
+        self._note("broker")
+
+    def flush_redis(self):
+        self._note("redis")
+
+    def _note(self, *done):
+        self.faults.append(done)
+
+    def tend(self):
+        if self.is_down:
+            return
+        found = []
+        for source, position in self._inputs.items():
+            for record in list(self._log.records(source))[position:]:
+                stream = self._topics.index(source.topic)
+                for number, row in enumerate(rows_of(record.value, [], None)):
+                    found += self._answer(stream, row, (source.partition, record.offset, number))
+                self._inputs[source] += 1
+        if found:
+            self._write(found)
+
+    def _answer(self, stream, row, place):
+        if None in row.values():
+            self._refuse(stream, place)
+            return []
+        other = 0 if self._query.is_self else 1 - stream
+        before = self._tuples[other]
+        window = before[max(0, -(-len(before) // SLIDE) * SLIDE - WINDOW) :]
+        holds = HOLDS[self._query.name if self._query.name in HOLDS else "flights"]
+        left = sum(holds(row, each) for each in window) if stream == 0 else 0
+        right = sum(holds(each, row) for each in window) if other == 0 else 0
+        declared = self._query.streams[stream]
+        told = {"seq": self._seq, "stream": declared.name, "key": str(row[declared.key]), "matches": left + right}
+        if self._query.is_self:
+            told |= {"as_left": left, "as_right": right}
+        self._tuples[stream].append(row)
+        self._seq += 1
+        return [self._harm(told["seq"], told)]
+
+    def _refuse(self, stream, place):
+        source = dict(zip(("source-partition", "source-offset", "source-row"), place, strict=True))
+        self._append(f"{self._topics[stream]}.dlq", b"", {"reason": "null", **source})
+
+    def _write(self, rows):
+        value = ipc_bytes(pa.RecordBatch.from_pylist([row for row in rows if row is not None], self._schema))
+        headers = {"frame": self._frame, "begin": 0, "end": len(rows), "last": 1}
+        for _ in range(2):  # as after a restart
+            self._append(f"{self._query.name}.results", value, headers)
+        self._frame += 1
+
+    def _append(self, topic, value, headers):
+        writer = self._log.writer()
+        told = tuple((f"spojoin-{name}", str(text).encode()) for name, text in headers.items())
+        writer.append(Input(topic, 0), value, told)
+        writer.flush(1.0)
+
+
+FAULTS = (
+    Fault(0.05, Kind.KILL, "router"),
+    Fault(0.1, Kind.PAUSE, "sink", 0.15),
+    Fault(0.2, Kind.BROKER, "broker"),
+    Fault(0.3, Kind.REDIS, "redis"),
+    Fault(0.35, Kind.DELETE, "sink"),
+)
+
+
+def campaign(name="q3", rows=300, partitions=1, log=None, rules=None, notes=None, **options):
+    """A campaign and its services."""
+    harm = options.pop("harm", lambda _seq, row: row)
+    query, log = query_of(name), log or MemoryLog()
+    load = Load(LOADS[name], Arrivals(1_500.0), seed=3, rows=rows, partitions=partitions, **options)
+    topics = [load.topic_of(stream.name) for stream in query.streams]
+    log.create_topics(dict.fromkeys(topics, partitions))
+    log.create_topics({f"{query.name}.results": 1, **{f"{topic}.dlq": 1 for topic in topics}})
+    services = Services(log, query, topics, harm)
+    return Campaign(
+        driver=services,
+        log=log,
+        new_sender=lambda: WriterSender(log.writer()),
+        query=query,
+        load=load,
+        faults=FAULTS,
+        rules=rules or Rules(20.0),
+        note=[].append if notes is None else notes.append,
+        show=lambda _: None,
+    )
+
+
+@pytest.mark.parametrize("message", [MessageFormat.ARROW, MessageFormat.JSON])
+@pytest.mark.parametrize(("name", "partitions"), [("q1", 1), ("q1", 3), ("q3", 2), ("flights", 2)])
+def test_right_services_survive_everything(name, partitions, message):
+    # The flights' first null is the 472nd.
+    outcome = campaign(name, partitions=partitions, message=message, first=400).run()
+    assert outcome.verdict.is_exact, outcome.verdict
+    assert (outcome.survived, outcome.planned, outcome.divergences) == (5, 5, 0)
+    assert outcome.is_passed
+    assert outcome.rows == outcome.out == 300 * len(LOADS[name].streams)
+    assert outcome.verdict.matches > 0
+    assert outcome.verdict.resent > 0
+    assert (outcome.verdict.rejected.get("null", 0) > 0) == (name == "flights")
+
+
+def test_faults_are_done_in_order_and_on_time():
+    made = campaign()
+    outcome = made.run()
+    assert made.driver.faults[0] == ("kill", "router")
+    assert sorted(made.driver.faults) == sorted(
+        [("kill", "router"), ("pause", "sink"), ("resume", "sink"), ("broker",), ("redis",), ("delete", "sink")]
+    )
+    assert all(struck.began_s >= struck.fault.at_s for struck in outcome.struck)
+    pause = next(struck for struck in outcome.struck if struck.fault.kind is Kind.PAUSE)
+    assert pause.recovered_s >= pause.fault.lasts_s, "while it is paused nothing comes out"
+
+
+def wrong_count(seq, row):
+    return {**row, "as_left": row["as_left"] + 1, "matches": row["matches"] + 1} if seq in (100, 200) else row
+
+
+def missing(seq, row):
+    return None if seq == 100 else row
+
+
+def wrong_key(seq, row):
+    return {**row, "key": "17"} if seq == 100 else row
+
+
+@pytest.mark.parametrize(("harm", "said"), [(wrong_count, "probe 100"), (missing, "100"), (wrong_key, "100")])
+def test_wrong_results_are_divergences(harm, said):
+    outcome = campaign(harm=harm).run()
+    assert outcome.divergences >= 1
+    assert not outcome.is_passed
+    assert said in outcome.verdict.first_difference
+    if harm is wrong_count:
+        assert outcome.divergences == 2
+
+
+def test_services_that_stop_are_neither_survivors_nor_complete():
+    notes = []
+    made = campaign(rules=Rules(stall_s=0.5), notes=notes)
+    tend, calls = made.driver.tend, itertools.count()
+
+    def give_up():
+        if next(calls) < 3:
+            tend()
+
+    made.driver.tend = give_up
+    outcome = made.run()
+    assert outcome.survived < outcome.planned
+    assert outcome.divergences > 0
+    assert outcome.verdict.completeness < 1
+    assert any("stuck" in note for note in notes)
+
+
+def test_rows_that_were_there_before_are_read_back_and_count():
+    log = MemoryLog()
+    first = campaign("flights", log=log, first=400)
+    assert first.run().is_passed
+    second = campaign("flights", rows=200, log=log, first=700)
+    second.driver = first.driver
+    outcome = second.run()
+    assert outcome.is_passed, outcome.verdict
+    assert outcome.rows == outcome.out == 200
+    assert outcome.verdict.tuples + sum(outcome.verdict.rejected.values()) == 500
+
+
+def test_a_sample_is_a_sample():
+    outcome = campaign(rules=Rules(20.0, sample=40, seed=1)).run()
+    assert outcome.verdict.probes_checked == 40
+    assert outcome.is_passed
+
+
+def test_what_keeps_a_fault_from_happening_ends_the_campaign():
+    made = campaign()
+
+    def refuse(_):
+        raise OSError("not allowed")
+
+    made.driver.kill = refuse
+    with pytest.raises(OSError, match="not allowed"):
+        made.run()
+
+
+def test_the_report_says_it_all(tmp_path):
+    outcome = campaign(harm=wrong_count).run()
+    told = report.as_json(outcome, {"seed": 3})
+    assert (told["seed"], told["faults"], told["divergences"]) == (3, 5, 2)
+    assert [each["kind"] for each in told["schedule"]].count("pause") == 1
+    assert report.write(outcome, {}, tmp_path / "out").read_text().startswith("{")
+    table = report.table(outcome, "q3")
+    assert "5 of 5 faults survived, divergences (2)" in str(table.title)
+    assert "first difference: probe 100" in report.checked(outcome)
+    assert "divergences (0)" in str(report.table(replace(outcome, verdict=campaign().run().verdict), "q3").title)

@@ -1,0 +1,221 @@
+"""The pods' driver against an API that is played; its signals against processes of a PID namespace of their own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from loadgen.chaos import kubernetes as pods
+from loadgen.chaos.kubernetes import Cluster, KubernetesDriver, PodUnavailable
+from spojoin.errors import ConfigurationError
+
+RELEASE = {"app.kubernetes.io/name": "spojoin", "app.kubernetes.io/instance": "q3"}
+
+
+def pod(name, component, *, phase="Running", is_ending=False, labels=None):
+    metadata = SimpleNamespace(
+        name=name,
+        uid=f"uid of {name}",
+        labels={**(labels or RELEASE), "app.kubernetes.io/component": component},
+        deletion_timestamp="now" if is_ending else None,
+    )
+    return SimpleNamespace(metadata=metadata, status=SimpleNamespace(phase=phase))
+
+
+class Api:
+    """Lists pods by label and deletes them; `refusals` are raised first, one a call."""
+
+    def __init__(self, *found):
+        self.pods = list(found)
+        self.refusals = []
+        self.deleted = []
+        self.namespaces = set()
+
+    def _asked(self, namespace):
+        self.namespaces.add(namespace)
+        if self.refusals:
+            raise self.refusals.pop(0)
+
+    def list_namespaced_pod(self, namespace, label_selector):
+        self._asked(namespace)
+        wanted = dict(part.split("=") for part in label_selector.split(","))
+        return SimpleNamespace(items=[p for p in self.pods if wanted.items() <= p.metadata.labels.items()])
+
+    def delete_namespaced_pod(self, name, namespace):
+        self._asked(namespace)
+        self.pods = [each for each in self.pods if each.metadata.name != name]
+        self.deleted.append(name)
+
+
+class Shell:
+    """Commands that were run in pods, and what they say."""
+
+    def __init__(self, *answers):
+        self.run = []
+        self._answers = list(answers)
+
+    def __call__(self, pod, command):
+        self.run.append((pod.metadata.name, command))
+        return self._answers.pop(0) if self._answers else "struck 1"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(pods, "POLL_S", 0.0)
+
+
+def driver(api, shell=None, **options):
+    cluster = Cluster("joins", "q3", "app=kafka", options.pop("redis_url", None), **options)
+    return KubernetesDriver(api, shell or Shell(), cluster)
+
+
+def test_targets_are_the_services_pods_by_component():
+    api = Api(
+        pod("q3-router-x", "router"),
+        pod("q3-pojoin-1", "pojoin"),
+        pod("q3-pojoin-0", "pojoin"),
+        pod("q3-load", "load"),
+        pod("q3-sink-old", "sink", is_ending=True),
+        pod("q3-sink-new", "sink", phase="Pending"),
+        pod("other-router", "router", labels={"app.kubernetes.io/name": "spojoin", "app.kubernetes.io/instance": "q1"}),
+    )
+    assert driver(api).targets() == ["router-0", "pojoin-0", "pojoin-1"]
+    assert api.namespaces == {"joins"}
+
+
+def test_no_pods_are_a_mistake():
+    with pytest.raises(ConfigurationError, match="--release"):
+        driver(Api()).targets()
+
+
+def test_the_numbered_pod_is_deleted_and_if_there_are_fewer_now_one_of_them():
+    api = Api(pod("b", "pojoin"), pod("a", "pojoin"))
+    place = driver(api)
+    place.delete("pojoin-1")
+    place.delete("pojoin-1")
+    assert api.deleted == ["b", "a"]
+
+
+def test_a_pod_that_is_gone_already_is_looked_for_again():
+    api = Api(pod("a", "logical-and"))
+    delete, gone = api.delete_namespaced_pod, [ApiException(404, "Not Found"), ApiException(503, "busy")]
+
+    def refuse_twice(*names):
+        if gone:
+            raise gone.pop()
+        delete(*names)
+
+    api.delete_namespaced_pod = refuse_twice
+    driver(api).delete("logical-and-0")
+    assert api.deleted == ["a"]
+    assert not gone
+
+
+def test_waiting_for_a_pod_has_an_end(monkeypatch):
+    monkeypatch.setattr(pods, "POD_TIMEOUT_S", 0.0)
+    with pytest.raises(PodUnavailable, match="sink-0"):
+        driver(Api()).kill("sink-0")
+
+
+def test_what_the_account_may_not_do_is_said():
+    api = Api(pod("a", "sink"))
+    api.refusals = [ApiException(403, "Forbidden")]
+    with pytest.raises(ConfigurationError, match="pods/exec"):
+        driver(api).delete("sink-0")
+
+
+def test_signals_are_sent_from_inside():
+    api, shell = Api(pod("a", "sink")), Shell()
+    place = driver(api, shell)
+    place.kill("sink-0")
+    place.pause("sink-0")
+    place.resume("sink-0")
+    assert [command[-1] for _, command in shell.run] == ["SIGKILL", "SIGSTOP", "SIGCONT"]
+
+
+def test_a_paused_pod_that_was_replaced_is_left_alone():
+    api, shell = Api(pod("a", "sink")), Shell()
+    place = driver(api, shell)
+    place.pause("sink-0")
+    api.pods = [pod("b", "sink")]
+    place.resume("sink-0")
+    assert len(shell.run) == 1
+
+
+def test_process_1_is_explained():
+    with pytest.raises(ConfigurationError, match="shareProcessNamespace"):
+        driver(Api(pod("a", "sink")), Shell("is process 1")).kill("sink-0")
+
+
+def test_a_container_that_is_just_starting_is_tried_again():
+    shell = Shell("struck 0", "", "struck 1")
+    driver(Api(pod("a", "sink")), shell).kill("sink-0")
+    assert len(shell.run) == 3
+
+
+def test_the_broker_is_asked_to_end_or_deleted():
+    kafka = pod("kafka-0", "kafka", labels={"app": "kafka"})
+    api, shell = Api(kafka), Shell()
+    driver(api, shell).restart_broker()
+    assert shell.run == [("kafka-0", ["sh", "-c", "kill -TERM 1"])]
+    driver(api, is_broker_deleted=True).restart_broker()
+    assert api.deleted == ["kafka-0"]
+
+
+def test_redis_needs_an_address():
+    with pytest.raises(ConfigurationError, match="--redis"):
+        driver(Api()).flush_redis()
+
+
+def test_the_releases_own_redis_is_deleted():
+    api = Api(pod("q3-redis-x", "redis"), pod("q3-sink-x", "sink"))
+    driver(api, is_redis_deleted=True).flush_redis()
+    assert api.deleted == ["q3-redis-x"]
+
+
+# --- the signal itself ------------------------------------------------------------------------------------------------
+
+#: In a namespace of its own nothing but what is started there can be struck.
+ALONE = ["unshare", "--pid", "--fork", "--mount-proc"]
+
+
+def is_alone_possible():
+    return shutil.which("unshare") and not subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode
+
+
+#: Process 1: starts a process called as it is told, signals it as the driver does, and says what became of it.
+OUTER = """
+import os, subprocess, sys
+waiting = "import time; print('up', flush=True); time.sleep(60)"
+service = subprocess.Popen([sys.executable, "-c", waiting, os.environ["NAME"]], stdout=subprocess.PIPE)
+service.stdout.readline()
+script = open(sys.argv[1]).read()
+said = subprocess.run([sys.executable, "-c", script, "SIGKILL"], capture_output=True, text=True)
+print(said.stdout, said.stderr, "ended" if "struck 1" in said.stdout and service.wait(30) == -9 else "lives")
+service.kill()
+"""
+
+
+@pytest.mark.skipif(not is_alone_possible(), reason="needs a PID namespace of its own")
+@pytest.mark.parametrize(
+    ("name", "process_1", "said"),
+    [
+        ("spojoin.roles.sink", "init", ("struck 1", "ended")),
+        ("/opt/bin/spojoin", "init", ("struck 1", "ended")),
+        ("spojoined", "init", ("struck 0", "lives")),
+        ("/spojoin/other", "init", ("struck 0", "lives")),
+        ("other", "/opt/bin/spojoin", ("is process 1", "lives")),
+    ],
+)
+def test_only_a_services_process_is_struck(tmp_path, name, process_1, said):
+    outer, script = tmp_path / "outer.py", tmp_path / "sent.txt"
+    outer.write_text(OUTER)
+    script.write_text(pods._SIGNAL)
+    command = [*ALONE, sys.executable, outer, script, process_1]
+    environment = {**os.environ, "NAME": name}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert all(word in done.stdout for word in said), done.stdout + done.stderr

@@ -1,0 +1,144 @@
+"""The checker's loop against a plainer one: pure Python, tuple by tuple, on tiny tie-dense domains."""
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadgen.check import nested_loop
+from loadgen.check.nested_loop import NestedLoop, Tuples
+from spojoin.model import Column, Domain, Interval, KeyColumn, Op, Order, Output, Predicate, Query, Stream, Window
+
+PLAIN = {
+    Op.LT: lambda a, b, w: a < b,
+    Op.LE: lambda a, b, w: a <= b,
+    Op.GT: lambda a, b, w: a > b,
+    Op.GE: lambda a, b, w: a >= b,
+    Op.EQ: lambda a, b, w: a == b,
+    Op.NE: lambda a, b, w: a != b,
+    Op.BAND_LT: lambda a, b, w: abs(a - b) < w,
+    Op.BAND_LE: lambda a, b, w: abs(a - b) <= w,
+}
+
+
+def make_query(streams, ops, window, domain=Domain.INTEGER, width=1):
+    keys = (KeyColumn(Column("a"), domain, 0, "a"), KeyColumn(Column("b"), domain, 0, "b"))
+    predicates = tuple(
+        Predicate(op, k % 2, k % 2, domain, width if op in (Op.BAND_LT, Op.BAND_LE) else 0, "")
+        for k, op in enumerate(ops)
+    )
+    made = tuple(Stream(f"s{i}", {}, None, None, keys) for i in range(streams))
+    order = Order.EVENT_TIME if window.is_time else Order.ARRIVAL
+    return Query("q", made, predicates, window, order, Output.COUNT, None, 0, "")
+
+
+def naive(query, stream, values, times):
+    """values[i] = (a, b) of tuple i; yields (seq, as_left partners, as_right partners)."""
+    window = query.window
+    for t in range(len(stream)):
+        target = 0 if query.is_self else 1 - stream[t]
+        earlier = [u for u in range(t) if stream[u] == target]
+        if window.is_time:
+            bound = -(-times[t] // window.slide) * window.slide - window.length
+            members = [u for u in earlier if times[u] >= bound]
+        else:
+            first = -(-len(earlier) // window.slide) * window.slide - window.length
+            members = [u for i, u in enumerate(earlier) if i >= first]
+
+        def joins(x, y):
+            return all(PLAIN[p.op](values[x][p.left_slot], values[y][p.right_slot], p.width) for p in query.predicates)
+
+        left = [u for u in members if (query.is_self or stream[t] == 0) and joins(t, u)]
+        right = [u for u in members if (query.is_self or stream[t] == 1) and joins(u, t)]
+        yield t, left, right
+
+
+@st.composite
+def cases(draw):
+    streams = draw(st.integers(1, 2))
+    n = draw(st.integers(0, 40))
+    slide = draw(st.integers(1, 4))
+    window = Window(draw(st.booleans()), slide * draw(st.integers(1, 5)), slide)
+    ops = draw(st.lists(st.sampled_from(list(Op)), min_size=1, max_size=3))
+    stream = draw(st.lists(st.integers(0, streams - 1), min_size=n, max_size=n))
+    values = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=n, max_size=n))
+    times = sorted(draw(st.lists(st.integers(0, 30), min_size=n, max_size=n)))
+    return make_query(streams, ops, window), stream, values, times
+
+
+def as_tuples(query, stream, values, times, dtype=np.int64):
+    columns = tuple(
+        tuple(np.array([v[slot] for v, s in zip(values, stream, strict=True) if s == number], dtype) for slot in (0, 1))
+        for number in range(len(query.streams))
+    )
+    return Tuples(np.array(stream, np.int8), columns, np.array(times, np.int64))
+
+
+def check(query, stream, values, times, dtype=np.int64):
+    loop = NestedLoop(query, as_tuples(query, stream, values, times, dtype))
+    expected = list(naive(query, stream, values, times))
+    for number, role in enumerate(nested_loop.roles(query)):
+        probes = np.arange(len(loop.seqs[role.probe]))
+        want = [e[1 + number] for e in expected if query.is_self or stream[e[0]] == role.probe]
+        assert loop.counts(number, probes).tolist() == [len(w) for w in want]
+        left, right = loop.pairs(number, probes)
+        seqs = [e[0] for e in expected if query.is_self or stream[e[0]] == role.probe]
+        assert list(zip(left.tolist(), right.tolist(), strict=True)) == [
+            (seq, u) for seq, partners in zip(seqs, want, strict=True) for u in partners
+        ]
+        some = probes[::3]
+        assert loop.counts(number, some).tolist() == [len(w) for w in want[::3]]
+
+
+@given(cases())
+@settings(max_examples=150, deadline=None)
+def test_equals_the_plain_loop(case):
+    check(*case)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2)), max_size=30), st.data())
+@settings(max_examples=60, deadline=None)
+def test_an_interval_join_is_its_definition(rows, data):
+    lower, upper = -data.draw(st.integers(0, 5)), data.draw(st.integers(0, 5))
+    query = make_query(2, [Op.EQ], Window(True, max(upper, -lower), 1))
+    query = dataclasses.replace(query, interval=Interval(lower, upper))
+    times = np.cumsum([step for _, _, step in rows]).tolist()
+    stream, keys = [s for s, _, _ in rows], [key for _, key, _ in rows]
+    loop = NestedLoop(query, as_tuples(query, stream, [(key, 0) for key in keys], times))
+    found = set()
+    for number, role in enumerate(nested_loop.roles(query)):
+        probe, partner = loop.pairs(number, np.arange(len(loop.seqs[role.probe])))
+        pairs = zip(probe.tolist(), partner.tolist(), strict=True)
+        found |= {(t, u) if number == 0 else (u, t) for t, u in pairs}
+    left, right = ([i for i, own in enumerate(stream) if own == side] for side in (0, 1))
+    assert found == {
+        (a, b) for a in left for b in right if keys[a] == keys[b] and lower <= times[b] - times[a] <= upper
+    }
+
+
+@given(cases(), st.integers(1, 3), st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_block_sizes_do_not_matter(case, probes, stored):
+    before = nested_loop.PROBES, nested_loop.STORED
+    nested_loop.PROBES, nested_loop.STORED = probes, stored
+    try:
+        check(*case)
+    finally:
+        nested_loop.PROBES, nested_loop.STORED = before
+
+
+@pytest.mark.parametrize("op", [Op.BAND_LT, Op.BAND_LE, Op.LT, Op.GE])
+def test_integers_at_the_ends_of_their_range(op):
+    ends = [-(2**63), -(2**63) + 1, -1, 0, 2**63 - 2, 2**63 - 1]
+    query = make_query(1, [op], Window(False, 10, 1), width=2**63 - 1)
+    check(query, [0] * len(ends), [(v, v) for v in ends], [0] * len(ends))
+
+
+def test_bands_over_doubles_hold_as_the_arithmetic_says():
+    query = make_query(1, [Op.BAND_LE], Window(False, 10, 1), Domain.FLOAT, 0.1)
+    values = [0.1, 0.2, 0.30000000000000004, float("inf"), float("inf"), -float("inf"), -0.0, 0.1]
+    assert Fraction(0.30000000000000004 - 0.2) != Fraction(1, 10)
+    check(query, [0] * len(values), [(v, v) for v in values], [0] * len(values), np.float64)

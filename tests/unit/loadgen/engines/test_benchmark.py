@@ -1,0 +1,282 @@
+"""The benchmark's data, totals and adapters, each beside a second implementation of its specification."""
+
+import hashlib
+import importlib.util
+import json
+import re
+import struct
+import sys
+from bisect import bisect_right
+from itertools import accumulate
+
+import pytest
+from typer.testing import CliRunner
+
+from loadgen.engines import expected, reference, report
+from loadgen.engines.__main__ import app, progress_line
+from loadgen.engines.adapters import jars as locking
+from loadgen.engines.adapters import java
+from loadgen.engines.adapters.jars import JARS, locked
+from loadgen.engines.adapters.job import write_job
+from loadgen.engines.runner import ENGINES, Limits, Mark, Outcome, Runner
+from loadgen.engines.variants import CHECKED_ROWS, VARIANTS
+from loadgen.engines.worker import PACKAGES, make, measure
+from loadgen.engines.workloads import MARKS, QUESTIONS, WINDOWS, workload
+from spojoin.errors import ConfigurationError, SpoJoinError
+from spojoin.published.methods.catalog import METHODS
+
+WORD = 2**64
+ALL = [(question, variant) for question in QUESTIONS for variant in VARIANTS]
+
+
+def mix(z):
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % WORD
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % WORD
+    return z ^ (z >> 31)
+
+
+def normal(u):
+    return sum(u >> shift & 0xFFFF for shift in (0, 16, 32, 48)) - 131_070
+
+
+SUMS = list(accumulate(2**24 // rank for rank in range(1, 10_001)))
+
+
+def zipf(u):
+    return 7919 * (bisect_right(SUMS, (u >> 32) * SUMS[-1] >> 32) + 1) % 10_007
+
+
+def row(variant, i):
+    number = list(VARIANTS).index(variant) + 1
+
+    def draw(k, at=i):
+        return mix((mix(number) + (8 * at + k + 1) * 0x9E3779B97F4A7C15) % WORD)
+
+    def top(u, bits):
+        return u >> 64 - bits
+
+    if variant == "taxi":
+        a = (normal(draw(0)) + 131_070) ** 2 >> 24
+        return a, 50 * max(5, (300 + 2 * a + (normal(draw(1)) >> 6)) // 50)
+    if variant == "blond":
+        day = 32_768 - abs(i % 65_536 - 32_768)
+        a = 20_000 + 500 * top(draw(0), 6) + (day >> 2) + (normal(draw(1)) >> 5)
+        return a, (3 * a >> 3) + (normal(draw(2)) >> 5)
+    if variant == "zipf":
+        return zipf(draw(0)), zipf(draw(1))
+    if variant == "ties":
+        v = draw(2, i >> 6)
+        return (top(v, 3) & 3, top(v, 5) & 3) if top(v, 1) else (top(draw(0), 2), top(draw(1), 2))
+    step = 8 * i if variant == "drift" else 0
+    return top(draw(0), 20) + step, top(draw(1), 20) - step
+
+
+def matches(question, band, left, right):
+    (la, lb), (ra, rb) = left, right
+    if question == "q2":
+        return abs(la - ra) < band[0] and abs(lb - rb) < band[1]
+    return (la > ra and lb < rb) if question == "q1" else (la < ra and lb > rb)
+
+
+def nested_loop(question, variant, window, probes):
+    """Matches of each of the first probes."""
+    fill = 2 * window if question == "q1" else window
+    rows = [row(variant, i) for i in range(fill + probes)]
+    band, found = VARIANTS[variant].band, []
+    for i in range(fill, fill + probes):
+        before = [j for j in range(i) if question != "q1" or j % 2 != i % 2][-window:]
+        pairs = [pair for j in before for pair in ((i, j), (j, i)) if question != "q1" or pair[0] % 2 == 0]
+        found.append(sum(matches(question, band, rows[left], rows[right]) for left, right in pairs))
+    return found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_data_is_what_the_specification_says(variant):
+    rows = [row(variant, i) for i in range(1_000)]
+    packed = b"".join(struct.pack("<qq", *each) for each in rows)
+    assert hashlib.sha256(packed).hexdigest() == expected.published()["sha256"][variant]["1000"]
+    assert list(zip(*(column.tolist() for column in VARIANTS[variant].columns(200, 131_000)), strict=True)) == [
+        row(variant, i) for i in range(131_000, 131_200)
+    ]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_generators_give_the_published_checksums(variant):
+    for rows in CHECKED_ROWS[:2]:
+        assert VARIANTS[variant].sha256(rows) == expected.published()["sha256"][variant][str(rows)]
+
+
+@pytest.mark.parametrize(("question", "variant"), ALL)
+def test_published_totals_are_those_of_a_nested_loop(question, variant):
+    found = nested_loop(question, variant, 100, 64)
+    asked = workload(question, variant, 100)
+    assert reference.counts(asked, 64).tolist() == found
+    assert list(expected.totals(asked)[:3]) == [sum(found[:mark]) for mark in MARKS[:3]]
+
+
+@pytest.mark.parametrize("window", [17, 3_000])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_reference_is_right_where_its_blocks_end(question, window):
+    probes = 2_100 if window == 17 else 40
+    asked = workload(question, "ties", window)
+    assert reference.counts(asked, probes).tolist() == nested_loop(question, "ties", window, probes)
+
+
+def test_every_workload_is_published():
+    published = expected.published()
+    assert published["marks"] == list(MARKS)
+    assert set(published["totals"]) == {f"{q}-{v}-{window}" for q, v in ALL for window in WINDOWS}
+    for name, totals in published["totals"].items():
+        assert totals == sorted(totals), name
+        assert len(totals) == len(MARKS), name
+
+
+def totals_of(name, asked, marks):
+    """What an engine says at these marks."""
+    said = []
+    measure(make(name)(asked), marks, said.append)
+    assert said[0]["filled"] == asked.fill
+    return [line["total"] for line in said[1:]]
+
+
+@pytest.mark.parametrize(("question", "variant"), [("q1", "ties"), ("q2", "taxi"), ("q3", "drift")])
+@pytest.mark.parametrize("name", [*METHODS, *PACKAGES])
+def test_engines_find_what_is_published(name, question, variant):
+    if name in PACKAGES and importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is in the extra 'benchmark', which is not installed")
+    asked = workload(question, variant, 100)
+    if name == "hash":
+        with pytest.raises(SpoJoinError, match="equality"):
+            make(name)(asked)
+        return
+    assert totals_of(name, asked, MARKS[:5]) == list(expected.totals(asked)[:5])
+
+
+def test_a_job_tells_an_engine_in_another_language_all_that_it_needs(tmp_path):
+    asked = workload("q1", "blond", 100)
+    text = write_job(asked, tmp_path).read_text()
+    said = dict(line.split("=", 1) for line in text.splitlines())
+    assert (said["fill"], said["window"], said["probings"]) == ("200", "100", "2")
+    assert (said["probing.1.probes"], said["probing.1.stored"]) == ("1", "0")
+    assert said["probing.1.where"] == "p.a < s.a and p.b > s.b"
+    with open(said["rows"], "rb") as file:
+        assert struct.unpack("<4q", file.read(32)) == (*row("blond", 0), *row("blond", 1))
+
+
+def test_the_lock_names_every_java_engines_own_jars():
+    assert set(JARS) == set(java.PROGRAMS)
+    for engine, jars in JARS.items():
+        files = locked(engine)
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in files.values())
+        for module in jars.modules:
+            _, name, revision = module.split(":")
+            assert f"{name}-{revision}.jar" in files
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"), [(["a.jar"], "is not the file"), ([], "lacks a.jar"), (["b.jar"], "is not")]
+)
+def test_jars_that_are_others_than_locked_are_not_run(tmp_path, monkeypatch, files, sentence):
+    lock, folder = tmp_path / "jars.lock", tmp_path / "jars"
+    folder.mkdir()
+    lock.write_text(f"esper {hashlib.sha256(b'right').hexdigest()} a.jar\n")
+    for name in files:
+        (folder / name).write_bytes(b"wrong")
+    monkeypatch.setattr(locking, "LOCK", lock)
+    monkeypatch.setattr(locking, "fetched", lambda *_: folder)
+    with pytest.raises(ConfigurationError, match=sentence):
+        locking.jars_of("esper")
+    (folder / "a.jar").write_bytes(b"right")
+    (folder / "b.jar").unlink(missing_ok=True)
+    assert locking.jars_of("esper") == folder
+
+
+def ran(monkeypatch, tmp_path, program, budget=0.2, fill=20):
+    """The outcome of an engine that is this Python program, on q3-taxi with a window of 100."""
+    monkeypatch.setattr(Runner, "_command", lambda *_: [sys.executable, "-uc", program])
+    limits = Limits(budget, fill, frozenset({0}))
+    return Runner(limits, tmp_path, print).run("some", workload("q3", "taxi", 100))
+
+
+def lines(*totals):
+    marks = [{"mark": m, "total": t, "s": m / 10, "cpu_s": m / 100} for m, t in zip(MARKS, totals, strict=False)]
+    return ";".join(f"print({json.dumps(json.dumps(line))})" for line in [{"filled": 100, "version": "1"}, *marks])
+
+
+def test_a_mark_counts_if_its_total_is_right(monkeypatch, tmp_path):
+    right = expected.totals(workload("q3", "taxi", 100))
+    found = ran(monkeypatch, tmp_path, lines(*right[:3]) + ";import time; time.sleep(60)")
+    assert (found.version, found.message, len(found.marks)) == ("1", "", 3)
+    assert found.cpu_us == pytest.approx(10_000)
+    wrong = ran(monkeypatch, tmp_path, lines(right[0], right[1] + 1, right[2]))
+    assert wrong.message == f"WRONG: {right[1] + 1} matches of 32 probes, expected {right[1]}"
+    assert wrong.cpu_us is None
+
+
+@pytest.mark.parametrize(("s", "cpu_s"), [(0.5, 2.0), (2.0, 0.5), (1.0, 1.0)])
+def test_more_probes_in_no_more_time_are_no_figure(monkeypatch, tmp_path, s, cpu_s):
+    first, second = expected.totals(workload("q3", "taxi", 100))[:2]
+    said = [
+        {"filled": 100, "version": "1"},
+        {"mark": 16, "total": first, "s": 1.0, "cpu_s": 1.0},
+        {"mark": 32, "total": second, "s": s, "cpu_s": cpu_s},
+    ]
+    found = ran(monkeypatch, tmp_path, ";".join(f"print({json.dumps(json.dumps(line))})" for line in said))
+    assert found.message == "too few probes to tell: 32 took no longer than 16"
+    assert found.cpu_us is None
+
+
+@pytest.mark.parametrize(
+    ("program", "fill", "message"),
+    [
+        ('print(\'{"refused": "no keyless joins"}\')', 20, "refuses: no keyless joins"),
+        ("raise ValueError('so it is')", 20, "failed: ValueError: so it is"),
+        ("import os; os.kill(os.getpid(), 9)", 20, "was killed: out of memory?"),
+        ("import time; time.sleep(60)", 0.3, "too slow: its window was not full after 0.3 s"),
+        (lines() + ";import time; time.sleep(60)", 20, "too slow: came to no mark in 0.8 s, and two marks are needed"),
+    ],
+)
+def test_an_engine_without_a_figure_says_why(monkeypatch, tmp_path, program, fill, message):
+    assert ran(monkeypatch, tmp_path, program, fill=fill).message == message
+
+
+def test_the_report_has_ratios_and_messages(tmp_path):
+    marks = [Mark(16, 1, 1.0, 1.0), Mark(32, 2, 2.0, 1.5)]
+    slow = [Mark(16, 1, 1.0, 1.0), Mark(32, 2, 9.0, 5.0)]
+    outcomes = [
+        Outcome("spo", "q3-taxi", 100, "1", marks),
+        Outcome("scan", "q3-taxi", 100, "1", slow),
+        Outcome("hash", "q3-taxi", 100, message="refuses: needs <an equality>"),
+    ]
+    assert report.ratios(outcomes) == {("spo", "q3-taxi", 100): 1.0, ("scan", "q3-taxi", 100): 8.0}
+    page = report.write(outcomes, {"cpu": "some"}, tmp_path).read_text()
+    assert "needs &lt;an equality&gt;" in page
+    assert "scan,1,250000.0,8.0,2,32,2" in (tmp_path / "benchmark.csv").read_text()
+    table, told = report.tables(outcomes)
+    assert list(table.columns[1].cells) == ["~31,250 (1)", "~250,000 (8)", "[red]refuses[/]"]
+    assert told == "hash (taxi): refuses: needs <an equality>"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--engines", "spoo", "--engines has 'spoo'; expected some of spo, "),
+        ("--variants", "taxy", "--variants has 'taxy'"),
+        ("--window", "3", "--window is 3; expected 16 to 1,000,000 tuples"),
+        ("--cpus", "900", "--cpus is 900; expected 1 to "),
+    ],
+)
+def test_mistakes_are_one_sentence(option, value, sentence):
+    done = CliRunner().invoke(app, ["run", option, value])
+    assert done.exit_code == 2
+    assert sentence in done.output
+
+
+def test_the_progress_tells_runs_and_minutes():
+    assert progress_line(1, 342, 10.0) == "  1/342,  57 min left"
+    assert progress_line(171, 342, 1_500.0) == "171/342,  25 min left"
+    assert progress_line(342, 342, 3_000.0) == "342/342,   0 min left"
+
+
+def test_all_engines_are_there():
+    assert set(ENGINES) == set(METHODS) | {"duckdb", "polars", "esper", "siddhi", "flink", "hazelcast"}

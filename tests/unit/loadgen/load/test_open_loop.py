@@ -1,0 +1,93 @@
+"""Packets go out when they are due, whatever becomes of those before."""
+
+import threading
+
+import pytest
+
+from loadgen.load.open_loop import BEHIND_S, OpenLoop, Packet
+from spojoin.ports.interfaces import Input
+
+HERE = Input("t", 0)
+PATIENCE_S = 60
+
+
+class Sent:
+    """A sender that remembers; `before` is called first, with what was sent so far."""
+
+    def __init__(self, before=lambda sent: None):
+        self.packets = []
+        self.is_closed = self.is_flushed = False
+        self._before = before
+
+    def send(self, target, values, timestamp_ms):
+        self._before(self.packets)
+        self.packets.append((target, list(values), timestamp_ms))
+
+    def flush(self, timeout_s):
+        self.is_flushed = True
+
+    def close(self):
+        self.is_closed = True
+
+
+def packets(count, apart_s):
+    return (Packet(number * apart_s, HERE, [b"%d" % number], 1) for number in range(count))
+
+
+def test_messages_carry_the_moment_they_were_due():
+    sender = Sent()
+    with OpenLoop(sender, packets(20, 0.002)) as loop:
+        loop.wait(PATIENCE_S)
+    assert [values for _, values, _ in sender.packets] == [[b"%d" % number] for number in range(20)]
+    assert [at for *_, at in sender.packets] == [round((loop.began_s + n * 0.002) * 1000) for n in range(20)]
+    assert (loop.rows, loop.messages) == (20, 20)
+    assert loop.ended_s >= loop.began_s + 19 * 0.002
+    assert sender.is_flushed
+    assert sender.is_closed
+
+
+def test_a_slow_receiver_makes_messages_late_not_fewer_and_the_schedule_stays():
+    held = threading.Event()
+    told = []
+
+    def hold(sent):
+        if len(sent) == 1:
+            held.wait(1.3 * BEHIND_S)
+
+    sender = Sent(hold)
+    with OpenLoop(sender, packets(300, 0.001), told.append) as loop:
+        loop.wait(PATIENCE_S)
+    assert len(sender.packets) == 300
+    assert [at for *_, at in sender.packets] == [round((loop.began_s + n * 0.001) * 1000) for n in range(300)]
+    assert loop.behind_s_max > BEHIND_S
+    assert len(told) == 1
+    assert "can't hold this rate" in str(told[0])
+    assert "2 rows" in str(told[0])
+
+
+def test_who_is_in_time_is_not_warned():
+    told = []
+    with OpenLoop(Sent(), packets(5, 0.001), told.append) as loop:
+        loop.wait(PATIENCE_S)
+    assert not told
+
+
+def test_what_ends_it_is_raised_to_whoever_waits():
+    def broken(_):
+        raise OSError("no room")
+
+    with OpenLoop(Sent(broken), packets(5, 0.001)) as loop, pytest.raises(OSError, match="no room"):
+        loop.wait(PATIENCE_S)
+    assert loop.rows == 0
+
+
+def test_it_can_be_stopped_and_brings_to_its_end_what_was_sent():
+    reached = threading.Event()
+    sender = Sent(lambda sent: reached.set() if len(sent) == 3 else None)
+    with OpenLoop(sender, packets(10**9, 0.001)) as loop:
+        assert reached.wait(PATIENCE_S)
+        loop.stop()
+        loop.wait(PATIENCE_S)
+    assert loop.is_done
+    assert loop.rows == len(sender.packets) >= 3
+    assert sender.is_flushed

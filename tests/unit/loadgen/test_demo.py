@@ -1,0 +1,201 @@
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from loadgen.demo import figures, page
+from loadgen.demo.follower import Follower, Mark, Trace
+from loadgen.demo.jobs import JOBS, rows_until_full, split
+from loadgen.demo.play import Outcome
+from loadgen.demo.screen import Screen, State
+from spojoin.cli.chain import Chain
+from spojoin.model import Order
+from spojoin.ports.interfaces import Input
+from spojoin.ports.memory import MemoryLog
+from spojoin.query.load import parse_query
+from spojoin.wire.records import Result
+from spojoin.wire.results import Progress, result_to_message
+
+CROSS = """
+name: cross
+streams:
+  x: {{schema: {{a: int}}, time: ts}}
+  y: {{schema: {{a: int}}, time: ts}}
+sql: SELECT * FROM x AS l JOIN y AS r ON l.a < r.a WINDOW AS ({window})
+order: event_time
+"""
+
+
+def times(*minutes):
+    return pa.table({"a": [0] * len(minutes), "ts": [minute * 60_000 for minute in minutes]})
+
+
+def test_each_job_is_a_valid_query_over_flights():
+    def flights(by_time, origin):
+        assert by_time == (query.order is Order.EVENT_TIME)
+        names = ["flight_id", "distance", "air_time", "arr_delay", "time_hour", "origin"]
+        return pa.table({name: pa.nulls(1) for name in names})
+
+    for job in JOBS:
+        query = job.query()
+        assert query.name == job.path.stem
+        assert set(job.tables(flights)) == {stream.name for stream in query.streams}
+    assert {job.query().is_self for job in JOBS} == {True, False}
+    assert any(job.query().window.is_time for job in JOBS)
+
+
+def test_two_streams_are_cut_at_one_time():
+    query = parse_query(CROSS.format(window="SLIDE INTERVAL '1' ON '2'"))
+    tables = {"x": times(0, 1, 2, 3, 4, 5, 6, 7, 7, 9), "y": times(0, 7, 8)}
+    parts = split(tables, query)
+    assert {name: table.num_rows for name, table in parts.first.items()} == {"x": 7, "y": 1}
+    assert {name: table.num_rows for name, table in parts.rest.items()} == {"x": 3, "y": 2}
+    assert parts.cut_ms == 7 * 60_000
+
+
+@pytest.mark.parametrize(
+    ("window", "rows"), [("SLIDE INTERVAL '1' ON '2'", 11), ("SLIDE INTERVAL '1 min' ON '4 min'", 5)]
+)
+def test_rows_until_all_windows_are_full(window, rows):
+    tables = {"x": times(0, 1, 2, 3, 4, 5, 6, 7, 7, 9), "y": times(0, 7, 8)}
+    assert rows_until_full(tables, parse_query(CROSS.format(window=window))) == rows
+
+
+def test_a_chain_takes_each_record_once():
+    chain = Chain()
+    records = [(0, Progress(3, 5, False, None)), (5, Progress(3, 9, True, None)), (0, Progress(4, 2, False, None))]
+    assert [chain.takes(*record) for record in records] == [True, True, True]
+    assert [chain.takes(*record) for record in records] == [False, False, False]
+    assert chain.takes(2, Progress(4, 4, True, None))
+
+
+def test_a_chain_tells_json_messages_of_one_result_apart():
+    chain = Chain()
+    records = [(0, Progress(0, 0, False, 0)), (0, Progress(0, 0, False, 1)), (0, Progress(0, 3, True, 2))]
+    assert [chain.takes(*records[i]) for i in (0, 1, 1, 0, 2, 2)] == [True, True, False, False, True, False]
+
+
+def result(frame, begin, end, is_last, produced_ms, runs):
+    rows = pa.record_batch({"seq": range(begin, end), "matches": [2] * (end - begin)})
+    arrays = np.array(produced_ms, np.int64), np.array(runs, np.uint32)
+    return result_to_message(Result(frame, begin, end, is_last, rows, *arrays))
+
+
+def test_a_follower_counts_tuples_matches_latencies_and_refused_rows():
+    query = parse_query(CROSS.format(window="SLIDE INTERVAL '1' ON '2'"))
+    log = MemoryLog()
+    log.create_topics({"cross.results": 1, "in.x.dlq": 1, "in.y.dlq": 1})
+    writer = log.writer()
+    first = result(0, 0, 3, False, [100, 200], [2, 3])
+    for message, at_ms in ((first, 300), (first, 301), (result(0, 3, 5, True, [100, 200], [2, 3]), 400)):
+        writer.append(Input("cross.results", 0), message.value, tuple(message.headers.items()), at_ms)
+    writer.append(Input("in.y.dlq", 0), b"", (), 1)
+    writer.flush(1.0)
+    follower = Follower(log, query)
+    for source in ("cross.results", "in.x.dlq", "in.y.dlq"):
+        follower._reader.open(Input(source, 0), 0)
+    follower._take(follower._reader.poll(100, 0.0))
+    assert follower.trace.marks == [Mark(300, 3, 6, 0), Mark(400, 5, 10, 0)]
+    assert follower.trace.latency_ms().tolist() == [200, 200, 100, 200, 200]
+    assert follower.trace.latency_ms(3).tolist() == [200, 200]
+    assert follower.trace.refused == 1
+
+
+def trace_of(marks):
+    trace = Trace()
+    trace.marks = [Mark(ms, tuples, 0, 0) for ms, tuples in marks]
+    trace.latencies_ms = [np.arange(1.0, 101.0)]
+    return trace
+
+
+def test_the_rate_is_that_between_two_tuples():
+    trace = trace_of([(0, 10), (1000, 100), (3000, 500), (9000, 510)])
+    assert figures.rate(trace, 100, 500) == 200.0
+    assert figures.rate(trace, 0, 100) == 90.0
+    assert figures.rate(trace, 505, 600) is None
+
+
+def test_latency_percentiles():
+    told = figures.latency(trace_of([]), 0)
+    assert (told["latency_ms_p50"], told["latency_ms_p99"], told["latency_ms_max"]) == (50.5, 99.0, 100.0)
+    assert figures.latency(Trace(), 0)["latency_ms_p50"] is None
+
+
+def test_a_timeline_keeps_its_ends():
+    marks = figures.timeline(trace_of([(i, i) for i in range(5000)]))
+    assert len(marks) <= figures.POINTS + 100
+    assert (marks[0].tuples, marks[-1].tuples) == (0, 4999)
+
+
+def test_progress_is_lines_where_there_is_no_terminal():
+    console = Console(record=True, width=300, force_terminal=False)
+    with Screen(console) as screen:
+        screen.show(State("q", "feeding", rows=1000, refused=10, tuples=600, matches=7, watermark=3))
+    assert re.search(
+        r"q: feeding; rows in 1,000, watermark frame 3, tuples out 600 .* lag 390, matches 7, refused 10",
+        console.export_text(),
+    )
+
+
+def outcome(is_exact):
+    verdict = SimpleNamespace(
+        as_json=lambda: {
+            "tuples": 100,
+            "rejected": {"null": 2},
+            "matches": 5,
+            "completeness": 1.0,
+            "false_positives": 0,
+            "duplicates": 0,
+            "misordered": 0,
+            "rejects_wrong": 0,
+            "probes_checked": 100,
+            "is_exact": is_exact,
+            "first_difference": None if is_exact else "probe 3: <wrong>",
+        }
+    )
+    return Outcome(JOBS[0], JOBS[0].query(), verdict, trace_of([(0, 0), (1000, 60), (2000, 100)]), {}, 0, 60, 2.0)
+
+
+def test_a_page_needs_nothing_from_outside(tmp_path):
+    outcomes = [outcome(is_exact=True), outcome(is_exact=False)]
+    report = {"machine": {"cores": 2, "system": "x", "python": "3"}, "seconds": 1.0}
+    report["queries"] = [each.report() for each in outcomes]
+    page.write_page(tmp_path / "report.html", report, outcomes)
+    text = (tmp_path / "report.html").read_text()
+    assert "probe 3: &lt;wrong&gt;" in text
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=", text)
+    json.dumps(report)
+
+
+def page_text(folder, *outcomes):
+    report = {"machine": {"cores": 2, "system": "x", "python": "3"}, "seconds": 1.0}
+    report["queries"] = [each.report() for each in outcomes]
+    page.write_page(folder / "report.html", report, outcomes)
+    return (folder / "report.html").read_text()
+
+
+def test_a_pages_first_sentence_says_what_was_proved(tmp_path):
+    text = page_text(tmp_path, outcome(is_exact=True), outcome(is_exact=True))
+    (first,) = re.findall(r"</h1><p class='right'>(.*?)</p>", text)
+    assert first.startswith("Proved: completeness 1, no false positive and no duplicate in 2 joins")
+    assert "all 200 rows, 10 matches" in first
+    text = page_text(tmp_path, outcome(is_exact=True), outcome(is_exact=False))
+    (first,) = re.findall(r"</h1><p class='wrong'>(.*?)</p>", text)
+    assert first == "Not proved: farther-in-less-time of 2 joins are not what PySpark recomputed."
+    assert "Not proved" in page.proved([])
+
+
+def test_nothing_covers_a_plots_title(tmp_path):
+    """Plotly's buttons lie over what stands at the upper right."""
+    assert '"displayModeBar": false' in page_text(tmp_path, outcome(is_exact=True))
+
+
+def test_a_querys_report_has_what_is_promised():
+    told = outcome(is_exact=True).report()
+    promised = "name tuples rejected matches completeness false_positives duplicates tuples_per_second"
+    assert set(promised.split()) | {"latency_ms_p50", "latency_ms_p99", "rejected_by_reason"} <= set(told)
+    assert (told["rejected"], told["tuples_per_second"], told["latency_ms_p50"]) == (2, 60.0, 80.5)

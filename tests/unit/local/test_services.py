@@ -1,0 +1,73 @@
+import os
+from pathlib import Path
+
+from spojoin.cli.up import UpOptions, ending
+from spojoin.local.services import Deployment, page_of, services_of
+from spojoin.local.usage import usage_of
+from spojoin.page.settings import load_page_settings
+from spojoin.protocol.topology import Role
+from spojoin.query.load import parse_query
+from spojoin.runtime.settings import load_settings
+
+QUERY = """
+name: q
+streams:
+  s: {schema: {a: int, b: int}}
+sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.b > r.b WINDOW AS (SLIDE INTERVAL '1' ON '10')
+"""
+
+
+def test_every_role_has_its_processes():
+    services = services_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", workers=3))
+    names = [service.name for service in services]
+    counted = [*(f"mutable-{p}" for p in range(2)), *(f"pojoin-{w}" for w in range(3))]
+    assert sorted(names) == sorted(["router", "predictor", "permutation", "logical-and", "sink", *counted])
+    assert {name.split("-")[0] for name in names} == {
+        role.value.split("-")[0] for role in set(Role) - {Role.CONTROLLER}
+    }
+    assert len({service.port for service in services}) == len(services)
+
+
+def test_each_service_understands_what_it_is_told(monkeypatch):
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"})
+    for service in services_of(deployment):
+        with monkeypatch.context() as patch:
+            for name, value in service.environment.items():
+                patch.setenv(name, value)
+            settings = load_settings()
+        assert settings.query_file == Path("q.yaml").resolve()
+        assert (settings.bootstrap_servers, settings.workers, settings.idle_timeout_ms) == ("k:1", 3, 77)
+        assert settings.metrics_port == service.port
+        assert settings.worker == (int(service.name[-1]) if "pojoin" in service.name else None)
+        assert settings.joiner == (int(service.name[-1]) if "mutable" in service.name else None)
+        assert settings.joiners == 2
+
+
+def test_usage_of_this_process_and_of_none():
+    used = usage_of(os.getpid())
+    assert used is None or (used.cpu_s > 0 and used.peak_rss_bytes > 1 << 20)
+    assert usage_of(2**22 + 1) is None
+
+
+def test_the_page_has_a_process_too(monkeypatch):
+    service = page_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"}))
+    for name, value in service.environment.items():
+        monkeypatch.setenv(name, value)
+    told = load_page_settings()
+    assert (told.place.host, told.place.port) == ("127.0.0.1", service.port)
+    assert (told.service.bootstrap_servers, told.service.redis_url, told.service.workers) == ("k:1", "redis://r", 3)
+    assert service.command[1:] == ["-m", "spojoin.page"]
+
+
+def test_up_says_what_becomes_of_its_data():
+    assert "discards" in ending(UpOptions())
+    kept = ending(UpOptions(bootstrap="kafka:9092"))
+    assert "discards" not in kept
+    assert "stay in the Kafka at kafka:9092" in kept
+
+
+def test_there_are_as_many_joiners_as_are_asked_for():
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", joiners=3)
+    joiners = [service for service in services_of(deployment) if service.name.startswith("mutable")]
+    assert [service.environment["SPOJOIN_JOINER"] for service in joiners] == ["0", "1", "2"]
+    assert {service.environment["SPOJOIN_JOINERS"] for service in joiners} == {"3"}

@@ -1,0 +1,173 @@
+"""The law of layouts: of any two tuples, exactly one worker stores the earlier and is asked about the later one."""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spojoin.kernels.spread import spread
+from spojoin.model import DEFAULT_LAYOUT
+from spojoin.published.layouts import catalog as described
+from spojoin.published.layouts.catalog import layout
+from spojoin.published.layouts.layout import Layout, Share
+from spojoin.published.layouts.registry import LAYOUTS
+from spojoin.published.layouts.workers import HANDSHAKE
+from spojoin.query.load import parse_query
+from spojoin.wire.records import Frame, StreamSlice
+
+SELF = parse_query(
+    "name: q\nstreams:\n  s: {schema: {a: int}}\n"
+    "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '40')\n"
+)
+CROSS = parse_query(
+    "name: q\nstreams:\n  s: {schema: {a: int}}\n  t: {schema: {a: int}}\n"
+    "sql: SELECT * FROM s AS l JOIN t AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '40')\n"
+)
+
+
+def piece_of(positions, codes, first):
+    return StreamSlice(
+        first_index=first,
+        positions=np.array(positions, np.uint16),
+        codes=(np.array(codes, np.int64),),
+        lower=np.zeros(1, np.int64),
+        times_us=None,
+        keys=pa.nulls(len(positions)),
+        batch_id=0,
+        batch_first=0,
+        seals=False,
+        group=-1,
+        handover_batch=0,
+        handover_index=0,
+        live_batch=0,
+    )
+
+
+def frame_of(number, first_seq, firsts, streams, codes, hot):
+    slices = []
+    for stream, first in enumerate(firsts):
+        at = [i for i, own in enumerate(streams) if own == stream]
+        slices.append(piece_of(at, [codes[i] for i in at], first))
+    nothing = np.empty(0, np.int64)
+    count, flags = len(streams), np.array(hot, np.uint8)
+    runs = nothing.astype(np.uint32)
+    return Frame(
+        0, number, first_seq, count, tuple(slices), 1, 0, 0, {}, b"", {}, nothing, runs, flags, -1, float("nan")
+    )
+
+
+@st.composite
+def logs(draw):
+    """Frames that follow one another, of one stream or two, from any index on."""
+    query = draw(st.sampled_from([SELF, CROSS]))
+    seq, firsts = draw(st.integers(0, 9)), [draw(st.integers(0, 9)) for _ in query.streams]
+    frames = []
+    for number in range(draw(st.integers(1, 4))):
+        size = draw(st.integers(0, 9))
+        streams = [draw(st.integers(0, len(query.streams) - 1)) for _ in range(size)]
+        codes = [draw(st.integers(-2, 2)) for _ in range(size)]
+        hot = draw(st.sampled_from([[], [draw(st.integers(0, 1)) for _ in range(size)]]))
+        frames.append(frame_of(number, seq, firsts, streams, codes, hot))
+        seq += size
+        firsts = [first + streams.count(stream) for stream, first in enumerate(firsts)]
+    return query, frames
+
+
+def shares(layout_, frames, streams, workers):
+    """For each tuple in order (stream, who stores it, who is asked), as sets of workers."""
+    found = []
+    for frame in frames:
+        by_position = {}
+        for stream in range(streams):
+            each = [layout_.share(frame, stream, worker, workers) for worker in range(workers)]
+            for i, position in enumerate(frame.slices[stream].positions.tolist()):
+                stored = {worker for worker in range(workers) if each[worker].stored[i]}
+                asked = {worker for worker in range(workers) if each[worker].asked[i]}
+                by_position[position] = (stream, stored, asked)
+        found += [by_position[position] for position in sorted(by_position)]
+    return found
+
+
+def holds(found, is_self):
+    pairs = [(u, t) for t in range(len(found)) for u in range(t) if is_self or found[u][0] != found[t][0]]
+    return all(len(found[u][1] & found[t][2]) == 1 for u, t in pairs)
+
+
+def made(name, query, **options):
+    given = {option: str(value) for option, value in options.items()}
+    return LAYOUTS[name](dataclasses.replace(query, layout=layout(name, given)))
+
+
+def test_every_layout_is_described_and_every_description_has_a_layout():
+    assert {DEFAULT_LAYOUT, HANDSHAKE, *LAYOUTS} == described.LAYOUTS.keys()
+    assert all(about.cites and about.about for about in described.LAYOUTS.values())
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+@given(log=logs(), workers=st.integers(1, 5))
+def test_one_worker_has_both_of_any_two_tuples(name, log, workers):
+    query, frames = log
+    assert holds(shares(made(name, query), frames, len(query.streams), workers), query.is_self)
+
+
+@given(log=logs(), workers=st.integers(1, 5), hot_workers=st.integers(1, 6), choices=st.integers(1, 2))
+def test_sta_holds_it_with_any_options(log, workers, hot_workers, choices):
+    query, frames = log
+    layout_ = made("sta", query, hot_workers=hot_workers, choices=choices)
+    assert holds(shares(layout_, frames, len(query.streams), workers), query.is_self)
+
+
+class Greedy(Layout):
+    """Breaks the law: the first worker stores what it is not to store."""
+
+    def share(self, frame, stream, worker, workers):
+        share = LAYOUTS["split_join"](self.query).share(frame, stream, worker, workers)
+        return Share(share.stored | (worker == 0), share.asked)
+
+
+def test_a_layout_that_breaks_it_is_found():
+    frames = [frame_of(0, 0, [0], [0] * 6, range(6), [])]
+    assert not holds(shares(Greedy(SELF), frames, 1, 2), is_self=True)
+
+
+# --- what each one promises besides -----------------------------------------------------------------------------------
+
+
+def test_split_join_and_scale_join_differ_where_streams_alternate():
+    frame = frame_of(0, 0, [0, 0], [0, 1] * 4, [0] * 8, [])
+    split, scale = made("split_join", CROSS), made("scale_join", CROSS)
+    assert split.share(frame, 0, 0, 2).stored.tolist() == [True, False, True, False]
+    assert scale.share(frame, 0, 0, 2).stored.tolist() == [True] * 4  # its counter runs over both streams
+
+
+def test_bchj_asks_the_worker_of_the_key():
+    frame = frame_of(0, 0, [0], [0] * 6, [3, 7, 3, 7, 3, 7], [])
+    asked = [made("bchj", SELF).share(frame, 0, worker, 4).asked for worker in range(4)]
+    for column in np.stack(asked).T.reshape(3, 2, 4).transpose(1, 0, 2):
+        assert (column == column[0]).all(), "tuples of one key are asked of one worker"
+
+
+def test_sta_keeps_hot_and_cold_apart_and_balanced():
+    n = 4_000
+    hot = [int(i % 5 < 2) for i in range(n)]
+    frame = frame_of(0, 0, [0], [0] * n, range(n), hot)
+    stored = np.stack([made("sta", SELF).share(frame, 0, worker, 6).stored for worker in range(6)])
+    is_hot = np.array(hot, bool)
+    assert not stored[2:, is_hot].any()
+    assert not stored[:2, ~is_hot].any()
+    assert (stored[:2].sum(axis=1) == is_hot.sum() / 2).all()
+    two, one = stored[2:].sum(axis=1), made("sta", SELF, choices=1)
+    drawn = np.stack([one.share(frame, 0, worker, 6).stored for worker in range(2, 6)]).sum(axis=1)
+    assert np.ptp(two) < np.ptp(drawn), "the less loaded of two is more even than one drawn"
+    assert np.ptp(two) <= 8
+
+
+def test_numbers_are_spread_evenly_and_apart_by_salt():
+    codes = np.arange(-4_000, 4_000, dtype=np.int64)
+    first, second = spread(codes, 8), spread(codes, 8, salt=1)
+    for drawn in (first, second):
+        assert np.abs(np.bincount(drawn, minlength=8) - 1_000).max() < 150
+    assert 0.05 < (first == second).mean() < 0.2

@@ -1,0 +1,143 @@
+"""The embedded engine by every layout: the rows of the product's own, and measures that add up."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.model import DEFAULT_LAYOUT
+from spojoin.published.layouts.catalog import LAYOUTS, chosen_layout
+from spojoin.published.layouts.load import TUPLE_BYTES, imbalance
+from spojoin.published.methods.catalog import method
+from spojoin.query.load import parse_query
+from spojoin.roles.router.config import RouterConfig
+
+WORKERS, TUPLES, WINDOW = 4, 3_000, 400
+QUERY = parse_query(
+    "name: q\nstreams:\n  s: {schema: {a: int, b: int}}\n"
+    "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.b >= r.b "
+    f"WINDOW AS (SLIDE INTERVAL '1' ON '{WINDOW}')\noutput: pairs\n"
+)
+#: Pairs of a tuple and one of its window: all earlier ones, at most WINDOW.
+PAIRS = sum(min(seq, WINDOW) for seq in range(TUPLES))
+BYTES = TUPLE_BYTES + 2 * 8
+OTHERS = sorted(name for name, about in LAYOUTS.items() if name != DEFAULT_LAYOUT and not about.needs_key)
+
+
+def ran(name, query=QUERY):
+    config = RouterConfig("r", WORKERS, frame_tuples=256, batch_tuples=256, credits_frames=UNLIMITED)
+    engine = Engine(chosen_layout(query, name, WORKERS, ()), config)
+    rng = np.random.default_rng(5)
+    rows = pa.record_batch({"a": np.minimum(rng.zipf(1.5, TUPLES), 40), "b": rng.integers(0, 40, TUPLES)})
+    batches = [*engine.feed(0, rows), *engine.flush()]
+    return engine, pa.Table.from_batches(batches)
+
+
+@pytest.fixture(scope="module")
+def own():
+    return ran(DEFAULT_LAYOUT)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_layout_gives_the_rows_of_the_products_own(own, name):
+    assert ran(name)[1].equals(own[1])
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_measures_add_up(name):
+    told = ran(name)[0].layout_measures()
+    each = told["per_worker"]
+    assert (told["name"], told["workers"], len(each)) == (name, WORKERS, WORKERS)
+    assert told["completeness"] == 1.0
+    assert told["comparisons"] == PAIRS
+    assert told["comparisons"] == sum(load["comparisons"] for load in each)
+    assert told["comparisons_std"] == pytest.approx(np.std([load["comparisons"] for load in each]))
+    assert told["bytes"] == BYTES * told["messages"]
+    assert sum(load["stored"] for load in each) == TUPLES * (WORKERS if name == "bchj" else 1)
+    assert sum(load["asked"] for load in each) == TUPLES * (1 if name == "bchj" else WORKERS)
+    # A chain passes both copies of a tuple of a self join; by all others a tuple comes to every worker once.
+    assert told["messages"] == TUPLES * WORKERS * (2 if name == "handshake" else 1)
+    assert told["log_messages"] == (0 if name == "handshake" else TUPLES * WORKERS)
+    assert told["frame_ms"]["p50"] <= told["frame_ms"]["p99"] <= told["frame_ms"]["max"]
+
+
+def test_balance_tells_layouts_apart():
+    turn, keyed = ran("scale_join")[0].layout_measures(), ran("bchj")[0].layout_measures()
+    assert turn["comparisons_imbalance"] < 1.01
+    assert keyed["comparisons_imbalance"] > 1.2, "skewed keys load one worker"
+    assert keyed["memory_bytes"] > 3 * turn["memory_bytes"], "every worker stores every tuple"
+
+
+def test_sta_learns_which_keys_are_hot():
+    each = ran("sta")[0].layout_measures()["per_worker"]
+    hot, cold = sum(load["stored"] for load in each[:2]), sum(load["stored"] for load in each[2:])
+    assert hot > cold, "two workers store the keys that most tuples have"
+
+
+def test_the_products_own_measures_add_up(own):
+    told = own[0].layout_measures()
+    each = told["per_worker"]
+    assert (told["name"], told["workers"], len(each)) == (DEFAULT_LAYOUT, WORKERS, WORKERS)
+    assert told["completeness"] == 1.0
+    assert told["comparisons"] + told["mutable"]["comparisons"] == PAIRS
+    assert told["comparisons"] == sum(load["comparisons"] for load in each)
+    assert all(load["examined"] >= load["comparisons"] for load in each), "indexes hold the windows, and some more"
+    assert [load["asked"] for load in each] == [TUPLES] * WORKERS
+    sealed = told["topics"]["batches"]["messages"]
+    assert TUPLES - 256 <= sealed <= TUPLES
+    assert sum(load["stored"] for load in each) == sealed
+    assert told["messages"] == TUPLES * WORKERS + sealed
+    assert told["log_messages"] == (TUPLES + sealed) * WORKERS
+    assert told["memory_bytes"] == sum(load["bytes_max"] for load in each) > 0
+
+
+def test_bytes_of_the_products_own_are_those_of_its_arrays(own):
+    told = own[0].layout_measures()
+    topics = told["topics"]
+    sealed = topics["batches"]["messages"]
+    # Two columns, each codes of 8 bytes and orders of 2; seqs of 8; and the permutation of one column to the other.
+    assert topics["runs"]["bytes"] == sealed * (2 * (8 + 2) + 8)
+    assert topics["batches"]["bytes"] == sealed * (2 * (8 + 2) + 8 + 2)
+    assert topics["frames"]["bytes"] == BYTES * TUPLES
+    assert told["bytes"] == WORKERS * topics["frames"]["bytes"] + topics["batches"]["bytes"]
+    assert told["log_bytes"] == WORKERS * (topics["frames"]["bytes"] + topics["batches"]["bytes"])
+
+
+def test_topics_are_told(own):
+    topics = own[0].layout_measures()["topics"]
+    assert topics["frames"]["messages"] == TUPLES
+    assert topics["partials"]["messages"] == TUPLES * len(QUERY.predicates)
+    assert topics["runs"]["messages"] == topics["batches"]["messages"] * len(QUERY.predicates)
+    assert topics["matches"]["messages"] == TUPLES * (1 + WORKERS), "one mutable part, and all workers"
+    # router, sink, a joiner for each predicate, logical AND, workers
+    assert topics["frames"]["readers"] == 2 + len(QUERY.predicates) + 1 + WORKERS
+    readers = {name: topics[name]["readers"] for name in ("runs", "batches", "partials", "matches")}
+    assert readers == {"runs": 1, "batches": WORKERS, "partials": 1, "matches": 1}
+
+
+def test_other_layouts_need_fewer_topics():
+    topics = ran("scale_join")[0].layout_measures()["topics"]
+    assert topics.keys() == {"frames", "matches"}
+    assert topics["matches"]["messages"] == TUPLES * WORKERS
+    assert ran("sta")[0].layout_measures()["topics"]["plan"]["records"] > 0
+
+
+def test_a_method_is_one_worker(own):
+    engine, rows = ran(DEFAULT_LAYOUT, replace(QUERY, method=method("scan", {})))
+    told = engine.layout_measures()
+    assert rows.equals(own[1])
+    assert (told["workers"], told["completeness"]) == (1, 1.0)
+    assert "mutable" not in told
+    (load,) = told["per_worker"]
+    assert load["comparisons"] == PAIRS
+    assert load["examined"] == engine.counters()["comparisons"]
+    assert (load["stored"], load["asked"], load["messages"], load["log_messages"]) == (TUPLES,) * 4
+    assert load["bytes"] == load["log_bytes"] == BYTES * TUPLES
+    assert load["bytes_max"] >= engine.index_bytes > 0
+
+
+def test_nothing_is_balanced():
+    assert imbalance([0, 0]) == 1.0
+    assert imbalance([3, 1]) == 1.5

@@ -1,0 +1,101 @@
+"""Layouts in the simulator's worlds, with all faults, beside the naive oracle; and bugs that it must find."""
+
+from collections import deque
+
+import numpy as np
+import pytest
+
+from spojoin.published.layouts import registry
+from spojoin.published.layouts.catalog import layout
+from spojoin.published.layouts.handshake import HandshakeChain
+from spojoin.published.layouts.layout import Layout, Share, every
+from spojoin.published.layouts.machine import LayoutMachine
+from spojoin.published.methods.catalog import method
+from spojoin.published.methods.registry import SIDES
+from spojoin.simulate.layout import run_layout
+
+SERVED = ("scale_join", "sta")
+SEEDS = range(100, 120)
+#: Chains run without faults, and fast.
+CHAIN_SEEDS = range(100, 116)
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_services_of_a_layout_survive_what_a_seed_brings(name):
+    for seed in SEEDS:
+        failure = run_layout(seed, layout(name, {}))
+        assert failure is None, failure.account
+
+
+@pytest.mark.parametrize("seed", [2055, 2638, 2704])
+def test_a_replaced_sink_and_its_heir_cut_results_alike(seed):
+    """Their heirs had all chunks of a frame at once, and cut results where readers could not go on."""
+    failure = run_layout(seed, layout("scale_join", {}))
+    assert failure is None, failure.account
+
+
+def test_what_a_router_sent_before_it_was_overtaken_lands_though_faults_are_over():
+    failure = run_layout(8881, layout("scale_join", {}))
+    assert failure is None, failure.account
+
+
+@pytest.mark.parametrize("name", ["split_join", "bchj"])
+def test_so_do_those_that_run_in_one_process(name):
+    for seed in SEEDS[:4]:
+        failure = run_layout(seed, layout(name, {}))
+        assert failure is None, failure.account
+
+
+def test_a_chain_finds_each_pair_once_in_whatever_order_its_links_bring_messages():
+    for seed in CHAIN_SEEDS:
+        failure = run_layout(seed, layout("handshake", {}))
+        assert failure is None, failure.account
+
+
+@pytest.mark.parametrize("name", sorted(SIDES))
+def test_workers_may_search_by_any_method(name):
+    for seed in (3, 4, 5):
+        failure = run_layout(seed, layout("handshake", {}), method(name, {}))
+        assert failure is None or "ConfigurationError" in failure.reason, failure.account
+
+
+# --- planted bugs -----------------------------------------------------------------------------------------------------
+
+
+def is_found(name, seeds):
+    return any(run_layout(seed, layout(name, {})) is not None for seed in seeds)
+
+
+class Counting(Layout):
+    """ScaleJoin's counter as a worker would keep it for itself: lost with it."""
+
+    def __init__(self, query):
+        super().__init__(query)
+        self._counter = 0
+
+    def share(self, frame, stream, worker, workers):
+        numbers = self._counter + np.arange(len(frame.slices[stream]))
+        self._counter += len(numbers)
+        return Share(numbers % workers == worker, every(frame, stream))
+
+
+def test_a_counter_that_dies_with_its_worker_is_found(monkeypatch):
+    monkeypatch.setitem(registry.LAYOUTS, "scale_join", Counting)
+    assert is_found("scale_join", range(100, 140))
+
+
+def test_workers_that_keep_their_old_share_are_found(monkeypatch):
+    def keep(self, frame):
+        self._workers = frame.workers
+        yield from ()
+
+    monkeypatch.setattr(LayoutMachine, "_begin_anew", keep)
+    assert is_found("scale_join", range(100, 130))
+
+
+def test_messages_that_overtake_others_on_a_link_are_found(monkeypatch):
+    def overtake(self, link, message):
+        self._links.setdefault(link, deque()).appendleft(message)
+
+    monkeypatch.setattr(HandshakeChain, "_send", overtake)
+    assert is_found("handshake", CHAIN_SEEDS)

@@ -1,0 +1,167 @@
+"""The patterns of PPOIJ: their law for tuples of one key, turns within a key, and bugs that the simulator must find."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spojoin.errors import QueryError
+from spojoin.published.layouts import ppoij, registry
+from spojoin.published.layouts.catalog import chosen_layout, layout
+from spojoin.published.layouts.ppoij import Groups, Hybrid, homes, split, turns
+from spojoin.query.load import parse_query
+from spojoin.roles.router.calibration import Calibration, frequencies
+from spojoin.simulate.layout import run_layout
+from spojoin.simulate.scenario import draw
+from tests.unit.published.layouts.test_layout_law import frame_of, shares
+
+STREAMS = "name: q\nstreams:\n  s: {schema: {a: int, b: int}}\n"
+WINDOW = " WINDOW AS (SLIDE INTERVAL '1' ON '40')\n"
+SELF = parse_query(f"{STREAMS}sql: SELECT * FROM s AS l JOIN s AS r ON l.a = r.a{WINDOW}")
+CROSS = parse_query(f"{STREAMS}  t: {{schema: {{a: int}}}}\nsql: SELECT * FROM s AS l JOIN t AS r ON l.a = r.a{WINDOW}")
+#: Options by which few tuples are enough for groups of several workers.
+EAGER = {"calibration": "8", "theta": "1"}
+
+
+@st.composite
+def logs(draw):
+    """Frames that follow one another; from one of them on they tell frequencies, of whatever tuples."""
+    query = draw(st.sampled_from([SELF, CROSS]))
+    counted = [Counter(draw(st.lists(st.integers(-2, 2), min_size=1, max_size=20))) for _ in query.streams]
+    found, known_from = frequencies(counted), draw(st.integers(0, 4))
+    seq, firsts, frames = 0, [0] * len(query.streams), []
+    for number in range(4):
+        streams = draw(st.lists(st.integers(0, len(query.streams) - 1), max_size=9))
+        codes = [draw(st.integers(-3, 3)) for _ in streams]
+        frame = frame_of(number, seq, firsts, streams, codes, [])
+        frames.append(dataclasses.replace(frame, frequencies=found) if number >= known_from else frame)
+        seq += len(streams)
+        firsts = [first + streams.count(stream) for stream, first in enumerate(firsts)]
+    return query, frames
+
+
+def pattern(name, query, **options):
+    return registry.LAYOUTS[name](dataclasses.replace(query, layout=layout(name, options)))
+
+
+def keys(frames):
+    """Each tuple's key, in order."""
+    found = []
+    for frame in frames:
+        placed = {p: c for piece in frame.slices for p, c in zip(piece.positions.tolist(), piece.codes[0], strict=True)}
+        found += [int(placed[position]) for position in sorted(placed)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("kp", {}), ("dp", {}), ("hp", EAGER), ("hp", {**EAGER, "balance": "tuples"}), ("hp", {"max_splitting": "2"})],
+)
+@given(log=logs(), workers=st.integers(1, 6))
+def test_one_worker_has_both_of_two_tuples_of_a_key(name, options, log, workers):
+    """Also where the earlier one came before the frequencies were known, or by another number of workers."""
+    query, frames = log
+    found, key = shares(pattern(name, query, **options), frames, len(query.streams), workers), keys(frames)
+    for t, (stream, stored, asked) in enumerate(found):
+        assert len(stored) == 1
+        assert stored <= asked
+        for u in range(t):
+            if key[u] == key[t] and (query.is_self or found[u][0] != stream):
+                assert len(found[u][1] & asked) == 1
+
+
+def test_key_partitioning_has_one_worker_a_key_and_data_parallel_all():
+    frame = frame_of(0, 0, [0], [0] * 60, [i % 20 for i in range(60)], [])
+    asked = {name: shares(pattern(name, SELF), [frame], 1, 4) for name in ("kp", "dp")}
+    assert all(len(who) == 1 for _, _, who in asked["kp"])
+    assert all(who == {0, 1, 2, 3} for _, _, who in asked["dp"])
+    assert len({frozenset(who) for _, _, who in asked["kp"]}) == 4
+
+
+def test_a_frequent_key_gets_workers_and_a_rare_one_keeps_its_own():
+    counts = Counter({1: 700} | dict.fromkeys(range(2, 32), 10))
+    groups = split(frequencies([counts]), 4, 1.05, 99, has_pairs=True)
+    sizes = groups.sizes[groups.items(np.array([1, 2, 31, 555]))].tolist()
+    assert sizes[0] == 4
+    assert sum(sizes[1:]) < 2 * 3
+    at_home = Groups.of_homes(4)
+    for code in (1, 2, 31, 555):
+        item = np.array([code])
+        home = int(homes(item, 4)[0])
+        assert at_home.has(at_home.items(item), home).all()
+        assert groups.has(groups.items(item), home).all()
+
+
+@given(st.lists(st.integers(-2, 2), max_size=40), st.integers(0, 2**40))
+def test_turns_go_one_by_one_within_a_key(codes, first):
+    found = turns(np.array(codes, np.int64), first)
+    for code in set(codes):
+        own = [turn for turn, other in zip(found.tolist(), codes, strict=True) if other == code]
+        assert own == list(range(own[0], own[0] + len(own)))
+
+
+def test_keys_that_come_once_a_frame_go_round_as_well():
+    first = [int(turns(np.array([5], np.int64), index)[0]) % 4 for index in range(400)]
+    assert min(np.bincount(first, minlength=4)) > 70
+
+
+@pytest.mark.parametrize("name", ["kp", "hp"])
+@pytest.mark.parametrize("condition", ["l.a < r.a", "l.a = r.b"])
+def test_a_pattern_that_goes_by_a_key_needs_one(name, condition):
+    text = f"{STREAMS}sql: SELECT * FROM s AS l JOIN s AS r ON {condition}{WINDOW}"
+    with pytest.raises(QueryError, match=rf"layout '{name}' spreads tuples by a key.*such as 'dp'"):
+        parse_query(text + f"layout: {name}\n")
+    with pytest.raises(QueryError, match=r"l\.key = r\.key"):
+        chosen_layout(parse_query(text), name, 2, ())
+
+
+# --- in the simulator -------------------------------------------------------------------------------------------------
+
+KEYED = [seed for seed in range(150) if draw(seed).query.key_slots is not None]
+#: Layouts by name and options; the simulator's worlds have few tuples.
+CHOICES = [layout("kp", {}), layout("dp", {}), layout("hp", EAGER), layout("hp", {**EAGER, "balance": "tuples"})]
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+def test_patterns_survive_what_a_seed_brings(choice):
+    for seed in KEYED[:8]:
+        failure = run_layout(seed, choice)
+        assert failure is None, failure.account
+
+
+def is_found():
+    return any(run_layout(seed, layout("hp", EAGER)) is not None for seed in KEYED)
+
+
+class Moving(Hybrid):
+    """Groups that forget where their keys were before."""
+
+    def _split(self, found, workers):
+        groups = super()._split(found, workers)
+        return Groups(groups._codes, [[(m + 1) % workers] for m in homes_of(groups)], workers)
+
+
+def homes_of(groups):
+    return [int(group) for group in groups._members[groups._first]]
+
+
+def test_groups_that_leave_their_home_are_found(monkeypatch):
+    monkeypatch.setitem(registry.LAYOUTS, "hp", Moving)
+    assert is_found()
+
+
+class Restless(Calibration):
+    """Counts for ever: groups change, and not only by growing."""
+
+    def note(self, frame):
+        self._counts = self._counts or [Counter() for _ in self._slots]
+        self.found = ppoij.NO_FREQUENCIES
+        super().note(dataclasses.replace(frame, frequencies=ppoij.NO_FREQUENCIES))
+
+
+def test_frequencies_that_change_are_found(monkeypatch):
+    monkeypatch.setattr("spojoin.roles.router.calibration.Calibration", Restless)
+    assert is_found()

@@ -1,0 +1,149 @@
+"""SPO-Join's state schemes and its AND as options of the method: what they answer, and their errors, by plain loops."""
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from spojoin.errors import ConfigurationError
+from spojoin.ports.memory import MemoryStore
+from spojoin.published.methods.catalog import METHODS, method
+from spojoin.published.methods.registry import SIDES
+from spojoin.published.methods.side import Check, Searches, SideSpec
+from spojoin.published.methods.spo_paper import SpoPaper
+from spojoin.published.methods.spo_paper_unsafe import setup_of
+from spojoin.published.schemes.logical_and import NONE, Load, LogicalAnd, Meeting
+from spojoin.published.schemes.state import Scheme, Workers
+
+LENGTH, SLIDE, COUNT = 240, 60, 700
+ROLES = ((Check(0, False, False), Check(1, False, False)), (Check(1, True, True), Check(0, False, False)))
+UNSAFE = [scheme for scheme in Scheme if scheme is not Scheme.EXACT]
+FAST = {"rate": "1000000", "hop_ms": "0.1", "service_ms": "0.01", "workers": "3"}
+
+
+def spec(**options):
+    base = SideSpec(2, ROLES, False, LENGTH, SLIDE, False)
+    return dataclasses.replace(base, options=dict(method("spo_paper", {**FAST, **options}).options))
+
+
+def data():
+    rng = np.random.default_rng(3)
+    codes, lo = rng.integers(0, 9, (2, COUNT)), rng.integers(-1, 9, (2, 2, COUNT))
+    hi = lo + rng.integers(0, 5, (2, 2, COUNT))
+    hi[1, 0] = lo[1, 0]
+    return codes, lo, hi
+
+
+DATA = data()
+
+
+def counts_of(asked, cuts=(0, 1, 130, 500, COUNT)):
+    """Counts of both roles, int64 (2, COUNT), taken chunk by chunk, and the side's counters."""
+    side = SIDES["spo_paper"](asked)
+    codes, lo, hi = DATA
+    upper = np.arange(COUNT)
+    lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
+    found = []
+    for begin, end in pairwise(cuts):
+        roles = [Searches(lo[r][:, begin:end], hi[r][:, begin:end]) for r in range(2)]
+        taken = side.take(codes[:, begin:end], roles, lower[begin:end], upper[begin:end])
+        found.append(np.stack([each.counts for each in taken]))
+    return np.concatenate(found, axis=1), side.counters.as_dict()
+
+
+def holds(role, sources, i):
+    """Whether tuple i meets the bounds of the role, each test's taken from its source."""
+    codes, lo, hi = DATA
+    return all(
+        (lo[role, k, source] <= codes[test.column, i] <= hi[role, k, source]) != test.negated
+        for k, (test, source) in enumerate(zip(ROLES[role], sources, strict=True))
+    )
+
+
+def by_a_loop(asked, trace, sources):
+    """Counts, false positives and false negatives, pair by pair."""
+    setup = setup_of(asked)
+    counts, positives, negatives = np.zeros((2, COUNT), int), 0, 0
+    for role in range(2):
+        for probe in range(COUNT):
+            lower = max(-(-probe // SLIDE) * SLIDE - LENGTH, 0)
+            met = sources[role][:, probe].tolist()
+            starts = [source // setup.delta * setup.delta for source in met]
+            for i in range(probe):
+                batch, is_true = i // setup.delta, holds(role, (probe, probe), i)
+                worker, end = batch % setup.workers, (batch + 1) * setup.delta
+                is_held = trace.lower[worker, probe] < end <= trace.upper[worker, probe]
+                times = int(is_true and is_held)
+                if NONE not in met and max(starts) <= i < min(met):
+                    times += holds(role, met, i)
+                is_due = is_true and i >= lower
+                counts[role, probe] += times
+                positives += max(times - is_due, 0)
+                negatives += is_due and not times
+    return counts, positives, negatives
+
+
+def themselves():
+    return [np.tile(np.arange(COUNT), (2, 1))] * 2
+
+
+@pytest.mark.parametrize("scheme", UNSAFE)
+def test_a_scheme_answers_what_its_workers_held(scheme):
+    asked = spec(state=scheme)
+    counts, told = counts_of(asked)
+    trace = Workers(setup_of(asked), scheme, MemoryStore()).take(COUNT)
+    wanted, positives, negatives = by_a_loop(asked, trace, themselves())
+    assert (counts == wanted).all()
+    assert (told["false_positives"], told["false_negatives"]) == (positives, negatives)
+    assert positives + negatives > 0
+
+
+@pytest.mark.parametrize("cuts", [(0, COUNT), (0, 1, 3, 200, 201, 600, COUNT)])
+def test_without_a_hash_table_bit_arrays_of_other_tuples_are_met(cuts):
+    asked = spec(logical_and="overwriting_unsafe")
+    setup = setup_of(asked)
+    counts, told = counts_of(asked, cuts)
+    ands = [LogicalAnd(Meeting.OVERWRITING_UNSAFE, Load(1e6, (0.01, 0.01), 3, 0.1)) for _ in range(2)]
+    sources = [np.concatenate([a.meet(b, e - b) for b, e in pairwise(cuts)], axis=1) for a in ands]
+    trace = Workers(setup, Scheme.EXACT, MemoryStore()).take(COUNT)
+    wanted, positives, negatives = by_a_loop(asked, trace, sources)
+    assert (counts == wanted).all()
+    assert (told["false_positives"], told["false_negatives"]) == (positives, negatives)
+    assert told["unanswered"] == sum(int(np.sum(each[0] == NONE)) for each in sources) > 0
+    assert positives > 0
+
+
+def test_where_nothing_is_late_bit_arrays_meet_their_own():
+    exact, _ = counts_of(spec())
+    counts, told = counts_of(spec(logical_and="overwriting_unsafe", rate="1", hop_ms="0.001", service_ms="0.001"))
+    assert (counts == exact).all()
+    assert told["false_positives"] == told["false_negatives"] == 0
+
+
+def test_probes_that_come_at_the_same_place_see_the_same():
+    """Of a cross join many probes may come between two stored tuples, and none between many."""
+    codes = DATA[0]
+    side = SIDES["spo_paper"](spec(state="size_broadcast_unsafe"))
+    every = [Searches(np.full((2, 4), -1), np.full((2, 4), 9))] * 2
+    for begin, end, places in ((0, 300, (5, 5, 299, 300)), (300, 650, (300, 300, 640, 650))):
+        upper = np.array(places)
+        lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
+        counts = side.take(codes[:, begin:end], every, lower, upper)[0].counts
+        assert counts[0] == counts[1]
+        assert (counts >= 1).all()
+
+
+def test_the_options_name_all_schemes_and_meetings():
+    choices = {option.name: option.choices for option in METHODS["spo_paper"].options}
+    assert choices["state"] == tuple(Scheme)
+    assert choices["logical_and"] == tuple(Meeting)
+
+
+def test_the_exact_way_is_the_default_and_wrong_ones_count_over_count_windows_alone():
+    assert type(SIDES["spo_paper"](spec())) is SpoPaper
+    for wrong in ({"is_time": True}, {"lists": True}):
+        with pytest.raises(ConfigurationError, match="output: count"):
+            SIDES["spo_paper"](dataclasses.replace(spec(state="round_robin_unsafe"), **wrong))
+    with pytest.raises(ConfigurationError, match="slide is 60; it must be a multiple of 50"):
+        SIDES["spo_paper"](spec(state="size_broadcast_unsafe", delta="50"))

@@ -1,0 +1,167 @@
+"""Trees in arrays against sorted lists, small nodes and batches against a plain loop, and what a hash join refuses."""
+
+import bisect
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spojoin.errors import ConfigurationError
+from spojoin.kernels.compile import kernel
+from spojoin.published.methods import bplus, css
+from spojoin.published.methods.catalog import method
+from spojoin.published.methods.checks import Hits
+from spojoin.published.methods.machine import MethodMachine
+from spojoin.published.methods.registry import SIDES
+from spojoin.published.methods.side import Check, SideSpec
+from spojoin.query.load import parse_query
+from spojoin.simulate.method import run_method
+from tests.unit.published.methods.test_exactness import cases, expected, taken
+
+LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+SMALL = [
+    ("bplus_bits", {"fanout": 4}),
+    ("bplus_sets", {"fanout": 4}),
+    ("css_bits", {"batch": 16, "node": 2}),
+    ("css_sets", {"batch": 16, "node": 3}),
+    ("hash", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), SMALL)
+@given(case=cases())
+def test_the_smallest_nodes_and_batches_find_what_a_plain_loop_finds(name, options, case):
+    try:
+        side = SIDES[name](dataclasses.replace(case.spec, options=options))
+    except ConfigurationError:
+        return
+    assert taken(side, case) == expected(case)
+    assert side.counters.as_dict().keys() == {"comparisons", "nodes_visited", "merges", "merge_seconds"}
+
+
+@pytest.mark.parametrize(("name", "options"), SMALL[:-1])
+def test_the_smallest_nodes_and_batches_give_what_the_oracle_gives(name, options):
+    given = method(name, {option: str(value) for option, value in options.items()})
+    for seed in range(1_000, 1_025):
+        failure = run_method(seed, given)
+        assert failure is None, failure.account
+
+
+# --- the B+-tree by itself --------------------------------------------------------------------------------------------
+
+
+@kernel
+def apply(tree, codes, indexes, is_insert, path, stats):
+    for i in range(len(codes)):
+        if is_insert[i]:
+            bplus.insert(tree, 0, codes[i], indexes[i], path, stats)
+        else:
+            bplus.delete(tree, 0, codes[i], indexes[i], path, stats)
+
+
+@kernel
+def in_range(tree, lo, hi, path, slices, stats):
+    return bplus.add_range(tree, 0, lo, hi, path, slices, 0, stats)
+
+
+class Tree:
+    """One tree, beside a sorted list of the same pairs."""
+
+    def __init__(self, fanout):
+        self.tree = bplus.empty(1, fanout)
+        self.pairs = []
+        self.path, self.stats = np.empty((2, bplus.LEVELS_MAX), np.int64), np.zeros(2, np.int64)
+
+    def change(self, code, index, is_insert):
+        if self.tree[4][0, bplus.FREE_COUNT] < bplus.LEVELS_MAX:
+            self.tree = bplus.grown(self.tree)
+        one = [np.array([value], np.int64) for value in (code, index)]
+        apply(self.tree, *one, np.array([is_insert]), self.path, self.stats)
+        bisect.insort(self.pairs, (code, index)) if is_insert else self.pairs.remove((code, index))
+
+    def found(self, lo, hi):
+        slices = np.empty((self.tree[0].shape[1] + 1, 2), np.int64)
+        end = in_range(self.tree, lo, hi, self.path, slices, self.stats)
+        ids = self.tree[1].reshape(-1)
+        return [int(index) for a, b in slices[:end] for index in ids[a:b]]
+
+    @property
+    def nodes_used(self):
+        return self.tree[0].shape[1] - int(self.tree[4][0, bplus.FREE_COUNT])
+
+
+@given(
+    fanout=st.integers(4, 7),
+    codes=st.lists(st.integers(-20, 20) | st.sampled_from([LEAST, GREATEST]), max_size=150),
+    leave=st.randoms(use_true_random=False),
+    window=st.integers(0, 60),
+)
+def test_a_tree_holds_what_a_sorted_list_holds(fanout, codes, leave, window):
+    tree = Tree(fanout)
+    for index, code in enumerate(codes):
+        tree.change(code, index, True)
+        if len(tree.pairs) > window:
+            tree.change(*leave.choice(tree.pairs), False)
+    for lo, hi in [(LEAST, GREATEST), (-3, 3), (0, 0), (GREATEST, GREATEST), (21, GREATEST - 1)]:
+        assert tree.found(lo, hi) == [index for code, index in tree.pairs if lo <= code <= hi]
+    while tree.pairs:
+        tree.change(*leave.choice(tree.pairs), False)
+    assert tree.found(LEAST, GREATEST) == []
+    assert tree.nodes_used == 1
+    assert tree.tree[4][0, bplus.HEIGHT] == 0
+
+
+# --- the CSS-tree by itself -------------------------------------------------------------------------------------------
+
+
+@kernel
+def css_ranks(column, keys, starts, node, codes, stats):
+    return [css.rank(column, keys, starts, node, code, stats) for code in codes]
+
+
+@given(
+    node=st.integers(2, 5),
+    codes=st.lists(st.integers(-9, 9) | st.sampled_from([LEAST, GREATEST]), min_size=1, max_size=120),
+)
+def test_a_rank_is_what_bisection_finds(node, codes):
+    column = np.sort(np.array([codes], np.int64))
+    keys, starts = css.directory(column, node)
+    asked = np.array([*range(-10, 11), LEAST, GREATEST])
+    found = css_ranks(column[0], keys[0], starts, node, asked, np.zeros(2, np.int64))
+    assert found == np.searchsorted(column[0], asked).tolist()
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def test_partners_survive_growth_and_come_in_order():
+    hits = Hits(1, 3, lists=True)
+    hits.partners[0, :4] = [7, 5, 9, 8]
+    hits.counts[0], hits.used[0] = [2, 0, 2], 4
+    hits.grow(5_000)
+    assert hits.partners.shape[1] >= 5_004
+    found = hits.found(ascending=False)[0]
+    assert found.partners.tolist() == [5, 7, 8, 9]
+    assert found.offsets.tolist() == [0, 2, 2, 4]
+
+
+# --- a hash join needs an equality ------------------------------------------------------------------------------------
+
+
+def test_a_query_without_an_equality_is_refused_by_its_conditions():
+    query = parse_query("""
+name: q
+streams: {s: {schema: {a: int, b: int}}}
+sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.b != r.b WINDOW AS (SLIDE INTERVAL '5' ON '20')
+method: hash
+""")
+    with pytest.raises(ConfigurationError, match=r"by an equality.*l\.a < r\.a, l\.b <> r\.b.*choose another method"):
+        MethodMachine(query, SIDES["hash"])
+
+
+def test_every_role_needs_an_equality():
+    equal, below = Check(0, False, True), Check(0, False, False)
+    with pytest.raises(ConfigurationError, match="method hash"):
+        SIDES["hash"](SideSpec(1, ((equal,), (below,)), False, 20, 5, False))

@@ -1,0 +1,173 @@
+"""The published schemes' errors, counted by a plain loop; the exact ways have none whatever is late."""
+
+import numpy as np
+import pytest
+
+from spojoin.errors import ConfigurationError
+from spojoin.ports.memory import MemoryStore
+from spojoin.published.schemes.checkpoint import Sharing, completeness
+from spojoin.published.schemes.errors import count
+from spojoin.published.schemes.logical_and import NONE, Load, LogicalAnd, Meeting, correctness, overwrite
+from spojoin.published.schemes.setup import Setup, in_order, served
+from spojoin.published.schemes.state import Scheme, Workers
+
+TUPLES = 600
+UNSAFE = [Scheme.ROUND_ROBIN_UNSAFE, Scheme.SIZE_BROADCAST_UNSAFE, Scheme.DISTRIBUTED_CACHE_UNSAFE]
+
+
+def setup(scheme, **changed):
+    delta = 60 if scheme is Scheme.ROUND_ROBIN_UNSAFE else 20
+    sizes = {"window": 240, "slide": 60, "delta": delta, "workers": 3, "rate": 10_000.0}
+    return Setup(**(sizes | changed))
+
+
+def keys():
+    return np.random.default_rng(5).integers(0, 6, (2, TUPLES))
+
+
+def matches(probes, stored):
+    a, b = keys()
+    return (a[probes][:, None] > a[stored]) & (b[probes][:, None] < b[stored])
+
+
+def pairs_found(workers, trace):
+    """(found, wanted) by a loop over probes, workers, batches and tuples."""
+    a, b = keys()
+    found, wanted = set(), set()
+    set_up = workers.setup
+    for probe in range(TUPLES):
+        lower = max(-(-probe // set_up.slide) * set_up.slide - set_up.window, 0)
+        for batch, end in enumerate(range(set_up.delta, TUPLES, set_up.delta)):
+            worker = batch % set_up.workers
+            members = [i for i in range(end - set_up.delta, end) if a[probe] > a[i] and b[probe] < b[i]]
+            if trace.lower[worker, probe] < end <= trace.upper[worker, probe]:
+                found |= {(probe, i) for i in members}
+            if end <= probe:
+                wanted |= {(probe, i) for i in members if i >= lower}
+    return found, wanted
+
+
+@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("is_queueing", [True, False])
+def test_errors_are_those_of_a_plain_loop(scheme, is_queueing):
+    workers = Workers(setup(scheme, is_queueing=is_queueing, hop_ms=3.0), scheme, MemoryStore())
+    trace = workers.take(TUPLES)
+    told = count(workers, trace, matches)
+    found, wanted = pairs_found(workers, trace)
+    assert told.false_positives == len(found - wanted)
+    assert told.false_negatives == len(wanted - found)
+    assert (told.false_positives + told.false_negatives > 0) == (scheme is not Scheme.EXACT)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_exact_way_has_no_errors_whatever_is_late(seed):
+    workers = Workers(setup(Scheme.EXACT, hop_ms=50.0, seed=seed), Scheme.EXACT, MemoryStore())
+    told = count(workers, workers.take(TUPLES), matches)
+    assert (told.extra, told.probes, told.false_positives, told.false_negatives) == (0, 0, 0, 0)
+
+
+def test_without_delays_only_what_waits_for_a_message_of_tuples_is_wrong():
+    """Messages take no time here: round robin is right, sizes come a batch too late, the cache an interval."""
+    instant = {"hop_ms": 1e-9, "merge_us": 0.0, "interval_ms": 0.2, "rate": 1_000.0}
+    extra = {}
+    for scheme in UNSAFE:
+        workers = Workers(setup(scheme, **instant), scheme, MemoryStore())
+        extra[scheme] = count(workers, workers.take(TUPLES), matches).extra
+    assert extra[Scheme.ROUND_ROBIN_UNSAFE] == 0
+    assert extra[Scheme.SIZE_BROADCAST_UNSAFE] > 0
+    assert extra[Scheme.DISTRIBUTED_CACHE_UNSAFE] < extra[Scheme.SIZE_BROADCAST_UNSAFE] / 3
+
+
+@pytest.mark.parametrize("scheme", list(Scheme))
+def test_what_workers_hold_does_not_depend_on_how_much_is_asked_at_a_time(scheme):
+    at_once = Workers(setup(scheme, hop_ms=3.0), scheme, MemoryStore()).take(TUPLES)
+    workers = Workers(setup(scheme, hop_ms=3.0), scheme, MemoryStore())
+    traces = [workers.take(n) for n in (1, 2, 97, 300, TUPLES - 400)]
+    assert np.array_equal(np.concatenate([trace.lower for trace in traces], axis=1), at_once.lower)
+    assert np.array_equal(np.concatenate([trace.upper for trace in traces], axis=1), at_once.upper)
+
+
+def test_a_slower_cache_is_more_wrong():
+    extra = []
+    for interval_ms in (1.0, 40.0):
+        scheme = Scheme.DISTRIBUTED_CACHE_UNSAFE
+        workers = Workers(setup(scheme, interval_ms=interval_ms), scheme, MemoryStore())
+        extra.append(count(workers, workers.take(TUPLES), matches).extra)
+    assert extra[0] < extra[1]
+
+
+def test_round_robin_needs_as_many_slides_a_worker():
+    with pytest.raises(ConfigurationError, match="6 slides are shared by 4 workers"):
+        Workers(Setup(420, 60, 60, 4, 1_000.0), Scheme.ROUND_ROBIN_UNSAFE, MemoryStore())
+    with pytest.raises(ConfigurationError, match="multiple"):
+        Setup(420, 60, 50, 3, 1_000.0)
+
+
+def bit_arrays():
+    rng = np.random.default_rng(9)
+    return [rng.random((400, 64)) < 0.5 for _ in range(2)]
+
+
+@pytest.mark.parametrize(("rate", "service"), [(100.0, (0.1, 0.2)), (5_000.0, (4.0, 6.0)), (5_000.0, (6.0, 4.0))])
+def test_a_hash_table_makes_every_meeting_right(rate, service):
+    told = correctness(Meeting.BY_ID, Load(rate, service, 4), bit_arrays())
+    assert (told.tuples, told.false_positives, told.false_negatives, told.answers) == (1.0, 0, 0, 400)
+
+
+def test_without_it_a_high_rate_makes_most_wrong_and_more_workers_fewer():
+    shares = [
+        correctness(Meeting.OVERWRITING_UNSAFE, Load(5_000.0, (4.0, 6.0), n), bit_arrays()).tuples for n in (4, 16)
+    ]
+    slow = correctness(Meeting.OVERWRITING_UNSAFE, Load(10.0, (0.1, 0.2), 4), bit_arrays())
+    assert shares[0] < shares[1] < 0.5
+    assert slow.tuples == 1.0
+
+
+def test_what_is_overwritten_meets_another_tuples_bits():
+    last = np.full((1, 2), NONE)
+
+    def meet(first, order):
+        return overwrite(np.array(order), first, last, np.full((2, 2), NONE)).tolist()
+
+    # Of two predicates and two tuples, 0 and 1 are the first predicate's, 2 and 3 the second's.
+    assert meet(0, [0, 1, 2, 3]) == [[1, NONE], [0, NONE]]  # tuple 0 gets tuple 1's, and tuple 1 no answer
+    assert last.tolist() == [[NONE, 1]]
+    assert meet(2, [0, 2, 1, 3]) == [[2, 3], [1, 2]]  # what was left over goes on
+    assert last.tolist() == [[NONE, 3]]
+
+
+@pytest.mark.parametrize("meeting", list(Meeting))
+def test_tuples_meet_themselves_where_there_is_time(meeting):
+    meets = LogicalAnd(meeting, Load(1.0, (0.1, 0.1), 3))
+    assert meets.meet(5, 40).tolist() == 2 * [list(range(5, 45))]
+
+
+def test_queues_serve_in_order():
+    assert served(np.array([0.0, 1.0, 5.0]), np.array([2.0, 2.0, 1.0])).tolist() == [2.0, 4.0, 6.0]
+    assert in_order(np.array([3.0, 1.0, 4.0])).tolist() == [3.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(("checkpoint_s", "hot"), [(0.0, False), (0.5, False), (0.5, True)])
+def test_completeness_is_that_of_a_plain_loop(checkpoint_s, hot):
+    keys = np.random.default_rng(2).integers(0, 5, 300).astype(float)
+    is_hot = (keys == 2) & hot
+    sharing = Sharing(3, 100.0, 1.0, checkpoint_s)
+    homes, asked = np.random.default_rng(0).integers(0, 3, (2, 300))
+    found = wanted = 0
+    for probe in range(300):
+        shared = probe / 100 // checkpoint_s * checkpoint_s if checkpoint_s else 0.0
+        for i in range(probe):
+            if keys[i] == keys[probe] and i / 100 >= probe / 100 - 1.0:
+                wanted += 1
+                found += bool(is_hot[i] or homes[i] == asked[probe] or i / 100 < shared)
+    assert completeness(sharing, keys, keys, keys, is_hot) == found / wanted
+    assert 0.2 < found / wanted < 1
+
+
+def test_shorter_checkpoints_and_hot_keys_miss_less():
+    keys = np.random.default_rng(2).integers(0, 5, 600).astype(float)
+    cold = np.zeros(600, bool)
+    shares = [completeness(Sharing(10, 100.0, 2.0, s), keys, keys, keys, cold) for s in (2.0, 0.5, 0.1)]
+    assert shares == sorted(shares)
+    assert completeness(Sharing(10, 100.0, 2.0, 2.0), keys, keys, keys, ~cold) == 1.0
+    assert completeness(Sharing(10, 100.0, 2.0, 2.0), keys, keys, keys, keys < 3) > shares[0]

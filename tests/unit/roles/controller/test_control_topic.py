@@ -1,0 +1,71 @@
+"""Layouts in their topic: the newest counts, the topic stays small."""
+
+from __future__ import annotations
+
+import pytest
+
+from spojoin.errors import WireError
+from spojoin.ports.interfaces import AmbiguousAppend, Input
+from spojoin.ports.memory import Fate, ManualClock, MemoryLog
+from spojoin.roles.controller.control_topic import ControlTopic
+from spojoin.wire.codec import decode, encode
+from spojoin.wire.records import Barrier, Layout
+
+SOURCE = Input("q.control", 0)
+
+
+@pytest.fixture
+def log():
+    made = MemoryLog()
+    made.create_topics({SOURCE.topic: 1})
+    return made
+
+
+def control(log):
+    return ControlTopic(log, SOURCE, ManualClock())
+
+
+def held(log):
+    return [decode(record.value) for record in log.records(SOURCE)]
+
+
+def test_nobody_has_asked_yet(log):
+    assert control(log).refresh() is None
+
+
+def test_what_is_asked_for_is_read_by_all(log):
+    one, other = control(log), control(log)
+    one.ask(3)
+    assert one.refresh() == other.refresh() == Layout(1, 3)
+    other.ask(2)
+    assert one.refresh() == Layout(2, 2)
+    assert control(log).refresh() == Layout(2, 2)
+
+
+def test_of_equal_versions_the_first_counts(log):
+    one, other = control(log), control(log)
+    one.ask(3)
+    other.ask(4)
+    assert one.refresh() == other.refresh() == Layout(1, 3)
+
+
+def test_the_topic_keeps_the_last_two(log):
+    one = control(log)
+    for workers in range(1, 9):
+        one.ask(workers)
+        one.refresh()
+    assert held(log) == [Layout(7, 7), Layout(8, 8)]
+    assert control(log).refresh() == Layout(8, 8)
+
+
+def test_a_layout_that_was_not_acknowledged_is_an_error(log):
+    one = control(log)
+    log.fate_of = lambda _: Fate.LOST
+    with pytest.raises(AmbiguousAppend):
+        one.ask(2)
+
+
+def test_what_is_no_layout_is_told_with_its_place(log):
+    log.writer().append(SOURCE, encode(Barrier(1, "x")))
+    with pytest.raises(WireError, match=r"q\.control offset 0 holds a Barrier"):
+        control(log).refresh()

@@ -1,0 +1,224 @@
+"""The controller over a log and a store in memory, and a cluster that does what it is told."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from spojoin.errors import ConfigurationError
+from spojoin.ports.interfaces import Input, StoreUnavailable
+from spojoin.ports.shared_state import key
+from spojoin.protocol.machine import Watermark
+from spojoin.protocol.topology import Role, Topic
+from spojoin.roles.controller.__main__ import limits_of, supervise
+from spojoin.roles.controller.app import Controller
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, Workers
+from spojoin.roles.controller.control_topic import ControlTopic
+from spojoin.roles.controller.policy import Limits
+from spojoin.runtime import service
+from spojoin.runtime.settings import Settings, load_settings
+from spojoin.telemetry.metrics import value_of
+from spojoin.wire.codec import decode
+from spojoin.wire.records import Layout
+from tests.support.runtime_world import TOPICS, Bench
+
+CONTROL = Input(TOPICS.name(Topic.CONTROL), 0)
+
+
+class FakeCluster:
+    """Workers that are ready as soon as a test says so."""
+
+    def __init__(self, replicas: int) -> None:
+        self.replicas = self.ready = replicas
+        self.events: list[Event] = []
+        self.failures = 0
+
+    def workers(self) -> Workers:
+        if self.failures:
+            self.failures -= 1
+            raise ClusterUnavailable("broken on purpose")
+        return Workers(self.replicas, self.ready)
+
+    def scale(self, replicas: int) -> None:
+        self.replicas = replicas
+
+    def tell(self, event: Event) -> None:
+        self.events.append(event)
+
+
+class Stage:
+    """One controller and what is around it; `turn` lets a second pass."""
+
+    def __init__(self, limits: Limits, replicas: int = 2) -> None:
+        self.bench = Bench(Role.CONTROLLER)
+        self.bench.shared.log_id = self.bench.log.topic_id("q.frames")
+        self.cluster = FakeCluster(replicas)
+        control = ControlTopic(self.bench.log, CONTROL, self.bench.clock)
+        self.controller = Controller(self.cluster, control, self.bench.world, limits, workers=2)
+        self.cpu_s = 0.0
+
+    def turn(self, cores: float | None = None, seconds: int = 1) -> None:
+        for _ in range(seconds):
+            self.bench.clock.sleep(1)
+            if cores is not None:
+                self.cpu_s += cores
+                self.say_loads()
+            self.controller.turn()
+
+    def say_loads(self) -> None:
+        for worker in range(self.cluster.replicas):
+            fields = {"wall_ms": self.bench.clock.wall_ms(), "cpu_s": self.cpu_s, "lag": 0, "pid": 7}
+            self.bench.shared.put({key("q", "status", f"pojoin-{worker}"): fields})
+
+    def layouts(self) -> list[Layout]:
+        return [decode(record.value) for record in self.bench.log.records(CONTROL)]
+
+    def answer(self, workers: int) -> None:
+        self.bench.shared.put({key("q", "head"): {"workers": workers, "layout_frame": 7}})
+        self.bench.shared.put_watermark(Watermark(7, 0))
+
+
+def test_kubectl_scale_is_followed_up_and_down():
+    stage = Stage(Limits(workers_max=4))
+    stage.turn()
+    assert stage.layouts() == [Layout(1, 2)]
+    stage.cluster.replicas = 4
+    stage.turn(seconds=3)
+    assert stage.layouts() == [Layout(1, 2)]
+    stage.cluster.ready = 4
+    stage.turn(seconds=2)
+    stage.cluster.replicas = 1
+    stage.turn(seconds=2)
+    assert stage.layouts() == [Layout(2, 4), Layout(3, 1)]
+    assert [event.reason for event in stage.cluster.events] == ["WaitingForWorkers", "LayoutGrown", "LayoutShrunk"]
+    assert value_of(stage.bench.world.metrics.scale_layout) == 1
+
+
+def test_load_brings_a_worker_and_calm_takes_it_away_in_order():
+    stage = Stage(
+        Limits(4, is_autoscaling=True, scale_min=2, scale_max=3, up_after_s=5, down_after_s=20, wait_s_max=60)
+    )
+    stage.turn(cores=1.0, seconds=10)
+    assert stage.cluster.replicas == 3
+    assert stage.layouts() == [Layout(1, 2)]
+    stage.cluster.ready = 3
+    stage.turn(cores=1.0)
+    assert stage.layouts()[-1] == Layout(2, 3)
+    stage.turn(cores=0.0, seconds=40)
+    assert stage.layouts()[-1] == Layout(3, 2)
+    assert stage.cluster.replicas == 3
+    stage.answer(2)
+    stage.turn(cores=0.0)
+    assert stage.cluster.replicas == 2
+    reasons = [event.reason for event in stage.cluster.events]
+    assert reasons == ["ScaledUp", "WaitingForWorkers", "LayoutGrown", "LayoutShrunk", "ScaledDown"]
+
+
+def test_a_new_controller_goes_on_from_the_topic():
+    stage = Stage(Limits(workers_max=4), replicas=3)
+    stage.turn(seconds=3)
+    assert stage.layouts() == [Layout(1, 2), Layout(2, 3)]
+    control = ControlTopic(stage.bench.log, CONTROL, stage.bench.clock)
+    again = Controller(stage.cluster, control, stage.bench.world, Limits(workers_max=4), workers=2)
+    again.turn()
+    assert stage.layouts() == [Layout(1, 2), Layout(2, 3)]
+
+
+class StopWhen(threading.Event):
+    """Asks for the end once `done` says so; time passes while it waits."""
+
+    def __init__(self, done, clock) -> None:
+        super().__init__()
+        self._done = done
+        self._clock = clock
+        self._rounds = 0
+
+    def is_set(self) -> bool:
+        self._rounds += 1
+        assert self._rounds < 200, "never done"
+        return self._done()
+
+    def wait(self, timeout=None) -> bool:
+        self._clock.sleep(timeout)
+        return self.is_set()
+
+
+def test_a_cluster_that_fails_is_asked_again_and_readiness_tells_it(monkeypatch):
+    bench = Bench(Role.CONTROLLER)
+    cluster = FakeCluster(3)
+    cluster.failures = 3
+    said = []
+    settings = Settings(query_file="q", workers=2, workers_max=4)
+
+    def done() -> bool:
+        said.append(bench.health.ready()[1])
+        return bench.log.bounds(CONTROL).end > 1 and bench.health.ready()[0]
+
+    supervise(cluster, bench.world, TOPICS, limits_of(settings), settings, StopWhen(done, bench.clock))
+    assert "waiting: broken on purpose" in said
+    assert value_of(bench.metrics.retries) == 3
+    assert [decode(r.value) for r in bench.log.records(CONTROL)] == [Layout(1, 2), Layout(2, 3)]
+
+
+def test_a_controller_without_a_statefulset_says_what_to_set(tmp_path, capsys):
+    query = tmp_path / "q.yaml"
+    query.write_text(
+        "name: q\nstreams:\n  s: {schema: {a: int}}\n"
+        "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '10')\n"
+    )
+    assert service.run(Role.CONTROLLER, Settings(query_file=query)) == service.EXIT_CONFIGURATION
+    assert "SPOJOIN_STATEFULSET" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"workers": 2, "workers_max": 1}, "workers_max is 1; expected at least workers"),
+        ({"workers_max": 4, "scale_max": 5}, "scale_min is 1 and scale_max is 5; expected"),
+        ({"workers_max": 4, "scale_min": 3, "scale_max": 2}, "scale_min is 3 and scale_max is 2; expected"),
+        ({"scale_cpu_low": 0.9}, "scale_cpu_low is 0.9; expected less than"),
+        ({"autoscale": True}, "autoscale needs redis_url"),
+    ],
+)
+def test_settings_that_contradict_each_other(given, expected):
+    with pytest.raises(ConfigurationError, match=r"^[^\n]+$") as caught:
+        load_settings(query_file="q", **given)
+    assert str(caught.value).startswith(expected)
+
+
+def test_defaults_of_limits():
+    limits = limits_of(load_settings(query_file="q", workers=2, workers_max=6))
+    assert (limits.workers_max, limits.scale_min, limits.scale_max, limits.is_autoscaling) == (6, 1, 6, False)
+    assert load_settings(query_file="q", workers=3).workers_max == 3
+
+
+def test_a_service_that_is_away_for_long_is_an_event():
+    stage = Stage(Limits(workers_max=4))
+    stage.controller._needs = ("sink",)
+    stage.cluster.replicas = 1
+
+    def turn(seconds: int, *, has_sink: bool) -> list[str]:
+        stage.cluster.events.clear()
+        for _ in range(seconds):
+            fields = {"wall_ms": stage.bench.clock.wall_ms()}
+            stage.bench.shared.put({key("q", "status", "pojoin-0"): fields})
+            if has_sink:
+                stage.bench.shared.put({key("q", "status", "sink"): fields})
+            stage.turn()
+        return [event.reason for event in stage.cluster.events if event.reason.startswith("Service")]
+
+    assert turn(10, has_sink=True) == []
+    assert turn(29, has_sink=False) == []
+    assert turn(30, has_sink=False) == ["ServiceGone"]
+    assert turn(30, has_sink=True) == ["ServiceBack"]
+
+
+def test_without_the_store_nobody_is_said_to_be_away():
+    stage = Stage(Limits(workers_max=4))
+    stage.controller._needs = ("sink",)
+    stage.turn(seconds=100)
+    stage.bench.store.scan = lambda _: (_ for _ in ()).throw(StoreUnavailable("gone"))
+    stage.cluster.events.clear()
+    stage.turn(seconds=100)
+    assert [event for event in stage.cluster.events if event.reason.startswith("Service")] == []

@@ -1,0 +1,129 @@
+"""The Kubernetes client against a server that answers as the API server does."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+
+import pytest
+from kubernetes import client
+
+from spojoin.errors import ConfigurationError
+from spojoin.roles.controller import kubernetes_cluster
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, Workers
+from spojoin.roles.controller.kubernetes_cluster import KubernetesCluster, connect
+
+STATEFULSET = "/apis/apps/v1/namespaces/ns/statefulsets/work-pojoin"
+
+
+class ApiServer(http.server.ThreadingHTTPServer):
+    """Keeps what it was asked, and answers from `answers` by (method, path)."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, str, dict | None]] = []
+        self.answers: dict[tuple[str, str], tuple[int, dict]] = {}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: ApiServer
+
+    def _serve(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(size)) if size else None
+        self.server.asked.append((self.command, self.path, body))
+        status, answer = self.server.answers.get((self.command, self.path), (404, {"kind": "Status"}))
+        data = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_PATCH = do_POST = _serve  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def server():
+    running = ApiServer()
+    thread = threading.Thread(target=running.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield running
+    running.shutdown()
+    running.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def cluster(server):
+    configuration = client.Configuration()
+    configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
+    configuration.retries = False
+    return KubernetesCluster(client.ApiClient(configuration), "ns", "work-pojoin")
+
+
+def statefulset(replicas, **status):
+    template = {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}
+    spec = {"replicas": replicas, "selector": {}, "serviceName": "s", "template": template}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec, "status": {"replicas": replicas, **status}}
+
+
+def test_replicas_and_ready_ones_are_read(server, cluster):
+    server.answers["GET", STATEFULSET] = 200, statefulset(3, readyReplicas=2)
+    assert cluster.workers() == Workers(3, 2)
+    server.answers["GET", STATEFULSET] = 200, statefulset(3)
+    assert cluster.workers() == Workers(3, 0)
+
+
+def test_the_scale_is_patched_and_nothing_else(server, cluster):
+    server.answers["PATCH", f"{STATEFULSET}/scale"] = 200, {"kind": "Scale", "spec": {"replicas": 5}}
+    cluster.scale(5)
+    assert server.asked == [("PATCH", f"{STATEFULSET}/scale", {"spec": {"replicas": 5}})]
+
+
+def test_an_event_names_the_statefulset_and_the_reason(server, cluster):
+    path = "/api/v1/namespaces/ns/events"
+    server.answers["POST", path] = 201, {"kind": "Event", "metadata": {}, "involvedObject": {}}
+    cluster.tell(Event("ScaledUp", "from 1 to 2 workers: why", is_warning=True))
+    ((_, _, body),) = server.asked
+    assert (body["reason"], body["message"], body["type"]) == ("ScaledUp", "from 1 to 2 workers: why", "Warning")
+    target = body["involvedObject"]
+    assert (target["kind"], target["name"], target["namespace"]) == ("StatefulSet", "work-pojoin", "ns")
+    assert body["metadata"]["generateName"] == "work-pojoin."
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(403, "allow get on statefulsets in the Role"), (404, "correct the settings"), (500, "500")],
+)
+def test_a_refusal_says_what_to_do(server, cluster, status, advice):
+    server.answers["GET", STATEFULSET] = status, {"kind": "Status"}
+    with pytest.raises(ClusterUnavailable, match=advice):
+        cluster.workers()
+
+
+def test_an_event_that_is_refused_holds_nothing_up(server, cluster):
+    cluster.tell(Event("ScaledUp", "why"))
+    assert len(server.asked) == 1
+
+
+def test_a_server_that_is_away_can_be_asked_again(server, cluster):
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(ClusterUnavailable, match="does not answer to get statefulsets of ns/work-pojoin"):
+        cluster.workers()
+
+
+def test_outside_of_a_cluster_it_says_what_to_set(monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match="run the controller in a pod, or set KUBECONFIG"):
+        connect("ns", "work-pojoin")
+    monkeypatch.setattr(kubernetes_cluster.config, "load_incluster_config", lambda: None)
+    monkeypatch.setattr(kubernetes_cluster, "NAMESPACE_FILE", tmp_path / "none")
+    with pytest.raises(ConfigurationError, match="SPOJOIN_NAMESPACE"):
+        connect(None, "work-pojoin")

@@ -1,0 +1,104 @@
+"""However many joiners share a query's predicates, together they say what one machine a predicate says."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spojoin.errors import ConfigurationError
+from spojoin.protocol.joiners import predicates_of
+from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.query.load import parse_query
+from spojoin.roles.mutable.__main__ import wire
+from spojoin.roles.mutable.joiner import Joiner
+from spojoin.roles.mutable.machine import MutableMachine
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.runtime.generations import Serving
+from spojoin.runtime.settings import Settings
+from spojoin.wire.codec import encode
+from spojoin.wire.records import Rows
+
+PREDICATES = 3
+QUERY = parse_query(
+    "name: q\nstreams:\n  s: {schema: {a: int, b: int}}\n"
+    "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.b >= r.b AND l.a != r.b "
+    "WINDOW AS (SLIDE INTERVAL '1' ON '40')\noutput: pairs\n"
+)
+ROWS, FRAME_ROWS, BATCH_ROWS = 120, 8, 16
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """The log of a router."""
+    log = []
+    config = RouterConfig(
+        "r", 1, frame_tuples=FRAME_ROWS, batch_tuples=BATCH_ROWS, handover_frames=1, credits_frames=1 << 20
+    )
+    router = RouterMachine(QUERY, START, config)
+    router.on_inputs([(0, 0)])
+    log += [action.record for action in router.on_caught_up()]
+    list(router.on_record(Topic.FRAMES, 0, 0, log[0]))
+    numbers, rng = np.arange(ROWS, dtype=np.int64), np.random.default_rng(5)
+    columns = tuple(rng.integers(0, 9, ROWS) for _ in range(2))
+    rows = Rows(numbers, np.zeros(ROWS, np.int64), ROWS, columns, None, pa.array(numbers), np.zeros(ROWS, np.int64))
+    log += [action.record for action in router.on_rows(0, 0, rows)]
+    return log
+
+
+def said(machine, frames):
+    """What a machine emits of each predicate, in order: topic, partition, bytes."""
+    found = defaultdict(list)
+    for frame in frames:
+        for action in machine.on_record(Topic.FRAMES, 0, 0, frame):
+            found[action.record.predicate].append((action.topic, action.partition, encode(action.record)))
+    return found
+
+
+def said_by_single_machines(frames, watermark):
+    return {p: said(MutableMachine(QUERY, p, watermark), frames)[p] for p in range(PREDICATES)}
+
+
+def test_the_predicates_are_shared_out_each_to_one_joiner():
+    for joiners in range(1, 6):
+        shares = [predicates_of(joiner, joiners, PREDICATES) for joiner in range(joiners)]
+        assert sorted(predicate for share in shares for predicate in share) == list(range(PREDICATES))
+
+
+@pytest.mark.parametrize("watermark", [START, Watermark(7, 3)], ids=["anew", "behind results"])
+@pytest.mark.parametrize("joiners", [1, 2, 3, 5])
+def test_joiners_say_together_what_a_machine_a_predicate_says(frames, joiners, watermark):
+    expected = said_by_single_machines(frames, watermark)
+    assert {topic for record in expected[0] for topic in record[:1]} == {Topic.PARTIALS, Topic.RUNS}
+    found = {}
+    for joiner in range(joiners):
+        mine = said(Joiner(QUERY, predicates_of(joiner, joiners, PREDICATES), watermark), frames)
+        assert not mine.keys() & found.keys()
+        found |= mine
+    assert found == expected
+
+
+def test_a_joiner_holds_what_its_machines_hold(frames):
+    shared, alone = Joiner(QUERY, (0, 2), START), [MutableMachine(QUERY, p, START) for p in (0, 2)]
+    for machine in (shared, *alone):
+        said(machine, frames)
+    assert shared.state_tuples() == sum(machine.state_tuples() for machine in alone) > 0
+
+
+def test_a_joiner_beyond_the_predicates_takes_all_and_says_nothing(frames):
+    idle = wire(Serving(QUERY), Settings(query_file="q", joiner=3, joiners=4)).machine_factory(START)
+    assert idle.wants(Topic.FRAMES, 0)
+    assert said(idle, frames) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [({}, r"SPOJOIN_JOINER to 0\.\.2"), ({"joiner": 2, "joiners": 2}, r"setting joiner is 2; expected 0\.\.1")],
+)
+def test_a_joiner_has_a_number_below_theirs(given, sentence):
+    with pytest.raises(ConfigurationError, match=sentence):
+        wire(Serving(QUERY), Settings(query_file="q", **given))

@@ -1,0 +1,224 @@
+"""Workers that stand in for those that a smaller layout has left behind, over the real router and mutable part."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spojoin.protocol.machine import START, Emit, Rewind, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.query.load import parse_query
+from spojoin.roles.mutable.machine import MutableMachine
+from spojoin.roles.permutation.machine import PermutationMachine
+from spojoin.roles.pojoin.worker import PATIENCE_MS, PoJoinWorker
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.wire.records import Batch, Frame, Layout, Rows
+
+QUERY = parse_query(
+    "name: q\nstreams:\n  s: {schema: {a: int}}\n"
+    "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '40')\n"
+)
+BATCH_TUPLES = 4
+
+
+class Log:
+    """Frames and batches of a router that is told layouts between rows; nothing is ever trimmed."""
+
+    def __init__(self, *layouts: int) -> None:
+        config = RouterConfig(
+            "r", layouts[0], frame_tuples=4, batch_tuples=BATCH_TUPLES, handover_frames=1, credits_frames=1 << 20
+        )
+        self.records = defaultdict(list)
+        self.router = RouterMachine(QUERY, START, config)
+        self.router.on_inputs([(0, 0)])
+        self.behind = (MutableMachine(QUERY, 0, START), PermutationMachine(QUERY, START))
+        self.take(self.router.on_caught_up())
+        self.take(self.router.on_record(Topic.FRAMES, 0, 0, self.records[Topic.FRAMES][0]))
+        for version, workers in enumerate(layouts):
+            self.take(self.router.on_record(Topic.CONTROL, 0, version, Layout(version, workers)))
+            self.rows(16, first=16 * version)
+
+    def rows(self, count, first):
+        numbers = np.arange(first, first + count, dtype=np.int64)
+        nothing = np.zeros(count, np.int64)
+        rows = Rows(numbers, nothing, first + count, (numbers * 7 % 11,), None, pa.array(numbers), nothing)
+        self.take(self.router.on_rows(0, 0, rows))
+
+    def take(self, actions):
+        for action in actions:
+            self.records[action.topic].append(action.record)
+            if action.topic in (Topic.FRAMES, Topic.RUNS):
+                for machine in self.behind:
+                    self.take(machine.on_record(action.topic, 0, 0, action.record))
+
+    @property
+    def frames(self) -> list[Frame]:
+        return [record for record in self.records[Topic.FRAMES] if isinstance(record, Frame)]
+
+
+class Reader:
+    """Feeds a worker as the loop does, and keeps what it emits."""
+
+    def __init__(self, log: Log, worker: int, watermark: Watermark = START) -> None:
+        self.log = log
+        self.worker = PoJoinWorker(QUERY, worker, watermark)
+        self.at = {Topic.FRAMES: 0, Topic.BATCHES: 0}
+        self.parts = {}
+        self.rewinds = []
+
+    def take(self, actions):
+        for action in actions:
+            if isinstance(action, Rewind):
+                self.at[action.topic] = 0
+                self.rewinds.append(action.topic)
+            elif isinstance(action, Emit):
+                part = action.record
+                assert action.partition == part.part
+                again = self.parts.setdefault((part.frame_id, part.part), part)
+                assert same(again, part)
+
+    def read(self):
+        """Everything that there is, one record of each topic in turn."""
+        is_any = True
+        while is_any:
+            is_any = False
+            for topic in self.at:
+                offset = self.at[topic]
+                if offset < len(self.log.records[topic]) and self.worker.wants(topic, 0):
+                    self.at[topic] += 1
+                    self.take(self.worker.on_record(topic, 0, offset, self.log.records[topic][offset]))
+                    is_any = True
+        return self
+
+    def time(self, now_ms):
+        self.take(self.worker.on_time(now_ms))
+        return self.read()
+
+    def wait(self):
+        return self.time(0).time(1).time(1 + PATIENCE_MS)
+
+    def answered(self, part):
+        return sorted(frame for frame, each in self.parts if each == part)
+
+
+def same(a, b):
+    counts = [[matches.counts.tolist() for matches in each.roles] for each in (a, b)]
+    return (a.begin, a.end, counts[0]) == (b.begin, b.end, counts[1])
+
+
+def due(log, worker):
+    return [frame.frame_id for frame in log.frames if frame.count and frame.workers > worker]
+
+
+def test_a_layout_stands_in_the_log_at_once_in_a_frame_of_its_own():
+    frames = Log(2, 3, 1).frames
+    changes = [frame for before, frame in itertools.pairwise(frames) if frame.workers != before.workers]
+    assert [(frame.workers, frame.count) for frame in changes] == [(3, 0), (1, 0)]
+
+
+@pytest.mark.parametrize("worker", range(3))
+def test_a_worker_answers_the_frames_whose_layout_has_it(worker):
+    log = Log(2, 3, 1)
+    reader = Reader(log, worker).read()
+    assert reader.answered(1 + worker) == due(log, worker)
+
+
+def test_nobody_stands_in_before_patience_is_over_or_while_results_move():
+    log = Log(3, 1)
+    reader = Reader(log, 0).read()
+    for moves in range(4):
+        reader.time(moves * PATIENCE_MS * 3 // 4)
+        reader.worker.on_watermark(Watermark(0, moves))
+    assert reader.answered(2) == []
+    reader.time(10 * PATIENCE_MS).time(11 * PATIENCE_MS)
+    assert reader.answered(2) == due(log, 1)
+
+
+@pytest.mark.parametrize("layouts", [(3, 1), (4, 2), (2, 4, 1), (4, 3, 1), (3, 1, 3, 2), (1, 4, 3, 2)])
+def test_those_that_are_left_answer_exactly_as_those_that_are_gone(layouts):
+    log = Log(*layouts)
+    last = layouts[-1]
+    left = [Reader(log, worker).read().wait() for worker in range(last)]
+    for gone in range(last, max(layouts)):
+        itself = Reader(log, gone).read()
+        stand_in = left[gone % last]
+        assert stand_in.answered(1 + gone) == itself.answered(1 + gone) == due(log, gone)
+        assert all(same(part, stand_in.parts[key]) for key, part in itself.parts.items())
+
+
+def test_a_stand_in_begins_at_the_watermark_and_ends_with_the_layout():
+    log = Log(3, 1)
+    shrunk = next(frame.frame_id for frame in log.frames if frame.workers == 1)
+    reader = Reader(log, 0, Watermark(2, 1)).read().wait()
+    assert reader.answered(3) == [frame for frame in due(log, 2) if frame >= 2]
+    assert reader.parts[2, 3].begin == 1
+    counted, rewinds = reader.worker.counters(), len(reader.rewinds)
+    reader.worker.on_watermark(Watermark(shrunk, 0))
+    assert reader.worker.counters() == counted
+    reader.time(9 * PATIENCE_MS).time(99 * PATIENCE_MS)
+    assert len(reader.rewinds) == rewinds
+
+
+def test_what_is_answered_already_needs_no_stand_in():
+    log = Log(3, 1)
+    shrunk = next(frame.frame_id for frame in log.frames if frame.workers == 1)
+    reader = Reader(log, 0, Watermark(shrunk, 0)).read().wait()
+    assert reader.answered(2) == reader.answered(3) == []
+    assert Topic.FRAMES not in reader.rewinds
+
+
+def test_a_worker_may_leave_when_no_frame_waits_for_it():
+    log = Log(3, 1)
+    shrunk = next(frame.frame_id for frame in log.frames if frame.workers == 1)
+    reader = Reader(log, 2)
+    assert not reader.worker.is_needed()
+    reader.read()
+    assert reader.worker.is_needed()
+    reader.worker.on_watermark(Watermark(shrunk - 1, 3))
+    assert reader.worker.is_needed()
+    reader.worker.on_watermark(Watermark(shrunk, 0))
+    assert not reader.worker.is_needed()
+
+
+def test_a_worker_of_the_layout_is_always_needed():
+    reader = Reader(Log(2), 1).read()
+    reader.worker.on_watermark(Watermark(99, 0))
+    assert reader.worker.is_needed()
+
+
+def test_a_worker_beyond_the_layout_holds_nothing():
+    reader = Reader(Log(2, 1), 3).read()
+    assert reader.parts == {}
+    assert reader.rewinds == []
+    assert reader.worker.state_tuples() == 0
+
+
+def test_a_batch_that_is_gone_holds_up_no_frame_that_is_answered():
+    log = Log(1)
+    reader = Reader(log, 0)
+    batches, log.records[Topic.BATCHES] = log.records[Topic.BATCHES], []
+    reader.read()
+    waiting = reader.answered(1)
+    assert waiting != due(log, 0)
+    first = next(batch for batch in batches if isinstance(batch, Batch) and batch.batch_id == 1)
+    after = next(f.frame_id for f in log.frames if f.slices[0].handover_batch > first.batch_id)
+    assert after not in waiting
+    reader.worker.on_watermark(Watermark(len(log.frames) + 1, 0))
+    reader.time(1)
+    assert reader.worker.wants(Topic.FRAMES, 0)
+    assert reader.answered(1) == waiting
+
+
+def test_a_worker_that_is_outrun_holds_no_more_than_the_window():
+    log = Log(1, 1, 1, 1)
+    reader = Reader(log, 0).read()
+    log.rows(64, first=64)
+    reader.worker.on_watermark(Watermark(len(log.frames), 0))
+    reader.read()
+    reach = QUERY.window.length + len(log.frames[-1].slices[0])
+    assert reader.worker.state_tuples() <= reach + BATCH_TUPLES

@@ -1,0 +1,89 @@
+"""The predictor is seen while it joins its group, and its lag is what it could have read."""
+
+from __future__ import annotations
+
+import asyncio
+
+from spojoin.ports.shared_state import key
+from spojoin.protocol.topology import Role
+from spojoin.query.load import parse_query
+from spojoin.roles.predictor import app as room
+from spojoin.roles.predictor.faust_kafka import SESSION_S, make_app
+from spojoin.runtime.settings import load_settings
+from tests.support.frame_log import QUERY, log_of_frames
+from tests.support.runtime_world import FRAMES, TOPICS, Bench
+
+
+class SlowApp:
+    """In place of Faust: joins when it is let."""
+
+    def __init__(self) -> None:
+        self.may_join = asyncio.Event()
+        self.start = self.may_join.wait
+
+    def topic(self, *_, **__) -> None:
+        """No topic is needed."""
+
+    def agent(self, *_, **__):
+        return lambda follow: follow
+
+
+def life_of(bench: Bench, monkeypatch) -> tuple[room.Life, SlowApp]:
+    slow = SlowApp()
+    monkeypatch.setattr(room, "make_app", lambda *_, **__: slow)
+    monkeypatch.setattr(room, "TICK_S", 0.001)
+    settings = load_settings(query_file="q.yaml")
+    return room.Life(parse_query(QUERY), settings, TOPICS, bench.world, "folder"), slow
+
+
+def status(bench: Bench) -> dict[str, str]:
+    return bench.store.get(key("q", "status", "x-0"))
+
+
+async def until(found) -> None:
+    async with asyncio.timeout(30):
+        while not found():
+            await asyncio.sleep(0.001)
+
+
+def test_a_predictor_that_waits_for_its_group_is_seen(monkeypatch):
+    """The group waits for a member that was killed; meanwhile the heir says what it waits for."""
+    bench = Bench(Role.PREDICTOR)
+    bench.append(FRAMES, *log_of_frames())
+    bench.log.trim(FRAMES, 2)
+
+    async def play() -> None:
+        life, slow = life_of(bench, monkeypatch)
+        joining = asyncio.ensure_future(life.start())
+        await until(lambda: status(bench))
+        assert status(bench)["state"] == "waiting: the broker"
+        assert status(bench)["lag"] == "3"  # what is retained, not all that ever was
+        first = status(bench)["wall_ms"]
+        bench.clock.sleep(2)
+        await until(lambda: status(bench)["wall_ms"] != first)
+        slow.may_join.set()
+        await joining
+
+    asyncio.run(play())
+
+
+def test_what_has_just_come_is_no_lag(monkeypatch):
+    """It is fetched twice a second: in a settled flow nothing waits for longer than that."""
+    bench = Bench(Role.PREDICTOR)
+    bench.append(FRAMES, *log_of_frames())
+
+    async def play() -> list[str]:
+        life, _ = life_of(bench, monkeypatch)
+        told = []
+        for position in (5, 5, 6, 6):
+            bench.append(FRAMES, log_of_frames()[0])
+            bench.clock.sleep(2)
+            await life._report(position)
+            told.append(status(bench)["lag"])
+        return told
+
+    assert asyncio.run(play()) == ["0", "1", "1", "2"]
+
+
+def test_a_predictor_that_was_killed_does_not_hold_up_its_heir_for_long():
+    assert make_app("g", "127.0.0.1:1", {}, 1 << 20).conf.broker_session_timeout == SESSION_S <= 10

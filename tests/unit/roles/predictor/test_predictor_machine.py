@@ -1,0 +1,123 @@
+import math
+
+import numpy as np
+import pytest
+
+from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.query.load import parse_query
+from spojoin.roles.predictor.machine import PredictorMachine
+from spojoin.roles.predictor.sample import Sample
+from tests.support.frames import log_of, make_frame, make_query
+
+
+def plans_of(records, watermark=START, **sizes):
+    machine = PredictorMachine(make_query(), watermark, plan_frames=4, **sizes)
+    actions = [a for offset, record in enumerate(records) for a in machine.on_record(Topic.FRAMES, 0, offset, record)]
+    assert {(a.topic, a.partition) for a in actions} <= {(Topic.PLAN, 0)}
+    return [a.record for a in actions]
+
+
+def skewed(n=1600):
+    rng = np.random.default_rng(1)
+    a = np.where(rng.random(n) < 0.3, 7, rng.integers(100, 2**60, n))
+    return a, rng.integers(2**61, 2**62, n)
+
+
+def test_says_every_so_many_frames_what_is_hot():
+    plans = plans_of(log_of(skewed(), 100))
+    assert [p.version for p in plans] == [p.frame_id for p in plans] == [3, 7, 11, 15]
+    for plan in plans:
+        codes, counts = plan.hot[0, 0]
+        assert codes.tolist() == [7]
+        assert counts[0] == np.count_nonzero(skewed()[0][: 100 * (plan.frame_id + 1)] == 7)
+        assert (0, 1) not in plan.hot
+
+
+def test_the_same_log_gives_the_same_plans():
+    one, two = plans_of(log_of(skewed(), 100)), plans_of(log_of(skewed(), 100))
+    assert [(p.version, p.match_rate, {k: v[0].tolist() for k, v in p.hot.items()}) for p in one] == [
+        (p.version, p.match_rate, {k: v[0].tolist() for k, v in p.hot.items()}) for p in two
+    ]
+
+
+def test_records_that_the_log_does_not_accept_count_for_nothing():
+    columns = [np.arange(400), np.arange(400)]
+    records = list(log_of(columns, 100))
+    zombie = make_frame(0, 1, 100, [np.full(100, 5), np.full(100, 5)], previous_link=99)
+    repeated = [records[0], records[1], records[1], zombie, *records[2:]]
+    assert plans_of(repeated)[0].hot == {}
+    assert plans_of(repeated)[0].frame_id == 3
+
+
+def test_is_silent_for_what_results_have_covered():
+    assert [p.version for p in plans_of(log_of(skewed(), 100), Watermark(8, 0))] == [11, 15]
+
+
+def test_halving_forgets_the_past():
+    a = np.concatenate([np.full(400, 1), np.random.default_rng(0).integers(100, 2**60, 1200)])
+    columns = [a, a]
+    assert plans_of(log_of(columns, 100))[-1].hot[0, 0][0].tolist() == [1]
+    counts = [plans_of(log_of(columns, 100), halve_tuples=h)[-1].hot[0, 0][1][0] for h in (2**30, 800)]
+    assert counts[1] < counts[0] == 400
+
+
+def naive_rate(a, b):
+    pairs = [(x, y) for x in range(len(a)) for y in range(len(a)) if x != y]
+    return 2 * sum(a[x] > a[y] and abs(b[x] - b[y]) <= 1 for x, y in pairs) / len(pairs)
+
+
+def test_match_rate_of_few_tuples_is_exact():
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(0, 5, (2, 12))
+    sample = Sample(make_query())
+    for record in list(log_of([a, b], 12))[1:]:
+        sample.take(record)
+    assert sample.match_rate() == pytest.approx(naive_rate(a.tolist(), b.tolist()))
+
+
+def test_match_rate_of_many_tuples_is_near():
+    rng = np.random.default_rng(6)
+    a, b = rng.integers(0, 1000, 20_000), rng.integers(0, 10, 20_000)
+    plan = plans_of(log_of([a, b], 500))[-1]
+    assert plan.match_rate == pytest.approx(naive_rate(a[:300].tolist(), b[:300].tolist()), rel=0.25)
+
+
+def test_match_rate_is_unknown_without_tuples():
+    assert math.isnan(Sample(make_query()).match_rate())
+    one = make_frame(0, 0, 0, [np.array([1]), np.array([1])])
+    sample = Sample(make_query())
+    sample.take(one)
+    assert math.isnan(sample.match_rate())
+
+
+def test_match_rate_of_a_band_over_doubles():
+    text = """
+name: q
+streams:
+  s: {schema: {a: double}}
+  u: {schema: {a: double}}
+sql: |
+  SELECT * FROM s AS l JOIN u AS r ON ABS(l.a - r.a) < 0.5 WINDOW AS (SLIDE INTERVAL '1' ON '10')
+"""
+    from spojoin.kernels.codes import fold_doubles
+
+    left = make_frame(0, 0, 0, [fold_doubles(np.array([0.0, 1.0]))])
+    right = make_frame(0, 0, 0, [fold_doubles(np.array([0.25, 0.75, -9.0, np.inf]))])
+    left.slices = (left.slices[0], right.slices[0])
+    sample = Sample(parse_query(text))
+    sample.take(left)
+    assert sample.match_rate() == 2 / 8
+
+
+def test_selectivities_are_those_of_the_sampled_pairs():
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(0, 50, (2, 16))
+    machine = PredictorMachine(make_query(), START)
+    assert np.isnan(machine.selectivities()).all()
+    for record in log_of([a, b], 16):
+        list(machine.on_record(Topic.FRAMES, 0, 0, record))
+    pairs = [(i, j) for i in range(16) for j in range(16) if i != j]
+    greater = sum(a[i] > a[j] for i, j in pairs) / len(pairs)
+    near = sum(abs(b[i] - b[j]) <= 1 for i, j in pairs) / len(pairs)
+    assert machine.selectivities() == pytest.approx([greater, near])

@@ -1,0 +1,43 @@
+"""Which layout the router takes: the newest, never too large a one."""
+
+from __future__ import annotations
+
+import pytest
+
+from spojoin.errors import ConfigurationError
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.layout import LayoutWish
+from spojoin.wire.records import Layout
+
+
+def heard(*layouts):
+    said = []
+    wish = LayoutWish(RouterConfig("r", workers=2, workers_max=4), said.append)
+    for layout in layouts:
+        wish.hear(Layout(*layout))
+    return wish.workers, said
+
+
+def test_the_setting_holds_until_somebody_asks():
+    assert heard() == (2, [])
+
+
+def test_the_largest_version_counts_and_of_equal_ones_the_first():
+    assert heard((1, 3), (2, 1))[0] == 1
+    assert heard((2, 1), (1, 3))[0] == 1
+    assert heard((2, 1), (2, 3))[0] == 1
+
+
+def test_too_large_a_layout_is_refused_with_a_sentence():
+    workers, (sentence,) = heard((1, 3), (2, 5))
+    assert workers == 3
+    assert sentence.startswith("layout 2 of 5 workers is refused, 3 stay: workers_max is 4")
+
+
+def test_a_layout_that_was_overtaken_by_a_refused_one_stays_overtaken():
+    assert heard((2, 5), (1, 3))[0] == 2
+
+
+def test_settings_that_begin_above_the_limit_are_refused():
+    with pytest.raises(ConfigurationError, match="raise workers_max"):
+        RouterConfig("r", workers=5, workers_max=4)

@@ -1,0 +1,252 @@
+"""Routers at a generation's begin and end: what they write, in which order, and what they hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spojoin.errors import Fenced
+from spojoin.model import Order
+from spojoin.protocol.generations import Beginning
+from spojoin.protocol.machine import START, Action, Emit, Watermark
+from spojoin.protocol.topology import Topic
+from spojoin.query.load import parse_query
+from spojoin.roles.router.book import StreamBook
+from spojoin.roles.router.closing import ClosingRouter
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.runtime.generations import beginning_after
+from spojoin.wire.records import Barrier, DeadLetter, Frame, Rows, SourcePosition, Takeover
+
+QUERY = parse_query("""
+name: q
+streams: {s: {schema: {a: long}, time: t}}
+sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '20')
+""")
+BY_TIME = replace(QUERY, order=Order.EVENT_TIME)
+NEVER = -(2**63)
+FIRST_TICK_MS = 10
+
+
+def config(name: str) -> RouterConfig:
+    return RouterConfig(
+        router_id=name, workers=1, workers_max=1, frame_tuples=4, batch_tuples=8, batch_frames=99, handover_frames=2,
+        linger_ms=0, idle_timeout_ms=1_000, credits_frames=99,
+    )  # fmt: skip
+
+
+def rows(first: int, ranks: Iterable[int], dead: Iterable[int] = ()) -> Rows:
+    """One row a message from offset `first` on, produced at `ranks` ms, which are its event times in us, too."""
+    ranks = np.array(list(ranks), np.int64)
+    offsets = np.arange(first, first + len(ranks), dtype=np.int64)
+    good = ~np.isin(offsets, list(dead))
+    letters = [DeadLetter(0, 0, offset, 0, "null", "", b"") for offset in dead]
+    kept = offsets[good]
+    return Rows(
+        kept, np.zeros(len(kept), np.int64), first + len(ranks), (kept,), ranks[good], pa.array(kept), ranks[good],
+        letters,
+    )  # fmt: skip
+
+
+class Stage:
+    """A router, and the log that it writes and reads."""
+
+    def __init__(self, router: RouterMachine, log: Iterable[Frame | Barrier] = (), partitions: int = 1) -> None:
+        self.router = router
+        self.log: list[Frame | Barrier] = []
+        self.others: list[object] = []
+        self.now_ms = FIRST_TICK_MS
+        for record in log:
+            self._read(record)
+        self.do(router.on_caught_up())
+        router.on_inputs([(0, partition) for partition in range(partitions)])
+
+    def do(self, actions: Iterable[Action]) -> None:
+        for action in list(actions):
+            assert isinstance(action, Emit)
+            if action.topic is Topic.FRAMES:
+                self._read(action.record)
+            else:
+                self.others.append(action.record)
+
+    def _read(self, record: Frame | Barrier) -> None:
+        self.log.append(record)
+        self.do(self.router.on_record(Topic.FRAMES, 0, len(self.log), record))
+
+    def give(self, partition: int, given: Rows) -> None:
+        self.do(self.router.on_rows(0, partition, given))
+
+    def tick(self, by_ms: int = 50) -> None:
+        self.now_ms += by_ms
+        self.do(self.router.on_time(self.now_ms))
+
+    @property
+    def frames(self) -> list[Frame]:
+        return [record for record in self.log if isinstance(record, Frame)]
+
+    def keys(self) -> list[int]:
+        return [key for frame in self.frames for key in frame.slices[0].keys.to_pylist()]
+
+    def silent(self) -> list[int]:
+        return [mark for frame in self.frames for mark in (frame.silent.tolist() or [0] * frame.count)]
+
+
+def later(cut: dict, first: int = 0, **more: object) -> Beginning:
+    starts = {place: SourcePosition(0, 0, NEVER) for place in cut}
+    return Beginning(2, 7, cut, starts, (first,), **more)
+
+
+def test_what_is_read_again_comes_first_by_production_and_is_silent():
+    begun = later({(0, 0): (3, 0), (0, 1): (2, 0)}, 40)
+    stage = Stage(RouterMachine(QUERY, START, config("r"), beginning=begun), partitions=2)
+    stage.give(0, rows(0, [1, 3, 5, 6]))
+    assert stage.keys() == [], "rows behind the cut and later ones wait for the other partition"
+    stage.give(1, replace(rows(0, [2, 4, 9]), keys=pa.array([10, 11, 12])))
+    stage.tick()
+    assert stage.keys() == [0, 10, 1, 11, 2, 3, 12]
+    assert stage.silent() == [1, 1, 1, 1, 1, 0, 0]
+    assert stage.frames[0].first_seq == stage.frames[0].slices[0].first_index == 40
+    assert isinstance(stage.log[0], Barrier)
+    assert (stage.log[0].first_indexes, stage.log[0].fingerprint, stage.frames[0].fingerprint) == ((40,), 7, 7)
+
+
+def test_refused_rows_before_the_cut_are_neither_counted_nor_written_again():
+    begun = later({(0, 0): (3, 0)}, rejected={"null": 5})
+    stage = Stage(RouterMachine(QUERY, START, config("r"), beginning=begun))
+    stage.give(0, rows(0, range(6), dead=[1, 4]))
+    stage.tick()
+    assert stage.keys() == [0, 2, 3, 5]
+    assert [letter.offset for letter in stage.others] == [4]
+    assert stage.frames[-1].rejected == {"null": 6}
+
+
+def test_a_restart_amid_what_is_read_again_goes_on_in_the_same_order():
+    begun = later({(0, 0): (6, 0)})
+    first = Stage(RouterMachine(QUERY, START, config("r"), beginning=begun))
+    first.give(0, rows(0, range(5)))
+    first.tick()
+    assert 0 < len(first.keys()) < 6
+    place = first.frames[-1].source[0, 0]
+    second = Stage(RouterMachine(QUERY, START, config("s"), beginning=begun), first.log)
+    second.give(0, rows(place.offset, range(place.offset, 9)))
+    second.tick()
+    assert second.keys() == list(range(9))
+    assert second.silent() == [1] * 6 + [0] * 3
+
+
+def closing(stage: Stage, query=QUERY, begun: Beginning | None = None, *, keeps_order: bool = False) -> Stage:
+    begun = begun or Beginning()
+    router = ClosingRouter(query, START, config("closing"), lambda _: None, begun, keeps_order=keeps_order)
+    return Stage(router, stage.log)
+
+
+def closes(stage: Stage) -> list[Barrier]:
+    return [record for record in stage.log if isinstance(record, Barrier) and record.closes]
+
+
+def take_over(stage: Stage) -> Takeover:
+    stage.tick()
+    if stage.frames:
+        assert not closes(stage), "results are not out"
+        assert not [record for record in stage.others if isinstance(record, Takeover)]
+        stage.router.on_watermark(Watermark(stage.frames[-1].frame_id + 1, 0))
+    stage.tick()
+    stage.tick()
+    assert closes(stage) == stage.log[-1:]
+    (found,) = [record for record in stage.others if isinstance(record, Takeover)]
+    return found
+
+
+def test_by_arrival_a_generation_ends_behind_what_its_log_holds():
+    old = Stage(RouterMachine(QUERY, START, config("r")))
+    old.give(0, rows(0, range(6), dead=[2]))
+    found = take_over(closing(old))
+    assert (found.generation, found.from_generation, found.counts) == (2, 1, (4,))
+    assert found.source[0, 0].offset == 5, "the last row waited for its frame, and is the new generation's"
+
+
+def test_by_event_time_it_writes_first_what_had_been_read_and_nothing_more():
+    old = Stage(RouterMachine(BY_TIME, START, config("r")), partitions=2)
+    old.give(0, rows(0, [10, 11, 12, 13, 30]))
+    old.give(1, rows(0, [20, 40]))
+    old.tick()
+    assert len(old.keys()) == 6, "the last row of the second partition may still be preceded"
+    stage = closing(old, BY_TIME)
+    stage.router.on_inputs([(0, 0), (0, 1)])
+    assert (stage.router.wants_rows(0, 0), stage.router.wants_rows(0, 1)) == (False, True)
+    stage.give(1, rows(1, [40, 41]))
+    assert not stage.router.wants_rows(0, 1)
+    found = take_over(stage)
+    assert {place: at.offset for place, at in found.source.items()} == {(0, 0): 5, (0, 1): 2}
+    assert found.counts == (7,)
+
+
+def test_a_generation_of_the_same_order_goes_on_where_it_stood_and_loses_no_pair():
+    """Of p0 = 500, p1 = 600 and 900 only 500 is out: a row of p0 at 700 that comes later is before 900."""
+    old = Stage(RouterMachine(BY_TIME, START, config("r")), partitions=2)
+    old.give(0, rows(0, [500]))
+    old.give(1, replace(rows(0, [600, 900]), keys=pa.array([10, 11])))
+    old.tick()
+    assert old.keys() == [0]
+    stage = closing(old, BY_TIME, keeps_order=True)
+    stage.router.on_inputs([(0, 0), (0, 1)])
+    assert not stage.router.wants_rows(0, 1)
+    found = take_over(stage)
+    assert {place: at.offset for place, at in found.source.items()} == {(0, 0): 1, (0, 1): 0}
+    begun = beginning_after(Beginning(2, 7), found, BY_TIME, BY_TIME, {0: 0})
+    new = Stage(RouterMachine(BY_TIME, START, config("n"), beginning=begun), partitions=2)
+    new.give(1, replace(rows(0, [600, 900]), keys=pa.array([10, 11])))
+    new.give(0, replace(rows(1, [700, 950]), keys=pa.array([1, 2])))
+    new.tick()
+    assert new.keys() == [10, 1, 11]
+    assert new.silent() == [0, 0, 0]
+
+
+def test_rows_that_left_their_input_out_of_its_order_are_not_answered_again():
+    old = Stage(RouterMachine(BY_TIME, START, config("r")), partitions=2)
+    old.give(0, rows(0, [510, 509, 520]))
+    old.give(1, replace(rows(0, [530]), keys=pa.array([10])))
+    old.tick()
+    answered = old.keys()
+    found = take_over(closing(old, BY_TIME, keeps_order=True))
+    begun = beginning_after(Beginning(2, 7), found, BY_TIME, BY_TIME, {0: 0})
+    new = Stage(RouterMachine(BY_TIME, START, config("n"), beginning=replace(begun, starts={})), partitions=2)
+    new.give(0, rows(0, [510, 509, 520, 600]))
+    new.give(1, replace(rows(0, [530, 600]), keys=pa.array([10, 11])))
+    new.tick()
+    said = dict(zip(new.keys(), new.silent(), strict=True))
+    assert answered
+    assert {key for key, is_silent in said.items() if is_silent} == set(answered)
+
+
+def test_one_that_is_replaced_while_it_fills_its_windows_hands_its_own_begin_over():
+    begun = later({(0, 0): (50, 0)}, 30, counts=(50,), rejected={"late": 3})
+    filling = Stage(RouterMachine(QUERY, START, config("r"), beginning=begun))
+    filling.give(0, rows(0, range(8)))
+    found = take_over(closing(filling, begun=begun))
+    assert (found.source[0, 0].offset, found.counts, found.rejected) == (50, (50,), {"late": 3})
+
+
+def test_a_closed_log_ends_a_router_and_lets_another_closing_one_hand_over():
+    old = Stage(RouterMachine(QUERY, START, config("r")))
+    old.give(0, rows(0, range(4)))
+    first = closing(old)
+    found = take_over(first)
+    with pytest.raises(Fenced, match="has ended"):
+        Stage(RouterMachine(QUERY, START, config("late")), first.log)
+    second = ClosingRouter(QUERY, Watermark(1, 0), config("second"), lambda _: None, Beginning(), keeps_order=False)
+    again = Stage(second, first.log)
+    again.tick()
+    assert again.others == [found]
+    assert again.log == first.log, "nothing follows what closed the log"
+
+
+def test_a_book_numbers_from_where_it_begins_and_reaches_no_further_back():
+    book = StreamBook(QUERY.window, config("r"))
+    book.begin_at(100)
+    assert (book.count, book.batch_first, book.handover_index) == (100, 100, 100)
+    assert book.lower(np.array([100, 110, 125]), None, None).tolist() == [100, 100, 105]

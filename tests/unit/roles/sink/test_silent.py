@@ -1,0 +1,81 @@
+"""What an earlier generation answered is not answered again, by no output: it only tells how far results have come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap64
+
+from spojoin.protocol.machine import START, Emit
+from spojoin.protocol.topology import Topic
+from spojoin.query.load import parse_query
+from spojoin.roles.sink.machine import SinkMachine
+from spojoin.wire.records import Barrier, Frame, Matches, Part, Result, StreamSlice
+
+TEXT = """
+name: q
+streams: {s: {schema: {a: double}}}
+sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '9')
+output: OUTPUT
+"""
+NOTHING = np.empty(0, np.int64)
+FIRST = 100
+
+
+def frame(frame_id: int, first: int, silent: list[int], previous_link: int) -> Frame:
+    count = len(silent)
+    piece = StreamSlice(
+        first, np.arange(count, dtype=np.uint16), (np.zeros(count, np.int64),), np.array([FIRST]), None,
+        pa.array(range(first, first + count)), 0, FIRST, False, -1, 0, FIRST, 0,
+    )  # fmt: skip
+    return Frame(
+        0, frame_id, first, count, (piece,), 0, previous_link, previous_link + 1, {}, b"", {}, np.array([5]),
+        np.array([count], np.uint32), np.empty(0, np.uint8), -1, float("nan"),
+        silent=np.array(silent, np.uint8) if any(silent) else np.empty(0, np.uint8),
+    )  # fmt: skip
+
+
+def part(of: Frame) -> Part:
+    """Each probe has one partner as left, the very first tuple, and none as right."""
+    n = of.count
+    left = Matches(np.ones(n, np.int64), np.arange(n + 1, dtype=np.int64), np.full(n, FIRST))
+    return Part(0, of.frame_id, 0, 0, n, (left, Matches(np.zeros(n, np.int64), np.zeros(n + 1, np.int64), NOTHING)))
+
+
+def results_of(output: str) -> tuple[SinkMachine, list[Result]]:
+    """Frames of silent tuples alone, of both kinds, and of others alone; nobody reports on the first."""
+    sink = SinkMachine(parse_query(TEXT.replace("OUTPUT", output)), START, 2)
+    frames = [frame(0, FIRST, [1, 1], 0), frame(1, FIRST + 2, [1, 0, 1], 1), frame(2, FIRST + 5, [0, 0], 2)]
+    actions = list(sink.on_record(Topic.FRAMES, 0, 0, Barrier(0, "r", first_indexes=(FIRST,))))
+    for number, each in enumerate(frames):
+        actions += sink.on_record(Topic.FRAMES, 0, 1 + number, each)
+    for number, each in enumerate(frames[1:]):
+        actions += sink.on_record(Topic.MATCHES, 0, number, part(each))
+    assert all(isinstance(action, Emit) for action in actions)
+    return sink, [action.record for action in actions]
+
+
+@pytest.mark.parametrize("output", ["count", "pairs", "bitmap"])
+def test_only_rows_behind_the_cut_are_answered(output):
+    _, results = results_of(output)
+    assert [(r.frame_id, r.begin, r.end, r.is_last, r.generation) for r in results] == [
+        (0, 0, 2, True, 2), (1, 0, 3, True, 2), (2, 0, 2, True, 2),
+    ]  # fmt: skip
+    assert [r.rows.column(0).to_pylist() for r in results] == [[], [103], [105, 106]]
+    assert len({str(r.rows.schema) for r in results}) == 1
+    rows = [row for r in results for row in r.rows.to_pylist()]
+    if output == "count":
+        assert [(row["key"], row["as_left"], row["as_right"]) for row in rows] == [(n, 1, 0) for n in (103, 105, 106)]
+    elif output == "pairs":
+        assert [(row["left_key"], row["right_key"]) for row in rows] == [(n, FIRST) for n in (103, 105, 106)]
+    else:
+        found = [(list(BitMap64.deserialize(row["as_left"])), BitMap64.deserialize(row["as_right"])) for row in rows]
+        assert found == [([FIRST], BitMap64())] * 3
+
+
+@pytest.mark.parametrize("output", ["count", "pairs", "bitmap"])
+def test_matches_of_silent_tuples_are_not_counted(output):
+    sink, _ = results_of(output)
+    assert sink.matches == 3
+    assert sink.state_tuples() == (0 if output != "pairs" else 7)

@@ -1,0 +1,169 @@
+"""`spojoin status` shows who is gone, and cuts nothing in 80 columns."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from spojoin.ports.memory import ManualClock, MemoryStore
+from spojoin.ports.shared_state import STATUS_TTL_S, key
+from spojoin.telemetry import status_table as table
+from spojoin.telemetry.expected import Word
+from spojoin.telemetry.status import read_status, unanswered_ms
+from spojoin.telemetry.status_table import status_table
+from spojoin.telemetry.words import duration, milliseconds, unanswered_text
+
+NEEDS = ("router", "mutable-0", "mutable-1", "permutation", "logical-and", "sink")
+WORKERS = ("pojoin-0", "pojoin-1")
+RED = "\x1b[1;31m"
+
+
+class Services:
+    """The services of a query, each as it reports; those in `gone` don't."""
+
+    def __init__(self, monkeypatch, query: str = "racks") -> None:
+        self.clock = ManualClock(1_000_000.0)
+        self.store = MemoryStore(self.clock)
+        self.query = query
+        self.gone: set[str] = set()
+        self.fields: dict[str, dict[str, object]] = {}
+        self.workers = 2
+        monkeypatch.setattr(table.time, "time_ns", lambda: 1_000_000 * self.clock.wall_ms())
+
+    def pass_seconds(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.clock.sleep(1)
+            for name in {*NEEDS, *WORKERS[: self.workers], "predictor"} - self.gone:
+                self._report(name)
+
+    def _report(self, name: str) -> None:
+        wall_ms = self.clock.wall_ms()
+        status = {"role": name.rstrip("-0123456789"), "state": "ready", "wall_ms": wall_ms, "started_ms": 0}
+        status |= self.fields.get(name, {})
+        self.store.put({key(self.query, "status", name): status}, STATUS_TTL_S)
+        self.store.put({key(self.query, "expected", name): Word(wall_ms, NEEDS, self.workers).fields()})
+
+    def put(self, *parts: str, **fields: object) -> None:
+        self.store.put({key(self.query, *parts): fields})
+
+    def shown(self, width: int = 80, *, is_coloured: bool = False) -> str:
+        out = StringIO()
+        console = Console(file=out, width=width, color_system="standard" if is_coloured else None)
+        console.print(status_table(self.store))
+        return out.getvalue()
+
+
+@pytest.fixture
+def services(monkeypatch) -> Services:
+    return Services(monkeypatch)
+
+
+def line_of(text: str, service: str) -> str:
+    return next(line for line in text.splitlines() if f"  {service} " in line)
+
+
+def state_column(text: str) -> str:
+    """The last column from top to bottom, without blanks."""
+    lines = text.splitlines()
+    head = next(at for at, line in enumerate(lines) if "state" in line)
+    return "".join(line[lines[head].index("state") :].replace(" ", "") for line in lines[head:])
+
+
+def test_a_lost_worker_stays_in_the_table_and_is_red(services):
+    services.pass_seconds(3)
+    services.gone.add("pojoin-1")
+    services.pass_seconds(45)
+    line = line_of(services.shown(120, is_coloured=True), "pojoin-1")
+    assert RED in line
+    assert "gone for 45 s: results wait for it" in line
+    assert RED not in line_of(services.shown(is_coloured=True), "pojoin-0")
+
+
+def test_the_one_that_is_left_names_all_others_in_a_store_that_was_wiped(services):
+    services.gone = {*NEEDS, *WORKERS} - {"permutation"}
+    services.pass_seconds()
+    text = services.shown(120)
+    for name in (*NEEDS, *WORKERS):
+        assert ("has never reported" in line_of(text, name)) == (name != "permutation")
+
+
+def test_a_worker_that_was_let_go_is_not_missed(services):
+    services.pass_seconds()
+    services.workers = 1
+    services.pass_seconds(60)
+    assert "pojoin-1" not in services.shown()
+
+
+def test_a_predictor_that_is_gone_holds_up_nothing(services):
+    services.pass_seconds()
+    services.gone.add("predictor")
+    services.pass_seconds(12)
+    assert line_of(services.shown(120), "predictor").rstrip().endswith("gone for 12 s")
+
+
+def test_silence_is_told_before_a_word_expires(services):
+    services.pass_seconds()
+    services.gone.add("sink")
+    services.pass_seconds(7)
+    assert "silent for 7 s" in line_of(services.shown(), "sink")
+
+
+def test_clocks_that_differ_are_no_silence(services):
+    services.fields["sink"] = {"wall_ms": 0}
+    services.pass_seconds()
+    assert "ready" in line_of(services.shown(), "sink")
+
+
+def test_nothing_is_cut_in_eighty_columns(services):
+    numbers = {"lag": 1_234_567_890, "retries": 99_999}
+    topic = "in.a-topic-with-quite-a-long-name-of-its-own.readings"
+    services.fields = {
+        "router": {"watermark_frame": 1_234_567_890, "head_frame": 1_234_567_999, **numbers},
+        "logical-and": {"state": f"waiting: input topic {topic}", **numbers},
+    }
+    services.put("totals", rows=9_876_543_210, answered=9_876_543_200, matches=123_456_789_012_345, refused=77_777)
+    services.pass_seconds()
+    text = services.shown(80)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "…" not in text
+    for whole in ("1234567890/1234567999", "1,234,567,890", "99,999", "9,876,543,210", "123,456,789,012,345"):
+        assert whole in text
+    assert f"waiting: input topic {topic}".replace(" ", "") in state_column(text)
+
+
+def test_latency_and_the_oldest_row_stand_beside_each_other(services):
+    services.fields = {
+        "sink": {"latency_ms_p50": 82.0, "latency_ms_p99": 15_600.0, "unanswered_ms": "nan"},
+        "router": {"unanswered_ms": 45_000.0},
+    }
+    services.pass_seconds()
+    text = " ".join(services.shown().split())
+    assert "latency of the last minute p50 82 ms, p99 15.6 s; oldest unanswered row: 45.0 s" in text
+
+
+def test_an_empty_store_says_so(services):
+    assert services.shown() == "no service reports to this Redis\n"
+
+
+def test_only_the_router_knows_that_no_row_waits(services):
+    def known(**ages):
+        services.fields = {name: {"unanswered_ms": age} for name, age in ages.items()}
+        services.clock.sleep(60)
+        services.pass_seconds()
+        (status,) = read_status(services.store, services.clock.wall_ms())
+        return unanswered_ms(status.services)
+
+    assert known(router="nan", sink="nan") == 0
+    assert known(router="nan", sink=300.0) == 300
+    assert known(router=900.0, sink=300.0) == 900
+    services.gone.add("router")
+    assert known(sink=300.0) == 300
+    assert known(sink="nan") is None
+
+
+def test_spans_in_words():
+    assert [duration(seconds) for seconds in (0, 89, 90, 7_200, 200_000)] == ["0 s", "89 s", "2 min", "2 h", "2 d"]
+    assert [milliseconds(ms) for ms in (None, float("nan"), 82.4, 15_600)] == ["-", "-", "82 ms", "15.6 s"]
+    assert [unanswered_text(ms) for ms in (None, 0.0, 45_000)] == ["not known", "none", "45.0 s"]

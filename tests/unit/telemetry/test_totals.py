@@ -1,0 +1,106 @@
+"""Totals in the store go on where a service starts anew, and rows that wait have an age."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spojoin.ports.interfaces import Input
+from spojoin.ports.shared_state import key
+from spojoin.protocol.topology import Role, Topic
+from spojoin.telemetry.metrics import value_of
+from spojoin.wire.records import SourcePosition
+from tests.support.frame_log import FRAME_TUPLES, log_of_frames
+from tests.support.runtime_world import FRAMES, Bench, emits, result
+from tests.unit.runtime.test_inputs import Feeding
+
+
+def totals(bench: Bench) -> dict[str, int]:
+    return {name: int(value) for name, value in bench.store.get(key("q", "totals")).items()}
+
+
+def published(bench: Bench, loop) -> dict[str, int]:
+    for _ in range(3):
+        bench.clock.sleep(1)
+        loop.step(0)
+    return totals(bench)
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_sink_that_starts_anew_goes_on_counting(is_json):
+    bench = Bench(Role.SINK, is_json=is_json)
+    bench.append(FRAMES, *log_of_frames())
+    answers = iter([emits(Topic.RESULTS, result(0, 0, 8)), emits(Topic.RESULTS, result(1, 0, 3, is_last=False))])
+    bench.prepare = lambda machine: setattr(machine, "answer", lambda _: next(answers, []))
+    assert published(bench, bench.loop()) == {"answered": 11, "matches": 22}
+    bench.store.clear()
+    later = iter([emits(Topic.RESULTS, result(1, 3, 8))])
+    bench.prepare = lambda machine: setattr(machine, "answer", lambda _: next(later, []))
+    assert published(bench, bench.loop()) == {"answered": 16, "matches": 32}
+
+
+def test_json_results_that_are_half_out_are_counted_once():
+    bench = Bench(Role.SINK, is_json=True)
+    bench.append(FRAMES, *log_of_frames())
+    bench.prepare = lambda machine: setattr(machine, "answer", lambda _: emits(Topic.RESULTS, result(0, 0, 8)))
+    bench.loop().step(0)
+    again = Bench(Role.SINK, is_json=True)
+    again.append(FRAMES, *log_of_frames())
+    for record in bench.log.records(Input("q.results", 0))[:2]:
+        again.append_bytes(record.input, record.value, dict(record.headers))
+    answers = iter([emits(Topic.RESULTS, result(0, 0, 8))])
+    again.prepare = lambda machine: setattr(machine, "answer", lambda _: next(answers, []))
+    assert published(again, again.loop()) == {"answered": 8, "matches": 16}
+
+
+def test_the_routers_totals_are_the_logs():
+    bench = Bench(Role.ROUTER)
+    bench.append(FRAMES, *log_of_frames())
+    assert published(bench, bench.loop()) == {"rows": 30, "refused": 4}
+
+
+def test_nothing_is_told_before_the_log_was_read():
+    """A log that is read again would count up from its beginning."""
+    bench = Bench(Role.ROUTER)
+    bench.append(FRAMES, *log_of_frames())
+    loop = bench.loop()
+    bench.health.is_ready = False
+    bench.world.reporter.publish({}, loop._follower.latest)
+    assert totals(bench) == {}
+
+
+def test_the_oldest_row_without_a_result_has_an_age():
+    bench = Bench(Role.SINK)
+    bench.append(FRAMES, *log_of_frames())  # frame 1 was produced at 1 s
+    bench.prepare = lambda machine: setattr(machine, "answer", lambda _: [])
+    bench.append_result(result(0, 0, FRAME_TUPLES))
+    published(bench, bench.loop())
+    told = float(bench.store.get(key("q", "status", "x-0"))["unanswered_ms"])
+    assert told == bench.clock.wall_ms() - 1000
+    assert value_of(bench.metrics.unanswered_age) == told / 1000
+    bench.append_result(result(3, 0, FRAME_TUPLES))
+    bench.clock.sleep(2)
+    published(bench, bench.loop())
+    assert np.isnan(float(bench.store.get(key("q", "status", "x-0"))["unanswered_ms"]))
+    assert value_of(bench.metrics.unanswered_age) == 0
+
+
+def test_rows_that_no_frame_holds_wait_since_they_were_produced():
+    feeding = Feeding(a=1, b=1)
+    feeding.machine.active = True
+    assert feeding.feed.waits_since_ms() is None
+    feeding.turn()
+    feeding.machine.full.add((0, 0))  # nothing of it is wanted
+    feeding.put("a", 0)
+    first_ms = feeding.clock.wall_ms()
+    feeding.clock.sleep(5)
+    feeding.put("b", 0)
+    feeding.turn()
+    assert feeding.feed.waits_since_ms() == first_ms
+    feeding.machine.full.clear()
+    feeding.turn()
+    assert feeding.feed.waits_since_ms() == first_ms  # given to the machine, but in no frame yet
+    feeding.machine.positions = {(0, 0): SourcePosition(1, 0, 0)}
+    assert feeding.feed.waits_since_ms() == first_ms + 5_000
+    feeding.machine.positions[1, 0] = SourcePosition(1, 0, 0)
+    assert feeding.feed.waits_since_ms() is None
