@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spojoin.local.broker_config import Node
+from spojoin.local.broker_config import KafkaNode
 
 BROKER_PORT, CONTROLLER_PORT, STORE_PORT = 9092, 9093, 6379
 JARS = Path("/opt/kafka")
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
 def broker(folder: Path) -> list[str]:
     """Prepare the folder where that was not done yet; the broker's command."""
     host = os.environ.get("SPOJOIN_BROKER_HOST") or socket.gethostname()
-    node = Node("java", JARS, folder, host, BROKER_PORT, CONTROLLER_PORT, listen="")
+    node = KafkaNode("java", JARS, folder, host, BROKER_PORT, CONTROLLER_PORT, listen="")
     node.configure()
     if not node.is_formatted:
         subprocess.run(node.format_command(), check=True)

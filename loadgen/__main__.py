@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from loadgen import options
-from loadgen.chaos.plan import Kind
+from loadgen.chaos.plan import FaultKind
 from loadgen.errors import one_sentence
 from loadgen.load.feed_commands import check, feed_app
 from loadgen.load.load_streams import LOADS, LoadName
@@ -49,7 +49,7 @@ class SentFormat(StrEnum):
     JSON = "json"
 
 
-class Place(StrEnum):
+class Deployment(StrEnum):
     """Where the services are that are struck."""
 
     LOCAL = "local"
@@ -174,12 +174,12 @@ def chaos(
     settle: Annotated[str, typer.Option(help="Time before the first fault, such as it takes to fill a window.")] = "5s",
     kinds: Annotated[
         str, typer.Option(help="Which faults, with commas; `none` for an undisturbed run.", metavar="KIND,...")
-    ] = ",".join(Kind),
+    ] = ",".join(FaultKind),
     sample: Annotated[int | None, typer.Option(min=1, help="Recompute so many probes instead of all.")] = None,
     stall: Annotated[str, typer.Option(help="Without a result for so long the services count as stuck.")] = "120s",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the schedule.")] = False,
     output: Annotated[Path | None, typer.Option(help="The folder for chaos.json.")] = None,
-    where: Annotated[Place, typer.Option(help="Services of its own on this machine, or pods.")] = Place.LOCAL,
+    where: Annotated[Deployment, typer.Option(help="Services of its own on this machine, or pods.")] = Deployment.LOCAL,
     namespace: Annotated[str, typer.Option(envvar="POD_NAMESPACE", help="Kubernetes: namespace.")] = "default",
     release: Annotated[str, typer.Option(help="Kubernetes: the release's name.")] = "spojoin",
     broker_selector: Annotated[
@@ -229,7 +229,7 @@ def chaos(
         )
         plan = ChaosRequest(every, settle, kinds, sample, stall, dry_run, output)
         pods = PodsRequest(namespace, release, broker_selector, delete_broker, delete_redis, redis)
-        place = pods if where is Place.KUBERNETES else LocalRequest(query, workers, setting)
+        place = pods if where is Deployment.KUBERNETES else LocalRequest(query, workers, setting)
         raise typer.Exit(break_things(request, plan, place, query, bootstrap, kafka or ()))
 
 

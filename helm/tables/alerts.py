@@ -13,10 +13,10 @@ from spojoin.telemetry.absences import AWAY_MS
 #: A role that results need has been away for so long, as in the events of page and controller.
 AWAY = f"{AWAY_MS / 1000:.0f}s"
 _LAG = f"sum by ({TENANT}, role) (spojoin_input_lag_records)"
-_MOVES = f'max by ({TENANT}) (changes(spojoin_watermark_frames{{role="sink"}}[5m]))'
+_MOVES = f'max by ({TENANT}) (changes(spojoin_result_frames{{role="sink"}}[5m]))'
 _INPUTS_WAIT = f'sum by ({TENANT}) (spojoin_input_lag_records{{role="router"}})'
 _HEAD = f'max by ({TENANT}) (spojoin_head_frames{{role="router"}})'
-_DONE = f'max by ({TENANT}) (spojoin_watermark_frames{{role="sink"}})'
+_DONE = f'max by ({TENANT}) (spojoin_result_frames{{role="sink"}})'
 _RUNNING = f"count by ({TENANT}) (spojoin_build_info)"
 #: Roles of which there are several, each with a part that no other answers for.
 _NUMBERED = f'{{role=~"{Role.MUTABLE}|{Role.POJOIN}"}}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helm.tables.expressions import pick, rate, total
-from helm.tables.panels import Kind, Panel, Series, Variable
+from helm.tables.panels import DashboardPanel, MetricSeries, PanelKind, Variable
 
 INFO = "spojoin_build_info"
 LATENCY = "spojoin_result_latency_seconds"
@@ -13,7 +13,7 @@ SERVICE = "service_name"
 #: the legend that names a service
 BY_SERVICE = "{{service_name}}"
 
-#: roles that read frames; and those that run the loop, which times its steps and follows the watermark
+#: roles that read frames; and those that run the loop, which times its steps and follows the result_position
 FRAME_READERS = "~router|predictor|mutable|pojoin|logical-and|sink"
 LOOPS = "~router|mutable|permutation|pojoin|logical-and|sink"
 
@@ -31,14 +31,16 @@ CREDITS = f"min({pick('spojoin_credits_frames', role='router')})"
 INPUT_LAG = total(pick("spojoin_input_lag_records", role="router"))
 
 
-def number(title: str, about: str, expression: str, unit: str = "short", alarm_below: float | None = None) -> Panel:
+def number(
+    title: str, about: str, expression: str, unit: str = "short", alarm_below: float | None = None
+) -> DashboardPanel:
     """A single number; red below `alarm_below`."""
-    return Panel(title, about, (Series(expression, title),), unit, Kind.NUMBER, 4, alarm_below)
+    return DashboardPanel(title, about, (MetricSeries(expression, title),), unit, PanelKind.NUMBER, 4, alarm_below)
 
 
-def lines(title: str, about: str, *series: tuple[str, str], unit: str = "short", width: int = 8) -> Panel:
+def lines(title: str, about: str, *series: tuple[str, str], unit: str = "short", width: int = 8) -> DashboardPanel:
     """A chart of (expression, legend) pairs."""
-    return Panel(title, about, tuple(Series(*each) for each in series), unit, width=width)
+    return DashboardPanel(title, about, tuple(MetricSeries(*each) for each in series), unit, width=width)
 
 
 def seconds_each(step: str, **labels: str) -> str:

@@ -21,7 +21,7 @@ from helm.tables.charts import (
     seconds_each,
 )
 from helm.tables.expressions import pick, quantile, rate, total
-from helm.tables.panels import Dashboard, Kind, Panel, Row, Series
+from helm.tables.panels import Dashboard, DashboardPanel, MetricSeries, PanelKind, Row
 
 _GLANCE = Row(
     "At a glance",
@@ -39,7 +39,7 @@ _GLANCE = Row(
         number(
             "Frames under way",
             "Frames in the log whose results are not out; never more than the credits.",
-            f"{HEAD} - max({pick('spojoin_watermark_frames', role='sink')})",
+            f"{HEAD} - max({pick('spojoin_result_frames', role='sink')})",
         ),
         number(
             "Services ready",
@@ -92,12 +92,12 @@ _RATES = Row(
             (f"max({pick('spojoin_oldest_unanswered_seconds')})", "oldest unanswered"),
             unit="s",
         ),
-        Panel(
+        DashboardPanel(
             "Latency, all tuples",
             "How many tuples were answered after how long.",
-            (Series(total(rate(f"{LATENCY}_bucket", role="sink"), "le"), "{{le}}"),),
+            (MetricSeries(total(rate(f"{LATENCY}_bucket", role="sink"), "le"), "{{le}}"),),
             "s",
-            Kind.HEAT,
+            PanelKind.HEAT,
             16,
         ),
         lines(
@@ -128,7 +128,7 @@ _PROGRESS = Row(
             "Watermark behind the head",
             "Frames without results, as each role knows it; a role that knows too little trims and paces late.",
             (
-                f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_watermark_frames', role=LOOPS)})",
+                f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_result_frames', role=LOOPS)})",
                 "{{role}}",
             ),
         ),

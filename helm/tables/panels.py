@@ -18,7 +18,7 @@ SCHEMA_VERSION = 39
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-class Kind(StrEnum):
+class PanelKind(StrEnum):
     """How a panel shows its series: the latest number, lines, or a histogram over time."""
 
     NUMBER = "stat"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MetricSeries:
     """An expression, and what its series are called."""
 
     expression: str
@@ -35,14 +35,14 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class DashboardPanel:
     """What one chart shows. `unit` is Grafana's name of it; `alarm_below`: a lower value is shown red."""
 
     title: str
     about: str
-    series: tuple[Series, ...]
+    series: tuple[MetricSeries, ...]
     unit: str = "short"
-    kind: Kind = Kind.LINES
+    kind: PanelKind = PanelKind.LINES
     width: int = 8
     alarm_below: float | None = None
 
@@ -52,7 +52,7 @@ class Row:
     """Panels under one heading."""
 
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[DashboardPanel, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Dashboard:
     rows: tuple[Row, ...]
 
     @property
-    def panels(self) -> list[Panel]:
+    def panels(self) -> list[DashboardPanel]:
         """All panels, in order."""
         return [panel for row in self.rows for panel in row.panels]
 
@@ -119,7 +119,7 @@ def _place(x: int, y: int, width: int, height: int) -> Json:
     return {"x": x, "y": y, "w": width, "h": height}
 
 
-def _panel(panel: Panel) -> Json:
+def _panel(panel: DashboardPanel) -> Json:
     return {
         "type": panel.kind.value,
         "title": panel.title,
@@ -131,35 +131,35 @@ def _panel(panel: Panel) -> Json:
     }
 
 
-def _target(number: int, series: Series, kind: Kind) -> Json:
+def _target(number: int, series: MetricSeries, kind: PanelKind) -> Json:
     return {
         "refId": chr(ord("A") + number),
         "datasource": SOURCE,
         "expr": series.expression,
         "legendFormat": series.legend or "__auto",
-        "format": "heatmap" if kind is Kind.HEAT else "time_series",
+        "format": "heatmap" if kind is PanelKind.HEAT else "time_series",
     }
 
 
-def _field(panel: Panel) -> Json:
+def _field(panel: DashboardPanel) -> Json:
     field: Json = {"unit": panel.unit}
-    if panel.kind is Kind.LINES:
+    if panel.kind is PanelKind.LINES:
         field |= {"min": 0, "custom": {"fillOpacity": 10, "showPoints": "never", "spanNulls": False}}
     if panel.alarm_below is not None:
         steps = [{"color": "red", "value": None}, {"color": "green", "value": panel.alarm_below}]
         field |= {"thresholds": {"mode": "absolute", "steps": steps}, "color": {"mode": "thresholds"}}
-    elif panel.kind is Kind.NUMBER:
+    elif panel.kind is PanelKind.NUMBER:
         field |= {"color": {"mode": "fixed", "fixedColor": "text"}}
     return field
 
 
-_OPTIONS: dict[Kind, Json] = {
-    Kind.NUMBER: {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value", "graphMode": "area"},
-    Kind.LINES: {
+_OPTIONS: dict[PanelKind, Json] = {
+    PanelKind.NUMBER: {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value", "graphMode": "area"},
+    PanelKind.LINES: {
         "legend": {"displayMode": "list", "placement": "bottom"},
         "tooltip": {"mode": "multi", "sort": "desc"},
     },
-    Kind.HEAT: {"calculate": False, "yAxis": {"unit": "s"}, "color": {"mode": "scheme", "scheme": "Oranges"}},
+    PanelKind.HEAT: {"calculate": False, "yAxis": {"unit": "s"}, "color": {"mode": "scheme", "scheme": "Oranges"}},
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spojoin.ports.shared_state import store_rules
-from spojoin.protocol.access import Kind, Operation, Person, Principal, Right, rights
+from spojoin.protocol.access import Operation, Person, Principal, ResourceKind, Right, rights
 from spojoin.protocol.topology import Role
 
 QUERY, INPUT = "QUERY", "INPUT"
@@ -34,7 +34,7 @@ def _tables() -> Iterator[str]:
 def _row(principal: Principal) -> str:
     allowed = rights(principal, QUERY, (INPUT,))
     # Whoever may do something with a topic may do it with that of later generations; the page says so once.
-    topics = [right for right in allowed if right.kind is Kind.TOPIC and not right.is_prefix]
+    topics = [right for right in allowed if right.kind is ResourceKind.TOPIC and not right.is_prefix]
     cells = [_names(topics, verb) for verb in _VERBS]
     return f"| `{principal.value}` | {' | '.join([*cells, ', '.join(_others(allowed))])} |"
 
@@ -47,6 +47,6 @@ def _others(allowed: tuple[Right, ...]) -> Iterator[str]:
     if any(right.operation is Operation.CREATE and not right.is_prefix for right in allowed):
         yield "makes what it sees and adds partitions"
     for right in allowed:
-        if right.kind is not Kind.TOPIC:
-            kind = "group" if right.kind is Kind.GROUP else "transactional id"
+        if right.kind is not ResourceKind.TOPIC:
+            kind = "group" if right.kind is ResourceKind.GROUP else "transactional id"
             yield f"{right.operation.value} on {kind} `{right.name}`"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from helm.tables.charts import BY_SERVICE, CPU, INFO, SCOPE_VARIABLES, SERVICE, STEP, lines
 from helm.tables.expressions import pick, quantile, rate, total
-from helm.tables.panels import Dashboard, Panel, Row, Variable
+from helm.tables.panels import Dashboard, DashboardPanel, Row, Variable
 
 _ROLE = "$role"
 
 
-def _of_role(title: str, about: str, name: str, unit: str = "short") -> Panel:
+def _of_role(title: str, about: str, name: str, unit: str = "short") -> DashboardPanel:
     """A gauge of the chosen role, by service."""
     return lines(title, about, (f"max by ({SERVICE}) ({pick(name, role=_ROLE)})", BY_SERVICE), unit=unit)
 
 
-def _rate_of_role(title: str, about: str, name: str, by: str = SERVICE, unit: str = "short") -> Panel:
+def _rate_of_role(title: str, about: str, name: str, by: str = SERVICE, unit: str = "short") -> DashboardPanel:
     """A counter of the chosen role, a second."""
     legend = " ".join(f"{{{{{label}}}}}" for label in by.split(", "))
     return lines(title, about, (total(rate(name, role=_ROLE), by), legend), unit=unit)

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from spojoin.protocol.access import Kind, Person, Principal, Right, rights
+from spojoin.protocol.access import Person, Principal, ResourceKind, Right, rights
 from spojoin.protocol.topology import KEPT, TOPOLOGY, Edge, Role, Topic, dead_letter_topic, size, topic_config
 from spojoin.protocol.topology import topic_name as name_of
 
@@ -37,7 +37,7 @@ def _role(edge: Edge) -> dict[str, Any]:
         "reads": [topic.value for topic in edge.reads],
         "writes": [topic.value for topic in edge.writes],
         "trims": [topic.value for topic in edge.trims],
-        "isTransactional": any(right.kind is Kind.TRANSACTIONAL_ID for right in allowed),
+        "isTransactional": any(right.kind is ResourceKind.TRANSACTIONAL_ID for right in allowed),
         # Every service shares its state in Redis and says there how it is.
         "redis": True,
         "kubernetes": edge.role in ASKS_KUBERNETES,

@@ -44,7 +44,7 @@ class Struck:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CampaignProgress:
     """How far a campaign is."""
 
     seconds: float
@@ -67,7 +67,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CampaignOutcome:
     """What came of a campaign."""
 
     struck: Sequence[Struck]
@@ -105,11 +105,11 @@ class Campaign:
     faults: Sequence[Fault]
     rules: Rules
     note: Callable[[str], None]
-    show: Callable[[Progress], None]
+    show: Callable[[CampaignProgress], None]
     _struck: list[Struck] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
 
-    def run(self) -> Outcome:
+    def run(self) -> CampaignOutcome:
         """Run it to its end, whatever it takes; raises what keeps a fault from happening."""
         bounds = ends_of(self.log, self.load)
         topics = {stream.name: self.load.topic_of(stream.name) for stream in self.query.streams}
@@ -129,7 +129,7 @@ class Campaign:
             sent = messages_sent(self.load, digests[stream.name].rows, bounds, made)
             streams.append(parsed([*before[stream.name], *sent], self.query, stream))
         verdict = watcher.verdict(self.query, streams, self.rules.sample, self.rules.seed)
-        return Outcome(self._struck, len(self.faults), verdict, rows, watcher.out - base, seconds)
+        return CampaignOutcome(self._struck, len(self.faults), verdict, rows, watcher.out - base, seconds)
 
     # --- while it runs ------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class Campaign:
                     under_way.append(pool.submit(self._strike, waiting.pop(0), loop))
                 under_way = [future for future in under_way if not _is_over(future)]
                 self._look_for_recovery(watcher.out - base, seconds)
-                self.show(Progress(seconds, loop.rows, watcher.out - base, self._struck, len(self.faults)))
+                self.show(CampaignProgress(seconds, loop.rows, watcher.out - base, self._struck, len(self.faults)))
             self._look_for_recovery(watcher.out - base, time.time() - loop.began_s)
 
     @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from loadgen.chaos.plan import Fault, Kind
+from loadgen.chaos.plan import Fault, FaultKind
 
 
 class Driver(Protocol):
@@ -50,15 +50,15 @@ class Driver(Protocol):
 
 def strike(driver: Driver, fault: Fault, wait: Callable[[float], object]) -> None:
     """Do what a fault says; `wait` for so many seconds while a service is paused, which is resumed in any case."""
-    if fault.kind is Kind.PAUSE:
+    if fault.kind is FaultKind.PAUSE:
         driver.pause(fault.target)
         try:
             wait(fault.lasts_s)
         finally:
             driver.resume(fault.target)
-    elif fault.kind is Kind.BROKER:
+    elif fault.kind is FaultKind.BROKER:
         driver.restart_broker()
-    elif fault.kind is Kind.REDIS:
+    elif fault.kind is FaultKind.REDIS:
         driver.flush_redis()
     else:
-        (driver.delete if fault.kind is Kind.DELETE else driver.kill)(fault.target)
+        (driver.delete if fault.kind is FaultKind.DELETE else driver.kill)(fault.target)

@@ -51,7 +51,7 @@ class PodUnavailable(Retryable):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class PodCluster:
     """Where the pods are.
 
     broker_selector: labels of Kafka's pods; is_broker_deleted: whether its pod is deleted, else its process 1 gets
@@ -82,7 +82,7 @@ class KubernetesDriver:
 
     """
 
-    def __init__(self, api: Any, execute: Execute, cluster: Cluster) -> None:  # noqa: ANN401  (the client is untyped)
+    def __init__(self, api: Any, execute: Execute, cluster: PodCluster) -> None:  # noqa: ANN401  (the client is untyped)
         self._api = api
         self._execute = execute
         self._cluster = cluster
@@ -217,7 +217,7 @@ def _asked(question: Callable[[], T]) -> T:
         raise ConfigurationError(f"Kubernetes says {status} {error.reason}") from error
 
 
-def connect(cluster: Cluster) -> KubernetesDriver:
+def connect(cluster: PodCluster) -> KubernetesDriver:
     """A driver by the pod's own account, or outside a cluster by the user's kubeconfig.
 
     Raises ConfigurationError.

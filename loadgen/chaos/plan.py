@@ -11,7 +11,7 @@ from itertools import chain
 from spojoin.errors import ConfigurationError
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """What is done: the first three to a service."""
 
     DELETE = "delete"
@@ -27,13 +27,13 @@ class Kind(StrEnum):
 
 
 _ABOUT = {
-    Kind.DELETE: "pod deleted (locally: SIGTERM)",
-    Kind.KILL: "process killed (SIGKILL)",
-    Kind.PAUSE: "process stopped for a while (SIGSTOP, SIGCONT)",
-    Kind.BROKER: "broker restarted",
-    Kind.REDIS: "Redis flushed",
+    FaultKind.DELETE: "pod deleted (locally: SIGTERM)",
+    FaultKind.KILL: "process killed (SIGKILL)",
+    FaultKind.PAUSE: "process stopped for a while (SIGSTOP, SIGCONT)",
+    FaultKind.BROKER: "broker restarted",
+    FaultKind.REDIS: "Redis flushed",
 }
-SERVICE_KINDS = (Kind.DELETE, Kind.KILL, Kind.PAUSE)
+SERVICE_KINDS = (FaultKind.DELETE, FaultKind.KILL, FaultKind.PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Fault:
     """One fault: seconds after the campaign's start, what, to whom, and for a pause how long."""
 
     at_s: float
-    kind: Kind
+    kind: FaultKind
     target: str
     lasts_s: float = 0.0
 
@@ -61,7 +61,7 @@ class Timing:
     pause_s_max: float = 8.0
 
 
-def plan(seed: int, targets: Sequence[str], kinds: Sequence[Kind], timing: Timing) -> tuple[Fault, ...]:
+def plan(seed: int, targets: Sequence[str], kinds: Sequence[FaultKind], timing: Timing) -> tuple[Fault, ...]:
     """The faults of a campaign, ascending by time.
 
     They come in rounds. In a round each service is struck once, in any order and by kinds dealt in turn, and the
@@ -73,16 +73,16 @@ def plan(seed: int, targets: Sequence[str], kinds: Sequence[Kind], timing: Timin
     for kind, target in _rounds(rng, targets, kinds):
         if at_s > timing.duration_s - timing.calm_s:
             return tuple(faults)
-        lasts_s = round(rng.uniform(0.1, 1.0) * timing.pause_s_max, 1) if kind is Kind.PAUSE else 0.0
+        lasts_s = round(rng.uniform(0.1, 1.0) * timing.pause_s_max, 1) if kind is FaultKind.PAUSE else 0.0
         faults.append(Fault(at_s, kind, target, lasts_s))
         at_s = round(at_s + timing.every_s * rng.uniform(0.5, 1.5), 2)
-    raise ConfigurationError("--kinds names no fault for what runs: name at least one of " + ", ".join(Kind))
+    raise ConfigurationError("--kinds names no fault for what runs: name at least one of " + ", ".join(FaultKind))
 
 
-def _rounds(rng: random.Random, targets: Sequence[str], kinds: Sequence[Kind]) -> Iterator[tuple[Kind, str]]:
+def _rounds(rng: random.Random, targets: Sequence[str], kinds: Sequence[FaultKind]) -> Iterator[tuple[FaultKind, str]]:
     """Kinds and targets without end; none at all where there is nothing to strike."""
     service_kinds = [kind for kind in SERVICE_KINDS if kind in kinds]
-    others = [(kind, str(kind)) for kind in (Kind.BROKER, Kind.REDIS) if kind in kinds]
+    others = [(kind, str(kind)) for kind in (FaultKind.BROKER, FaultKind.REDIS) if kind in kinds]
     struck = list(targets) if service_kinds else []
     deck = _dealt(rng, service_kinds)
     while struck or others:
@@ -91,6 +91,6 @@ def _rounds(rng: random.Random, targets: Sequence[str], kinds: Sequence[Kind]) -
         yield from one
 
 
-def _dealt(rng: random.Random, kinds: Sequence[Kind]) -> Iterator[Kind]:
+def _dealt(rng: random.Random, kinds: Sequence[FaultKind]) -> Iterator[FaultKind]:
     """All kinds in one order, then all in another."""
     return chain.from_iterable(rng.sample(kinds, len(kinds)) for _ in iter(lambda: bool(kinds), False))

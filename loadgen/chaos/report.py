@@ -10,12 +10,12 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from loadgen.chaos.campaign import Outcome, Progress, Struck
-from loadgen.chaos.plan import Kind
+from loadgen.chaos.campaign import CampaignOutcome, CampaignProgress, Struck
+from loadgen.chaos.plan import FaultKind
 from loadgen.load.progress import LINE_S, Every
 
 
-def as_json(outcome: Outcome, about: Mapping[str, object]) -> dict[str, object]:
+def as_json(outcome: CampaignOutcome, about: Mapping[str, object]) -> dict[str, object]:
     """A campaign for machines."""
     return {
         **about,
@@ -34,7 +34,7 @@ def as_json(outcome: Outcome, about: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def write(outcome: Outcome, about: Mapping[str, object], folder: Path) -> Path:
+def write(outcome: CampaignOutcome, about: Mapping[str, object], folder: Path) -> Path:
     """Write chaos.json into `folder`; its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "chaos.json"
@@ -42,14 +42,14 @@ def write(outcome: Outcome, about: Mapping[str, object], folder: Path) -> Path:
     return path
 
 
-def table(outcome: Outcome, title: str) -> Table:
+def table(outcome: CampaignOutcome, title: str) -> Table:
     """Faults by kind."""
     told = f"{outcome.survived} of {outcome.planned} faults survived, divergences ({outcome.divergences})"
     shown = Table(title=f"{title}: {told}", title_justify="left")
     shown.add_column("fault")
     for heading in ("times", "survived", "recovered in, median s", "slowest s"):
         shown.add_column(heading, justify="right")
-    for kind in Kind:
+    for kind in FaultKind:
         of_kind = [struck for struck in outcome.struck if struck.fault.kind is kind]
         if of_kind:
             shown.add_row(kind.about, *_cells(of_kind))
@@ -62,7 +62,7 @@ def _cells(struck: list[Struck]) -> tuple[str, ...]:
     return str(len(struck)), str(len(times)), middle, f"{times[-1]:.1f}" if times else "-"
 
 
-def checked(outcome: Outcome) -> str:
+def checked(outcome: CampaignOutcome) -> str:
     """What was sent and checked, line by line."""
     verdict = outcome.verdict
     lines = [
@@ -80,11 +80,11 @@ def checked(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def progress_lines(console: Console) -> Callable[[Progress], None]:
+def progress_lines(console: Console) -> Callable[[CampaignProgress], None]:
     """A line every LINE_S."""
     every = Every(LINE_S)
 
-    def show(progress: Progress) -> None:
+    def show(progress: CampaignProgress) -> None:
         if not every():
             return
         survived = sum(each.is_survived for each in progress.struck)

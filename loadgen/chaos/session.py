@@ -13,7 +13,7 @@ from rich.console import Console
 
 from loadgen.chaos.campaign import Campaign, Rules
 from loadgen.chaos.driver import Driver
-from loadgen.chaos.plan import Fault, Kind, Timing, plan
+from loadgen.chaos.plan import Fault, FaultKind, Timing, plan
 from loadgen.chaos.serving import LocalPlan, served
 from loadgen.load import produce as producing
 from loadgen.load.arrivals import Arrivals
@@ -202,12 +202,12 @@ def climb(
 ) -> int:
     """`loadgen ramp`; its exit status."""
     from loadgen.load.ramp import main as ramps  # noqa: PLC0415  (help is quick)
-    from loadgen.load.ramp.measure import Bench, Plan  # noqa: PLC0415
+    from loadgen.load.ramp.measure import Bench, StepTimes  # noqa: PLC0415
     from loadgen.load.ramp.search import Search  # noqa: PLC0415
 
     console = _console()
     search = Search(request.rate, most=max(ramp.most, request.rate), precision=ramp.precision)
-    times = Plan(_ending(ramp.settle), _ending(request.duration), _ending(ramp.drain))
+    times = StepTimes(_ending(ramp.settle), _ending(request.duration), _ending(ramp.drain))
     about = {**machine.describe(), "workload": request.workload, "p99_ms_max": ramp.p99_ms}
     about |= {"started": datetime.now(UTC).isoformat(timespec="seconds")}
     with ending_on_signals(), ExitStack() as stack:
@@ -303,9 +303,9 @@ def _driver(
     request: Request, place: LocalRequest | PodsRequest, bootstrap: str | None, kafka: Sequence[str], console: Console
 ) -> Iterator[tuple[Driver, Connection]]:
     if isinstance(place, PodsRequest):
-        from loadgen.chaos.kubernetes import Cluster, connect  # noqa: PLC0415  (an extra)
+        from loadgen.chaos.kubernetes import PodCluster, connect  # noqa: PLC0415  (an extra)
 
-        cluster = Cluster(
+        cluster = PodCluster(
             place.namespace,
             place.release,
             place.broker_selector or f"app.kubernetes.io/instance={place.release},app.kubernetes.io/component=kafka",
@@ -330,16 +330,18 @@ def _local_names(query: Query, place: LocalRequest) -> list[str]:
     return [service.name for service in services_of(Deployment(query, Path(), "", "", place.workers))]
 
 
-def _plan(request: Request, targets: Sequence[str], kinds: Sequence[Kind] | None, timing: Timing) -> Sequence[Fault]:
+def _plan(
+    request: Request, targets: Sequence[str], kinds: Sequence[FaultKind] | None, timing: Timing
+) -> Sequence[Fault]:
     return () if kinds is None else plan(request.seed, targets, kinds, timing)
 
 
-def _kinds(text: str) -> list[Kind] | None:
+def _kinds(text: str) -> list[FaultKind] | None:
     """None for a run without faults."""
     if text.strip() == "none":
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in list(Kind):
-            raise ConfigurationError(f"--kinds {name}: there is no such fault; choose from {', '.join(Kind)}")
-    return [Kind(name) for name in names]
+        if name not in list(FaultKind):
+            raise ConfigurationError(f"--kinds {name}: there is no such fault; choose from {', '.join(FaultKind)}")
+    return [FaultKind(name) for name in names]

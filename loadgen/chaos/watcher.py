@@ -17,13 +17,13 @@ import pyarrow as pa
 from loadgen.check import rows
 from loadgen.check.judging import judge, place_of, reason_of, settle_rejects
 from loadgen.check.ordering import Place, StreamRows
-from loadgen.check.results import END, Chain, Message
+from loadgen.check.results import END, RecordChain, ResultRecord
 from loadgen.check.verdict import Verdict
 from loadgen.load.load import Load
 from loadgen.load.load_streams import LoadStream
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.model import Query, Stream
-from spojoin.ports.interfaces import Bounds, Input, Log, LogReader, LogRecord
+from spojoin.ports.interfaces import Bounds, Log, LogPartition, LogReader, LogRecord
 from spojoin.protocol.topology import HEARTBEAT, Topic, dead_letter_topic, topic_name
 
 POLL_S = 0.1
@@ -47,12 +47,12 @@ class Watcher:
     """
 
     def __init__(self, log: Log[bytes], query: Query, load: Load) -> None:
-        self.chain = Chain()
+        self.chain = RecordChain()
         self.refused: dict[str, dict[Place, str]] = defaultdict(dict)
         self._log = log
-        self._results = Input(topic_name(query.name, Topic.RESULTS), 0)
+        self._results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
         self._letters = {
-            Input(dead_letter_topic(topic), 0): topic
+            LogPartition(dead_letter_topic(topic), 0): topic
             for topic in (load.topic_of(stream.name) for stream in query.streams)
         }
         if not log.partitions(self._results.topic):
@@ -103,7 +103,7 @@ class Watcher:
         return reader
 
     def _take(self, record: LogRecord[bytes]) -> None:
-        message = Message(dict(record.headers), record.value)
+        message = ResultRecord(dict(record.headers), record.value)
         if record.input != self._results:
             self.refused[self._letters[record.input]][place_of(message.headers)] = reason_of(message.headers)
         elif END not in message.headers:
@@ -122,7 +122,7 @@ def divergences(verdict: Verdict) -> int:
 # --- what went in -----------------------------------------------------------------------------------------------------
 
 
-def messages_before(log: Log[bytes], bounds: Mapping[Input, Bounds], topic: str) -> Iterator[InputMessage]:
+def messages_before(log: Log[bytes], bounds: Mapping[LogPartition, Bounds], topic: str) -> Iterator[InputMessage]:
     """The messages that a topic held before the campaign. Raises ConfigurationError where some are deleted already."""
     for source, (earliest, end) in bounds.items():
         if source.topic != topic or not end:
@@ -135,7 +135,7 @@ def messages_before(log: Log[bytes], bounds: Mapping[Input, Bounds], topic: str)
         yield from _read_to(log, source, end)
 
 
-def _read_to(log: Log[bytes], source: Input, end: int) -> Iterator[InputMessage]:
+def _read_to(log: Log[bytes], source: LogPartition, end: int) -> Iterator[InputMessage]:
     reader = log.reader()
     try:
         reader.open(source, 0)
@@ -147,7 +147,9 @@ def _read_to(log: Log[bytes], source: Input, end: int) -> Iterator[InputMessage]
         reader.close()
 
 
-def messages_sent(load: Load, sent: int, bounds: Mapping[Input, Bounds], stream: LoadStream) -> Iterator[InputMessage]:
+def messages_sent(
+    load: Load, sent: int, bounds: Mapping[LogPartition, Bounds], stream: LoadStream
+) -> Iterator[InputMessage]:
     """A stream's messages of the campaign, made anew. sent: its rows; bounds: of the topics before them."""
     offsets = Counter({source: found.end for source, found in bounds.items()})
     # Alone, a stream would have the pace of all, which shapes the packets.

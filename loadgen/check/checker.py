@@ -21,7 +21,7 @@ from loadgen.check import rows
 from loadgen.check.judging import Reported, Runner, compare, judge, place_of, reason_of, settle_rejects
 from loadgen.check.nested_loop import NestedLoop, Tuples
 from loadgen.check.ordering import Place, StreamRows
-from loadgen.check.results import Message, accept
+from loadgen.check.results import ResultRecord, accept
 from loadgen.check.verdict import Tally, Verdict
 from loadgen.load.spark import Kafka
 from spojoin.model import Query, Stream
@@ -41,7 +41,7 @@ _TALLY_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class CheckedTopics:
     """Where a query's messages are; by default where the services keep them.
 
     csv_columns: by stream, the fields of a CSV line in order; default the schema's, then time, then key
@@ -66,7 +66,9 @@ class Topics:
         return list(self.csv_columns.get(stream.name, dict.fromkeys(named)))
 
 
-def check(spark: SparkSession, query: Query, topics: Topics, *, sample: int | None = None, seed: int = 0) -> Verdict:
+def check(
+    spark: SparkSession, query: Query, topics: CheckedTopics, *, sample: int | None = None, seed: int = 0
+) -> Verdict:
     """Check all that is in the topics: every probe, or `sample` of them drawn by `seed`.
 
     The services must be at rest: what they have not yet answered counts as missing.
@@ -95,7 +97,7 @@ def _read(spark: SparkSession, kafka: Kafka, topic: str, tasks: int = 1) -> Data
     return spark.read.format("kafka").options(**options).load()
 
 
-def _stream_rows(spark: SparkSession, query: Query, stream: Stream, topics: Topics) -> StreamRows:
+def _stream_rows(spark: SparkSession, query: Query, stream: Stream, topics: CheckedTopics) -> StreamRows:
     columns, needs_time = topics.columns_of(stream), query.needs_time
 
     def parse(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -108,18 +110,18 @@ def _stream_rows(spark: SparkSession, query: Query, stream: Stream, topics: Topi
     return StreamRows.of(messages.mapInArrow(parse, schema).toArrow(), needs_time)
 
 
-def _messages(spark: SparkSession, kafka: Kafka, topic: str) -> Iterator[Message]:
+def _messages(spark: SparkSession, kafka: Kafka, topic: str) -> Iterator[ResultRecord]:
     table = _read(spark, kafka, topic).select("partition", "offset", "value", "headers").toArrow()
     table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
     for value, headers in zip(table["value"], table["headers"].to_pylist(), strict=True):
-        yield Message(_headers(headers), value.as_py() or b"")
+        yield ResultRecord(_headers(headers), value.as_py() or b"")
 
 
 def _headers(headers: list[dict[str, Any]] | None) -> dict[str, bytes]:
     return {h["key"]: h["value"] for h in headers or ()}
 
 
-def _dead_letters(spark: SparkSession, stream: Stream, topics: Topics) -> dict[Place, str]:
+def _dead_letters(spark: SparkSession, stream: Stream, topics: CheckedTopics) -> dict[Place, str]:
     """Reasons by place; a letter that a restart wrote again says the same."""
     letters = _messages(spark, topics.kafka, dead_letter_topic(topics.input_of(stream)))
     return {place_of(m.headers): reason_of(m.headers) for m in letters}

@@ -52,7 +52,7 @@ class Tuples:
         return len(self.stream)
 
 
-class Role(NamedTuple):
+class ProbeSide(NamedTuple):
     """One direction: tuples of stream `probe` search stream `target`, as the left or the right side of pairs."""
 
     name: str
@@ -67,10 +67,10 @@ class Block(NamedTuple):
     mask: Mask
 
 
-def roles(query: Query) -> tuple[Role, Role]:
+def directions(query: Query) -> tuple[ProbeSide, ProbeSide]:
     """A self join evaluates each tuple on both sides; a cross join each stream on its own."""
     right = len(query.streams) - 1
-    return Role("as_left", 0, right), Role("as_right", right, 0)
+    return ProbeSide("as_left", 0, right), ProbeSide("as_right", right, 0)
 
 
 class NestedLoop:
@@ -81,13 +81,13 @@ class NestedLoop:
         self._buffers = np.empty((2, PROBES * STORED), np.bool_)
         self._sides = [_sides(p, tuples) for p in query.predicates]
         self.seqs = [np.flatnonzero(tuples.stream == s) for s in range(len(query.streams))]
-        self.role_windows = [self._windows(role, tuples) for role in roles(query)]
+        self.role_windows = [self._windows(direction, tuples) for direction in directions(query)]
 
-    def _windows(self, role: Role, tuples: Tuples) -> tuple[I64, I64]:
-        """First and end index of the target stream for each probe of the role."""
-        probes, target = self.seqs[role.probe], self.seqs[role.target]
+    def _windows(self, direction: ProbeSide, tuples: Tuples) -> tuple[I64, I64]:
+        """First and end index of the target stream for each probe of the direction."""
+        probes, target = self.seqs[direction.probe], self.seqs[direction.target]
         before = np.searchsorted(target, probes, "left")
-        window = self._query.window_over(role.target)
+        window = self._query.window_over(direction.target)
         if not window.is_time:
             return np.maximum(-(-before // window.slide) * window.slide - window.length, 0), before
         assert tuples.times_us is not None, "a time window needs times"
@@ -96,7 +96,7 @@ class NestedLoop:
         return np.minimum(np.searchsorted(tuples.times_us[target], bounds, "left"), before), before
 
     def counts(self, number: int, probes: I64) -> I64:
-        """Partners of the given probes (indexes of the role's stream, ascending): int64 (m,)."""
+        """Partners of the given probes (indexes of the direction's stream, ascending): int64 (m,)."""
         found = np.zeros(len(probes), np.int64)
         for begin, chunk in self._chunks(number, probes):
             for block in self._blocks(number, chunk):
@@ -105,12 +105,12 @@ class NestedLoop:
 
     def pairs(self, number: int, probes: I64) -> tuple[I64, I64]:
         """(probe seqs, partner seqs) of all pairs of the given probes, sorted by both."""
-        role = roles(self._query)[number]
+        direction = directions(self._query)[number]
         found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
         for _, chunk in self._chunks(number, probes):
             for block in self._blocks(number, chunk):
                 i, j = np.nonzero(block.mask)
-                found.append((self.seqs[role.probe][chunk[i]], self.seqs[role.target][block.first + j]))
+                found.append((self.seqs[direction.probe][chunk[i]], self.seqs[direction.target][block.first + j]))
         left, right = (np.concatenate(column) for column in zip(*found, strict=True))
         order = np.lexsort((right, left))
         return left[order], right[order]

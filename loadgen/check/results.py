@@ -26,7 +26,7 @@ _AS_TEXT = ("stream", "key", "left_key", "right_key")
 _COOKIES = (12346, 12347)
 
 
-class Message(NamedTuple):
+class ResultRecord(NamedTuple):
     """A record of the results topic."""
 
     headers: Mapping[str, bytes]
@@ -41,7 +41,7 @@ class Accepted(NamedTuple):
     gap: str | None
 
 
-class Chain:
+class RecordChain:
     """Follows the chain of records from frame 0 on; `tuples` are answered so far."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Chain:
         self._next = (0, 0)
         self._values: list[bytes] = []
 
-    def take(self, message: Message) -> bool:
+    def take(self, message: ResultRecord) -> bool:
         """Whether a record continues the chain, which is all that makes it count."""
         frame, begin, end = (int(message.headers[name]) for name in (FRAME, BEGIN, END))
         if (frame, begin) == self._next:
@@ -74,9 +74,9 @@ class Chain:
         return Accepted(pa.Table.from_batches(batches) if batches else pa.table({}), self._resent, self.gap)
 
 
-def accept(messages: Iterable[Message]) -> Accepted:
+def accept(messages: Iterable[ResultRecord]) -> Accepted:
     """Follow the chain of records from frame 0 on."""
-    chain = Chain()
+    chain = RecordChain()
     for message in messages:
         chain.take(message)
     return chain.accepted()
@@ -98,7 +98,7 @@ class Pairs(NamedTuple):
 
     probe: I64
     partner: I64
-    role: NDArray[np.uint8]
+    direction: NDArray[np.uint8]
 
 
 def pairs_of(rows: pa.Table, output: Output) -> Pairs:
@@ -107,13 +107,13 @@ def pairs_of(rows: pa.Table, output: Output) -> Pairs:
         return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
     if output is Output.PAIRS:
         probe, left, right = (rows[c].to_numpy().astype(np.int64) for c in ("probe_seq", "left_seq", "right_seq"))
-        role = (right == probe).astype(np.uint8)
-        return Pairs(probe, np.where(role == 0, right, left), role)
+        direction = (right == probe).astype(np.uint8)
+        return Pairs(probe, np.where(direction == 0, right, left), direction)
     return _from_bitmaps(rows)
 
 
 def _from_bitmaps(rows: pa.Table) -> Pairs:
-    probes, partners, role = [], [], []
+    probes, partners, direction = [], [], []
     for number, name in enumerate(("as_left", "as_right")):
         if name not in rows.column_names:
             continue
@@ -121,8 +121,8 @@ def _from_bitmaps(rows: pa.Table) -> Pairs:
             found = bitmap_seqs(data)
             probes.append(np.full(len(found), seq, np.int64))
             partners.append(found)
-            role.append(np.full(len(found), number, np.uint8))
-    return Pairs(*(np.concatenate(column) for column in (probes, partners, role)))
+            direction.append(np.full(len(found), number, np.uint8))
+    return Pairs(*(np.concatenate(column) for column in (probes, partners, direction)))
 
 
 def bitmap_seqs(data: bytes | None) -> I64:

@@ -20,7 +20,7 @@ from loadgen.errors import one_sentence
 from loadgen.load.connection import connection
 from spojoin.errors import Retryable, SpoJoinError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Input, Log
+from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.settings import load_settings
@@ -35,7 +35,7 @@ class SmokeFailed(SpoJoinError):
     """An answer is wrong or missing."""
 
 
-class Answer(NamedTuple):
+class SmokeRow(NamedTuple):
     """A row of the results."""
 
     seq: int
@@ -76,18 +76,18 @@ def _missing(log: Log[bytes], topics: Sequence[str]) -> str | None:
     try:
         absent = [topic for topic in topics if not log.partitions(topic)]
         for topic in () if absent else topics:
-            log.bounds(Input(topic, 0))
+            log.bounds(LogPartition(topic, 0))
     except Retryable as error:
         return str(error)
     return f"there is no topic {absent[0]}" if absent else None
 
 
-def run(log: Log[bytes], query: Query) -> list[Answer]:
+def run(log: Log[bytes], query: Query) -> list[SmokeRow]:
     """The answers to ROWS new rows, in the order of the results."""
-    results = Input(topic_name(query.name, Topic.RESULTS), 0)
+    results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
     begin, mark = log.bounds(results).end, uuid4().hex
-    send(log, Input(input_topic(query.streams[0].name), 0), mark)
-    found: list[Answer] = []
+    send(log, LogPartition(input_topic(query.streams[0].name), 0), mark)
+    found: list[SmokeRow] = []
     for answer in answers_from(log, results, begin):
         if answer.key.startswith(mark):
             found.append(answer)
@@ -96,7 +96,7 @@ def run(log: Log[bytes], query: Query) -> list[Answer]:
     return found
 
 
-def send(log: Log[bytes], target: Input, mark: str) -> None:
+def send(log: Log[bytes], target: LogPartition, mark: str) -> None:
     """Append the rows; the time sets later runs apart from this one."""
     first = time.time_ns() // 1_000_000 * ROWS
     writer = log.writer()
@@ -110,7 +110,7 @@ def send(log: Log[bytes], target: Input, mark: str) -> None:
         writer.close()
 
 
-def answers_from(log: Log[bytes], results: Input, begin: int) -> Iterator[Answer]:
+def answers_from(log: Log[bytes], results: LogPartition, begin: int) -> Iterator[SmokeRow]:
     """All answers behind an offset. Raises SmokeFailed where none comes for long."""
     reader, deadline = log.reader(), time.monotonic() + TIMEOUT_S
     try:
@@ -123,13 +123,13 @@ def answers_from(log: Log[bytes], results: Input, begin: int) -> Iterator[Answer
     raise SmokeFailed(f"not all of {ROWS} rows were answered within {TIMEOUT_S:.0f} s: look at the services' logs")
 
 
-def answers_of(rows: pa.RecordBatch) -> Iterator[Answer]:
+def answers_of(rows: pa.RecordBatch) -> Iterator[SmokeRow]:
     """The rows of a result."""
     columns = (rows[name].to_pylist() for name in ("seq", "key", "as_left", "as_right"))
-    return (Answer(seq, str(key), left, right) for seq, key, left, right in zip(*columns, strict=True))
+    return (SmokeRow(seq, str(key), left, right) for seq, key, left, right in zip(*columns, strict=True))
 
 
-def check(answers: list[Answer], query: Query) -> None:
+def check(answers: list[SmokeRow], query: Query) -> None:
     """Compare with the definition: the window of tuple `seq` is [ceil(seq / slide) * slide - length, seq).
 
     Raises SmokeFailed that tells the first difference.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from loadgen.check.nested_loop import NestedLoop, roles
+from loadgen.check.nested_loop import NestedLoop, directions
 from loadgen.check.results import Pairs, pairs_of
 from spojoin.model import Output, Query
 
@@ -97,9 +97,9 @@ Compare = Callable[[int, I64], Tally]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Reported counts by seq, int64 (n,) for each of the two roles; -1 where no row was reported.
+    """Reported counts by seq, int64 (n,) for each of the two directions; -1 where no row was reported.
 
-    In a cross join a tuple has the role of its stream only, and the other is 0.
+    In a cross join a tuple has the direction of its stream only, and the other is 0.
     """
 
     by_role: tuple[I64, I64]
@@ -149,8 +149,8 @@ def _expected_counts(query: Query, loop: NestedLoop, number: int, seqs: I64) -> 
 
 
 def _probes(query: Query, loop: NestedLoop, number: int, seqs: I64) -> tuple[I64, I64]:
-    """Which of `seqs` probe in a role: their places in `seqs`, and their indexes in the role's stream."""
-    own = loop.seqs[roles(query)[number].probe]
+    """Which of `seqs` probe in a direction: their places in `seqs`, and their indexes in the direction's stream."""
+    own = loop.seqs[directions(query)[number].probe]
     at = np.flatnonzero(np.isin(seqs, own))
     return at, np.searchsorted(own, seqs[at])
 
@@ -168,9 +168,9 @@ def _count_words(seq: int, expected: I64, found: I64) -> str:
 
 
 def sorted_pairs(query: Query, rows: pa.Table) -> tuple[Pairs, int]:
-    """Reported pairs by (probe, role, partner), each once, and how many were there again."""
+    """Reported pairs by (probe, direction, partner), each once, and how many were there again."""
     pairs = pairs_of(rows, query.output)
-    order = np.lexsort((pairs.partner, pairs.role, pairs.probe))
+    order = np.lexsort((pairs.partner, pairs.direction, pairs.probe))
     pairs = Pairs(*(column[order] for column in pairs))
     again = np.zeros(len(order), np.bool_)
     again[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in pairs])
@@ -228,18 +228,18 @@ def _expected_pairs(query: Query, loop: NestedLoop, seqs: I64) -> tuple[Pairs, i
 
 def _earliest(pairs: Pairs, limit: int) -> Pairs:
     """The first `limit` partners of each probe; of a partner on both sides, the pair that comes first in the output."""
-    order = np.lexsort((1 - pairs.role.astype(np.int64), pairs.partner, pairs.probe))
+    order = np.lexsort((1 - pairs.direction.astype(np.int64), pairs.partner, pairs.probe))
     pairs = Pairs(*(column[order] for column in pairs))
     rank = np.arange(len(order)) - np.searchsorted(pairs.probe, pairs.probe, "left")
     return Pairs(*(column[rank < limit] for column in pairs))
 
 
-#: Seqs below 2**31 fit twice into a code, with the role between them.
+#: Seqs below 2**31 fit twice into a code, with the direction between them.
 _SEQ_BITS = 31
 
 
 def _codes(pairs: Pairs) -> I64:
-    return (pairs.probe << (_SEQ_BITS + 1)) | (pairs.role.astype(np.int64) << _SEQ_BITS) | pairs.partner
+    return (pairs.probe << (_SEQ_BITS + 1)) | (pairs.direction.astype(np.int64) << _SEQ_BITS) | pairs.partner
 
 
 def _first_pair(missing: I64, surplus: I64) -> tuple[int, str]:
@@ -248,6 +248,6 @@ def _first_pair(missing: I64, surplus: I64) -> tuple[int, str]:
         return -1, ""
     code, what = min(candidates)
     probe, rest = code >> (_SEQ_BITS + 1), code & ((1 << (_SEQ_BITS + 1)) - 1)
-    partner, role = rest & ((1 << _SEQ_BITS) - 1), rest >> _SEQ_BITS
-    pair = f"({partner}, {probe})" if role else f"({probe}, {partner})"
+    partner, direction = rest & ((1 << _SEQ_BITS) - 1), rest >> _SEQ_BITS
+    pair = f"({partner}, {probe})" if direction else f"({probe}, {partner})"
     return probe, f"probe {probe}: the pair {pair} is {what}"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.cli.chain import Chain
+from spojoin.cli.chain import ResultSequence
 from spojoin.model import Output, Query
-from spojoin.ports.interfaces import Input, Log, LogRecord
+from spojoin.ports.interfaces import Log, LogPartition, LogRecord
 from spojoin.protocol.topology import Topic, dead_letter_topic, input_topic, topic_name
 from spojoin.wire.records import Result
 from spojoin.wire.results import progress, result_from_message
@@ -21,7 +21,7 @@ RECORDS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class OutputMark:
     """The output after one result record: when it was produced, tuples and matches so far, its frame."""
 
     produced_ms: int
@@ -31,17 +31,17 @@ class Mark:
 
 
 @dataclass(slots=True)
-class Trace:
+class OutputTrace:
     """All marks, and the latency of every tuple: float64 milliseconds (n,), by seq, in pieces."""
 
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[OutputMark] = field(default_factory=list)
     latencies_ms: list[NDArray[np.float64]] = field(default_factory=list)
     refused: int = 0
 
     @property
-    def last(self) -> Mark:
+    def last(self) -> OutputMark:
         """The latest mark."""
-        return self.marks[-1] if self.marks else Mark(0, 0, 0, 0)
+        return self.marks[-1] if self.marks else OutputMark(0, 0, 0, 0)
 
     def latency_ms(self, first: int = 0) -> NDArray[np.float64]:
         """Latencies of the tuples from seq `first` on."""
@@ -55,13 +55,13 @@ class Follower:
     """
 
     def __init__(self, log: Log[bytes], query: Query) -> None:
-        self.trace = Trace()
+        self.trace = OutputTrace()
         self.error: Exception | None = None
         self._query = query
-        self._results = Input(topic_name(query.name, Topic.RESULTS), 0)
-        self._letters = [Input(dead_letter_topic(input_topic(stream.name)), 0) for stream in query.streams]
+        self._results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
+        self._letters = [LogPartition(dead_letter_topic(input_topic(stream.name)), 0) for stream in query.streams]
         self._reader = log.reader()
-        self._chain = Chain()
+        self._chain = ResultSequence()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
 
@@ -102,7 +102,7 @@ class Follower:
         produced_ms = np.repeat(result.produced_ms, result.produced_runs)[result.begin : result.end]
         self.trace.latencies_ms.append((record.timestamp_ms - produced_ms).astype(np.float64))
         self.trace.marks.append(
-            Mark(record.timestamp_ms, tuples, last.matches + self._matches(result), result.frame_id)
+            OutputMark(record.timestamp_ms, tuples, last.matches + self._matches(result), result.frame_id)
         )
 
     def _matches(self, result: Result) -> int:

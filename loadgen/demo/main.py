@@ -14,7 +14,7 @@ from rich.table import Table
 
 from loadgen.demo.jobs import JOBS, Job
 from loadgen.demo.page import is_proved, proved, write_page
-from loadgen.demo.play import Outcome, play
+from loadgen.demo.play import QueryOutcome, play
 from loadgen.demo.screen import Screen
 from loadgen.demo.stage import Stage, stage
 from spojoin.embedded.writers import write_report
@@ -55,7 +55,7 @@ def _chosen(only: Sequence[str]) -> list[Job]:
     return [job for job in JOBS if not only or job.path.stem in only]
 
 
-def _play_all(jobs: Sequence[Job], world: Stage, folder: Path, screen: Screen) -> list[Outcome]:
+def _play_all(jobs: Sequence[Job], world: Stage, folder: Path, screen: Screen) -> list[QueryOutcome]:
     from loadgen.load.workloads import flights  # noqa: PLC0415  (the flights are an extra)
 
     return [play(job, job.tables(flights), world, folder / "logs" / job.path.stem, screen) for job in jobs]

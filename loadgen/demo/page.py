@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
 from loadgen.demo import figures
-from loadgen.demo.play import Outcome
+from loadgen.demo.play import QueryOutcome
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
@@ -38,7 +38,7 @@ _COLUMNS = {
 }
 
 
-def write_page(path: Path, report: Mapping[str, Any], outcomes: Sequence[Outcome]) -> None:
+def write_page(path: Path, report: Mapping[str, Any], outcomes: Sequence[QueryOutcome]) -> None:
     """Write the page."""
     sections = [_section(query, outcome) for query, outcome in zip(report["queries"], outcomes, strict=True)]
     machine = report["machine"]
@@ -91,7 +91,7 @@ def _verdict(query: Mapping[str, Any]) -> str:
     return "<span class='right'>exact</span>" if query["is_exact"] else "<span class='wrong'>differs</span>"
 
 
-def _section(query: Mapping[str, Any], outcome: Outcome) -> str:
+def _section(query: Mapping[str, Any], outcome: QueryOutcome) -> str:
     difference = query["first_difference"]
     told = f"<p class='wrong'>{escape(difference)}</p>" if difference else ""
     refused = "".join(f"<li>{escape(reason)}: {count:,}</li>" for reason, count in query["rejected_by_reason"].items())
@@ -105,7 +105,7 @@ def _section(query: Mapping[str, Any], outcome: Outcome) -> str:
     )
 
 
-def _plots(outcome: Outcome) -> go.Figure:
+def _plots(outcome: QueryOutcome) -> go.Figure:
     """Tuples and matches out over time, and how latencies are distributed."""
     marks = figures.timeline(outcome.trace)
     start = marks[0].produced_ms if marks else 0

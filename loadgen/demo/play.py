@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loadgen.demo import figures
-from loadgen.demo.follower import Follower, Mark, Trace
+from loadgen.demo.follower import Follower, OutputMark, OutputTrace
 from loadgen.demo.jobs import Job, Tables, rows_until_full, split
-from loadgen.demo.screen import Screen, State
+from loadgen.demo.screen import PlayProgress, Screen
 from loadgen.demo.stage import Stage
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import ServiceError, Supervisor
 from spojoin.local.usage import Usage, usage_of
 from spojoin.model import Order, Query
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.topology import HEARTBEAT, input_topic
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
@@ -46,7 +46,7 @@ FOREVER_MS = 253_402_300_799_999
 
 
 @dataclass(slots=True)
-class Outcome:
+class QueryOutcome:
     """What became of a query.
 
     usage: by service; window_full_tuples: tuples until the windows are full; full_speed_tuples: tuples that came at
@@ -56,7 +56,7 @@ class Outcome:
     job: Job
     query: Query
     verdict: Verdict
-    trace: Trace
+    trace: OutputTrace
     usage: dict[str, Usage]
     window_full_tuples: int
     full_speed_tuples: int
@@ -96,7 +96,7 @@ class Outcome:
         }
 
 
-def play(job: Job, tables: Tables, stage: Stage, logs: Path, screen: Screen) -> Outcome:
+def play(job: Job, tables: Tables, stage: Stage, logs: Path, screen: Screen) -> QueryOutcome:
     """Serve the query, send it all rows, wait for all results, end the services, check."""
     return _Play(job, tables, stage, logs, screen).run()
 
@@ -110,7 +110,7 @@ class _Play:
         self.rows_before = 0
         self.supervisor = Supervisor(stage.children, logs)
 
-    def run(self) -> Outcome:
+    def run(self) -> QueryOutcome:
         try:
             with self.supervisor:
                 self._start()
@@ -125,7 +125,7 @@ class _Play:
             self.follower.close()
         verdict = self._check()
         window_full = rows_until_full(self.tables, self.query)
-        return Outcome(self.job, self.query, verdict, self.follower.trace, usage, window_full, full_speed, seconds)
+        return QueryOutcome(self.job, self.query, verdict, self.follower.trace, usage, window_full, full_speed, seconds)
 
     def _start(self) -> None:
         """Topics first: services take what is there."""
@@ -169,7 +169,7 @@ class _Play:
             for stream in self.query.streams:
                 for partition in range(self.job.partitions):
                     header = (HEARTBEAT, str(until_ms).encode())
-                    writer.append(Input(input_topic(stream.name), partition), b"", (header,))
+                    writer.append(LogPartition(input_topic(stream.name), partition), b"", (header,))
             writer.flush(FLUSH_TIMEOUT_S)
         finally:
             writer.close()
@@ -212,8 +212,7 @@ class _Play:
         return max(slowest, min(PACED_SHARE * measured, PACED_ROWS_PER_SECOND_MAX))
 
     def _check(self) -> Verdict:
-        from loadgen.check.checker import Topics as CheckedTopics  # noqa: PLC0415  (Spark is an extra)
-        from loadgen.check.checker import check  # noqa: PLC0415
+        from loadgen.check.checker import CheckedTopics, check  # noqa: PLC0415  (Spark is an extra)
         from loadgen.check.publish import publish  # noqa: PLC0415
         from loadgen.load.spark import Kafka  # noqa: PLC0415
 
@@ -241,6 +240,8 @@ class _Play:
 
     def _show(self, phase: str) -> None:
         trace = self.follower.trace
-        last: Mark = trace.last
+        last: OutputMark = trace.last
         sent = self.rows_before + sum(feed.rows for feed in self.feeds)
-        self.screen.show(State(self.query.name, phase, sent, trace.refused, last.tuples, last.matches, last.frame_id))
+        self.screen.show(
+            PlayProgress(self.query.name, phase, sent, trace.refused, last.tuples, last.matches, last.frame_id)
+        )

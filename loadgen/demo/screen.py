@@ -14,8 +14,8 @@ LINE_S = 2.0
 RATE_S = 2.0
 
 
-class State(NamedTuple):
-    """One query's progress. rows: sent so far; watermark: frames of which the results are out."""
+class PlayProgress(NamedTuple):
+    """One query's progress. rows: sent so far; result_position: frames of which the results are out."""
 
     query: str
     phase: str
@@ -23,7 +23,7 @@ class State(NamedTuple):
     refused: int = 0
     tuples: int = 0
     matches: int = 0
-    watermark: int = 0
+    result_position: int = 0
 
 
 class Screen:
@@ -31,7 +31,7 @@ class Screen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._states: dict[str, State] = {}
+        self._states: dict[str, PlayProgress] = {}
         self._history: list[tuple[float, str, int]] = []
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._line_at = 0.0
@@ -41,7 +41,7 @@ class Screen:
         """Say something in passing."""
         self._console.print(f"[dim]{self._clock()}[/] {text}", highlight=False, soft_wrap=True)
 
-    def show(self, state: State) -> None:
+    def show(self, state: PlayProgress) -> None:
         """Show a query's progress."""
         before = self._states.get(state.query)
         self._states[state.query] = state
@@ -73,10 +73,10 @@ class Screen:
         first = next((point for point in self._history if point[1] == query), (now, query, tuples))
         return (tuples - first[2]) / (now - first[0]) if now > first[0] else 0.0
 
-    def _line(self, state: State) -> str:
+    def _line(self, state: PlayProgress) -> str:
         lag = state.rows - state.tuples - state.refused
         return (
-            f"{state.query}: {state.phase}; rows in {state.rows:,}, watermark frame {state.watermark:,}, "
+            f"{state.query}: {state.phase}; rows in {state.rows:,}, results to frame {state.result_position:,}, "
             f"tuples out {state.tuples:,} ({self._rate(state.query, state.tuples):,.0f}/s), lag {max(0, lag):,}, "
             f"matches {state.matches:,}, refused {state.refused:,}"
         )
@@ -85,11 +85,11 @@ class Screen:
         table = Table(title=f"spojoin demo, {self._clock()}", title_justify="left")
         table.add_column("query")
         table.add_column("")
-        for name in ("rows in", "watermark", "tuples out", "t/s", "lag", "matches", "refused"):
+        for name in ("rows in", "frames out", "tuples out", "t/s", "lag", "matches", "refused"):
             table.add_column(name, justify="right")
         for state in self._states.values():
             lag = max(0, state.rows - state.tuples - state.refused)
             speed = self._rate(state.query, state.tuples)
-            figures = (state.rows, state.watermark, state.tuples, round(speed), lag, state.matches, state.refused)
+            figures = (state.rows, state.result_position, state.tuples, round(speed), lag, state.matches, state.refused)
             table.add_row(state.query, state.phase, *(f"{figure:,}" for figure in figures))
         return table

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from loadgen.engines import expected, report
 from loadgen.engines.adapters import jars
-from loadgen.engines.runner import ENGINES, Limits, Outcome, Runner
+from loadgen.engines.runner import ENGINES, EngineOutcome, RunLimits, Runner
 from loadgen.engines.variants import VARIANTS
-from loadgen.engines.workloads import MARKS, QUESTIONS, WINDOWS, Workload, workload
+from loadgen.engines.workloads import MARKS, QUESTIONS, WINDOWS, EngineWorkload, workload
 from loadgen.errors import one_sentence
 from loadgen.promises import machine
 from spojoin.errors import ConfigurationError
@@ -56,11 +56,11 @@ def run(
     console = Console()
     with one_sentence(is_debug=False), ending_on_signals(), tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         asked = _asked(workloads, variants, quick=quick, windows=window)
-        limits = Limits(budget or (QUICK_BUDGET_S if quick else BUDGET_S), fill_limit, _processors(cpus))
+        limits = RunLimits(budget or (QUICK_BUDGET_S if quick else BUDGET_S), fill_limit, _processors(cpus))
         runner = Runner(limits, Path(scratch), lambda said: console.print(said, highlight=False))
         names = _some("engines", engines, ENGINES)
         about = {**machine.describe(), "processors used": cpus, "budget s": limits.budget_s}
-        outcomes: list[Outcome] = []
+        outcomes: list[EngineOutcome] = []
         began = time.monotonic()
         for each in asked:
             for name in names:
@@ -93,7 +93,7 @@ def lock() -> None:
     jars.LOCK.write_text("\n".join(jars.lock_lines()) + "\n", encoding="utf-8")
 
 
-def _asked(workloads: str, variants: str, *, quick: bool, windows: Sequence[int] | None) -> list[Workload]:
+def _asked(workloads: str, variants: str, *, quick: bool, windows: Sequence[int] | None) -> list[EngineWorkload]:
     questions = _some("workloads", workloads, tuple(QUESTIONS))
     chosen = _some("variants", variants, QUICK_VARIANTS if quick and not variants else tuple(VARIANTS))
     sizes = windows or [QUICK_WINDOW if quick else WINDOW]
@@ -123,7 +123,7 @@ def progress_line(done: int, of: int, elapsed_s: float) -> str:
     return f"{done:3}/{of}, {math.ceil(elapsed_s / done * (of - done) / 60):3} min left"
 
 
-def _show(console: Console, outcome: Outcome, at: str) -> None:
+def _show(console: Console, outcome: EngineOutcome, at: str) -> None:
     told = outcome.message
     if outcome.cpu_us is not None and outcome.tuples_per_second is not None:
         told = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from loadgen.engines import reference
 from loadgen.engines.variants import CHECKED_ROWS, VARIANTS
-from loadgen.engines.workloads import MARKS, QUESTIONS, WINDOWS, Workload, workload
+from loadgen.engines.workloads import MARKS, QUESTIONS, WINDOWS, EngineWorkload, workload
 
 PATH = Path(__file__).with_name("expected.json")
 
@@ -22,13 +22,13 @@ def published() -> dict[str, Any]:
     return found
 
 
-def totals(asked: Workload) -> Sequence[int]:
+def totals(asked: EngineWorkload) -> Sequence[int]:
     """Matches of the first probes up to each of MARKS; those of a window that isn't published are counted now."""
     found: Sequence[int] | None = published()["totals"].get(key(asked))
     return reference.totals(asked) if found is None else found
 
 
-def key(asked: Workload) -> str:
+def key(asked: EngineWorkload) -> str:
     """Of a workload's totals, such as "q1-taxi-1000"."""
     return f"{asked.name}-{asked.window}"
 
@@ -52,7 +52,7 @@ def write(
         )
 
 
-def _all(windows: Sequence[int], questions: Sequence[str]) -> Iterator[Workload]:
+def _all(windows: Sequence[int], questions: Sequence[str]) -> Iterator[EngineWorkload]:
     for window in windows:
         for question in questions:
             yield from (workload(question, variant, window) for variant in VARIANTS)

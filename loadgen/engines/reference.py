@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.engines.variants import I64
-from loadgen.engines.workloads import MARKS, Workload
+from loadgen.engines.workloads import MARKS, EngineWorkload
 
 I32 = NDArray[np.int32]
 
@@ -15,14 +15,14 @@ I32 = NDArray[np.int32]
 STORED, PROBES = 2_048, 256
 
 
-def totals(workload: Workload, probes: int = MARKS[-1]) -> list[int]:
-    """Matches of the first probes up to each of MARKS that is at most `probes`, in all roles."""
+def totals(workload: EngineWorkload, probes: int = MARKS[-1]) -> list[int]:
+    """Matches of the first probes up to each of MARKS that is at most `probes`, in all directions."""
     marks = [mark for mark in MARKS if mark <= probes]
     return [int(total) for total in np.cumsum(counts(workload, marks[-1]))[np.array(marks) - 1]]
 
 
-def counts(workload: Workload, probes: int) -> I64:
-    """Matches of each of the first probes, in all roles: int64 (probes,)."""
+def counts(workload: EngineWorkload, probes: int) -> I64:
+    """Matches of each of the first probes, in all directions: int64 (probes,)."""
     # All variants fit 32 bits, of which a vector register holds twice as many.
     a, b = (column[: workload.fill + probes].astype(np.int32) for column in workload.columns)
     name, window = workload.question.name, workload.window

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from loadgen.engines.runner import Outcome
+from loadgen.engines.runner import EngineOutcome
 from loadgen.engines.variants import VARIANTS
 from loadgen.engines.workloads import QUESTIONS
 from spojoin.model import DEFAULT_METHOD
@@ -31,7 +31,7 @@ td:first-child, th:first-child, .no td { text-align: left } tr { border-bottom: 
 """
 
 
-def ratios(outcomes: Sequence[Outcome]) -> dict[tuple[str, str, int], float]:
+def ratios(outcomes: Sequence[EngineOutcome]) -> dict[tuple[str, str, int], float]:
     """By (engine, workload, window): its processor time a tuple, divided by BASE's."""
     own = {(o.workload, o.window): o.cpu_us for o in outcomes if o.engine == BASE}
     return {
@@ -41,7 +41,7 @@ def ratios(outcomes: Sequence[Outcome]) -> dict[tuple[str, str, int], float]:
     }
 
 
-def tables(outcomes: Sequence[Outcome]) -> Iterator[Table | str]:
+def tables(outcomes: Sequence[EngineOutcome]) -> Iterator[Table | str]:
     """A table each question and window, with what was refused beneath."""
     times = ratios(outcomes)
     for question, window in dict.fromkeys((o.workload.partition("-")[0], o.window) for o in outcomes):
@@ -59,7 +59,7 @@ def tables(outcomes: Sequence[Outcome]) -> Iterator[Table | str]:
         yield from _messages(rows)
 
 
-def write(outcomes: Sequence[Outcome], about: Mapping[str, object], folder: Path) -> Path:
+def write(outcomes: Sequence[EngineOutcome], about: Mapping[str, object], folder: Path) -> Path:
     """Write benchmark.html and benchmark.csv into a folder, which is made if need be; the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(_rows(outcomes))
@@ -72,7 +72,7 @@ def write(outcomes: Sequence[Outcome], about: Mapping[str, object], folder: Path
     return path
 
 
-def _cell(outcome: Outcome | None, times: Mapping[tuple[str, str, int], float]) -> str:
+def _cell(outcome: EngineOutcome | None, times: Mapping[tuple[str, str, int], float]) -> str:
     if outcome is None:
         return ""
     if outcome.cpu_us is None:
@@ -83,7 +83,7 @@ def _cell(outcome: Outcome | None, times: Mapping[tuple[str, str, int], float]) 
     return cold + number(outcome.cpu_us) + (f" ({number(ratio)})" if ratio is not None else "")
 
 
-def _messages(rows: Sequence[Outcome]) -> Iterator[str]:
+def _messages(rows: Sequence[EngineOutcome]) -> Iterator[str]:
     said: dict[tuple[str, str], list[str]] = {}
     for outcome in rows:
         if outcome.message:
@@ -92,7 +92,7 @@ def _messages(rows: Sequence[Outcome]) -> Iterator[str]:
         yield f"{engine} ({', '.join(variants)}): {message}"
 
 
-def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[object, ...]]:
+def _rows(outcomes: Sequence[EngineOutcome]) -> Iterator[tuple[object, ...]]:
     times = ratios(outcomes)
     for o in outcomes:
         question, _, variant = o.workload.partition("-")

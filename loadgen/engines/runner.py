@@ -20,7 +20,7 @@ from loadgen.engines import expected
 from loadgen.engines.adapters import java
 from loadgen.engines.adapters.job import write_job
 from loadgen.engines.worker import PACKAGES
-from loadgen.engines.workloads import MARKS, Workload
+from loadgen.engines.workloads import MARKS, EngineWorkload
 from spojoin.errors import ConfigurationError
 from spojoin.local.usage import usage_of
 from spojoin.published.methods.catalog import METHODS
@@ -44,7 +44,7 @@ class Mark:
 
 
 @dataclass(slots=True)
-class Outcome:
+class EngineOutcome:
     """What an engine did with a workload. message: why it has no figure, in its own words where it refused."""
 
     engine: str
@@ -79,7 +79,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """budget_s: for probes, by the clock; fill_s: until the window is full, starting included; cpus: to run on."""
 
     budget_s: float
@@ -90,15 +90,15 @@ class Limits:
 class Runner:
     """Runs engines one after the other; jobs and rows are kept in one folder for the length of a run."""
 
-    def __init__(self, limits: Limits, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, limits: RunLimits, folder: Path, say: Callable[[str], None]) -> None:
         self._limits = limits
         self._folder = folder
         self._say = say
         self._totals: dict[str, Mapping[int, int]] = {}
 
-    def run(self, engine: str, workload: Workload) -> Outcome:
+    def run(self, engine: str, workload: EngineWorkload) -> EngineOutcome:
         """Measure one engine on one workload. Whatever goes wrong with it stands in the outcome."""
-        outcome = Outcome(engine, workload.name, workload.window)
+        outcome = EngineOutcome(engine, workload.name, workload.window)
         try:
             command = self._command(engine, workload)
         except ConfigurationError as error:
@@ -113,14 +113,14 @@ class Runner:
         _check_times(outcome)
         return outcome
 
-    def _command(self, engine: str, workload: Workload) -> list[str]:
+    def _command(self, engine: str, workload: EngineWorkload) -> list[str]:
         if engine in java.PROGRAMS:
             job = str(write_job(workload, self._folder))
             return [job if word == "{job}" else word for word in java.command(engine, self._say)]
         names = [workload.question.name, workload.variant.name, str(workload.window)]
         return [sys.executable, "-m", "loadgen.engines.worker", engine, *names]
 
-    def _follow(self, command: Sequence[str], outcome: Outcome, errors: Any) -> None:  # noqa: ANN401
+    def _follow(self, command: Sequence[str], outcome: EngineOutcome, errors: Any) -> None:  # noqa: ANN401
         began = time.monotonic()
         with _pinned(self._limits.cpus):
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
@@ -135,7 +135,7 @@ class Runner:
             finally:
                 process.kill()
 
-    def _hear(self, line: Mapping[str, Any], outcome: Outcome, deadline: _Deadline, began: float) -> None:
+    def _hear(self, line: Mapping[str, Any], outcome: EngineOutcome, deadline: _Deadline, began: float) -> None:
         """Take note of what a process says, and until when it may go on."""
         if "refused" in line:
             outcome.message = f"refuses: {line['refused']}"
@@ -147,7 +147,7 @@ class Runner:
             if len(outcome.marks) >= 2:
                 deadline.at = began + outcome.fill_s + self._limits.budget_s
 
-    def _why(self, process: subprocess.Popen[bytes], outcome: Outcome) -> str:
+    def _why(self, process: subprocess.Popen[bytes], outcome: EngineOutcome) -> str:
         """Why there is no figure, where time is the reason, or memory."""
         if len(outcome.marks) >= 2:
             return ""
@@ -161,7 +161,7 @@ class Runner:
         reached = f"only {outcome.marks[0].probes} probes" if outcome.marks else "no mark"
         return f"too slow: came to {reached} in {self._limits.budget_s * PATIENCE:.1f} s, and two marks are needed"
 
-    def _check(self, outcome: Outcome, workload: Workload) -> None:
+    def _check(self, outcome: EngineOutcome, workload: EngineWorkload) -> None:
         name = expected.key(workload)
         if name not in self._totals:
             self._totals[name] = dict(zip(MARKS, expected.totals(workload), strict=False))
@@ -174,7 +174,7 @@ class Runner:
                 return
 
 
-def _check_times(outcome: Outcome) -> None:
+def _check_times(outcome: EngineOutcome) -> None:
     """Where starting a job takes longer than its probes do, more of them may take no longer than fewer."""
     if outcome.measured is None:
         return
@@ -201,7 +201,9 @@ def _pinned(cpus: frozenset[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _lines(process: subprocess.Popen[bytes], outcome: Outcome, deadline: _Deadline) -> Iterator[Mapping[str, Any]]:
+def _lines(
+    process: subprocess.Popen[bytes], outcome: EngineOutcome, deadline: _Deadline
+) -> Iterator[Mapping[str, Any]]:
     """What a process says, as it says it, until it ends or its time is up. Lines of other things are left out."""
     assert process.stdout is not None, "it was started with a pipe"
     os.set_blocking(process.stdout.fileno(), False)

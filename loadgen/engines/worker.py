@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from loadgen.engines.adapters.engine import Engine, pieces
+from loadgen.engines.adapters.engine import PythonEngine, pieces
 from loadgen.engines.adapters.spojoin import SpoJoin
-from loadgen.engines.workloads import MARKS, Workload, workload
+from loadgen.engines.workloads import MARKS, EngineWorkload, workload
 from spojoin.errors import SpoJoinError
 from spojoin.published.methods.catalog import METHODS
 
@@ -25,12 +25,12 @@ PACKAGES = {
 }
 
 
-def make(name: str) -> Callable[[Workload], Engine]:
+def make(name: str) -> Callable[[EngineWorkload], PythonEngine]:
     """What makes an engine for a workload. Raises ModuleNotFoundError where its package is missing."""
     if name in METHODS:
         return lambda asked: SpoJoin(asked, name)
     module, made = PACKAGES[name]
-    factory: Callable[[Workload], Engine] = getattr(importlib.import_module(module), made)
+    factory: Callable[[EngineWorkload], PythonEngine] = getattr(importlib.import_module(module), made)
     return factory
 
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> None:
         say({"refused": str(error)})
 
 
-def measure(engine: Engine, marks: tuple[int, ...], say: Callable[[dict[str, object]], None]) -> None:
+def measure(engine: PythonEngine, marks: tuple[int, ...], say: Callable[[dict[str, object]], None]) -> None:
     """Fill the window, then probe from mark to mark, and say what was found."""
     fill = engine.workload.fill
     for first, last in pieces(0, fill, ROWS):

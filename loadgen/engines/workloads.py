@@ -49,7 +49,7 @@ QUESTIONS: Mapping[str, Question] = {
 
 
 @dataclass(frozen=True)
-class Workload:
+class EngineWorkload:
     """A question, a variant of the data, and the number of tuples in a window."""
 
     question: Question
@@ -94,9 +94,9 @@ class Workload:
         return (Probing(None, None, tuple(near), times=2),)
 
 
-def workload(question: str, variant: str, window: int) -> Workload:
+def workload(question: str, variant: str, window: int) -> EngineWorkload:
     """By names. Raises KeyError."""
-    return Workload(QUESTIONS[question], VARIANTS[variant], window)
+    return EngineWorkload(QUESTIONS[question], VARIANTS[variant], window)
 
 
 def of_stream(rows: NDArray[np.int64], parity: int | None, first: int = 0) -> NDArray[np.int64]:

@@ -187,7 +187,7 @@ def check(
     from loadgen.load import spark
     from spojoin.query.load import load_query
 
-    topics = checker.Topics(_kafka(bootstrap, kafka_property), pairs(input_topic or (), "input-topic"), results)
+    topics = checker.CheckedTopics(_kafka(bootstrap, kafka_property), pairs(input_topic or (), "input-topic"), results)
     verdict = checker.check(spark.start(progress=_say), load_query(query), topics, sample=sample, seed=seed)
     typer.echo(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())
     if redis is not None:

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from loadgen.load.connection import Connection
 from loadgen.load.formats import MessageFormat
-from spojoin.ports.interfaces import AmbiguousAppend, Input
+from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
 from spojoin.ports.kafka import KafkaConfig
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX
 from spojoin.telemetry.log_lines import CLIENT_LOGGER
@@ -46,7 +46,7 @@ class KafkaSender:
             logger=CLIENT_LOGGER,
         )
 
-    def send(self, target: Input, values: Sequence[bytes], timestamp_ms: int) -> None:
+    def send(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
         """Queue messages in order, waiting while the queue is full.
 
         Raises AmbiguousAppend where an earlier one can't be delivered.
@@ -75,7 +75,7 @@ class KafkaSender:
         self._producer.purge(blocking=False)
         self._producer.flush(1.0)
 
-    def _send_with_room(self, target: Input, value: bytes, timestamp_ms: int) -> None:
+    def _send_with_room(self, target: LogPartition, value: bytes, timestamp_ms: int) -> None:
         deadline = time.monotonic() + DELIVERY_TIMEOUT_S
         while True:
             self._serve(ROOM_POLL_S)

@@ -17,7 +17,7 @@ from loadgen.load.formats import MessageFormat
 from loadgen.load.load_streams import LoadStream, LoadWorkload
 from loadgen.load.messages import ipc_bytes, json_objects
 from loadgen.load.open_loop import Packet
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.topology import input_topic
 
 #: A batch message holds what comes in this time, and no more than so many rows.
@@ -125,7 +125,7 @@ class Load:
         for packet, (values, batch) in enumerate(self._messages(stream)):
             sent += batch.num_rows
             due_s = self.arrivals.due_s(sent * streams - streams + number)
-            yield Packet(due_s, Input(topic, packet % self.partitions), values, batch.num_rows), batch
+            yield Packet(due_s, LogPartition(topic, packet % self.partitions), values, batch.num_rows), batch
 
     def _messages(self, stream: LoadStream) -> Iterator[tuple[Sequence[bytes], pa.RecordBatch]]:
         """The messages of each packet, and its rows."""

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from spojoin.ports.interfaces import Input, LogWriter
+from spojoin.ports.interfaces import LogPartition, LogWriter
 
 FLUSH_TIMEOUT_S = 120.0
 #: So late a producer is no longer one that stumbled over another process.
@@ -25,7 +25,7 @@ class Packet(NamedTuple):
     """Messages that are due together, `due_s` seconds after the start; `rows` in all of them."""
 
     due_s: float
-    target: Input
+    target: LogPartition
     values: Sequence[bytes]
     rows: int
 
@@ -33,7 +33,7 @@ class Packet(NamedTuple):
 class Sender(Protocol):
     """Where packets go to."""
 
-    def send(self, target: Input, values: Sequence[bytes], timestamp_ms: int) -> None:
+    def send(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
         """Queue messages in order, waiting while the queue is full; raises what became of earlier ones."""
         ...
 
@@ -52,7 +52,7 @@ class WriterSender:
     def __init__(self, writer: LogWriter[bytes]) -> None:
         self._writer = writer
 
-    def send(self, target: Input, values: Sequence[bytes], timestamp_ms: int) -> None:
+    def send(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
         """Append all."""
         for value in values:
             self._writer.append(target, value, timestamp_ms=timestamp_ms)

@@ -11,7 +11,7 @@ from rich.table import Table
 from loadgen.load.load import Digest, Load
 from loadgen.load.open_loop import Behind, OpenLoop, Sender
 from spojoin.errors import ConfigurationError
-from spojoin.ports.interfaces import Bounds, Input, Log
+from spojoin.ports.interfaces import Bounds, Log, LogPartition
 
 POLL_S = 0.2
 
@@ -77,10 +77,10 @@ def settled(log: Log[bytes], load: Load, partitions: int | None, retention_bytes
     return replace(load, partitions=partitions or min(counts.values()))
 
 
-def ends_of(log: Log[bytes], load: Load) -> dict[Input, Bounds]:
+def ends_of(log: Log[bytes], load: Load) -> dict[LogPartition, Bounds]:
     """Where all partitions of a load's topics begin and end."""
     topics = [load.topic_of(stream.name) for stream in load.workload.streams]
-    inputs = [Input(topic, partition) for topic in topics for partition in range(log.partitions(topic))]
+    inputs = [LogPartition(topic, partition) for topic in topics for partition in range(log.partitions(topic))]
     return {each: log.bounds(each) for each in inputs}
 
 

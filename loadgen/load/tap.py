@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spojoin.cli.chain import Chain
-from spojoin.ports.interfaces import Input, LogReader, LogRecord
+from spojoin.cli.chain import ResultSequence
+from spojoin.ports.interfaces import LogPartition, LogReader, LogRecord
 from spojoin.wire.results import progress, result_from_message
 
 F64 = NDArray[np.float64]
@@ -37,9 +37,9 @@ class ResultsTap:
     def __init__(
         self,
         reader: LogReader[bytes],
-        source: Input,
+        source: LogPartition,
         offset: int = 0,
-        letters: Sequence[tuple[Input, int]] = (),
+        letters: Sequence[tuple[LogPartition, int]] = (),
     ) -> None:
         self.tuples = 0
         self.refused = 0
@@ -49,7 +49,7 @@ class ResultsTap:
         self.samples: list[pa.RecordBatch] = []
         self._reader = reader
         self._source = source
-        self._chain = Chain()
+        self._chain = ResultSequence()
         self._records = 0
         self._is_listening = False
         for each, first in ((source, offset), *letters):

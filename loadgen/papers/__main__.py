@@ -16,7 +16,7 @@ from loadgen.errors import one_sentence
 from loadgen.papers.catalog import ENTRIES, chosen
 from loadgen.papers.model import Entry, Figure
 from loadgen.papers.page import write
-from loadgen.papers.run import Run
+from loadgen.papers.run import FigureRun
 from loadgen.papers.warm_up import warm_up
 from loadgen.promises import machine
 
@@ -49,7 +49,7 @@ def _measured(entries: Sequence[Entry], console: Console, *, is_quick: bool) -> 
     began, left = time.monotonic(), share * sum(entry.seconds for entry in entries)
     for number, entry in enumerate(entries, 1):
         console.print(f"{number:3} of {len(entries)}  {entry.name:24} about {left / 60:4.1f} minutes left")
-        figure = entry.draw(Run(share * entry.seconds, is_quick=is_quick, say=console.print))
+        figure = entry.draw(FigureRun(share * entry.seconds, is_quick=is_quick, say=console.print))
         for claim in figure.claims:
             console.print(f"      {claim.verdict}: {claim.paper}: {claim.here}", style="dim")
         left -= share * entry.seconds

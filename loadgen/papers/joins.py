@@ -23,7 +23,7 @@ SLIDES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class MeasuredJoin:
     """A join to be measured.
 
     query: with the window of the first stream; windows: one a stream; columns: by stream, a and b, float64 each
@@ -63,16 +63,16 @@ class Join:
         return pa.record_batch(held)
 
 
-def self_join(condition: str, a: F64, b: F64, window: int, slide: int) -> Join:
+def self_join(condition: str, a: F64, b: F64, window: int, slide: int) -> MeasuredJoin:
     """A count window over one stream; all rows beyond the window are there to be measured."""
     query = parse_query(query_text(condition, ("rows", "rows"), window, slide))
     turns = len(a)
     before = np.arange(turns + 1, dtype=np.int64)[None]
     stream = np.zeros(turns, np.int8)
-    return Join(query, (query.window,), ((a, b),), (_codes(query, 0, a, b),), stream, before, (), window)
+    return MeasuredJoin(query, (query.window,), ((a, b),), (_codes(query, 0, a, b),), stream, before, (), window)
 
 
-def timed_join(condition: str, a: F64, b: F64, seconds: int, slides: int, rate: int) -> Join:
+def timed_join(condition: str, a: F64, b: F64, seconds: int, slides: int, rate: int) -> MeasuredJoin:
     """A time window over one stream that brings `rate` tuples a second, evenly."""
     query = parse_query(_timed_text(condition, seconds, max(seconds // slides, 1)))
     made = self_join(condition, a, b, seconds * rate, 1)
@@ -87,7 +87,7 @@ def cross_join(
     windows: tuple[int, int],
     slides: tuple[int, int],
     share: float = 0.5,
-) -> Join:
+) -> MeasuredJoin:
     """Two streams with a count window each; `share` of the tuples are the first stream's, spread evenly."""
     query = parse_query(query_text(condition, ("left", "right"), windows[0], slides[0]))
     stream = _turns(share, tuple(len(a) for a, _ in columns))
@@ -97,7 +97,7 @@ def cross_join(
     full = max(int(np.searchsorted(before[s], windows[s])) for s in (0, 1))
     codes = tuple(_codes(query, s, *columns[s]) for s in (0, 1))
     both = tuple(Window(False, windows[s], slides[s]) for s in (0, 1))
-    return Join(query, both, columns, codes, stream, before, (), min(full, len(stream)))
+    return MeasuredJoin(query, both, columns, codes, stream, before, (), min(full, len(stream)))
 
 
 def _turns(share: float, rows: tuple[int, ...]) -> NDArray[np.int8]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from loadgen.papers.model import LeftOut, Panel, Series
-from loadgen.papers.run import Run
+from loadgen.papers.run import FigureRun
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.frame_times import FrameTimes
 from spojoin.errors import SpoJoinError
@@ -187,7 +187,11 @@ Costs = Mapping[tuple[str, float], Cost]
 
 
 def costs(
-    run: Run, xs: Sequence[float], laid: Sequence[Laid], fed: Callable[[float], Fed], workers: Callable[[float], int]
+    run: FigureRun,
+    xs: Sequence[float],
+    laid: Sequence[Laid],
+    fed: Callable[[float], Fed],
+    workers: Callable[[float], int],
 ) -> Costs:
     """Every layout at every x; those that refuse are told, and left out."""
     found: dict[tuple[str, float], Cost] = {}

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.papers.model import Panel, Series
-from loadgen.papers.sweep import Table
+from loadgen.papers.sweep import SweepTable
 
 F64 = NDArray[np.float64]
 PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99)
@@ -25,13 +25,13 @@ def waited(service_s: F64, every_s: float) -> F64:
     return begun + work - arrivals
 
 
-def _latencies(table: Table) -> dict[str, F64]:
+def _latencies(table: SweepTable) -> dict[str, F64]:
     points = {label: point for (label, _), point in table.points.items() if len(point.seconds)}
     every = max((float(np.mean(point.seconds)) for point in points.values()), default=0.0) / LOAD
     return {label: waited(point.seconds, every) for label, point in points.items()}
 
 
-def cdf_panel(title: str, table: Table, frame: int) -> Panel:
+def cdf_panel(title: str, table: SweepTable, frame: int) -> Panel:
     """The share of frames that are done within so many milliseconds, of the table's one setting."""
     series = [
         Series(label, [float(v) for v in np.percentile(waits, PERCENTS) * 1e3], [float(p) for p in PERCENTS])
@@ -40,7 +40,7 @@ def cdf_panel(title: str, table: Table, frame: int) -> Panel:
     return Panel(title, f"ms from arrival to result, frames of {frame}", "% of frames", series, log_x=True)
 
 
-def percentile_ratios(table: Table, above: str, below: str, percent: float) -> list[float]:
+def percentile_ratios(table: SweepTable, above: str, below: str, percent: float) -> list[float]:
     """How many times the percentile of `below` that of `above` is: one number, or none."""
     found = _latencies(table)
     if not {above, below} <= found.keys():

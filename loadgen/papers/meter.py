@@ -1,4 +1,4 @@
-"""What tuples cost on full windows: stored, and searched for in every role.
+"""What tuples cost on full windows: stored, and searched for in every direction.
 
 Methods are measured at their own interface, without router and sink, which favours them; the product's own is measured
 as a whole engine, frames, order and result rows included. Seconds are CPU time, but for methods with threads.
@@ -14,10 +14,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from loadgen.papers.joins import Join
+from loadgen.papers.joins import MeasuredJoin
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.errors import SpoJoinError
-from spojoin.model import DEFAULT_METHOD, Role, Window
+from spojoin.model import DEFAULT_METHOD, Direction, Window
 from spojoin.published.methods.catalog import method
 from spojoin.published.methods.machine import StreamSide, searches_of
 from spojoin.published.methods.registry import SIDES
@@ -69,7 +69,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class StoredPart:
     """What one of several workers stores: every `workers`-th block of so many tuples of each stream; all search."""
 
     worker: int
@@ -87,7 +87,7 @@ class Share:
         return Window(False, max(whole.length // self.workers, 1), max(whole.slide // self.workers, 1))
 
 
-ALL = Share(0, 1)
+ALL = StoredPart(0, 1)
 
 
 class Joined(Protocol):
@@ -111,7 +111,7 @@ class Turn(NamedTuple):
     """What a side is asked for a run of turns."""
 
     side: Side
-    roles: tuple[Role, ...]
+    directions: tuple[Direction, ...]
     stored: I64
     probes: I64
     lower: I64
@@ -123,20 +123,20 @@ class Sides:
 
     def __init__(
         self,
-        join: Join,
+        join: MeasuredJoin,
         name: str,
         options: Mapping[str, str],
         *,
         is_storing: bool = True,
         is_searching: bool = True,
-        share: Share = ALL,
+        share: StoredPart = ALL,
     ) -> None:
         self._join = join
         self._clock = _clock(options)
         self._mine = [share.mine(codes.shape[1]) for codes in join.codes]
         self._below = [np.concatenate([np.zeros(1, np.int64), np.cumsum(mine)]) for mine in self._mine]
         self._storing, self._searching = is_storing, is_searching
-        self._roles = [tuple(r for r in join.query.roles if r.target == s) for s in range(len(join.columns))]
+        self._directions = [tuple(r for r in join.query.directions if r.target == s) for s in range(len(join.columns))]
         chosen = method(name, options)
         queries = [replace(join.query, method=chosen, window=share.window(window)) for window in join.windows]
         self.sides = [StreamSide(query, s, SIDES[name]).side for s, query in enumerate(queries)]
@@ -182,15 +182,15 @@ class Sides:
         return turn
 
     def _turn(self, s: int, first: int, end: int) -> Turn:
-        join, roles = self._join, self._roles[s]
-        own, probe = join.before[s], roles[0].probe
+        join, directions = self._join, self._directions[s]
+        own, probe = join.before[s], directions[0].probe
         held = slice(int(own[first]), int(own[end]))
         stored = np.ascontiguousarray(join.codes[s][:, held][:, self._mine[s][held]])
         begin, last = int(join.before[probe][first]), int(join.before[probe][end])
         at = first + np.flatnonzero(join.stream[first:end] == probe)
         upper = own[at]
         lower, below = join.lower(s, probe, begin, last, upper), self._below[s]
-        return Turn(self.sides[s], roles, stored, join.codes[probe][:, begin:last], below[lower], below[upper])
+        return Turn(self.sides[s], directions, stored, join.codes[probe][:, begin:last], below[lower], below[upper])
 
 
 def _clock(options: Mapping[str, str]) -> Callable[[], float]:
@@ -200,19 +200,19 @@ def _clock(options: Mapping[str, str]) -> Callable[[], float]:
 
 
 def _ask(turn: Turn) -> int:
-    searches = [_searches(role, turn.probes) for role in turn.roles]
+    searches = [_searches(direction, turn.probes) for direction in turn.directions]
     found = turn.side.take(turn.stored, searches, turn.lower, turn.upper)
     return sum(int(each.counts.sum()) for each in found)
 
 
-def _searches(role: Role, probes: I64) -> Searches:
-    return searches_of(role, list(probes))
+def _searches(direction: Direction, probes: I64) -> Searches:
+    return searches_of(direction, list(probes))
 
 
 class Whole:
     """The product's own engine."""
 
-    def __init__(self, join: Join, frame_tuples: int, workers: int = 1, batch_tuples: int = 0) -> None:
+    def __init__(self, join: MeasuredJoin, frame_tuples: int, workers: int = 1, batch_tuples: int = 0) -> None:
         self._join = join
         sizes = {"frame_tuples": frame_tuples, "batch_tuples": batch_tuples or FRAME_TUPLES, "handover_frames": 1}
         self.engine = Engine(join.query, RouterConfig("figures", workers, **sizes, credits_frames=UNLIMITED))
@@ -245,7 +245,7 @@ class Whole:
 
 
 def measure(
-    join: Join,
+    join: MeasuredJoin,
     name: str,
     seconds: float,
     options: Mapping[str, str] | None = None,
@@ -253,7 +253,7 @@ def measure(
     chunk: int = 0,
     is_storing: bool = True,
     is_searching: bool = True,
-    share: Share = ALL,
+    share: StoredPart = ALL,
 ) -> Point:
     """One method on one join for so long; a method that refuses the query says why.
 
@@ -271,7 +271,7 @@ def measure(
         return Point(error=str(error))
 
 
-def measured(joined: Joined, join: Join, seconds: float, chunk: int = 0) -> Point:
+def measured(joined: Joined, join: MeasuredJoin, seconds: float, chunk: int = 0) -> Point:
     """Fill the windows, then measure chunk by chunk until the time is over or the feed is."""
     for first in range(0, join.fill, FILL_TUPLES):
         joined.fill(first, min(first + FILL_TUPLES, join.fill))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loadgen.papers.joins import INEQUALITIES, MORE, SLIDES, Join, self_join
-from loadgen.papers.model import Claim, Entry, Figure, Panel, Verdict, tells
-from loadgen.papers.run import Run
+from loadgen.papers.joins import INEQUALITIES, MORE, SLIDES, MeasuredJoin, self_join
+from loadgen.papers.model import Claim, ClaimVerdict, Entry, Figure, Panel, tells
+from loadgen.papers.run import FigureRun
 from loadgen.papers.sweep import Line, sweep
 from loadgen.promises.data import columns
 from spojoin.published.methods.catalog import METHODS
@@ -16,7 +16,7 @@ PROMISED_WINDOW, TIMES_THE_SCAN, TIMES_OTHERS = 1_000_000, 50, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class FigureWorkload:
     """A condition and the data set that it is put to."""
 
     name: str
@@ -25,12 +25,12 @@ class Workload:
     condition: str
     is_promised: bool = False
 
-    def join(self, window: int) -> Join:
+    def join(self, window: int) -> MeasuredJoin:
         """A self join over a window of so many tuples."""
         drawn = columns(self.data, window + MORE)
         return self_join(self.condition, drawn.a, drawn.b, window, max(window // SLIDES, 1))
 
-    def draw(self, run: Run) -> Figure:
+    def draw(self, run: FigureRun) -> Figure:
         """Throughput of all methods by window."""
         windows = run.pick((10_000, 100_000, 1_000_000), (1_000, 10_000))
         lines = [Line(name, name) for name in METHODS]
@@ -81,7 +81,7 @@ def promise(panel: Panel) -> Claim:
     why = "The scan needs no tree and touches every tuple in vector instructions; its rate follows the memory's."
     own = rates.pop("spo", None)
     if own is None or not rates:
-        return Claim(text, "no such window", Verdict.UNKNOWN, why)
+        return Claim(text, "no such window", ClaimVerdict.UNKNOWN, why)
     times = {name: own / rate for name, rate in rates.items()}
     unknown = [name for name in METHODS if name != "spo" and name not in rates and name != "hash"]
     short = [name for name, ratio in times.items() if ratio < (TIMES_THE_SCAN if name == "scan" else TIMES_OTHERS)]
@@ -92,15 +92,15 @@ def promise(panel: Panel) -> Claim:
 
 
 WORKLOADS = (
-    Workload("q3-uniform", "two inequalities, 25 % of pairs match", "uniform", INEQUALITIES, is_promised=True),
-    Workload("q3-selective", "two inequalities, 0.1 % of pairs match", "selective", INEQUALITIES),
-    Workload(
+    FigureWorkload("q3-uniform", "two inequalities, 25 % of pairs match", "uniform", INEQUALITIES, is_promised=True),
+    FigureWorkload("q3-selective", "two inequalities, 0.1 % of pairs match", "selective", INEQUALITIES),
+    FigureWorkload(
         "q2-band",
         "two narrow bands, 0.1 % of pairs match",
         "uniform",
         "ABS(l.a - r.a) < 16000 AND ABS(l.b - r.b) < 16000",
     ),
-    Workload("equality", "one equality on skewed keys and one inequality", "zipf", "l.a = r.a AND l.b < r.b"),
+    FigureWorkload("equality", "one equality on skewed keys and one inequality", "zipf", "l.a = r.a AND l.b < r.b"),
 )
 #: Where something is promised of every method, each has its time: the slowest takes a minute to fill its window.
 ENTRIES = tuple(

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from loadgen.papers.run import Run
+    from loadgen.papers.run import FigureRun
 
 #: Ranges of ratios whose nearer ends are this far apart are still of one size: other hardware, languages and data.
 SAME_SIZE = 1.5
@@ -58,7 +58,7 @@ class Panel:
         return [series.y[-1] / series.y[0] for series in found if series.y[0]]
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """How a claim of a paper fares."""
 
     AGREES = "agrees"
@@ -73,7 +73,7 @@ class Claim:
 
     paper: str
     here: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     why: str = ""
 
 
@@ -105,7 +105,7 @@ class Entry:
 
     name: str
     seconds: float
-    draw: Callable[[Run], Figure]
+    draw: Callable[[FigureRun], Figure]
 
 
 def claim(paper: str, ratios: Sequence[float], low: float, high: float, why: str) -> Claim:
@@ -115,16 +115,16 @@ def claim(paper: str, ratios: Sequence[float], low: float, high: float, why: str
     that there is no difference, and is met within SAME_SIZE.
     """
     if not ratios:
-        return Claim(paper, "nothing to compare", Verdict.UNKNOWN, why)
+        return Claim(paper, "nothing to compare", ClaimVerdict.UNKNOWN, why)
     least, most = min(ratios), max(ratios)
     ends = [f"{end:,.0f}" if end >= 100 else f"{end:.2g}" for end in (least, most)]
     here = f"{' to '.join(dict.fromkeys(ends))} times"
     near = _is_near(least, most, low, high)
     if low <= 1 <= high:
-        return Claim(paper, here, Verdict.AGREES if near else Verdict.DISAGREES, why)
+        return Claim(paper, here, ClaimVerdict.AGREES if near else ClaimVerdict.DISAGREES, why)
     if not (least > 1 if low > 1 else most < 1):
-        return Claim(paper, here, Verdict.DISAGREES, why)
-    return Claim(paper, here, Verdict.AGREES if near else Verdict.OTHER_SIZE, why)
+        return Claim(paper, here, ClaimVerdict.DISAGREES, why)
+    return Claim(paper, here, ClaimVerdict.AGREES if near else ClaimVerdict.OTHER_SIZE, why)
 
 
 def _is_near(least: float, most: float, low: float, high: float) -> bool:
@@ -151,5 +151,5 @@ def falls(paper: str, ratios: Sequence[float], why: str) -> Claim:
 
 def tells(paper: str, here: str, why: str = "", *, holds: bool | None) -> Claim:
     """A claim of another kind than a ratio; holds is None where nothing was measured."""
-    verdict = {True: Verdict.AGREES, False: Verdict.DISAGREES, None: Verdict.UNKNOWN}[holds]
+    verdict = {True: ClaimVerdict.AGREES, False: ClaimVerdict.DISAGREES, None: ClaimVerdict.UNKNOWN}[holds]
     return Claim(paper, here, verdict, why)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from loadgen.papers.model import Claim, Figure, LeftOut, Verdict
+from loadgen.papers.model import Claim, ClaimVerdict, Figure, LeftOut
 from loadgen.papers.plot import svg
 
 _STYLE = """
@@ -42,7 +42,7 @@ def write(figures: Sequence[Figure], about: Mapping[str, object], folder: Path) 
 
 def _summary(figures: Sequence[Figure]) -> str:
     verdicts = [claim.verdict for figure in figures for claim in figure.claims]
-    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict)
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ClaimVerdict)
     return f"{len(figures)} figures; of {len(verdicts)} claims of the papers: {counts}."
 
 
@@ -71,7 +71,7 @@ def _claims(claims: Sequence[Claim]) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    why = "" if claim.verdict is Verdict.AGREES else claim.why
+    why = "" if claim.verdict is ClaimVerdict.AGREES else claim.why
     kind = claim.verdict.name.lower()
     cells = f"<td>{escape(claim.paper)}</td><td>{escape(claim.here)}</td><td class='{kind}'>{claim.verdict}</td>"
     return f"<tr>{cells}<td>{escape(why)}</td></tr>"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from loadgen.papers import data
-from loadgen.papers.joins import MORE, Join, cross_join, self_join
-from loadgen.papers.meter import Point, Share
+from loadgen.papers.joins import MORE, MeasuredJoin, cross_join, self_join
+from loadgen.papers.meter import Point, StoredPart
 from loadgen.papers.model import Claim, Entry, Figure, Panel, Series, claim, falls, rises, tells
-from loadgen.papers.run import Run
-from loadgen.papers.sweep import Line, Table, sweep
+from loadgen.papers.run import FigureRun
+from loadgen.papers.sweep import Line, SweepTable, sweep
 
 MATCHES = 2.0
 #: Simulated threads of a round-robin partition.
@@ -41,7 +41,7 @@ def _two_way(
     draw: data.Draw = data.uniform,
     matches: float = MATCHES,
     slide: int = 1,
-) -> Join:
+) -> MeasuredJoin:
     """A band join of two streams; `share` of all tuples come from the first."""
     sizes = (window, other or window)
     rows = [
@@ -52,7 +52,7 @@ def _two_way(
     return cross_join(_condition(width), columns, sizes, (slide, slide), share)  # type: ignore[arg-type]
 
 
-def _self(window: int) -> Join:
+def _self(window: int) -> MeasuredJoin:
     rows = window + MORE
     width = data.band_width(data.uniform, window, MATCHES)
     return self_join(_condition(width), data.uniform(rows, 1), np.zeros(rows), window, 1)
@@ -62,13 +62,13 @@ B_TREE = Line("B+-tree", "bplus_bits")
 IM, PIM = Line("IM-Tree", "im_tree"), Line("PIM-Tree", "pim_tree", {"depth": "2"})
 
 
-def figure_8(run: Run) -> Figure:
+def figure_8(run: FigureRun) -> Figure:
     """Round-robin partitions, chained indexes, insertion depth."""
     windows = run.pick((1 << 12, 1 << 15, 1 << 18), (1 << 10, 1 << 13))
     lengths, depths = run.pick((2, 4, 8, 16, 32), (2, 8)), (1, 2, 3, 4)
     window = run.pick(WINDOW, QUICK_WINDOW)
     run.plan(4 * len(windows) + 2 * len(lengths) + 2 * len(depths))
-    share = Share(0, THREADS)
+    share = StoredPart(0, THREADS)
     split = (
         Line("nested loop", "scan"),
         Line(f"nested loop, {THREADS} threads, simulated", "scan", share=share),
@@ -153,7 +153,7 @@ def _best(label: str, panel: Panel, expected: float, paper: str) -> Claim:
     )
 
 
-def figure_9(run: Run) -> Figure:
+def figure_9(run: FigureRun) -> Figure:
     """Merge ratio, and what each step costs."""
     ratios = run.pick((1 / 64, 1 / 16, 1 / 4, 1.0), (1 / 16, 1.0))
     windows = run.pick((1 << 14, 1 << 18), (1 << 11, 1 << 13))
@@ -169,7 +169,7 @@ def figure_9(run: Run) -> Figure:
             sweep(run, ratios, [Line(f"{w:,} tuples", line.method, line.options)], lambda _, w=w: _two_way(w))
             for w in windows
         ]
-        merged = Table({key: point for table in tables for key, point in table.points.items()})
+        merged = SweepTable({key: point for table in tables for key, point in table.points.items()})
         panels.append(merged.rates(title, "merge ratio", log_x=True, log_y=False))
     steps = _steps(run, windows[-1])
     claims = (
@@ -212,7 +212,7 @@ def _ratio_best(panel: Panel, label: str) -> Claim:
     return tells(paper, f"{best} is, with {label}", why, holds=best == max(found[0].x))
 
 
-def _steps(run: Run, window: int) -> Panel:
+def _steps(run: FigureRun, window: int) -> Panel:
     lines = [Line(line.label, line.method, line.options) for line in (B_TREE, IM, PIM)]
     inserting = sweep(
         run,
@@ -242,7 +242,7 @@ def _bar(panel: Panel, step: str, above: str, below: str) -> list[float]:
     return [values[0] / values[1]] if values[0] and values[1] else []
 
 
-def figure_10(run: Run) -> Figure:
+def figure_10(run: FigureRun) -> Figure:
     """Window, match rate, and the size of a task."""
     windows = run.pick((1 << 12, 1 << 15, 1 << 18, 1 << 20), (1 << 10, 1 << 13))
     rates = run.pick((1.0, 8.0, 64.0, 512.0), (1.0, 64.0))
@@ -269,7 +269,7 @@ def figure_10(run: Run) -> Figure:
             lambda _: _two_way(window),
         )
         points |= found.points
-    task = Table(points)
+    task = SweepTable(points)
     c = task.rates("c: by task size", "tuples of a task", log_x=True)
     d = Panel(
         "d: by task size",
@@ -318,7 +318,7 @@ def figure_10(run: Run) -> Figure:
     )
 
 
-def figure_11(run: Run) -> Figure:
+def figure_11(run: FigureRun) -> Figure:
     """Memory, asymmetric rates and windows."""
     windows = run.pick((1 << 14, 1 << 16, 1 << 18), (1 << 10, 1 << 13))
     shares = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -344,7 +344,7 @@ def figure_11(run: Run) -> Figure:
         )
         for other in windows
     ]
-    c = Table({k: p for table in tables for k, p in table.points.items()}).rates(
+    c = SweepTable({k: p for table in tables for k, p in table.points.items()}).rates(
         "c: asymmetric windows", "|R|, tuples", log_x=True, log_y=False
     )
     both = c.growth(f"|S| = {windows[0]:,}")
@@ -376,7 +376,7 @@ def figure_11(run: Run) -> Figure:
     )
 
 
-def figure_12(run: Run) -> Figure:
+def figure_12(run: FigureRun) -> Figure:
     """Threads, and the self join."""
     windows = run.pick((1 << 12, 1 << 15, 1 << 18), (1 << 10, 1 << 13))
     window = run.pick(WINDOW, QUICK_WINDOW)
@@ -412,7 +412,7 @@ SKEWED: dict[str, data.Draw] = {
 }
 
 
-def figure_13(run: Run) -> Figure:
+def figure_13(run: FigureRun) -> Figure:
     """Skewed and drifting keys; and every implementation by window."""
     window = run.pick(WINDOW, QUICK_WINDOW)
     speeds = (0.0, 1.0, 4.0, 16.0)
@@ -421,7 +421,7 @@ def figure_13(run: Run) -> Figure:
     for name, draw in SKEWED.items():
         found = sweep(run, (0,), (B_TREE, PIM), lambda _, draw=draw: _two_way(window, draw=draw))
         points |= {(label, name): point for (label, _), point in found.points.items()}
-    a = Table(points).rates("a: skewed keys", "", log_y=False)
+    a = SweepTable(points).rates("a: skewed keys", "", log_y=False)
     b = sweep(run, speeds, (B_TREE, PIM), lambda s: _two_way(window, draw=data.drifting(s))).rates(
         "b: drifting keys", "deviations that the mean moves in a million tuples", log_y=False
     )

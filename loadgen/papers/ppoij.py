@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from loadgen.papers.laid import SIMULATED, Cost, Costs, Fed, Laid, cost, costs, panel
 from loadgen.papers.model import Claim, Entry, Figure, Panel, Series, claim, falls, rises, tells
-from loadgen.papers.run import Run
+from loadgen.papers.run import FigureRun
 
 RATE = 500
 WORKERS, SKEW, UNIFORM = 8, 0.35, 0.5
@@ -67,11 +67,11 @@ sql: |
     return Fed(text, columns, (batch // 2, batch // 2), 2 * RATE * seconds + CALIBRATION)
 
 
-def _intervals(run: Run) -> tuple[int, int]:
+def _intervals(run: FigureRun) -> tuple[int, int]:
     return run.pick((10, 30), (4, 8))
 
 
-def figures_10_to_12(run: Run) -> Figure:
+def figures_10_to_12(run: FigureRun) -> Figure:
     """Keys, with even and skewed keys; splitting and balance."""
     keys = run.pick((1, 5, 25, 100, 1_000), (1, 25))
     run.plan(4 * len(keys) * len(PATTERNS))
@@ -145,7 +145,7 @@ def _at(each: Panel, above: str, below: str, x: float) -> list[float]:
     return [values[0] / values[1]] if len(values) == 2 and values[0] and values[1] else []
 
 
-def figure_13(run: Run) -> Figure:
+def figure_13(run: FigureRun) -> Figure:
     """Workers."""
     workers = run.pick((1, 2, 4, 8, 16), (1, 4))
     run.plan(2 * len(workers) * len(PATTERNS))
@@ -172,7 +172,7 @@ def _beyond(each: Panel, above: str, below: str) -> list[float]:
     return [one[0] / other[0]] if one and other and other[0] else []
 
 
-def figure_14(run: Run) -> Figure:
+def figure_14(run: FigureRun) -> Figure:
     """Skew."""
     skews = run.pick((0.1, 0.2, 0.35, 0.45, 0.5), (0.2, 0.5))
     run.plan(2 * len(skews) * len(PATTERNS))
@@ -205,7 +205,7 @@ def figure_14(run: Run) -> Figure:
     return Figure("ppoij-14", "PPOIJ, figure 14: skew", how, panels, claims, run.left_out)
 
 
-def figure_15(run: Run) -> Figure:
+def figure_15(run: FigureRun) -> Figure:
     """Batching."""
     batches = run.pick((4, 8, 32, 128, 512), (16, 64))
     run.plan(2 * len(batches) * len(PATTERNS))
@@ -247,7 +247,7 @@ def _median(each: Panel, above: str, below: str) -> list[float]:
     return [float(one) / float(other)] if one and other else []
 
 
-def figure_16(run: Run) -> Figure:
+def figure_16(run: FigureRun) -> Figure:
     """Latency."""
     run.plan(2 * len(PATTERNS))
     seconds = _intervals(run)[0]
@@ -269,7 +269,7 @@ def figure_16(run: Run) -> Figure:
     return Figure("ppoij-16", "PPOIJ, figure 16: latency", how, panels, claims, run.left_out)
 
 
-def figures_17_and_18(run: Run) -> Figure:
+def figures_17_and_18(run: FigureRun) -> Figure:
     """HP with small and larger frames; what it is compared with in the paper isn't here."""
     workers, seconds = run.pick((1, 2, 4, 8), (1, 2)), run.pick(10, 4)
     small = 4

@@ -21,7 +21,7 @@ OVERTIME = 1.25
 NO_TIME = "for lack of time"
 
 
-class Run:
+class FigureRun:
     """One figure's run. seconds: its time; is_quick: small sizes; say: takes lines for people."""
 
     def __init__(

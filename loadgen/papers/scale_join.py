@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from loadgen.papers.joins import query_text
 from loadgen.papers.laid import SIMULATED, Fed, Laid, Steps, asked, cost
 from loadgen.papers.model import Entry, Figure, Panel, Series, claim, rises, tells
-from loadgen.papers.run import Run
+from loadgen.papers.run import FigureRun
 from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
@@ -45,7 +45,7 @@ def _fed(window: int, rows: int = 0) -> Fed:
     return Fed(text, (_columns(count, 1), _columns(count, 2)), (HALF, HALF), 2 * window)
 
 
-def figure_5(run: Run) -> Figure:
+def figure_5(run: FigureRun) -> Figure:
     """Comparisons and tuples a second by workers and window."""
     workers, window = run.pick((1, 2, 4, 8, 16), (1, 2)), run.pick(50_000, 2_000)
     windows = (window // 2, window, 2 * window)
@@ -124,7 +124,7 @@ def figure_5(run: Run) -> Figure:
     )
 
 
-def figure_6(run: Run) -> Figure:
+def figure_6(run: FigureRun) -> Figure:
     """ScaleJoin and the handshake join."""
     workers, window = run.pick((1, 2, 4, 8), (1, 2)), run.pick(50_000, 2_000)
     rates: dict[str, list[float]] = {OWN.label: [], HANDSHAKE.label: []}
@@ -170,7 +170,7 @@ def figure_6(run: Run) -> Figure:
     )
 
 
-def figure_7(run: Run) -> Figure:
+def figure_7(run: FigureRun) -> Figure:
     """The merge of many inputs, and latency."""
     sources, workers = (1, 2, 4, 8, 16), run.pick((1, 2, 4, 8), (1, 2))
     window = run.pick(50_000, 5_000)
@@ -270,7 +270,7 @@ CASES: Sequence[Case] = (
 )
 
 
-def figure_8(run: Run) -> Figure:
+def figure_8(run: FigureRun) -> Figure:
     """Bursty inputs."""
     window, steps = run.pick(50_000, 5_000), run.pick(60, 30)
     panels, deviations = [], []

@@ -13,7 +13,7 @@ from loadgen.papers.joins import (
     INEQUALITIES,
     MORE,
     SLIDES,
-    Join,
+    MeasuredJoin,
     a_slide_is_mutable,
     cross_join,
     self_join,
@@ -21,8 +21,8 @@ from loadgen.papers.joins import (
 )
 from loadgen.papers.latency import cdf_panel, percentile_ratios
 from loadgen.papers.model import Entry, Figure, claim, rises
-from loadgen.papers.run import Run
-from loadgen.papers.sweep import Line, Table, sweep
+from loadgen.papers.run import FigureRun
+from loadgen.papers.sweep import Line, SweepTable, sweep
 
 WINDOWS, QUICK_WINDOWS = (200_000, 600_000, 1_000_000), (20_000, 40_000)
 #: Half width of Q2's bands: of coordinates that are spread over 1e6, so that 0.1 % of pairs match.
@@ -56,18 +56,18 @@ CSS_WHY = (
 )
 
 
-def _q3(window: float, slide: float = 0) -> Join:
+def _q3(window: float, slide: float = 0) -> MeasuredJoin:
     rows = int(window) + MORE
     return self_join(INEQUALITIES, *data.taxi(rows), int(window), int(slide or max(window // SLIDES, 1)))
 
 
-def _q1(window: float) -> Join:
+def _q1(window: float) -> MeasuredJoin:
     rows = int(window) + MORE
     size, slide = int(window), int(window) // SLIDES
     return cross_join(INEQUALITIES, (data.taxi(rows, 1), data.taxi(rows, 2)), (size, size), (slide, slide))
 
 
-def _compared(run: Run, windows: tuple[int, ...], name: str) -> Table:
+def _compared(run: FigureRun, windows: tuple[int, ...], name: str) -> SweepTable:
     make = _q3 if name == "Q3" else _q1
     run.plan(len(windows) * (len(IMMUTABLE) + len(MUTABLE) + 1))
     table = sweep(run, windows, IMMUTABLE, make)
@@ -75,7 +75,7 @@ def _compared(run: Run, windows: tuple[int, ...], name: str) -> Table:
     return table.merged(mutable).merged(sweep(run, windows, WHOLE, make))
 
 
-def figure_7(run: Run) -> Figure:
+def figure_7(run: FigureRun) -> Figure:
     """Throughput of Q3, the self join."""
     table = _compared(run, run.pick(WINDOWS, QUICK_WINDOWS), "Q3")
     panel = table.rates("Q3, self join, taxi-like", "tuples of window; a slide is a tenth")
@@ -107,12 +107,12 @@ def figure_7(run: Run) -> Figure:
     )
 
 
-def figure_8(run: Run) -> Figure:
+def figure_8(run: FigureRun) -> Figure:
     """Throughput of Q2, the band join over time windows."""
     rate, slides = 1_000, 5
     seconds = run.pick((60, 120, 300), (10, 20))
 
-    def timed(length: float) -> Join:
+    def timed(length: float) -> MeasuredJoin:
         rows = int(length) * rate
         rng = np.random.default_rng(3)
         a, b = rng.random((2, rows + rows // slides + MORE)) * 1e6
@@ -156,7 +156,7 @@ def figure_8(run: Run) -> Figure:
     )
 
 
-def figure_9(run: Run) -> Figure:
+def figure_9(run: FigureRun) -> Figure:
     """Throughput of Q1, the cross join."""
     panel = _compared(run, run.pick((100_000, 300_000, 500_000), (10_000, 20_000)), "Q1").rates(
         "Q1, cross join", "tuples of each window; a slide is a tenth"
@@ -191,7 +191,7 @@ QUEUE = (
 )
 
 
-def figure_10(run: Run) -> Figure:
+def figure_10(run: FigureRun) -> Figure:
     """Latency of Q1, by method and by both merging thresholds."""
     window = run.pick(200_000, 20_000)
     slide = window // SLIDES
@@ -233,7 +233,7 @@ def figure_10(run: Run) -> Figure:
     )
 
 
-def figure_11(run: Run) -> Figure:
+def figure_11(run: FigureRun) -> Figure:
     """Latency and throughput against chained indexes."""
     windows = run.pick((100_000, 300_000, 500_000), (10_000, 20_000))
     run.plan(2 * 4 * len(windows))

@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.papers import data
-from loadgen.papers.joins import INEQUALITIES, MORE, Join, query_text, self_join
+from loadgen.papers.joins import INEQUALITIES, MORE, MeasuredJoin, query_text, self_join
 from loadgen.papers.laid import SIMULATED as WORKERS
 from loadgen.papers.laid import Fed, Laid, costs
 from loadgen.papers.laid import panel as drawn
-from loadgen.papers.meter import Share
+from loadgen.papers.meter import StoredPart
 from loadgen.papers.model import Claim, Entry, Figure, Panel, Series, claim, falls, tells
-from loadgen.papers.run import Run
-from loadgen.papers.sweep import Line, Table, sweep
+from loadgen.papers.run import FigureRun
+from loadgen.papers.sweep import Line, SweepTable, sweep
 from spojoin.local.children import Children
 from spojoin.local.redis import LocalRedis
 from spojoin.ports.redis_store import RedisStore
 from spojoin.published.schemes.errors import Errors, Matches, count
-from spojoin.published.schemes.logical_and import Load, Meeting, correctness
+from spojoin.published.schemes.logical_and import Meeting, OperatorLoad, correctness
 from spojoin.published.schemes.setup import Setup
-from spojoin.published.schemes.state import Scheme, Workers
+from spojoin.published.schemes.state import Scheme, SimulatedWorkers
 
 Value = Callable[[Errors], float]
 
@@ -34,12 +34,12 @@ SIMULATED = (
 )
 
 
-def _joined(window: int, batches: int) -> Join:
+def _joined(window: int, batches: int) -> MeasuredJoin:
     return self_join(INEQUALITIES, *data.taxi(window + MORE), window, window // batches)
 
 
 def _worker(delta: int, workers: int, worker: int, chunk: int = 0) -> Line:
-    share = Share(worker, workers, delta)
+    share = StoredPart(worker, workers, delta)
     return Line(f"worker {worker}", "spo_paper", {"delta": str(delta)}, chunk, is_storing=False, share=share)
 
 
@@ -50,7 +50,7 @@ LAYOUTS = (
 )
 
 
-def figure_11(run: Run) -> Figure:
+def figure_11(run: FigureRun) -> Figure:
     """Split join and broadcast hash join."""
     windows, workers = run.pick((50_000, 100_000, 200_000), (5_000, 10_000)), 4
     run.plan(2 * len(windows) * len(LAYOUTS))
@@ -108,7 +108,7 @@ def _fed_q1(window: float) -> Fed:
     return Fed(text, columns, (256, 256), 2 * int(window))
 
 
-def figure_16(run: Run) -> Figure:
+def figure_16(run: FigureRun) -> Figure:
     """Nodes and workers on them."""
     window, batches = run.pick((450_000, 45), (18_000, 45))
     nodes, workers = (1, 3, 5, 9), (1, 3, 5)
@@ -147,11 +147,11 @@ def figure_16(run: Run) -> Figure:
     )
 
 
-def _points(run: Run, x: int, line: Line, join: Join) -> Table:
+def _points(run: FigureRun, x: int, line: Line, join: MeasuredJoin) -> SweepTable:
     return sweep(run, (x,), (line,), lambda _: join)
 
 
-def figure_17(run: Run) -> Figure:
+def figure_17(run: FigureRun) -> Figure:
     """Throughput by workers."""
     window, batches = run.pick((500_000, 20), (20_000, 20))
     workers = (1, 2, 5, 10, 20)
@@ -192,7 +192,7 @@ def figure_17(run: Run) -> Figure:
 SERVICE_MS = (4.0, 6.0)
 
 
-def figure_18(run: Run) -> Figure:
+def figure_18(run: FigureRun) -> Figure:
     """Correctness of the mutable part with and without the hash table."""
     tuples, stored = run.pick((5_000, 512), (1_000, 128))
     rng = np.random.default_rng(18)
@@ -200,7 +200,7 @@ def figure_18(run: Run) -> Figure:
     bits = [a[0][:, None] > b[0], a[1][:, None] < b[1]]
     rates, workers = (50.0, 100.0, 200.0, 500.0, 1_000.0, 5_000.0), (10, 20, 40)
     without = {
-        (n, rate): correctness(Meeting.OVERWRITING_UNSAFE, Load(rate, SERVICE_MS, n), bits)
+        (n, rate): correctness(Meeting.OVERWRITING_UNSAFE, OperatorLoad(rate, SERVICE_MS, n), bits)
         for n in workers
         for rate in run.each(rates)
     }
@@ -212,7 +212,7 @@ def figure_18(run: Run) -> Figure:
         )
         for n in workers
     ]
-    hashed = [correctness(Meeting.BY_ID, Load(rate, SERVICE_MS, workers[0]), bits) for rate in rates]
+    hashed = [correctness(Meeting.BY_ID, OperatorLoad(rate, SERVICE_MS, workers[0]), bits) for rate in rates]
     series.append(Series(f"hash table, {workers[0]} workers", rates, [100 * c.tuples for c in hashed]))
     panel = Panel("logical AND", "tuples/s", "% of tuples with exactly their matches", series, log_x=True)
     few, many = (100 * without.get(key, hashed[0]).tuples for key in ((10, 5_000.0), (40, 500.0)))
@@ -249,7 +249,7 @@ def figure_18(run: Run) -> Figure:
     )
 
 
-def figure_19(run: Run) -> Figure:
+def figure_19(run: FigureRun) -> Figure:
     """False positives of the state schemes, the cache being a real Redis."""
     with _redis() as store:
         return _figure_19(run, store)
@@ -263,7 +263,7 @@ def _redis() -> Iterator[RedisStore]:
         store.close()
 
 
-def _figure_19(run: Run, store: RedisStore) -> Figure:
+def _figure_19(run: FigureRun, store: RedisStore) -> Figure:
     slides, rates, workers = run.pick((25_000, 100_000), (2_000, 4_000)), (3_000.0, 5_000.0, 7_000.0), 4
     found: dict[tuple[Scheme, int, float], Errors] = {}
     for slide, rate, scheme in run.each(
@@ -272,7 +272,7 @@ def _figure_19(run: Run, store: RedisStore) -> Figure:
         delta = slide if scheme is Scheme.ROUND_ROBIN_UNSAFE else slide // workers
         # So that round robin's slides, all but one of the window, are shared evenly.
         setup = Setup((2 * workers + 1) * slide, slide, delta, workers, rate, hop_ms=2.0, merge_us=20.0)
-        tuples, simulated = setup.window + 2 * slide + slide // 2, Workers(setup, scheme, store)
+        tuples, simulated = setup.window + 2 * slide + slide // 2, SimulatedWorkers(setup, scheme, store)
         found[scheme, slide, rate] = count(simulated, simulated.take(tuples), _sample(tuples))
     panels = []
     for slide in slides:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from loadgen.papers import data
-from loadgen.papers.joins import INEQUALITIES, MORE, SLIDES, Join, a_slide_is_mutable, cross_join, self_join
+from loadgen.papers.joins import INEQUALITIES, MORE, SLIDES, MeasuredJoin, a_slide_is_mutable, cross_join, self_join
 from loadgen.papers.meter import Point
 from loadgen.papers.model import Entry, Figure, Panel, Series, claim, tells
-from loadgen.papers.run import Run
+from loadgen.papers.run import FigureRun
 from loadgen.papers.sweep import Line, sweep
 
 #: Match rates of a synthetic Q3; the paper's 15 to 249 million pairs a window of 25,000 to 100,000 are these shares.
@@ -16,11 +16,11 @@ SHARES = (0.012, 0.05, 0.11, 0.25)
 SHARES_TEXT = "share of pairs that match"
 
 
-def _q3(window: int, slide: int, rate: float = 0.07) -> Join:
+def _q3(window: int, slide: int, rate: float = 0.07) -> MeasuredJoin:
     return self_join(INEQUALITIES, *data.matching(rate, window + MORE), window, slide)
 
 
-def figure_12(run: Run) -> Figure:
+def figure_12(run: FigureRun) -> Figure:
     """Insertion alone."""
     windows = run.pick((100_000, 300_000, 1_000_000), (10_000, 40_000))
     lines = (
@@ -70,7 +70,7 @@ def figure_12(run: Run) -> Figure:
     return Figure("spo-join-12", "SPO-Join, figure 12: insertion cost", how, (panel,), claims, run.left_out)
 
 
-def figure_13(run: Run) -> Figure:
+def figure_13(run: FigureRun) -> Figure:
     """Bytes held."""
     windows = run.pick((100_000, 300_000, 1_000_000), (10_000, 40_000))
     lines = (
@@ -102,13 +102,13 @@ def figure_13(run: Run) -> Figure:
     return Figure("spo-join-13", "SPO-Join, figure 13: memory", how, (panel,), claims, run.left_out)
 
 
-def _cross(window: int) -> Join:
+def _cross(window: int) -> MeasuredJoin:
     rows = window + MORE
     columns = (data.matching(0.07, rows, 1), data.matching(0.07, rows, 2))
     return cross_join(INEQUALITIES, columns, (window, window), (window // SLIDES, window // SLIDES))
 
 
-def figure_14(run: Run) -> Figure:
+def figure_14(run: FigureRun) -> Figure:
     """The mutable part by match rate."""
     slide = run.pick(50_000, 5_000)
     lines = (
@@ -133,7 +133,7 @@ def figure_14(run: Run) -> Figure:
     return Figure("spo-join-14", "SPO-Join, figure 14: match rate, mutable part", how, (panel,), claims, run.left_out)
 
 
-def figure_15(run: Run) -> Figure:
+def figure_15(run: FigureRun) -> Figure:
     """The immutable part by match rate."""
     window = run.pick(500_000, 20_000)
     lines = (
@@ -160,7 +160,7 @@ def figure_15(run: Run) -> Figure:
     return Figure("spo-join-15", "SPO-Join, figure 15: match rate, immutable part", how, (panel,), claims, run.left_out)
 
 
-def figure_20(run: Run) -> Figure:
+def figure_20(run: FigureRun) -> Figure:
     """What a merge costs."""
     deltas = run.pick((60_000, 70_000, 80_000, 90_000, 100_000), (4_000, 8_000))
     lines = (Line("as published", "spo_paper", lambda delta: {"delta": str(int(delta))}),)
@@ -211,7 +211,7 @@ def _buffered(merging: Point, probing: Point) -> float:
     return waiting * probing.us / 1e3
 
 
-def _engine_merges(run: Run, deltas: tuple[int, ...]) -> list[Series]:
+def _engine_merges(run: FigureRun, deltas: tuple[int, ...]) -> list[Series]:
     table = sweep(
         run, deltas, [Line("spo, all merges of delta tuples", "spo")], lambda delta: _q3(10 * int(delta), int(delta))
     )
@@ -220,7 +220,7 @@ def _engine_merges(run: Run, deltas: tuple[int, ...]) -> list[Series]:
     return [Series("spo, all merges of delta tuples", list(points), ms)]
 
 
-def figure_21(run: Run) -> Figure:
+def figure_21(run: FigureRun) -> Figure:
     """How much of the window is mutable."""
     window = run.pick(500_000, 20_000)
     shares = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -247,14 +247,14 @@ def figure_21(run: Run) -> Figure:
 EQUALITY = "l.a = r.a AND l.b = r.b"
 
 
-def _equal(window: int) -> Join:
+def _equal(window: int) -> MeasuredJoin:
     rng = np.random.default_rng(11)
     rows = window + MORE
     columns = tuple(tuple(np.floor(rng.random(rows) * 1_000) for _ in range(2)) for _ in range(2))
     return cross_join(EQUALITY, columns, (window, window), (window // SLIDES, window // SLIDES))  # type: ignore[arg-type]
 
 
-def _equality(run: Run, number: int) -> Figure:
+def _equality(run: FigureRun, number: int) -> Figure:
     windows = run.pick((100_000, 300_000, 500_000), (10_000, 20_000))
     chunk = 0 if number == 22 else 64
     lines = (
@@ -286,12 +286,12 @@ def _equality(run: Run, number: int) -> Figure:
     return Figure(f"spo-join-{number}", title, how, (panel,), (claim(said, ratios, low, high, why),), run.left_out)
 
 
-def figure_22(run: Run) -> Figure:
+def figure_22(run: FigureRun) -> Figure:
     """Equality, throughput."""
     return _equality(run, 22)
 
 
-def figure_23(run: Run) -> Figure:
+def figure_23(run: FigureRun) -> Figure:
     """Equality, latency."""
     return _equality(run, 23)
 

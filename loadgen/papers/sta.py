@@ -11,7 +11,7 @@ from loadgen.papers import data
 from loadgen.papers.joins import INEQUALITIES, query_text
 from loadgen.papers.laid import FRAME_TUPLES, SIMULATED, Cost, Costs, Fed, Laid, Steps, costs, panel
 from loadgen.papers.model import Claim, Entry, Figure, Panel, Series, claim, tells
-from loadgen.papers.run import Run
+from loadgen.papers.run import FigureRun
 from spojoin.kernels.spread import spread
 from spojoin.published.layouts.load import imbalance
 from spojoin.published.schemes.checkpoint import Sharing, completeness
@@ -67,7 +67,7 @@ def _current(rows: int) -> tuple[F64, F64]:
     return drawn[0], drawn[1]
 
 
-def _swept(run: Run, condition: str, draw: Draw) -> tuple[Costs, Costs, Costs]:
+def _swept(run: FigureRun, condition: str, draw: Draw) -> tuple[Costs, Costs, Costs]:
     """By input rate, by workers, and by window; a rate and a window in seconds make the window's tuples."""
     rates, workers, seconds = run.pick(((250, 500, 1_000), (2, 4, 8), (10, 25, 50)), ((100, 200), (2, 4), (5, 10)))
     rate, usual = run.pick((500, 4), (100, 2))
@@ -122,7 +122,7 @@ CURRENT = (
 )
 
 
-def figures_11_to_16(run: Run) -> Figure:
+def figures_11_to_16(run: FigureRun) -> Figure:
     """Taxi: throughput and latency by rate, workers and window."""
     found = _swept(run, INEQUALITIES, data.taxi)
     rates = _panels(found, 11, "tuples/s", lambda each: each.rate)
@@ -132,19 +132,19 @@ def figures_11_to_16(run: Run) -> Figure:
     return Figure("sta-11-16", "STA, figures 11 to 16: taxi data", how, (*rates, *waits), claims, run.left_out)
 
 
-def _latencies(run: Run, first: int, what: str, draw: Draw, told: Sequence[dict[str, float]]) -> Figure:
+def _latencies(run: FigureRun, first: int, what: str, draw: Draw, told: Sequence[dict[str, float]]) -> Figure:
     waits = _panels(_swept(run, "l.a > r.b", draw), first, "ms a frame, 99th percentile", lambda each: each.p99_ms)
     how = f"{HOW} One inequality between two readings of a {what}, with few values and many ties."
     title = f"STA, figures {first} to {first + 2}: latency, {what}"
     return Figure(f"sta-{first}-{first + 2}", title, how, waits, _claims(waits, told, is_latency=True), run.left_out)
 
 
-def figures_17_to_19(run: Run) -> Figure:
+def figures_17_to_19(run: FigureRun) -> Figure:
     """Voltage: latency."""
     return _latencies(run, 17, "voltage", _voltage, VOLTAGE)
 
 
-def figures_20_to_22(run: Run) -> Figure:
+def figures_20_to_22(run: FigureRun) -> Figure:
     """Current: latency."""
     return _latencies(run, 20, "current", _current, CURRENT)
 
@@ -154,7 +154,7 @@ def _zipf(exponent: float) -> Draw:
     return lambda rows: (draw(rows, 1), draw(rows, 2))
 
 
-def figures_23_to_31(run: Run) -> Figure:
+def figures_23_to_31(run: FigureRun) -> Figure:
     """Zipf skew and insertion delay."""
     delays, exponents, workers = run.pick((1, 2, 3), (1, 3)), (1.0, 1.5, 2.0), run.pick(4, 2)
     length = run.pick(25, 4)
@@ -190,7 +190,7 @@ def figures_23_to_31(run: Run) -> Figure:
 EXPONENTS = (0.5, 1.0, 1.5, 2.0)
 
 
-def figure_32(run: Run) -> Figure:
+def figure_32(run: FigureRun) -> Figure:
     """Load imbalance."""
     tuples, workers = run.pick(100_000, 20_000), 10
     schemes: dict[str, list[float]] = {"hash of the key": [], "random": []}
@@ -223,7 +223,7 @@ def figure_32(run: Run) -> Figure:
     return Figure("sta-32", "STA, figure 32: load imbalance", how, (own,), claims, run.left_out)
 
 
-def figure_33(run: Run) -> Figure:
+def figure_33(run: FigureRun) -> Figure:
     """How many workers a thousand tuples lie at."""
     workers, tuples, hot = 100, run.pick(100_000, 20_000), 32
     robin, random = [], []
@@ -256,7 +256,7 @@ def figure_33(run: Run) -> Figure:
     return Figure("sta-33", "STA, figure 33: aggregation", how, (own,), claims, run.left_out)
 
 
-def figures_34_and_35(run: Run) -> Figure:
+def figures_34_and_35(run: FigureRun) -> Figure:
     """Completeness by checkpoint interval, with ours."""
     rate, length, tuples = 200.0, run.pick(10.0, 5.0), run.pick(8_000, 3_000)
     panels = []
@@ -329,7 +329,7 @@ def _hottest(keys: F64, count: int) -> F64:
     return values[np.argsort(-counts)[:count]]
 
 
-def _exact(run: Run) -> list[float]:
+def _exact(run: FigureRun) -> list[float]:
     """Matches that the layout's workers found, to those of a nested loop, at each exponent."""
     tuples, found = run.pick(3_000, 1_000), []
     window = tuples // 3

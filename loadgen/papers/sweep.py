@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from loadgen.papers.joins import Join
-from loadgen.papers.meter import ALL, Point, Share, measure
+from loadgen.papers.joins import MeasuredJoin
+from loadgen.papers.meter import ALL, Point, StoredPart, measure
 from loadgen.papers.model import LeftOut, Panel, Series
-from loadgen.papers.run import Run
+from loadgen.papers.run import FigureRun
 
 X = TypeVar("X", float, str)
 Value = Callable[[Point], float]
@@ -28,7 +28,7 @@ class Line:
     chunk: int = 0
     is_storing: bool = True
     is_searching: bool = True
-    share: Share = ALL
+    share: StoredPart = ALL
 
     def at(self, x: float) -> Mapping[str, str]:
         """The options at this setting."""
@@ -36,7 +36,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SweepTable:
     """Points by (label, x), in the order in which they were measured."""
 
     points: Mapping[tuple[str, float | str], Point]
@@ -56,15 +56,17 @@ class Table:
         low, high = _rate_at(10), _rate_at(90)
         return Panel(title, x, "tuples/s", self.series(lambda point: point.rate, low, high), log_x, log_y)
 
-    def merged(self, other: Table) -> Table:
+    def merged(self, other: SweepTable) -> SweepTable:
         """Both."""
-        return Table({**self.points, **other.points})
+        return SweepTable({**self.points, **other.points})
 
 
-def sweep(run: Run, xs: Sequence[float], lines: Sequence[Line], join: Callable[[float], Join]) -> Table:
+def sweep(
+    run: FigureRun, xs: Sequence[float], lines: Sequence[Line], join: Callable[[float], MeasuredJoin]
+) -> SweepTable:
     """Measure every line at every x, on a join of its own; methods that refuse are told, and left out."""
     points: dict[tuple[str, float | str], Point] = {}
-    made: dict[float, Join] = {}
+    made: dict[float, MeasuredJoin] = {}
     for x, label in run.each([(x, line.label) for x in xs for line in lines]):
         line = next(line for line in lines if line.label == label)
         if x not in made:
@@ -82,7 +84,7 @@ def sweep(run: Run, xs: Sequence[float], lines: Sequence[Line], join: Callable[[
         if point.error:
             run.left_out.append(LeftOut(f"{label} at {x:,}", point.error))
         run.say(f"      {label:28} {x:>12,} {point.error or f'{point.us:14,.2f} us'}")
-    return Table(points)
+    return SweepTable(points)
 
 
 def _rate_at(percent: float) -> Value:

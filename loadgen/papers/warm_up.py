@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from loadgen.papers.joins import INEQUALITIES, Join, cross_join, query_text, self_join
+from loadgen.papers.joins import INEQUALITIES, MeasuredJoin, cross_join, query_text, self_join
 from loadgen.papers.laid import Fed, Laid, cost
 from loadgen.papers.meter import measure
 from spojoin.model import DEFAULT_LAYOUT
@@ -36,7 +36,7 @@ def _columns(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return a, b
 
 
-def _joins() -> Iterator[Join]:
+def _joins() -> Iterator[MeasuredJoin]:
     for condition in (INEQUALITIES, EQUALITY, BAND):
         yield self_join(condition, *_columns(1), WINDOW, WINDOW // 10)
         yield cross_join(condition, (_columns(1), _columns(2)), (WINDOW, WINDOW), (WINDOW // 10, WINDOW // 10))

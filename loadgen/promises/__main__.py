@@ -14,7 +14,7 @@ from rich.console import Console
 
 from loadgen.promises import machine, report
 from loadgen.promises.context import Context
-from loadgen.promises.figures import Figure
+from loadgen.promises.figures import Measurement
 from loadgen.promises.report import Report, SectionResult
 from loadgen.promises.sections import NAMES, load, run_all
 from loadgen.promises.sizes import FULL, QUICK
@@ -58,7 +58,7 @@ def main(
         run_all(chosen, partial(context, Path(scratch)), partial(_show, console), keep)
 
 
-def _show(console: Console, figure: Figure) -> None:
+def _show(console: Console, figure: Measurement) -> None:
     console.print(f"{figure.name}: {report.number(figure.value)} {figure.unit}", highlight=False)
 
 

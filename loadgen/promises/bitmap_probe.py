@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from loadgen.promises.batches import batches
 from loadgen.promises.data import Columns, by_slot
 from loadgen.promises.scans import SCANS, SIMD_TILED, count_both
-from spojoin.index.conditions import Interval, Known, Probes, located
+from spojoin.index.conditions import Known, Probes, RankInterval, located
 from spojoin.index.node import Node, from_batch
 from spojoin.kernels import bitmaps
-from spojoin.model import Query, Role
+from spojoin.model import Direction, Query
 
 #: Bitmaps of so many probes, 1 MiB at most, about fit the second-level cache, and a call's cost doesn't show.
 _TOGETHER = 128
@@ -35,9 +35,9 @@ class BitmapNodes:
         nodes = [from_batch(batch, (0, 1), with_seqs=False, with_permutations=False) for batch in made]
         return cls(query, stored, nodes)
 
-    def match(self, role: Role, probes: Columns) -> Iterator[NDArray[np.uint64]]:
+    def match(self, direction: Direction, probes: Columns) -> Iterator[NDArray[np.uint64]]:
         """The bitmaps of all nodes, for some probes at a time: uint64 (k, words); rank lookups included."""
-        wanted = Probes(by_slot(self.query, probes)).conditions(role)
+        wanted = Probes(by_slot(self.query, probes)).conditions(direction)
         for node in self.nodes:
             known: Known = {}
             intervals = [located(condition, node, known) for condition in wanted]
@@ -47,21 +47,21 @@ class BitmapNodes:
                 yield bitmaps.match_bitmaps(predicates, visit[begin : begin + _TOGETHER])
 
     def match_all(self, probes: Columns) -> None:
-        """The bitmaps of both roles, each dropped when the next one comes."""
-        for role in self.query.roles:
-            for _ in self.match(role, probes):
+        """The bitmaps of both directions, each dropped when the next one comes."""
+        for direction in self.query.directions:
+            for _ in self.match(direction, probes):
                 pass
 
     def check(self, probes: Columns) -> None:
         """Compare the bits' number with a scan. Raises AssertionError."""
         scanned = count_both(SCANS[SIMD_TILED], self.stored, probes)
-        for role, expected in zip(self.query.roles, scanned, strict=True):
-            found = sum(int(np.bitwise_count(words).sum()) for words in self.match(role, probes))
+        for direction, expected in zip(self.query.directions, scanned, strict=True):
+            found = sum(int(np.bitwise_count(words).sum()) for words in self.match(direction, probes))
             if found != expected.sum():
                 raise AssertionError(f"bitmaps hold {found} matches, a scan finds {expected.sum()}")
 
 
-def _predicates(node: Node, intervals: Sequence[Interval]) -> bitmaps.Predicates:
+def _predicates(node: Node, intervals: Sequence[RankInterval]) -> bitmaps.Predicates:
     return bitmaps.Predicates(
         [node.prefixes(x.slot) for x in intervals],
         [node.columns[x.slot].order for x in intervals],

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadgen.promises.figures import Figure
-from loadgen.promises.sizes import Sizes
+from loadgen.promises.figures import Measurement
+from loadgen.promises.sizes import PromiseSizes
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """Sizes, a folder for files that nobody keeps, and who is told what goes on."""
 
-    sizes: Sizes
+    sizes: PromiseSizes
     scratch: Path
     say: Callable[[str], None]
 
 
 #: Figures come one by one, so that those before a failure are kept.
-Section = Callable[[Context], Iterator[Figure]]
+Section = Callable[[Context], Iterator[Measurement]]

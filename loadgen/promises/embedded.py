@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from loadgen.promises.context import Context
 from loadgen.promises.data import Columns, columns, self_join_text
-from loadgen.promises.figures import Figure, at_least
+from loadgen.promises.figures import Measurement, at_least
 from loadgen.promises.parts import run_by_part
 from loadgen.promises.scans import NUMPY_SCANS, ScanTime, time_scans
 from loadgen.promises.window import check_counts
@@ -28,7 +28,7 @@ POLL_S = 0.05
 CHECKED = 8
 
 
-def measure(context: Context) -> Iterator[Figure]:
+def measure(context: Context) -> Iterator[Measurement]:
     """Throughput with the window full, its ratio to scans before and after, and where the time goes."""
     sizes = context.sizes
     data = columns(WORKLOAD, sizes.window + sizes.embedded_after)
@@ -74,15 +74,17 @@ def run(query: Path, source: Path, output: Path) -> tuple[dict[str, float], Usag
     return told, used
 
 
-def _figures(told: dict[str, float], used: Usage, scan: ScanTime) -> Iterator[Figure]:
+def _figures(told: dict[str, float], used: Usage, scan: ScanTime) -> Iterator[Measurement]:
     rate = told["tuples_per_second_window_full"]
     note = f"over {told['tuples_window_full']:,} tuples; {told['tuples_per_second']:,.0f} from the start; {REACH_FOR}"
-    yield Figure("spojoin run, window full", rate, "tuples/s", note=note)
+    yield Measurement("spojoin run, window full", rate, "tuples/s", note=note)
     ratio = rate * scan.both_roles_us / 1e6
     baseline = f"{scan.name}, both roles, {scan.both_roles_us:.0f} us"
-    yield Figure("spojoin run, NumPy's scan / tuple", ratio, "times", RATIO_BAR, baseline)
-    yield Figure("spojoin run, peak memory", used.peak_rss_bytes / (1 << 20), "MiB")
-    yield Figure("spojoin run, CPU", used.cpu_s / told["tuples"] * 1e6, "us a tuple", note="start and filling included")
+    yield Measurement("spojoin run, NumPy's scan / tuple", ratio, "times", RATIO_BAR, baseline)
+    yield Measurement("spojoin run, peak memory", used.peak_rss_bytes / (1 << 20), "MiB")
+    yield Measurement(
+        "spojoin run, CPU", used.cpu_s / told["tuples"] * 1e6, "us a tuple", note="start and filling included"
+    )
 
 
 def _scan(context: Context, data: Columns) -> ScanTime:

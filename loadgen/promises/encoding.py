@@ -12,7 +12,7 @@ from loadgen.promises.bit_arrays import and_counts as and_bits
 from loadgen.promises.bit_arrays import bit_arrays
 from loadgen.promises.context import Context
 from loadgen.promises.data import ABOUT, I64, by_slot, columns, self_join
-from loadgen.promises.figures import Figure
+from loadgen.promises.figures import Measurement
 from loadgen.promises.timing import best_seconds
 from spojoin.kernels import intervals16
 from spojoin.kernels.bounds import bounds
@@ -23,13 +23,13 @@ SHAPES = ((8_192, 1_024), (8_192, 4_096), (16_384, 4_096))
 Intervals = list[tuple[I64, I64, I64]]
 
 
-def measure(context: Context) -> Iterator[Figure]:
-    """Bytes, and time to encode and to AND, of both encodings, for both predicates of one role."""
+def measure(context: Context) -> Iterator[Measurement]:
+    """Bytes, and time to encode and to AND, of both encodings, for both predicates of one direction."""
     for stored, probes in SHAPES:
         yield from _compare(stored, probes, context.sizes.repeats)
 
 
-def _compare(stored: int, probes: int, repeats: int) -> Iterator[Figure]:
+def _compare(stored: int, probes: int, repeats: int) -> Iterator[Measurement]:
     intervals = _intervals(stored, probes)
     begins, ends = np.zeros(probes, np.int64), np.full(probes, stored)
     ranks = [intervals16.rank_columns(codes, lo, hi, complement=False) for codes, lo, hi in intervals]
@@ -48,24 +48,24 @@ def _compare(stored: int, probes: int, repeats: int) -> Iterator[Figure]:
     yield from _figures(shape, sizes, best_seconds(runs, repeats), probes)
 
 
-def _figures(shape: str, sizes: dict[str, int], best: dict[str, float], probes: int) -> Iterator[Figure]:
+def _figures(shape: str, sizes: dict[str, int], best: dict[str, float], probes: int) -> Iterator[Measurement]:
     for name, size in sizes.items():
-        yield Figure(f"{shape}: {name}", size, "bytes a frame and role", note="two predicates")
-    yield Figure(f"{shape}: bytes, bit arrays / ranks", sizes["bit arrays"] / sizes["ranks"], "times")
+        yield Measurement(f"{shape}: {name}", size, "bytes a frame and role", note="two predicates")
+    yield Measurement(f"{shape}: bytes, bit arrays / ranks", sizes["bit arrays"] / sizes["ranks"], "times")
     for name, took in best.items():
-        yield Figure(f"{shape}: {name}", took / probes * 1e6, "us a probe and role", note=ABOUT[WORKLOAD])
+        yield Measurement(f"{shape}: {name}", took / probes * 1e6, "us a probe and role", note=ABOUT[WORKLOAD])
     bits, ranks = (best[f"encode {name}"] + best[f"AND {name}"] for name in ("bit arrays", "ranks"))
-    yield Figure(f"{shape}: time, bit arrays / ranks", bits / ranks, "times", note="encoded and ANDed")
+    yield Measurement(f"{shape}: time, bit arrays / ranks", bits / ranks, "times", note="encoded and ANDed")
 
 
 def _intervals(stored: int, probes: int) -> Intervals:
-    """Per predicate of the first role the stored codes and the probes' bounds."""
+    """Per predicate of the first direction the stored codes and the probes' bounds."""
     query = self_join(stored * 10, stored)
     data = columns(WORKLOAD, stored + probes)
     codes = by_slot(query, data)
     return [
         (codes[p.target_slot][:stored], *bounds(p.op, p.domain, p.width, codes[p.probe_slot][stored:]))
-        for p in query.roles[0].predicates
+        for p in query.directions[0].predicates
     ]
 
 

@@ -42,7 +42,7 @@ def at_most(limit: float, goal: float | None = None) -> Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     """One measured number: what it is, its unit, the bar it must pass, if any, and how it came about."""
 
     name: str

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from loadgen.promises.context import Context
 from loadgen.promises.data import ABOUT, F64, columns, self_join
-from loadgen.promises.figures import Figure, at_least
+from loadgen.promises.figures import Measurement, at_least
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
 from spojoin.embedded.writers import open_writer
@@ -24,7 +24,7 @@ CHUNK_ROWS = 1 << 13
 SPARE = 1 << 17
 
 
-def measure(context: Context) -> Iterator[Figure]:
+def measure(context: Context) -> Iterator[Measurement]:
     """Pairs a second with the window full."""
     sizes = context.sizes
     data = columns(WORKLOAD, sizes.window + SPARE)
@@ -46,7 +46,7 @@ def measure(context: Context) -> Iterator[Figure]:
             writer.write(next(made))
     rate = writer.rows / (time.perf_counter() - began)
     size = path.stat().st_size / writer.rows
-    yield Figure("pairs into Parquet", rate, "pairs/s", PARQUET_BAR, f"{size:.1f} bytes a pair in the file")
+    yield Measurement("pairs into Parquet", rate, "pairs/s", PARQUET_BAR, f"{size:.1f} bytes a pair in the file")
 
 
 def _pairs(engine: Engine, table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -55,14 +55,14 @@ def _pairs(engine: Engine, table: pa.Table) -> Iterator[pa.RecordBatch]:
     raise RuntimeError("the workload ended before enough pairs were made: raise SPARE")
 
 
-def _arrow_rate(made: Iterator[pa.RecordBatch], wanted: int) -> Figure:
+def _arrow_rate(made: Iterator[pa.RecordBatch], wanted: int) -> Measurement:
     pairs, batches, began = 0, 0, time.perf_counter()
     while pairs < wanted:
         pairs += next(made).num_rows
         batches += 1
     rate = pairs / (time.perf_counter() - began)
     note = f"{ABOUT[WORKLOAD]}; {pairs // batches:,} pairs a batch"
-    return Figure("pairs as Arrow batches", rate, "pairs/s", ARROW_BAR, note)
+    return Measurement("pairs as Arrow batches", rate, "pairs/s", ARROW_BAR, note)
 
 
 def _check(batch: pa.RecordBatch, a: F64, b: F64) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loadgen.promises.figures import Figure
+from loadgen.promises.figures import Measurement
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.writers import TableWriter, open_writer
 from spojoin.model import Query
@@ -82,7 +82,7 @@ class TimedEngine(Engine):
         return cast("Machine", _Timed(machine, type(machine).__name__.removesuffix("Machine"), self._stopwatch))
 
 
-def run_by_part(query_file: Path, source: Path, output: Path, window: int) -> Iterator[Figure]:
+def run_by_part(query_file: Path, source: Path, output: Path, window: int) -> Iterator[Measurement]:
     """Microseconds a tuple by part with the window full."""
     query = load_query(query_file)
     stopwatch = Stopwatch()
@@ -99,7 +99,7 @@ def run_by_part(query_file: Path, source: Path, output: Path, window: int) -> It
     stopwatch.seconds[ENGINE] = whole - sum(stopwatch.seconds.values())
     tuples = engine.tuples - begun_at
     for part, seconds in sorted(stopwatch.seconds.items(), key=lambda item: -item[1]):
-        yield Figure(f"embedded part: {part}", seconds / tuples * 1e6, "us a tuple", note=f"{seconds / whole:.0%}")
+        yield Measurement(f"embedded part: {part}", seconds / tuples * 1e6, "us a tuple", note=f"{seconds / whole:.0%}")
 
 
 class _Output:

@@ -12,9 +12,9 @@ from loadgen.promises.batches import filled
 from loadgen.promises.bitmap_probe import BitmapNodes
 from loadgen.promises.context import Context
 from loadgen.promises.data import ABOUT, I64, NAMES, Columns, by_slot, columns, self_join
-from loadgen.promises.figures import Bar, Figure, at_least, at_most
+from loadgen.promises.figures import Bar, Measurement, at_least, at_most
 from loadgen.promises.scans import NUMPY_SCANS, SCANS, SIMD, SIMD_TILED, count_both
-from loadgen.promises.sizes import Sizes
+from loadgen.promises.sizes import PromiseSizes
 from loadgen.promises.timing import best_seconds
 from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Output, Query
@@ -29,7 +29,7 @@ WHOLE_WINDOW = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ProbedIndex:
     """An index that holds `stored`, and the probes that follow."""
 
     query: Query
@@ -38,19 +38,19 @@ class Subject:
     index: StreamIndex
 
     def evaluate(self, probes: Columns) -> tuple[Matches, ...]:
-        """Both roles of all probes at once."""
+        """Both directions of all probes at once."""
         return self.index.evaluate(by_slot(self.query, probes), WHOLE_WINDOW)
 
 
-def subject(data: Columns, window: int, batch: int, output: Output) -> Subject:
+def subject(data: Columns, window: int, batch: int, output: Output) -> ProbedIndex:
     """An index of the first `window` tuples in ten groups, and one tuple more, which closes the tenth."""
     query = self_join(window, window // 10, output)
     stored = data[: window + 1]
     index = filled(query, by_slot(query, stored), window // 10, batch)
-    return Subject(query, stored, data[window + 1 :], index)
+    return ProbedIndex(query, stored, data[window + 1 :], index)
 
 
-def measure(context: Context) -> Iterator[Figure]:
+def measure(context: Context) -> Iterator[Measurement]:
     """Counts, bitmaps, partners, growth with the window, and memory."""
     sizes = context.sizes
     for name in NAMES:
@@ -58,7 +58,7 @@ def measure(context: Context) -> Iterator[Figure]:
         yield from _workload(name, data, sizes)
 
 
-def _workload(name: str, data: Columns, sizes: Sizes) -> Iterator[Figure]:
+def _workload(name: str, data: Columns, sizes: PromiseSizes) -> Iterator[Measurement]:
     large = subject(data, sizes.window, sizes.batch, Output.COUNT)
     small = subject(data, sizes.window_small, sizes.batch, Output.COUNT)
     partners = subject(data, sizes.window, sizes.batch, Output.BITMAP)
@@ -71,8 +71,10 @@ def _workload(name: str, data: Columns, sizes: Sizes) -> Iterator[Figure]:
     yield from _memory(name, large, partners)
 
 
-def _timed(large: Subject, small: Subject, partners: Subject, words: BitmapNodes, sizes: Sizes) -> dict[str, float]:
-    """Microseconds a probe and role of every scan and of every way to ask the index."""
+def _timed(
+    large: ProbedIndex, small: ProbedIndex, partners: ProbedIndex, words: BitmapNodes, sizes: PromiseSizes
+) -> dict[str, float]:
+    """Microseconds a probe and direction of every scan and of every way to ask the index."""
     few, frame, listed = (large.probes[:count] for count in (sizes.scan_probes, sizes.frame, sizes.partner_probes))
     frames = _frames(large.query, large.probes, sizes)
     runs: dict[str, Callable[[], object]] = {
@@ -88,13 +90,13 @@ def _timed(large: Subject, small: Subject, partners: Subject, words: BitmapNodes
     return {run: took / (2 * probes[run]) * 1e6 for run, took in best.items()}
 
 
-def _figures(name: str, us: dict[str, float]) -> Iterator[Figure]:
+def _figures(name: str, us: dict[str, float]) -> Iterator[Measurement]:
     fastest = min(SCANS, key=lambda scan: us[scan])
     numpy = min(NUMPY_SCANS, key=lambda scan: us[scan])
     about = ABOUT[name]
-    yield Figure(f"{name}: count", us["count"], "us a probe and role", note=about)
-    yield Figure(f"{name}: full bitmap", us["bitmap"], "us a probe and role", note=about)
-    yield Figure(f"{name}: partners one by one", us["partners"], "us a probe and role", note="every partner's seq")
+    yield Measurement(f"{name}: count", us["count"], "us a probe and role", note=about)
+    yield Measurement(f"{name}: full bitmap", us["bitmap"], "us a probe and role", note=about)
+    yield Measurement(f"{name}: partners one by one", us["partners"], "us a probe and role", note="every partner's seq")
     yield _ratio(f"{name}: fastest scan / count", us, fastest, "count", COUNT_BAR)
     yield _ratio(f"{name}: scan probe by probe / count", us, SIMD, "count")
     yield _ratio(f"{name}: NumPy's scan / count", us, numpy, "count")
@@ -103,31 +105,33 @@ def _figures(name: str, us: dict[str, float]) -> Iterator[Figure]:
     yield _ratio(f"{name}: count / count in a tenth of the window", us, "count", "count small", GROWTH_BAR)
 
 
-def _ratio(name: str, us: dict[str, float], above: str, below: str, bar: Bar | None = None) -> Figure:
-    return Figure(
+def _ratio(name: str, us: dict[str, float], above: str, below: str, bar: Bar | None = None) -> Measurement:
+    return Measurement(
         name, us[above] / us[below], "times", bar, f"{above}: {us[above]:.3g} us, {below}: {us[below]:.3g} us"
     )
 
 
-def _memory(name: str, counts: Subject, bitmaps: Subject) -> Iterator[Figure]:
+def _memory(name: str, counts: ProbedIndex, bitmaps: ProbedIndex) -> Iterator[Measurement]:
     for what, held, bar in (("counts", counts, COUNT_BYTES_BAR), ("bitmaps", bitmaps, BITMAP_BYTES_BAR)):
         value = held.index.nbytes / held.index.tuples
-        yield Figure(f"{name}: memory for {what}", value, "bytes a tuple of window", bar, f"{held.index.nodes} nodes")
+        yield Measurement(
+            f"{name}: memory for {what}", value, "bytes a tuple of window", bar, f"{held.index.nodes} nodes"
+        )
 
 
-def _frames(query: Query, probes: Columns, sizes: Sizes) -> list[tuple[I64, ...]]:
+def _frames(query: Query, probes: Columns, sizes: PromiseSizes) -> list[tuple[I64, ...]]:
     return [by_slot(query, probes[at : at + sizes.frame]) for at in range(0, sizes.frame * sizes.frames, sizes.frame)]
 
 
-def _evaluate(held: Subject, frames: list[tuple[I64, ...]]) -> None:
+def _evaluate(held: ProbedIndex, frames: list[tuple[I64, ...]]) -> None:
     for codes in frames:
         held.index.evaluate(codes, WHOLE_WINDOW)
 
 
-def check(held: Subject, probes: Columns) -> None:
+def check(held: ProbedIndex, probes: Columns) -> None:
     """Compare with a scan: what is fast and wrong must not be timed. Raises AssertionError."""
     expected = count_both(SCANS[SIMD_TILED], held.stored, probes)
-    for role, matches, counts in zip(held.query.roles, held.evaluate(probes), expected, strict=True):
-        side = "left" if role.as_left else "right"
+    for direction, matches, counts in zip(held.query.directions, held.evaluate(probes), expected, strict=True):
+        side = "left" if direction.as_left else "right"
         if not np.array_equal(matches.counts, counts):
             raise AssertionError(f"as {side}: the index counts {matches.counts}, a scan {counts}")

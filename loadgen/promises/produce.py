@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from loadgen.load.messages import ipc_bytes, json_objects
 from loadgen.load.open_loop import FLUSH_TIMEOUT_S, OpenLoop, Packet, WriterSender
 from loadgen.promises.data import Columns
-from spojoin.ports.interfaces import Input, Log, LogWriter
+from spojoin.ports.interfaces import Log, LogPartition, LogWriter
 
 #: Rows of an Arrow message where throughput is measured.
 MESSAGE_ROWS = 4_096
@@ -25,7 +25,7 @@ def json_messages(data: Columns) -> Iterator[bytes]:
     return (value for batch in data.table().to_batches(MESSAGE_ROWS) for value in json_objects(batch))
 
 
-def fill(log: Log[bytes], target: Input, messages: Iterable[bytes]) -> None:
+def fill(log: Log[bytes], target: LogPartition, messages: Iterable[bytes]) -> None:
     """Append all messages."""
     writer = log.writer()
     try:
@@ -48,6 +48,6 @@ class PacedProducer(OpenLoop):
 
     """
 
-    def __init__(self, writer: LogWriter[bytes], target: Input, messages: Sequence[bytes]) -> None:
+    def __init__(self, writer: LogWriter[bytes], target: LogPartition, messages: Sequence[bytes]) -> None:
         packets = (Packet(number * INTERVAL_S, target, [message], 1) for number, message in enumerate(messages))
         super().__init__(WriterSender(writer), packets)

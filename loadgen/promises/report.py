@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from rich.table import Table
 
-from loadgen.promises.figures import Bar, Figure
-from loadgen.promises.sizes import Sizes
+from loadgen.promises.figures import Bar, Measurement
+from loadgen.promises.sizes import PromiseSizes
 
 HEADINGS = ("section", "what", "measured", "unit", "bar", "verdict", "how")
 
@@ -21,7 +21,7 @@ class SectionResult:
     """A section's figures, how long it took, and the traceback where it failed: its figures are then those before."""
 
     name: str
-    figures: list[Figure] = field(default_factory=list)
+    figures: list[Measurement] = field(default_factory=list)
     seconds: float = 0.0
     failure: str | None = None
 
@@ -31,7 +31,7 @@ class Report:
     """One run of the benchmark on one machine."""
 
     machine: Mapping[str, str | int | float]
-    sizes: Sizes
+    sizes: PromiseSizes
     started: str
     sections: Sequence[SectionResult]
 
@@ -63,12 +63,12 @@ class Report:
             "figures": figures,
         }
 
-    def _figure(self, figure: Figure) -> dict[str, Any]:
+    def _figure(self, figure: Measurement) -> dict[str, Any]:
         bar = figure.bar if self.sizes.is_judged else None
         judged = {"met": None, "margin": None} if bar is None else _verdict(bar, figure.value)
         return {**asdict(figure), "bar": None if bar is None else asdict(bar), **judged}
 
-    def _judged(self, figure: Figure) -> tuple[str, str]:
+    def _judged(self, figure: Measurement) -> tuple[str, str]:
         if figure.bar is None:
             return "", ""
         bar = describe_bar(figure.bar)

@@ -1,6 +1,6 @@
 """The baseline: the fastest scans of a window of raw values, which no index may use.
 
-A scan counts the stored tuples with `a > x and b < y` for each probe (x, y). The other role of the self join,
+A scan counts the stored tuples with `a > x and b < y` for each probe (x, y). The other direction of the self join,
 `a < x and b > y`, is the same scan with the columns exchanged.
 """
 
@@ -107,7 +107,7 @@ NUMPY_SCANS = (NUMPY, NUMPY_BLOCKED)
 
 @dataclass(frozen=True, slots=True)
 class ScanTime:
-    """The fastest of some scans of a window, and all of them: microseconds a probe, both roles together."""
+    """The fastest of some scans of a window, and all of them: microseconds a probe, both directions together."""
 
     name: str
     both_roles_us: float
@@ -115,7 +115,7 @@ class ScanTime:
 
     @property
     def one_role_us(self) -> float:
-        """Microseconds a probe and role."""
+        """Microseconds a probe and direction."""
         return self.both_roles_us / 2
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import cast
 
 from loadgen.promises.context import Context, Section
-from loadgen.promises.figures import Figure
+from loadgen.promises.figures import Measurement
 from loadgen.promises.report import SectionResult
 
 #: In the order of running. A module is imported when its section is run: one that can't be is that section's failure.
@@ -22,13 +22,13 @@ def load(name: str) -> Section:
 
 
 def run_section(
-    name: str, section: Callable[[], Section], context: Context, show: Callable[[Figure], None]
+    name: str, section: Callable[[], Section], context: Context, show: Callable[[Measurement], None]
 ) -> tuple[SectionResult, Exception | None]:
     """Run one section; what it measured before a failure is kept, and the failure handed back to be raised later.
 
     `section` gives the section, `show` is told each figure as it comes.
     """
-    figures: list[Figure] = []
+    figures: list[Measurement] = []
     began = time.perf_counter()
     try:
         for figure in section()(context):
@@ -43,7 +43,7 @@ def run_section(
 def run_all(
     sections: Mapping[str, Callable[[], Section]],
     context: Callable[[str], Context],
-    show: Callable[[Figure], None],
+    show: Callable[[Measurement], None],
     keep: Callable[[list[SectionResult]], None],
 ) -> None:
     """Run all sections, hand what they found to `keep`, then raise what failed as one ExceptionGroup.

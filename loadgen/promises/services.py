@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from loadgen.promises.context import Context
 from loadgen.promises.data import Columns, columns
-from loadgen.promises.figures import Figure, at_least, at_most
+from loadgen.promises.figures import Measurement, at_least, at_most
 from loadgen.promises.produce import INTERVAL_S, PacedProducer, arrow_messages, fill, json_messages
 from loadgen.promises.serving import READER, Prepared, Serving, prepared, serving
-from loadgen.promises.sizes import Sizes
+from loadgen.promises.sizes import PromiseSizes
 from loadgen.promises.window import check_counts
 from spojoin.local.cluster import local_cluster
 from spojoin.local.usage import Usage
@@ -39,7 +39,7 @@ class Throughput:
     usage: dict[str, Usage]
 
 
-def measure(context: Context) -> Iterator[Figure]:
+def measure(context: Context) -> Iterator[Measurement]:
     """Throughput with Arrow batches, latency at half of it, throughput with single JSON messages."""
     sizes = context.sizes
     with on_cores(CORES), local_cluster(context.say) as cluster:
@@ -60,7 +60,7 @@ def on_cores(count: int) -> Iterator[None]:
         os.sched_setaffinity(0, usable)
 
 
-def _arrow(context: Context, ready: Prepared) -> Iterator[Figure]:
+def _arrow(context: Context, ready: Prepared) -> Iterator[Measurement]:
     sizes = context.sizes
     end = sizes.window + sizes.services_after
     data = columns(WORKLOAD, end + _ahead(sizes))
@@ -71,14 +71,14 @@ def _arrow(context: Context, ready: Prepared) -> Iterator[Figure]:
         found = _throughput(running, sizes.window, end)
         _check(context, data, running)
         note = f"over {sizes.services_after:,} tuples"
-        yield Figure("services, Arrow batches", found.tuples_per_second, "tuples/s", THROUGHPUT_BAR, note)
+        yield Measurement("services, Arrow batches", found.tuples_per_second, "tuples/s", THROUGHPUT_BAR, note)
         yield from _usage(found)
         running.tap.until(len(data), running.tend)
         context.say(f"half of that rate for {sizes.settle_s + sizes.latency_s:.0f} s")
         yield from _latency(context, running, data, found.tuples_per_second / 2)
 
 
-def _json(context: Context, ready: Prepared) -> Iterator[Figure]:
+def _json(context: Context, ready: Prepared) -> Iterator[Measurement]:
     """The window is filled with Arrow batches, and only what follows comes as JSON."""
     sizes = context.sizes
     end = sizes.window + sizes.json_after
@@ -91,10 +91,10 @@ def _json(context: Context, ready: Prepared) -> Iterator[Figure]:
         found = _throughput(running, sizes.window, end)
         _check(context, data, running)
         note = f"over {sizes.json_after:,} messages; router {found.cpu_us['router']:.1f} us of CPU each"
-        yield Figure("services, one JSON message a tuple", found.tuples_per_second, "tuples/s", note=note)
+        yield Measurement("services, one JSON message a tuple", found.tuples_per_second, "tuples/s", note=note)
 
 
-def _ahead(sizes: Sizes) -> int:
+def _ahead(sizes: PromiseSizes) -> int:
     """The tuples that the router may have read before the results of those measured are out."""
     return sizes.credits_frames * RouterConfig(router_id="bench").frame_tuples
 
@@ -111,17 +111,21 @@ def _throughput(running: Serving, window: int, tuples: int) -> Throughput:
     return Throughput(running.tap.rate(window), cpu_us, after)
 
 
-def _usage(found: Throughput) -> Iterator[Figure]:
+def _usage(found: Throughput) -> Iterator[Measurement]:
     reading = found.cpu_us[READER]
     whole = sum(found.cpu_us.values()) - reading
     for name, cpu_us in found.cpu_us.items():
         if name != READER:
-            yield Figure(f"{name}: CPU", cpu_us, "us a tuple", note=f"{cpu_us / whole:.0%} of all" if whole else "")
-            yield Figure(f"{name}: peak memory", found.usage[name].peak_rss_bytes / (1 << 20), "MiB")
-    yield Figure("services, broker and Redis: CPU", whole, "us a tuple", note=f"{READER} takes {reading:.2f} us more")
+            yield Measurement(
+                f"{name}: CPU", cpu_us, "us a tuple", note=f"{cpu_us / whole:.0%} of all" if whole else ""
+            )
+            yield Measurement(f"{name}: peak memory", found.usage[name].peak_rss_bytes / (1 << 20), "MiB")
+    yield Measurement(
+        "services, broker and Redis: CPU", whole, "us a tuple", note=f"{READER} takes {reading:.2f} us more"
+    )
 
 
-def _latency(context: Context, running: Serving, data: Columns, rate: float) -> Iterator[Figure]:
+def _latency(context: Context, running: Serving, data: Columns, rate: float) -> Iterator[Measurement]:
     sizes, ready, tap = context.sizes, running.prepared, running.tap
     rows = max(round(rate * INTERVAL_S), 1)
     count = round((sizes.settle_s + sizes.latency_s) / INTERVAL_S)
@@ -136,7 +140,7 @@ def _latency(context: Context, running: Serving, data: Columns, rate: float) -> 
     latencies = np.concatenate(tap.latencies_ms)[settled]
     note = f"at {rows / INTERVAL_S:,.0f} tuples/s in messages of {rows}; {len(latencies):,} tuples"
     for percent, bar in ((50, None), (99, LATENCY_BAR), (100, None)):
-        yield Figure(f"latency p{percent}", float(np.percentile(latencies, percent)), "ms", bar, note)
+        yield Measurement(f"latency p{percent}", float(np.percentile(latencies, percent)), "ms", bar, note)
 
 
 def _tend(running: Serving, producer: PacedProducer) -> None:

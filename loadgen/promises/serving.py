@@ -13,12 +13,12 @@ import redis
 
 from loadgen.load.tap import ResultsTap
 from loadgen.promises.data import self_join_text
-from loadgen.promises.sizes import Sizes
+from loadgen.promises.sizes import PromiseSizes
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Supervisor
 from spojoin.local.usage import Usage, usage_of
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_query
@@ -38,7 +38,7 @@ class Prepared:
     deployment: Deployment
     cluster: LocalCluster
     log: KafkaLog
-    input: Input
+    input: LogPartition
     logs: Path
 
 
@@ -68,7 +68,7 @@ class Serving:
 
 
 @contextmanager
-def prepared(cluster: LocalCluster, name: str, sizes: Sizes, folder: Path) -> Iterator[Prepared]:
+def prepared(cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path) -> Iterator[Prepared]:
     """Make the topics of a query called `name`, its input topic named after it."""
     query_file = folder / f"{name}.yaml"
     query_file.write_text(self_join_text(sizes.window, sizes.slide, name=name))
@@ -80,7 +80,7 @@ def prepared(cluster: LocalCluster, name: str, sizes: Sizes, folder: Path) -> It
     try:
         create_topics(log, Topics.of(query, WORKERS, {"rows": topic}))
         log.create_topics({topic: 1})
-        yield Prepared(name, deployment, cluster, log, Input(topic, 0), folder / f"{name}-logs")
+        yield Prepared(name, deployment, cluster, log, LogPartition(topic, 0), folder / f"{name}-logs")
     finally:
         log.close()
 
@@ -89,7 +89,7 @@ def prepared(cluster: LocalCluster, name: str, sizes: Sizes, folder: Path) -> It
 def serving(ready: Prepared) -> Iterator[Serving]:
     """Start the services and end them with the block; a service that ends by itself is an error."""
     reader = ready.log.reader()
-    tap = ResultsTap(reader, Input(topic_name(ready.name, Topic.RESULTS), 0))
+    tap = ResultsTap(reader, LogPartition(topic_name(ready.name, Topic.RESULTS), 0))
     try:
         with Supervisor(ready.cluster.children, ready.logs) as supervisor:
             supervisor.start(services_of(ready.deployment))

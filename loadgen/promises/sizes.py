@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class PromiseSizes:
     """Sizes in tuples unless their name says otherwise.
 
     window, window_small: window lengths; a slide is a tenth of them
@@ -48,7 +48,7 @@ class Sizes:
         return self.window // 10
 
 
-FULL = Sizes(
+FULL = PromiseSizes(
     window=1_000_000,
     window_small=100_000,
     batch=8_192,
@@ -69,7 +69,7 @@ FULL = Sizes(
     is_judged=True,
 )
 
-QUICK = Sizes(
+QUICK = PromiseSizes(
     window=40_000,
     window_small=4_000,
     batch=2_048,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from loadgen.promises.context import Context
 from loadgen.promises.data import ABOUT, columns, self_join
 from loadgen.promises.embedded import CHECKED, WORKLOAD
-from loadgen.promises.figures import Figure, at_most
+from loadgen.promises.figures import Measurement, at_most
 from loadgen.promises.window import check_counts
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
@@ -20,7 +20,7 @@ SLIDE_BAR = at_most(2)
 CHUNK_ROWS = 1 << 16
 
 
-def measure(context: Context) -> Iterator[Figure]:
+def measure(context: Context) -> Iterator[Measurement]:
     """The embedded engine's cost a tuple at both slides."""
     sizes = context.sizes
     data = columns(WORKLOAD, sizes.window + sizes.slide_after)
@@ -34,8 +34,10 @@ def measure(context: Context) -> Iterator[Figure]:
         results += _feed(engine, after)
         us[slide] = (time.perf_counter() - began) / sizes.slide_after * 1e6
         check_counts(data, sizes.window, slide, pa.Table.from_batches(results), CHECKED)
-        yield Figure(f"slide of {slide:,}", us[slide], "us a tuple", note=f"{ABOUT[WORKLOAD]}; embedded, both roles")
-    yield Figure("slide of 1 / large slide", us[1] / us[sizes.slide], "times", SLIDE_BAR)
+        yield Measurement(
+            f"slide of {slide:,}", us[slide], "us a tuple", note=f"{ABOUT[WORKLOAD]}; embedded, both roles"
+        )
+    yield Measurement("slide of 1 / large slide", us[1] / us[sizes.slide], "times", SLIDE_BAR)
 
 
 def _feed(engine: Engine, table: pa.Table) -> list[pa.RecordBatch]:

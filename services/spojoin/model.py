@@ -196,7 +196,7 @@ class RolePredicate:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class Direction:
     """One direction of evaluation: tuples of stream `probe` search the window of stream `target`."""
 
     probe: int
@@ -294,12 +294,12 @@ class Query:
         return Window(True, max(back, 0), 1)
 
     @property
-    def roles(self) -> tuple[Role, ...]:
+    def directions(self) -> tuple[Direction, ...]:
         """The two directions of evaluation, left probes first."""
         right = len(self.streams) - 1
         return (
-            Role(0, right, True, tuple(_as_seen_from_left(p) for p in self.predicates)),
-            Role(right, 0, False, tuple(_as_seen_from_right(p) for p in self.predicates)),
+            Direction(0, right, True, tuple(_as_seen_from_left(p) for p in self.predicates)),
+            Direction(right, 0, False, tuple(_as_seen_from_right(p) for p in self.predicates)),
         )
 
 

@@ -8,7 +8,7 @@ import pytest
 from loadgen.engines import expected, runner
 from loadgen.engines.adapters import java
 from loadgen.engines.adapters.jars import JARS, fetched
-from loadgen.engines.runner import Limits, Runner
+from loadgen.engines.runner import RunLimits, Runner
 from loadgen.engines.workloads import workload
 from spojoin.errors import ConfigurationError
 from spojoin.local.java import find_java
@@ -37,7 +37,7 @@ def engine(request):
 @pytest.mark.parametrize(("question", "variant"), WORKLOADS)
 def test_an_engine_has_the_published_totals(engine, question, variant, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "PATIENCE", PATIENCE_S / BUDGET_S)
-    limits = Limits(BUDGET_S, PATIENCE_S, frozenset(os.sched_getaffinity(0)))
+    limits = RunLimits(BUDGET_S, PATIENCE_S, frozenset(os.sched_getaffinity(0)))
     asked = workload(question, variant, 100)
     found = Runner(limits, tmp_path, print).run(engine, asked)
     totals = [mark.total for mark in found.marks]

@@ -30,9 +30,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Service, Supervisor
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.topology import SHARED, Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.generations import GenerationsTopic
@@ -149,11 +149,11 @@ class Order:
     """The new generation's rows as its log has them."""
 
     log: KafkaLog
-    source: Input
+    source: LogPartition
     numbers: list[int] = field(default_factory=list)
     silent: list[bool] = field(default_factory=list)
     first: int = 0
-    _accepted: LogReader = field(default_factory=LogReader)
+    _accepted: LogFollower = field(default_factory=LogFollower)
     _reader: object = None
 
     def read_on(self) -> None:
@@ -282,7 +282,7 @@ def test_a_changed_query_takes_over_while_rows_flow(cluster: LocalCluster, tmp_p
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
     log.create_topics({stage.topic: PARTITIONS, f"{stage.topic}.dlq": 1})
     feed, results = Feed(cluster.broker.bootstrap, stage.topic), Results(cluster.broker.bootstrap, stage.name)
-    rows = Order(log, Input(topic_name(stage.name, Topic.FRAMES, 2), 0))
+    rows = Order(log, LogPartition(topic_name(stage.name, Topic.FRAMES, 2), 0))
     with ExitStack() as stack:
         stack.callback(log.close)
         stack.callback(results.close)

@@ -10,7 +10,7 @@ import pytest
 
 from loadgen.chaos.campaign import Campaign, Rules
 from loadgen.chaos.local import LocalDriver
-from loadgen.chaos.plan import Fault, Kind
+from loadgen.chaos.plan import Fault, FaultKind
 from loadgen.chaos.serving import LocalPlan, Serving, served
 from loadgen.check.rows import rows_of
 from loadgen.load.arrivals import Arrivals
@@ -22,9 +22,9 @@ from loadgen.load.load_streams import LOADS
 from loadgen.load.open_loop import Behind
 from loadgen.load.produce import produce, settled
 from loadgen.load.ramp.main import tap_at_end
-from loadgen.load.ramp.measure import Bench, Plan
+from loadgen.load.ramp.measure import Bench, StepTimes
 from spojoin.errors import Retryable
-from spojoin.ports.interfaces import Input, LogRecord
+from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.kafka import KafkaLog
 
 pytestmark = pytest.mark.integration
@@ -38,7 +38,7 @@ def read(log: KafkaLog, topic: str, partitions: int) -> dict[int, list[LogRecord
     """All records of a topic by partition."""
     found: dict[int, list[LogRecord[bytes]]] = {}
     for partition in range(partitions):
-        source, reader = Input(topic, partition), log.reader()
+        source, reader = LogPartition(topic, partition), log.reader()
         reader.open(source, 0)
         end, records = log.bounds(source).end, []
         while len(records) < end:
@@ -126,14 +126,14 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 FAULTS = (
-    Fault(1.0, Kind.KILL, "router"),
-    Fault(3.0, Kind.PAUSE, "logical-and", 2.0),
-    Fault(4.0, Kind.REDIS, "redis"),
-    Fault(5.0, Kind.DELETE, "mutable-1"),
-    Fault(7.0, Kind.BROKER, "broker"),
-    Fault(9.0, Kind.KILL, "sink"),
-    Fault(11.0, Kind.KILL, "pojoin-0"),
-    Fault(12.0, Kind.KILL, "permutation"),
+    Fault(1.0, FaultKind.KILL, "router"),
+    Fault(3.0, FaultKind.PAUSE, "logical-and", 2.0),
+    Fault(4.0, FaultKind.REDIS, "redis"),
+    Fault(5.0, FaultKind.DELETE, "mutable-1"),
+    Fault(7.0, FaultKind.BROKER, "broker"),
+    Fault(9.0, FaultKind.KILL, "sink"),
+    Fault(11.0, FaultKind.KILL, "pojoin-0"),
+    Fault(12.0, FaultKind.KILL, "permutation"),
 )
 
 
@@ -142,7 +142,9 @@ def test_a_rate_is_measured_and_then_a_campaign_survived(serving: Serving) -> No
     load = settled(log, Load(LOADS["q1"], Arrivals(1_000.0), seed=11), None)
     assert load.partitions == 2
     tap = tap_at_end(log, serving.query, load)
-    bench = Bench(load, tap, lambda: KafkaSender(serving.connection), Plan(0.5, 2.0, 120.0), serving.supervisor.tend)
+    bench = Bench(
+        load, tap, lambda: KafkaSender(serving.connection), StepTimes(0.5, 2.0, 120.0), serving.supervisor.tend
+    )
     found = bench.measure(1_000.0)
     tap.close()
     assert found.is_drained

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spojoin.errors import Fenced
-from spojoin.ports.interfaces import AmbiguousAppend, Bounds, Input, Log, LogReader, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import AmbiguousAppend, Bounds, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.memory import MemoryLog
 
@@ -23,9 +23,9 @@ def log(request: pytest.FixtureRequest) -> Iterator[Log[bytes]]:
 
 
 @pytest.fixture
-def source(log: Log[bytes], unique: str) -> Input:
+def source(log: Log[bytes], unique: str) -> LogPartition:
     log.create_topics({unique: 1})
-    return Input(unique, 0)
+    return LogPartition(unique, 0)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def reader(log: Log[bytes]) -> Iterator[LogReader[bytes]]:
     made.close()
 
 
-def append(log: Log[bytes], source: Input, *values: bytes, transactional_id: str | None = None) -> None:
+def append(log: Log[bytes], source: LogPartition, *values: bytes, transactional_id: str | None = None) -> None:
     writer = log.writer(transactional_id)
     for value in values:
         writer.append(source, value)
@@ -43,7 +43,7 @@ def append(log: Log[bytes], source: Input, *values: bytes, transactional_id: str
     writer.close()
 
 
-def read_to(reader: LogReader[bytes], source: Input, end: int) -> list[LogRecord[bytes]]:
+def read_to(reader: LogReader[bytes], source: LogPartition, end: int) -> list[LogRecord[bytes]]:
     """All records up to the offset `end`."""
     found: list[LogRecord[bytes]] = []
     deadline = time.monotonic() + TIMEOUT_S
@@ -53,7 +53,7 @@ def read_to(reader: LogReader[bytes], source: Input, end: int) -> list[LogRecord
     return found
 
 
-def read_all(log: Log[bytes], reader: LogReader[bytes], source: Input) -> list[bytes]:
+def read_all(log: Log[bytes], reader: LogReader[bytes], source: LogPartition) -> list[bytes]:
     bounds = log.bounds(source)
     reader.open(source, bounds.earliest)
     return [record.value for record in read_to(reader, source, bounds.end)]
@@ -110,7 +110,7 @@ def test_poll_does_not_wait_for_more_than_the_first_record(log, reader, source):
 
 def test_a_paused_input_is_silent_and_goes_on_where_it_was(log, reader, unique):
     log.create_topics({unique: 2})
-    first, second = Input(unique, 0), Input(unique, 1)
+    first, second = LogPartition(unique, 0), LogPartition(unique, 1)
     append(log, first, b"a")
     reader.open(first, 0)
     reader.open(second, 0)
@@ -153,7 +153,7 @@ def test_topics_are_made_once_and_grow(log, unique):
     assert log.partitions(unique) == 2
     log.create_topics({unique: 3}, retention_bytes=1 << 20)
     wait_for(lambda: log.partitions(unique) == 3)
-    assert log.bounds(Input(unique, 2)) == Bounds(0, 0)
+    assert log.bounds(LogPartition(unique, 2)) == Bounds(0, 0)
 
 
 def test_a_topic_keeps_its_id(log, source):
@@ -163,7 +163,7 @@ def test_a_topic_keeps_its_id(log, source):
 
 def test_what_is_not_there_is_said(log, unique):
     with pytest.raises(LogUnavailable):
-        log.bounds(Input(unique, 0))
+        log.bounds(LogPartition(unique, 0))
 
 
 def test_trimmed_records_are_gone_and_the_rest_stays(log, reader, source):
@@ -204,7 +204,7 @@ def test_a_large_record_passes(log, reader, source):
 
 def test_a_transaction_is_read_whole_or_not_at_all(log, reader, unique):
     log.create_topics({unique: 2})
-    first, second = Input(unique, 0), Input(unique, 1)
+    first, second = LogPartition(unique, 0), LogPartition(unique, 1)
     writer = log.writer(f"{unique}-id")
     writer.append(first, b"a")
     writer.append(second, b"b")
@@ -279,7 +279,7 @@ def test_serve_is_quiet_while_all_goes_well(log, source):
 @pytest.mark.integration
 def test_records_survive_a_killed_broker_and_waiting_appends_arrive(cluster, unique):
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap, delivery_timeout_s=90))
-    source = Input(unique, 0)
+    source = LogPartition(unique, 0)
     log.create_topics({unique: 1})
     reader, writer = log.reader(), log.writer()
     reader.open(source, 0)
@@ -301,19 +301,19 @@ def test_without_a_broker_an_append_is_ambiguous_and_questions_are_refused(clust
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap, delivery_timeout_s=2, request_timeout_s=2))
     log.create_topics({unique: 1})
     writer = log.writer()
-    writer.append(Input(unique, 0), b"a")
+    writer.append(LogPartition(unique, 0), b"a")
     writer.flush(TIMEOUT_S)
     cluster.broker.kill()
     try:
-        writer.append(Input(unique, 0), b"b")
+        writer.append(LogPartition(unique, 0), b"b")
         with pytest.raises(AmbiguousAppend):
             writer.flush(TIMEOUT_S)
         with pytest.raises(AmbiguousAppend):
-            writer.append(Input(unique, 0), b"c")
+            writer.append(LogPartition(unique, 0), b"c")
         with pytest.raises(LogUnavailable):
             log.partitions(unique)
         with pytest.raises(LogUnavailable):
-            log.bounds(Input(unique, 0))
+            log.bounds(LogPartition(unique, 0))
         writer.close()
     finally:
         cluster.broker.start()
@@ -321,7 +321,7 @@ def test_without_a_broker_an_append_is_ambiguous_and_questions_are_refused(clust
 
 def test_deleted_topics_are_gone_and_others_stay(log, unique):
     log.create_topics({unique: 2, f"{unique}-other": 1})
-    append(log, Input(unique, 0), b"a")
+    append(log, LogPartition(unique, 0), b"a")
     log.delete_topics([unique, f"{unique}-never-made"])
     wait_for(lambda: log.partitions(unique) == 0)
     assert log.partitions(f"{unique}-other") == 1
@@ -331,9 +331,9 @@ def test_deleted_topics_are_gone_and_others_stay(log, unique):
 
 def test_a_topic_of_a_deleted_ones_name_is_empty(log, reader, unique):
     log.create_topics({unique: 1})
-    append(log, Input(unique, 0), b"a")
+    append(log, LogPartition(unique, 0), b"a")
     log.delete_topics([unique])
     wait_for(lambda: log.partitions(unique) == 0)
     log.create_topics({unique: 1})
-    append(log, Input(unique, 0), b"b")
-    assert read_all(log, reader, Input(unique, 0)) == [b"b"]
+    append(log, LogPartition(unique, 0), b"b")
+    assert read_all(log, reader, LogPartition(unique, 0)) == [b"b"]

@@ -10,7 +10,7 @@ from spojoin.ports.redis_store import RedisStore
 from spojoin.published.methods.catalog import chosen
 from spojoin.published.schemes.errors import count
 from spojoin.published.schemes.setup import Setup
-from spojoin.published.schemes.state import Scheme, Workers
+from spojoin.published.schemes.state import Scheme, SimulatedWorkers
 from spojoin.query.load import parse_query
 
 TUPLES = 4_000
@@ -32,7 +32,7 @@ def test_the_cache_is_wrong_in_the_same_way_through_redis(redis_url):
     told = []
     store = RedisStore(redis_url, timeout_s=5)
     for each in (store, MemoryStore()):
-        workers = Workers(Setup(1_000, 200, 50, 4, 20_000.0), Scheme.DISTRIBUTED_CACHE_UNSAFE, each)
+        workers = SimulatedWorkers(Setup(1_000, 200, 50, 4, 20_000.0), Scheme.DISTRIBUTED_CACHE_UNSAFE, each)
         told.append(count(workers, workers.take(TUPLES), lambda probes, stored: keys[probes][:, None] > keys[stored]))
     store.close()
     assert told[0] == told[1]

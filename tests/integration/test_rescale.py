@@ -25,7 +25,7 @@ from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.ports.clock import SystemClock
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.redis_store import RedisStore
 from spojoin.ports.shared_state import key
@@ -77,9 +77,9 @@ class Stage:
 
     def has_come(self, workers: int) -> bool:
         """Whether results are out that this layout brought."""
-        head, watermark = self.head(), self.store.get(key(NAME, "watermark"))
-        known = head.get("workers") == str(workers) and "frame_id" in watermark
-        return known and int(watermark["frame_id"]) > int(head["layout_frame"])
+        head, result_position = self.head(), self.store.get(key(NAME, "result_position"))
+        known = head.get("workers") == str(workers) and "frame_id" in result_position
+        return known and int(result_position["frame_id"]) > int(head["layout_frame"])
 
     def share(self, part: float) -> Callable[[], bool]:
         return lambda: len(self.output.rows) >= part * TUPLES
@@ -92,7 +92,7 @@ def staged(cluster: LocalCluster, folder: Path) -> Iterator[tuple[Stage, str]]:
     query = load_query(query_file)
     topic = f"{NAME}.{input_topic('readings')}"
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
-    control = Input(topic_name(NAME, Topic.CONTROL), 0)
+    control = LogPartition(topic_name(NAME, Topic.CONTROL), 0)
     log.create_topics({topic: 1, f"{topic}.dlq": 1, control.topic: 1})
     settings = {**SIZES, "workers": "1", "workers_max": str(WORKERS_MAX)}
     settings["input_topics"] = orjson.dumps({"readings": topic}).decode()

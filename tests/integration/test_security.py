@@ -27,7 +27,7 @@ from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.ports.clock import SystemClock
 from spojoin.ports.credentials import with_login
-from spojoin.ports.interfaces import AmbiguousAppend, Input, LogUnavailable, StoreUnavailable
+from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable, StoreUnavailable
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.redis_store import RedisStore
@@ -164,7 +164,7 @@ def ask_as_controller(closed: Secured) -> None:
     """The controller's own part: a layout with one worker less."""
     log = closed.log(JOINED, Role.CONTROLLER)
     assert log.topic_id(topic_name(JOINED, Topic.FRAMES))
-    control = ControlTopic(log, Input(topic_name(JOINED, Topic.CONTROL), 0), SystemClock())
+    control = ControlTopic(log, LogPartition(topic_name(JOINED, Topic.CONTROL), 0), SystemClock())
     for workers in (WORKERS, WORKERS - 1, WORKERS):  # the third lets the first be trimmed
         control.refresh()
         control.ask(workers)
@@ -255,9 +255,9 @@ def may_read(log: KafkaLog, topic: str) -> bool:
     reader = log.reader()
     try:
         assert log.partitions(topic)
-        reader.open(Input(topic, 0), 0)
+        reader.open(LogPartition(topic, 0), 0)
         deadline = time.monotonic() + PATIENCE_S
-        while not polled(reader) and not reader.at_end(Input(topic, 0)):
+        while not polled(reader) and not reader.at_end(LogPartition(topic, 0)):
             assert time.monotonic() < deadline
     except LogUnavailable as error:
         require_refusal(error)
@@ -280,7 +280,7 @@ def polled(reader: KafkaReader) -> bool:
 def may_write(log: KafkaLog, topic: str) -> bool:
     writer = log.writer()
     try:
-        writer.append(Input(topic, 0), b"x")
+        writer.append(LogPartition(topic, 0), b"x")
         writer.flush(PATIENCE_S)
     except AmbiguousAppend as error:
         require_refusal(error)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Emit, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.simulate.oracle import nested_loop
 from spojoin.simulate.verdict import expected_rows, rows_in
-from spojoin.simulate.world import Wiring
+from spojoin.simulate.world import MachineMakers
 from spojoin.wire.records import Barrier, Frame, Result
 
 
@@ -29,17 +29,17 @@ class Silent:
     def on_time(self, now_ms):
         yield from ()
 
-    def on_watermark(self, watermark) -> list[Trim]:
+    def on_result_position(self, result_position) -> list[Trim]:
         return []
 
 
 class OracleSink(Silent):
     """Emits a frame's results, two positions a record."""
 
-    def __init__(self, scenario, watermark):
+    def __init__(self, scenario, result_position):
         self._scenario = scenario
-        self._watermark = watermark
-        self._reader = LogReader()
+        self._result_position = result_position
+        self._reader = LogFollower()
         self._order = []
         self._by_key = {(row.stream, row.key): row for row in scenario.rows()}
 
@@ -49,7 +49,7 @@ class OracleSink(Silent):
         self._order += list(rows_in(self._scenario, record, self._by_key))
         probes = list(nested_loop(self._scenario.join, self._order))[record.first_seq :]
         for begin in range(0, max(record.count, 1), 2):
-            if (record.frame_id, begin) >= self._watermark:
+            if (record.frame_id, begin) >= self._result_position:
                 yield Emit(Topic.RESULTS, 0, self._result(record, begin, probes[begin : begin + 2]))
 
     def _result(self, frame: Frame, begin, probes) -> Result:
@@ -62,13 +62,13 @@ class OracleSink(Silent):
         return rows
 
 
-def wiring(scenario, sink=OracleSink, router=RouterMachine) -> Wiring:
+def wiring(scenario, sink=OracleSink, router=RouterMachine) -> MachineMakers:
     """The real router, and the oracle as the rest."""
-    return Wiring(
+    return MachineMakers(
         router=router,
         mutable=lambda *_: Silent(),
         permutation=lambda *_: Silent(),
         pojoin=lambda *_: Silent(),
         logical_and=lambda *_: Silent(),
-        sink=lambda _, watermark: sink(scenario, watermark),
+        sink=lambda _, result_position: sink(scenario, result_position),
     )

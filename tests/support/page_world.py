@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from spojoin.page.state import Known, state_of
 from spojoin.page.subject import Subject
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog, MemoryStore
 from spojoin.ports.shared_state import STATUS_TTL_S, key
 from spojoin.protocol.services import without_workers
@@ -38,9 +38,9 @@ streams:
 sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1 s' ON '10 s')
 order: event_time
 """
-RESULTS = Input("racks.results", 0)
-LETTERS = Input("in.readings.dlq", 0)
-CONTROL = Input("racks.control", 0)
+RESULTS = LogPartition("racks.results", 0)
+LETTERS = LogPartition("in.readings.dlq", 0)
+CONTROL = LogPartition("racks.control", 0)
 
 
 def subject(text=SELF, workers=2) -> Subject:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog, MemoryStore
 from spojoin.ports.shared_state import SharedState
-from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, ResultPosition, Trim
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office
-from spojoin.runtime.loop import Loop, LoopSpec, World
+from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.service import Charge, create_topics
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
@@ -24,7 +24,7 @@ from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics
 from spojoin.telemetry.reporter import Identity, Reporter
 from spojoin.wire.codec import encode
-from spojoin.wire.records import Announcement, Barrier, Partial, Record, Result, RoleRanks
+from spojoin.wire.records import Announcement, Barrier, DirectionRanks, Partial, Record, Result
 from spojoin.wire.results import result_to_message
 
 TOPICS = Topics("q", ("in.trips",), predicates=2, workers_max=2)
@@ -36,16 +36,16 @@ sql: |
   SELECT * FROM trips AS l JOIN trips AS r ON l.distance > r.distance AND l.air_time < r.air_time
   WINDOW AS (SLIDE INTERVAL '1' ON '10')
 """)
-FRAMES = Input("q.frames", 0)
-GENERATIONS = Input("q.generations", 0)
-RESULTS = Input("q.results", 0)
+FRAMES = LogPartition("q.frames", 0)
+GENERATIONS = LogPartition("q.generations", 0)
+RESULTS = LogPartition("q.results", 0)
 
 
 class FakeMachine:
     """Remembers what it is given and answers each call with what the test has put into `answers`."""
 
-    def __init__(self, watermark: Watermark) -> None:
-        self.start = watermark
+    def __init__(self, result_position: ResultPosition) -> None:
+        self.start = result_position
         self.calls: list[tuple] = []
         self.unwanted: set[Topic] = set()
         self.answer: Callable[[Record], list[Action]] = lambda _: []
@@ -67,8 +67,8 @@ class FakeMachine:
         self.calls.append(("time", now_ms))
         yield from ()
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
-        self.calls.append(("watermark", watermark))
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
+        self.calls.append(("result_position", result_position))
         return self.trims
 
     def seen(self, kind: str) -> list[tuple]:
@@ -92,11 +92,11 @@ class Bench:
         self.health = Health(self.clock, stall_ms_max=60_000)
         self.shared = SharedState(self.store, "q", self.clock, self.metrics.store_failures)
         reporter = Reporter(Identity(role, "x-0", "q", 9), self.shared, self.clock, self.metrics, self.health)
-        self.world = World(self.log, self.shared, self.clock, self.metrics, self.health, reporter)
+        self.world = Surroundings(self.log, self.shared, self.clock, self.metrics, self.health, reporter)
         self.spec = LoopSpec(role, TOPICS, self._machine, transactional_id, **spec)
 
-    def _machine(self, watermark: Watermark) -> FakeMachine:
-        made = FakeMachine(watermark)
+    def _machine(self, result_position: ResultPosition) -> FakeMachine:
+        made = FakeMachine(result_position)
         self.prepare(made)
         self.machines.append(made)
         return made
@@ -113,11 +113,11 @@ class Bench:
         wiring = Wiring("x-0", self._machine, is_transactional=is_transactional)
         return Charge(role, QUERY, settings, lambda _: wiring, self.world, office)
 
-    def append(self, target: Input, *records: Record) -> None:
+    def append(self, target: LogPartition, *records: Record) -> None:
         for record in records:
             self.append_bytes(target, encode(record))
 
-    def append_bytes(self, target: Input, value: bytes, headers: dict[str, bytes] | None = None) -> None:
+    def append_bytes(self, target: LogPartition, value: bytes, headers: dict[str, bytes] | None = None) -> None:
         self.log.writer().append(target, value, tuple((headers or {}).items()))
 
     def append_result(self, result: Result) -> None:
@@ -131,7 +131,7 @@ def barrier(epoch: int) -> Barrier:
 
 def partial(frame_id: int) -> Partial:
     empty = np.zeros(0, np.uint16)
-    return Partial(1, frame_id, 0, (RoleRanks(empty, empty, empty),))
+    return Partial(1, frame_id, 0, (DirectionRanks(empty, empty, empty),))
 
 
 def result(frame_id: int, begin: int, end: int, *, is_last: bool = True, produced_ms: int = 1_000) -> Result:

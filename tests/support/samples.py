@@ -14,20 +14,20 @@ from spojoin.wire.records import (
     Barrier,
     Batch,
     DeadLetter,
+    DirectionRanks,
     Frame,
     Frequencies,
-    Layout,
+    HotKeys,
     Matches,
     Part,
     Partial,
-    Plan,
     Result,
-    RoleRanks,
     Run,
     SortedColumn,
     SourcePosition,
     StreamSlice,
     Takeover,
+    WorkerCount,
 )
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
@@ -141,7 +141,7 @@ def frequencies(draw):
 @st.composite
 def role_ranks(draw):
     m = draw(small)
-    return RoleRanks(draw(ints(draw(small), np.uint16)), draw(ints(m, np.uint16)), draw(ints(m, np.uint16)))
+    return DirectionRanks(draw(ints(draw(small), np.uint16)), draw(ints(m, np.uint16)), draw(ints(m, np.uint16)))
 
 
 partials = st.builds(Partial, natural, natural, small, st.lists(role_ranks(), max_size=2).map(tuple))
@@ -206,8 +206,8 @@ def matches(draw):
 @st.composite
 def parts(draw):
     begin = draw(st.integers(0, 65536))
-    roles = tuple(draw(st.lists(matches(), max_size=2)))
-    return Part(draw(natural), draw(natural), draw(small), begin, draw(st.integers(begin, 65536)), roles)
+    directions = tuple(draw(st.lists(matches(), max_size=2)))
+    return Part(draw(natural), draw(natural), draw(small), begin, draw(st.integers(begin, 65536)), directions)
 
 
 @st.composite
@@ -229,7 +229,7 @@ def results(draw):
 @st.composite
 def plans(draw):
     hot = draw(st.dictionaries(st.tuples(small, small), small, max_size=3))
-    return Plan(
+    return HotKeys(
         draw(natural), draw(natural), {at: (draw(ints(n)), draw(ints(n))) for at, n in hot.items()}, draw(rates)
     )
 
@@ -251,7 +251,7 @@ dead_letters = st.builds(
     DeadLetter, small, small, natural, natural, st.text(max_size=5), st.text(max_size=9), st.binary(max_size=9)
 )
 
-layouts = st.builds(Layout, i64, st.integers(1, 2**32 - 1))
+layouts = st.builds(WorkerCount, i64, st.integers(1, 2**32 - 1))
 
 records = st.one_of(
     frames(),

@@ -8,13 +8,13 @@ import duckdb
 import pyarrow as pa
 
 from loadgen.engines.adapters.micro_batches import MicroBatches
-from loadgen.engines.workloads import Workload
+from loadgen.engines.workloads import EngineWorkload
 
 
 class DuckDB(MicroBatches):
     """A connection in memory, with as many threads as there are processors for it."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: EngineWorkload) -> None:
         super().__init__(workload)
         self._connection = duckdb.connect(config={"threads": len(os.sched_getaffinity(0))})
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from loadgen.engines.workloads import Workload
+from loadgen.engines.workloads import EngineWorkload
 
 
-class Engine(ABC):
+class PythonEngine(ABC):
     """An engine that runs in Python, made for one workload. A refusal is an exception with the engine's own words."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: EngineWorkload) -> None:
         self.workload = workload
 
     @property

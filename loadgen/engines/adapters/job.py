@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from loadgen.engines.workloads import MARKS, Workload
+from loadgen.engines.workloads import MARKS, EngineWorkload
 
 
-def write_job(workload: Workload, folder: Path) -> Path:
+def write_job(workload: EngineWorkload, folder: Path) -> Path:
     """Write job.properties and the rows that it names; its path. Rows that are there already are kept."""
     rows = folder / f"{workload.variant.name}-{workload.fill}.rows"
     if not rows.exists():

@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from loadgen.engines.adapters.engine import Engine, pieces
+from loadgen.engines.adapters.engine import PythonEngine, pieces
 from loadgen.engines.workloads import of_stream
 
 
-class MicroBatches(Engine):
+class MicroBatches(PythonEngine):
     """Rows stay in memory as Arrow columns, so that storing costs nothing."""
 
     #: Probes of a batch, at most.

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 import spojoin
-from loadgen.engines.adapters.engine import Engine
-from loadgen.engines.workloads import Workload, of_stream
+from loadgen.engines.adapters.engine import PythonEngine
+from loadgen.engines.workloads import EngineWorkload, of_stream
 from spojoin.embedded.run import engine_for
 from spojoin.published.methods.catalog import method
 from spojoin.query.load import parse_query
@@ -17,10 +17,10 @@ from spojoin.query.load import parse_query
 _STREAM = "  {name}:\n    schema: {{a: long, b: long}}\n    time: ts\n"
 
 
-class SpoJoin(Engine):
+class SpoJoin(PythonEngine):
     """A method of the product. Two streams come in order by event time, which is the row's number."""
 
-    def __init__(self, workload: Workload, name: str) -> None:
+    def __init__(self, workload: EngineWorkload, name: str) -> None:
         super().__init__(workload)
         query = replace(parse_query(query_text(workload)), method=method(name, {}))
         self._engine = engine_for(query, 1)
@@ -56,7 +56,7 @@ class SpoJoin(Engine):
         return pa.record_batch({"a": a, "b": b, "ts": ts})
 
 
-def query_text(workload: Workload) -> str:
+def query_text(workload: EngineWorkload) -> str:
     """The workload as a query file."""
     names = ["rows"] if workload.question.is_self else ["evens", "odds"]
     streams = "".join(_STREAM.format(name=name) for name in names)

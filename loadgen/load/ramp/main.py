@@ -19,7 +19,7 @@ from loadgen.load.tap import ResultsTap
 from loadgen.load.workloads import TUPLES_PER_SECOND
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Input, Log
+from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.protocol.topology import Topic, dead_letter_topic, topic_name
 
 
@@ -67,12 +67,12 @@ def climb(bench: Bench, search: Search, p99_ms_max: float, tell: Callable[[Step]
 
 def tap_at_end(log: Log[bytes], query: Query, load: Load) -> ResultsTap:
     """Reads results and refused rows from now on. Raises ConfigurationError where the services were never there."""
-    results = Input(topic_name(query.name, Topic.RESULTS), 0)
+    results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
     if not log.partitions(results.topic):
         raise ConfigurationError(
             f"Kafka has no topic {results.topic!r}: start the services of {query.name} first, or use --local"
         )
-    letters = [Input(dead_letter_topic(load.topic_of(stream.name)), 0) for stream in load.workload.streams]
+    letters = [LogPartition(dead_letter_topic(load.topic_of(stream.name)), 0) for stream in load.workload.streams]
     there = [(each, log.bounds(each).end) for each in letters if log.partitions(each.topic)]
     return ResultsTap(log.reader(), results, log.bounds(results).end, there)
 

@@ -24,7 +24,7 @@ LAG_POINTS_MIN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StepTimes:
     """How long a rate is tried: `settle_s` unmeasured, `measure_s` measured; then `drain_s` at most to catch up."""
 
     settle_s: float = 3.0
@@ -39,7 +39,7 @@ class Bench:
     load: Load
     tap: ResultsTap
     new_sender: Callable[[], Sender]
-    plan: Plan
+    plan: StepTimes
     tend: Callable[[], None] = lambda: None
     show: Callable[[float, float, float], None] = lambda _rate, _seconds, _lag: None
     rows: int = 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spojoin.wire.results import Progress
+from spojoin.wire.results import ResultProgress
 
 
-class Chain:
+class ResultSequence:
     """Takes a record iff it begins where the output so far ends, or is the first one seen."""
 
     def __init__(self) -> None:
@@ -13,7 +13,7 @@ class Chain:
         self._seq = -1
         self._generation = 0
 
-    def takes(self, begin: int, progress: Progress) -> bool:
+    def takes(self, begin: int, progress: ResultProgress) -> bool:
         """Whether a record is new; `begin` is the position in its frame where it starts.
 
         In the JSON form the messages of one result share their begin and are told apart by their probe.

@@ -240,14 +240,14 @@ def explain(
         from rich.console import Console
 
         from spojoin.cli.samples import read_samples
-        from spojoin.explain.footprint import Sizes
+        from spojoin.explain.footprint import SetupSizes
         from spojoin.explain.plan import explain as plan
         from spojoin.explain.plan import render
         from spojoin.query.load import load_query
 
         parsed = load_query(query)
         samples = read_samples(parsed, sample, rows) if sample else None
-        render(plan(parsed, samples, Sizes(workers=workers)), Console())
+        render(plan(parsed, samples, SetupSizes(workers=workers)), Console())
 
 
 @app.command()

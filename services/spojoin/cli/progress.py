@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
-    from spojoin.embedded.run import Progress as RunProgress
+    from spojoin.embedded.run import RunProgress
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from spojoin.cli.chain import Chain
+from spojoin.cli.chain import ResultSequence
 from spojoin.embedded.inputs import balanced, open_inputs
 from spojoin.embedded.writers import TEXT_ROWS, json_lines
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Input, Log, LogReader, LogRecord
+from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.runtime.generations import GenerationsTopic
@@ -70,7 +70,7 @@ def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> d
             topic = names[file.stream.name]
             for message in _messages(batch):
                 partition = sent[topic] // MESSAGE_ROWS % partitions[file.stream.name]
-                writer.append(Input(topic, partition), message, ((CONTENT_TYPE, ARROW_STREAM),))
+                writer.append(LogPartition(topic, partition), message, ((CONTENT_TYPE, ARROW_STREAM),))
             sent[topic] += batch.num_rows
         writer.flush(FLUSH_TIMEOUT_S)
     finally:
@@ -82,7 +82,7 @@ def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> d
 def print_results(query: Query, settings: Settings, out: BinaryIO, *, is_following: bool) -> None:
     """Write all results as JSON lines, in order, each once; go on as more come if `is_following`."""
     log = KafkaLog(kafka_of(settings))
-    source = Input(topic_name(query.name, Topic.RESULTS), 0)
+    source = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
     _partitions(log, source.topic)
     reader = log.reader()
     try:
@@ -122,7 +122,7 @@ def _records(reader: LogReader[bytes], is_at_end: Callable[[], bool]) -> Iterato
 
 def _texts(records: Iterable[LogRecord[bytes]]) -> Iterator[bytes]:
     """New results as JSON lines, from either form of the topic."""
-    chain = Chain()
+    chain = ResultSequence()
     for record in records:
         headers = dict(record.headers)
         if not chain.takes(int(headers[BEGIN]), progress(headers)):

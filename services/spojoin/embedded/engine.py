@@ -18,7 +18,7 @@ from spojoin.model import DEFAULT_METHOD, Query
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.handshake import HandshakeChain
-from spojoin.published.layouts.load import Load, measures
+from spojoin.published.layouts.load import WorkDone, measures
 from spojoin.published.layouts.machine import LayoutMachine
 from spojoin.published.layouts.own_loads import BatchLoads, MethodLoads, OwnLoads
 from spojoin.published.layouts.traffic import Traffic
@@ -145,7 +145,7 @@ class Engine:
             },
         }
 
-    def _loads(self) -> list[Load]:
+    def _loads(self) -> list[WorkDone]:
         if self._own_loads is not None:
             return self._own_loads.loads()
         return [load for m in self._searching if isinstance(m, LayoutMachine | HandshakeChain) for load in m.loads()]

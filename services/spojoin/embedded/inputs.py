@@ -25,7 +25,7 @@ _BEGINNING = -(2**63)
 
 
 @dataclass(slots=True)
-class Input:
+class InputFile:
     """One stream's file while it is read; rows and times count what `read` has given."""
 
     index: int
@@ -79,7 +79,7 @@ class Input:
             self.first_time_us = _time_of(batch.slice(0, 1), time, declared)
 
 
-def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[Input]:
+def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[InputFile]:
     """Open each stream's file; raises ConfigurationError where files and streams don't fit."""
     check_names(query, paths)
     readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.streams]
@@ -90,12 +90,12 @@ def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[Input]:
     if query.output is Output.COUNT:  # one column holds the keys of all streams
         types = [common_key_type(types)] * len(types)
     return [
-        Input(i, stream, readers[i], iter(readers[i]), types[i], query.needs_time)
+        InputFile(i, stream, readers[i], iter(readers[i]), types[i], query.needs_time)
         for i, stream in enumerate(query.streams)
     ]
 
 
-def balanced(inputs: Sequence[Input]) -> Iterator[tuple[Input, pa.RecordBatch | None]]:
+def balanced(inputs: Sequence[InputFile]) -> Iterator[tuple[InputFile, pa.RecordBatch | None]]:
     """All inputs' batches: always from the one that is furthest behind, by event time, so that little has to wait.
 
     None tells that an input has ended.
@@ -122,7 +122,7 @@ def with_key_type(batch: pa.RecordBatch, key: str, wanted: pa.DataType, source: 
         ) from error
 
 
-def _reached(each: Input) -> int:
+def _reached(each: InputFile) -> int:
     return _BEGINNING if each.last_time_us is None else each.last_time_us
 
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from spojoin.embedded.places import Place, is_written_directly, open_file_number
+from spojoin.embedded.places import NamedFile, is_written_directly, open_file_number
 from spojoin.errors import ConfigurationError
 
 #: Ends the name of a file that is not whole yet; one that stands alone is left from a run that was killed.
@@ -30,7 +30,7 @@ _NAME_MAX = 50
 class _Staged:
     """A file being written: its place, where its bytes go (None: straight to the place), and what takes them."""
 
-    place: Place
+    place: NamedFile
     beside: Path | None
     sink: pa.NativeFile
 
@@ -44,7 +44,7 @@ class Outputs:
     def __init__(self) -> None:
         self._staged: list[_Staged] = []
 
-    def open(self, place: Place) -> pa.NativeFile:
+    def open(self, place: NamedFile) -> pa.NativeFile:
         """What takes the bytes of an output; whoever writes closes it. Raises ConfigurationError where none can be."""
         beside = None if is_written_directly(place.path) else _made_beside(place)
         sink = _direct_sink(place.path) if beside is None else pa.OSFile(str(beside), "wb")
@@ -81,7 +81,7 @@ class Outputs:
             error.add_note("; ".join(left))
 
 
-def _made_beside(place: Place) -> Path:
+def _made_beside(place: NamedFile) -> Path:
     """A new file in the folder of the file that the place leads to, for its eyes only who may read that one."""
     target = _target(place.path)
     if target.exists() and not os.access(target, os.W_OK):

@@ -25,7 +25,7 @@ _NOT_FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedFile:
     """A file by the option that names it: `option` is what people wrote before the path, as "--input trips="."""
 
     option: str
@@ -35,7 +35,7 @@ class Place:
         return f"{self.option}{self.path}"
 
 
-def check_inputs(places: Sequence[Place]) -> None:
+def check_inputs(places: Sequence[NamedFile]) -> None:
     """Raises ConfigurationError for the first that is no file to read."""
     for place in places:
         check_readable(place.path)
@@ -57,7 +57,7 @@ def check_readable(path: Path) -> None:
 _READ_TWICE = "inputs are read more than once, so save it as a file, such as trips.csv, and name that"
 
 
-def check_outputs(places: Sequence[Place]) -> None:
+def check_outputs(places: Sequence[NamedFile]) -> None:
     """Raises ConfigurationError for the first that no file can be written to."""
     for place in places:
         _check_folder(place)
@@ -68,7 +68,7 @@ def check_outputs(places: Sequence[Place]) -> None:
             raise ConfigurationError(f"{place} is {_NOT_FILES[kind]}, which results aren't written to; name a file")
 
 
-def check_apart(reads: Sequence[Place], writes: Sequence[Place]) -> None:
+def check_apart(reads: Sequence[NamedFile], writes: Sequence[NamedFile]) -> None:
     """Raises ConfigurationError where a file is to be written that is read, or written by another option as well."""
     seen = {_identity(place.path): (place, "is read") for place in reads}
     for place in writes:
@@ -99,7 +99,7 @@ def open_file_number(path: Path) -> int | None:
     return None
 
 
-def _check_folder(place: Place) -> None:
+def _check_folder(place: NamedFile) -> None:
     folder = place.path.parent
     if place.path.exists() or folder.is_dir():
         return

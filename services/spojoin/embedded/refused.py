@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from spojoin.embedded.inputs import Input
+from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.rejects import Reject, RejectsWriter
 from spojoin.wire.records import DeadLetter
 
@@ -25,7 +25,7 @@ class RefusedRows:
     late_by_us: how far the latest of the late rows was behind its stream's time
     """
 
-    def __init__(self, files: Sequence[Input], writer: RejectsWriter | None) -> None:
+    def __init__(self, files: Sequence[InputFile], writer: RejectsWriter | None) -> None:
         self.late_by_us = 0
         self._files = files
         self._writer = writer

@@ -14,9 +14,9 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 
 from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.embedded.inputs import Input, balanced, check_names, open_inputs
+from spojoin.embedded.inputs import InputFile, balanced, check_names, open_inputs
 from spojoin.embedded.outputs import Outputs
-from spojoin.embedded.places import Place, check_apart, check_inputs, check_outputs
+from spojoin.embedded.places import NamedFile, check_apart, check_inputs, check_outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.writers import TableWriter, is_parquet, open_writer, report_bytes, result_schema
@@ -25,7 +25,7 @@ from spojoin.model import Order, Query
 from spojoin.roles.router.config import RouterConfig
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run has come; `fraction` of the inputs read, 0 to 1."""
 
     fraction: float
@@ -43,7 +43,7 @@ def run(
     report: Path | None = None,
     workers: int | None = None,
     query_file: Path | None = None,
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: Callable[[RunProgress], None] = lambda _: None,
 ) -> dict[str, object]:
     """Join files and return the report, which is also written to `report`.
 
@@ -68,11 +68,11 @@ def run(
 
 def _joined(
     query: Query,
-    files: Sequence[Input],
+    files: Sequence[InputFile],
     places: _Places,
     outputs: Outputs,
     workers: int | None,
-    progress: Callable[[Progress], None],
+    progress: Callable[[RunProgress], None],
 ) -> dict[str, object]:
     """The files' rows through the engine, results and refused rows to their outputs; what is told about it."""
     engine = engine_for(query, workers)
@@ -112,18 +112,18 @@ def _joined(
 class _Places:
     """All that a run reads and writes."""
 
-    inputs: tuple[Place, ...]
-    output: Place
-    rejects: Place | None
-    report: Place | None
+    inputs: tuple[NamedFile, ...]
+    output: NamedFile
+    rejects: NamedFile | None
+    report: NamedFile | None
 
     @staticmethod
     def of(inputs: Mapping[str, Path], output: Path, rejects: Path | None, report: Path | None) -> _Places:
         return _Places(
-            tuple(Place(f"--input {name}=", Path(path)) for name, path in inputs.items()),
-            Place("--output ", Path(output)),
-            Place("--rejects ", Path(rejects)) if rejects else None,
-            Place("--report ", Path(report)) if report else None,
+            tuple(NamedFile(f"--input {name}=", Path(path)) for name, path in inputs.items()),
+            NamedFile("--output ", Path(output)),
+            NamedFile("--rejects ", Path(rejects)) if rejects else None,
+            NamedFile("--report ", Path(report)) if report else None,
         )
 
     def check(self, query_file: Path | None) -> None:
@@ -131,7 +131,7 @@ class _Places:
         writes = [place for place in (self.output, self.rejects, self.report) if place]
         check_inputs(self.inputs)
         check_outputs(writes)
-        check_apart([*self.inputs, *([Place("the query file ", query_file)] if query_file else [])], writes)
+        check_apart([*self.inputs, *([NamedFile("the query file ", query_file)] if query_file else [])], writes)
         for place in (self.output, self.rejects):
             if place:
                 is_parquet(place.path)
@@ -161,15 +161,15 @@ def _with_an_order(query: Query) -> Query:
     return dataclasses.replace(query, order=Order.EVENT_TIME)
 
 
-def _progress(files: Sequence[Input], engine: Engine) -> Progress:
+def _progress(files: Sequence[InputFile], engine: Engine) -> RunProgress:
     fraction = sum(file.reader.fraction for file in files) / len(files)
-    return Progress(fraction, engine.tuples, engine.matches, sum(engine.rejected.values()))
+    return RunProgress(fraction, engine.tuples, engine.matches, sum(engine.rejected.values()))
 
 
 class _Results:
     """The results' output, opened with the columns of the first batch so that nothing the engine adds is lost."""
 
-    def __init__(self, place: Place, outputs: Outputs, query: Query, key_types: Sequence[pa.DataType]) -> None:
+    def __init__(self, place: NamedFile, outputs: Outputs, query: Query, key_types: Sequence[pa.DataType]) -> None:
         self.rows = 0
         self._path = place.path
         self._sink = outputs.open(place)
@@ -198,7 +198,7 @@ class _Results:
         return self._writer
 
 
-def _refused_rows(files: Sequence[Input], place: Place | None, outputs: Outputs) -> RefusedRows:
+def _refused_rows(files: Sequence[InputFile], place: NamedFile | None, outputs: Outputs) -> RefusedRows:
     return RefusedRows(files, RejectsWriter(place.path, outputs.open(place)) if place else None)
 
 
@@ -210,7 +210,7 @@ class _Meter:
         self._started = time.perf_counter()
         self._full: tuple[float, int] | None = None
 
-    def note(self, files: Sequence[Input], tuples: int) -> None:
+    def note(self, files: Sequence[InputFile], tuples: int) -> None:
         if self._full is None and all(self._is_full(file) for file in files):
             self._full = time.perf_counter(), tuples
 
@@ -225,7 +225,7 @@ class _Meter:
             "peak_rss_bytes": peak_rss_bytes(),
         }
 
-    def _is_full(self, file: Input) -> bool:
+    def _is_full(self, file: InputFile) -> bool:
         if not self._window.is_time:
             return file.rows >= self._window.length
         first, last = file.first_time_us, file.last_time_us

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spojoin.model import Output, Query, Role, Stream
+from spojoin.model import Direction, Output, Query, Stream
 
 CODE_BYTES = 8
 MUTABLE_RANK_BYTES = 2
@@ -18,7 +18,7 @@ WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a t
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class SetupSizes:
     """How the services are set up; sizes in tuples or frames. The defaults are the router's.
 
     window_tuples: expected tuples of a time window (a count window says its own)
@@ -33,7 +33,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ServiceState:
     """A service's expected state in bytes, and what it is made of."""
 
     service: str
@@ -42,38 +42,44 @@ class State:
     holds: str
 
 
-def window_tuples(query: Query, sizes: Sizes) -> int:
+def window_tuples(query: Query, sizes: SetupSizes) -> int:
     """Tuples of one stream's window."""
     return sizes.window_tuples if query.window.is_time else query.window.length
 
 
-def expected_state(query: Query, sizes: Sizes) -> tuple[State, ...]:
+def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
     """The state of every service at a full window."""
     mutable = sizes.batch_tuples + (sizes.handover_frames + 2) * sizes.frame_tuples
     streams = len(query.streams)
     carried = SEQ_BYTES + KEY_BYTES + (TIME_BYTES if query.needs_time else 0)
     window = window_tuples(query, sizes)
     return (
-        State("router", 1, _router(query, sizes, window), "rows of a frame for each stream, times of a time window"),
-        State("predictor", 1, 2**20, "ASketch: its filter and sketch"),
-        State(
+        ServiceState(
+            "router", 1, _router(query, sizes, window), "rows of a frame for each stream, times of a time window"
+        ),
+        ServiceState("predictor", 1, 2**20, "ASketch: its filter and sketch"),
+        ServiceState(
             "mutable joiner",
             len(query.predicates),
             streams * mutable * (CODE_BYTES + MUTABLE_RANK_BYTES + carried),
             f"at most {mutable:,} tuples of each stream, sorted, with their ranks",
         ),
-        State(
+        ServiceState(
             "permutation", 1, sum(_batch_bytes(s, sizes.batch_tuples, carried) for s in query.streams), "open batches"
         ),
-        State("PO-Join worker", sizes.workers, _worker(query, sizes, window), "its share of the window, indexed"),
-        State("logical AND", 1, _ranks_in_frame(query, sizes, mutable), "the rank arrays of one frame's predicates"),
-        State(
+        ServiceState(
+            "PO-Join worker", sizes.workers, _worker(query, sizes, window), "its share of the window, indexed"
+        ),
+        ServiceState(
+            "logical AND", 1, _ranks_in_frame(query, sizes, mutable), "the rank arrays of one frame's predicates"
+        ),
+        ServiceState(
             "sink", 1, _parts_in_frame(query, sizes), "counts of frames that wait for parts; partners come in pieces"
         ),
     )
 
 
-def _router(query: Query, sizes: Sizes, window: int) -> int:
+def _router(query: Query, sizes: SetupSizes, window: int) -> int:
     row = CODE_BYTES * max(len(stream.keys) for stream in query.streams) + KEY_BYTES + TIME_BYTES
     times = TIME_BYTES * window if query.window.is_time else 0
     return len(query.streams) * (sizes.frame_tuples * row * 4 + times)
@@ -83,12 +89,12 @@ def _batch_bytes(stream: Stream, tuples: int, carried: int) -> int:
     return tuples * (len(stream.keys) * (CODE_BYTES + MUTABLE_RANK_BYTES) + carried)
 
 
-def bytes_per_tuple(query: Query, role: Role, tuples: int) -> float:
-    """What a PO-Join worker keeps for a tuple that `role` searches, in nodes of `tuples`."""
-    slots = {p.target_slot for p in role.predicates}
+def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
+    """What a PO-Join worker keeps for a tuple that `direction` searches, in nodes of `tuples`."""
+    slots = {p.target_slot for p in direction.predicates}
     stored = len(slots) * (CODE_BYTES + NODE_OFFSET_BYTES)
     partners = SEQ_BYTES if query.output is not Output.COUNT else 0
-    conditions = role.condition_count
+    conditions = direction.condition_count
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
     wavelet = ((levels - WAVELET_LEAF_LEVELS) * WAVELET_LEVEL_BYTES + WAVELET_LEAF_BYTES) * padding
@@ -96,16 +102,18 @@ def bytes_per_tuple(query: Query, role: Role, tuples: int) -> float:
     return stored + partners + (wavelet if conditions == 2 and len(slots) == 2 else 0) + bitmaps
 
 
-def _worker(query: Query, sizes: Sizes, window: int) -> int:
-    """A self join searches one window in both roles with one index."""
-    roles = query.roles[:1] if query.is_self else query.roles
+def _worker(query: Query, sizes: SetupSizes, window: int) -> int:
+    """A self join searches one window in both directions with one index."""
+    directions = query.directions[:1] if query.is_self else query.directions
     node = max(min(query.window.slide, window) if not query.window.is_time else sizes.batch_tuples, sizes.batch_tuples)
-    return round(sum(bytes_per_tuple(query, role, min(node, window)) * window for role in roles) / sizes.workers)
+    return round(
+        sum(bytes_per_tuple(query, direction, min(node, window)) * window for direction in directions) / sizes.workers
+    )
 
 
-def _ranks_in_frame(query: Query, sizes: Sizes, mutable: int) -> int:
+def _ranks_in_frame(query: Query, sizes: SetupSizes, mutable: int) -> int:
     return len(query.predicates) * 2 * MUTABLE_RANK_BYTES * (mutable + 2 * sizes.frame_tuples)
 
 
-def _parts_in_frame(query: Query, sizes: Sizes) -> int:
+def _parts_in_frame(query: Query, sizes: SetupSizes) -> int:
     return sizes.credits_frames * sizes.frame_tuples * 2 * CODE_BYTES * (1 + sizes.workers)

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from spojoin.explain.footprint import Sizes, State, expected_state, window_tuples
+from spojoin.explain.footprint import ServiceState, SetupSizes, expected_state, window_tuples
 from spojoin.explain.selectivity import Selectivity, measure
-from spojoin.model import DEFAULT_METHOD, Domain, Output, Query, Role, Window
+from spojoin.model import DEFAULT_METHOD, Direction, Domain, Output, Query, Window
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, input_topic, partitions, topic_name
 
 _DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64"}
@@ -31,11 +31,11 @@ class KeyPlan:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """How one role is searched."""
+    """How one direction is searched."""
 
     probe: str
     target: str
-    role: str
+    direction: str
     intervals: int
     structure: str
 
@@ -51,7 +51,7 @@ class TopicPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class QueryPlan:
     """Everything that EXPLAIN tells; `selectivity` only with samples.
 
     batch_tuples: delta; batches: of a full window; matches_per_probe: expected, from the sample
@@ -64,24 +64,24 @@ class Plan:
     batches: int
     window_rules: tuple[str, ...]
     topics: tuple[TopicPlan, ...]
-    state: tuple[State, ...]
+    state: tuple[ServiceState, ...]
     selectivity: Selectivity | None
     matches_per_probe: float | None
 
 
-def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: Sizes | None = None) -> Plan:
+def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: SetupSizes | None = None) -> QueryPlan:
     """The plan of a query; `samples`, a table for each stream, add measured selectivities.
 
     ConfigurationError or BadData where a sample doesn't fit the query.
     """
-    sizes = sizes or Sizes()
+    sizes = sizes or SetupSizes()
     delta = batch_tuples(query.window, sizes)
     selectivity = measure(query, samples) if samples else None
     window = window_tuples(query, sizes)
-    return Plan(
+    return QueryPlan(
         query=query,
         keys=tuple(_keys(query)),
-        indexes=tuple(_index(query, role) for role in query.roles),
+        indexes=tuple(_index(query, direction) for direction in query.directions),
         batch_tuples=delta,
         batches=-(-window // delta),
         window_rules=_window_rules(query, sizes),
@@ -92,7 +92,7 @@ def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: 
     )
 
 
-def batch_tuples(window: Window, sizes: Sizes) -> int:
+def batch_tuples(window: Window, sizes: SetupSizes) -> int:
     """Delta: a batch is sealed at this size, and at the end of a slide that is larger than it."""
     return min(sizes.batch_tuples, window.length) if not window.is_time else sizes.batch_tuples
 
@@ -125,12 +125,12 @@ def _encoding(domain: Domain, scale: int) -> str:
     return f"int64, times 10^{scale}" if scale else "int64"
 
 
-def _index(query: Query, role: Role) -> IndexPlan:
-    count = role.condition_count
+def _index(query: Query, direction: Direction) -> IndexPlan:
+    count = direction.condition_count
     return IndexPlan(
-        query.streams[role.probe].name,
-        query.streams[role.target].name,
-        "as left" if role.as_left else "as right",
+        query.streams[direction.probe].name,
+        query.streams[direction.target].name,
+        "as left" if direction.as_left else "as right",
         count,
         _structure(count, query.output),
     )
@@ -146,7 +146,7 @@ def _structure(intervals: int, output: Output) -> str:
     )
 
 
-def _window_rules(query: Query, sizes: Sizes) -> tuple[str, ...]:
+def _window_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
     constant = _is_constant(query.window, sizes)
     bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
     return (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
@@ -172,18 +172,18 @@ def _interval_rules(query: Query) -> Iterator[str]:
         yield f"held by the windows, evaluated by no service: {' AND '.join(interval.held)}"
 
 
-def _is_constant(window: Window, sizes: Sizes) -> bool:
+def _is_constant(window: Window, sizes: SetupSizes) -> bool:
     return not window.is_time and window.slide >= sizes.batch_tuples
 
 
-def _topics(query: Query, sizes: Sizes) -> tuple[TopicPlan, ...]:
+def _topics(query: Query, sizes: SetupSizes) -> tuple[TopicPlan, ...]:
     inputs = [TopicPlan(input_topic(s.name), None, ("you",), ("router",)) for s in query.streams]
     dead = [TopicPlan(dead_letter_topic(input_topic(s.name)), None, ("router",), ("you",)) for s in query.streams]
     inner = [_topic(query, topic, sizes) for topic in Topic if topic not in (Topic.INPUT, Topic.DEAD)]
     return (*inputs, *inner, *dead)
 
 
-def _topic(query: Query, topic: Topic, sizes: Sizes) -> TopicPlan:
+def _topic(query: Query, topic: Topic, sizes: SetupSizes) -> TopicPlan:
     count = partitions(topic, predicates=len(query.predicates), streams=len(query.streams), workers_max=sizes.workers)
     return TopicPlan(
         topic_name(query.name, topic),
@@ -193,7 +193,7 @@ def _topic(query: Query, topic: Topic, sizes: Sizes) -> TopicPlan:
     )
 
 
-def render(plan: Plan, console: Console) -> None:
+def render(plan: QueryPlan, console: Console) -> None:
     """Print a plan as tables."""
     query, window = plan.query, plan.query.window
     length, slide = (size_text(size, window.is_time) for size in (window.length, window.slide))
@@ -233,7 +233,7 @@ def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def _predicate_table(plan: Plan) -> Table:
+def _predicate_table(plan: QueryPlan) -> Table:
     table = _table("Predicates", "predicate", "compared as", "selectivity", right=("selectivity",))
     each = plan.selectivity.each if plan.selectivity else [None] * len(plan.query.predicates)
     for predicate, share in zip(plan.query.predicates, each, strict=True):
@@ -248,28 +248,28 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.4g} %"
 
 
-def _key_table(plan: Plan) -> Table:
+def _key_table(plan: QueryPlan) -> Table:
     table = _table("Key columns", "stream", "slot", "expression", "order kept as", right=("slot",))
     for key in plan.keys:
         table.add_row(key.stream, str(key.slot), escape(key.text), key.encoding)
     return table
 
 
-def _index_table(plan: Plan) -> Table:
+def _index_table(plan: QueryPlan) -> Table:
     table = _table("Index of the immutable part", "probe", "searches", "role", "intervals", "by", right=("intervals",))
     for index in plan.indexes:
-        table.add_row(index.probe, index.target, index.role, str(index.intervals), index.structure)
+        table.add_row(index.probe, index.target, index.direction, str(index.intervals), index.structure)
     return table
 
 
-def _state_table(plan: Plan) -> Table:
+def _state_table(plan: QueryPlan) -> Table:
     table = _table("Expected state", "service", "processes", "bytes each", "holds", right=("processes", "bytes each"))
     for state in plan.state:
         table.add_row(state.service, str(state.instances), f"{state.bytes_each:,}", state.holds)
     return table
 
 
-def _topic_table(plan: Plan) -> Table:
+def _topic_table(plan: QueryPlan) -> Table:
     table = _table("Topics", "topic", "partitions", "written by", "read by", right=("partitions",))
     for topic in plan.topics:
         count = "any" if topic.partitions is None else str(topic.partitions)

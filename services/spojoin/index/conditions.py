@@ -1,4 +1,4 @@
-"""A role's predicates for the probes of a frame, as few conditions on stored columns as possible."""
+"""A direction's predicates for the probes of a frame, as few conditions on stored columns as possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spojoin.index.node import Node
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.ranks import Sought, ranks, sought
-from spojoin.model import Op, Role, RolePredicate
+from spojoin.model import Direction, Op, RolePredicate
 
 I64 = NDArray[np.int64]
 #: By stored column and what was searched there: #{code < value} and #{code <= value}, int64 (m,) each.
@@ -24,7 +24,7 @@ _ENDS = {Op.LT: _BELOW, Op.LE: _UPTO, Op.EQ: _UPTO, Op.NE: _UPTO}
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class RankEdge:
     """An end of rank intervals: before (0) or after (1) the codes equal to what is sought."""
 
     sought: Sought
@@ -32,21 +32,21 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RankCondition:
     """The rank in `slot` lies from every edge of `begins` on and before every edge of `ends`.
 
     complement: or rather it doesn't; visit: int64 (m,), the probes in an order in which they lie close together
     """
 
     slot: int
-    begins: tuple[Edge, ...]
-    ends: tuple[Edge, ...]
+    begins: tuple[RankEdge, ...]
+    ends: tuple[RankEdge, ...]
     complement: bool
     visit: I64
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class RankInterval:
     """A condition within a node: the rank in `slot` lies in [a, b), or, where `complement`, doesn't; int64 (m,)."""
 
     slot: int
@@ -57,7 +57,7 @@ class Interval:
 
 
 class Probes:
-    """The probes of a frame, each column of theirs sorted once however many roles and nodes it is searched for.
+    """The probes of a frame, each column of theirs sorted once however many directions and nodes it is searched for.
 
     codes: int64 (m,) by the probe stream's slot
     """
@@ -66,28 +66,30 @@ class Probes:
         self._codes = codes
         self._sought: dict[int, Sought] = {}
 
-    def conditions(self, role: Role) -> list[Condition]:
-        """The conditions of a role, `role.condition_count` of them.
+    def conditions(self, direction: Direction) -> list[RankCondition]:
+        """The conditions of a direction, `direction.condition_count` of them.
 
         Predicates on one stored column, `!=` apart, become one.
         """
-        single = [self._condition(p) for p in role.predicates]
-        together: dict[int, Condition] = {}
+        single = [self._condition(p) for p in direction.predicates]
+        together: dict[int, RankCondition] = {}
         for condition in single:
             if not condition.complement:
                 known = together.get(condition.slot)
                 together[condition.slot] = condition if known is None else _both(known, condition)
         return [*together.values(), *(c for c in single if c.complement)]
 
-    def _condition(self, predicate: RolePredicate) -> Condition:
+    def _condition(self, predicate: RolePredicate) -> RankCondition:
         op, slot = predicate.op, predicate.probe_slot
         probes = self._sorted(slot)
         if op in (Op.BAND_LT, Op.BAND_LE):
             lo, hi = (sought(ends) for ends in bounds(op, predicate.domain, predicate.width, self._codes[slot]))
-            return Condition(predicate.target_slot, (Edge(lo, _BELOW),), (Edge(hi, _UPTO),), False, probes.probes)
-        begins = (Edge(probes, _BEGINS[op]),) if op in _BEGINS else ()
-        ends = (Edge(probes, _ENDS[op]),) if op in _ENDS else ()
-        return Condition(predicate.target_slot, begins, ends, op is Op.NE, probes.probes)
+            return RankCondition(
+                predicate.target_slot, (RankEdge(lo, _BELOW),), (RankEdge(hi, _UPTO),), False, probes.probes
+            )
+        begins = (RankEdge(probes, _BEGINS[op]),) if op in _BEGINS else ()
+        ends = (RankEdge(probes, _ENDS[op]),) if op in _ENDS else ()
+        return RankCondition(predicate.target_slot, begins, ends, op is Op.NE, probes.probes)
 
     def _sorted(self, slot: int) -> Sought:
         if slot not in self._sought:
@@ -95,7 +97,7 @@ class Probes:
         return self._sought[slot]
 
 
-def located(condition: Condition, node: Node, known: Known) -> Interval:
+def located(condition: RankCondition, node: Node, known: Known) -> RankInterval:
     """A condition's rank intervals in a node; `known` is what was searched in that node, and grows."""
     begins, ends = (
         [_ranks(edge, condition.slot, node, known) for edge in e] for e in (condition.begins, condition.ends)
@@ -103,17 +105,17 @@ def located(condition: Condition, node: Node, known: Known) -> Interval:
     m = len(condition.visit)
     a = reduce(np.maximum, begins) if begins else np.zeros(m, np.int64)
     b = reduce(np.minimum, ends) if ends else np.full(m, node.size)
-    return Interval(
+    return RankInterval(
         condition.slot, a, np.maximum(a, b) if begins and ends else b, condition.complement, condition.visit
     )
 
 
-def _ranks(edge: Edge, slot: int, node: Node, known: Known) -> I64:
+def _ranks(edge: RankEdge, slot: int, node: Node, known: Known) -> I64:
     key = slot, edge.sought
     if key not in known:
         known[key] = ranks(node.columns[slot].keys, edge.sought)
     return known[key][edge.side]
 
 
-def _both(a: Condition, b: Condition) -> Condition:
-    return Condition(a.slot, a.begins + b.begins, a.ends + b.ends, False, a.visit)
+def _both(a: RankCondition, b: RankCondition) -> RankCondition:
+    return RankCondition(a.slot, a.begins + b.begins, a.ends + b.ends, False, a.visit)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.index.conditions import Interval
+from spojoin.index.conditions import RankInterval
 from spojoin.index.node import Node
 from spojoin.kernels import bitmaps, intervals16, wavelet
 
@@ -22,7 +22,7 @@ MASKED_MAX = 8192
 SCAN_MAX = 512
 
 
-def count(node: Node, intervals: Sequence[Interval]) -> I64:
+def count(node: Node, intervals: Sequence[RankInterval]) -> I64:
     """Matches of m probes among all tuples of a node: int64 (m,)."""
     if len(intervals) == 1:
         return _count_one(node, intervals[0])
@@ -33,29 +33,31 @@ def count(node: Node, intervals: Sequence[Interval]) -> I64:
     return _collect_bitmaps(node, intervals, np.zeros(len(intervals[0].a), np.int64))[0]
 
 
-def count_masked(node: Node, intervals: Sequence[Interval], slice_lo: I64, slice_hi: I64) -> I64:
+def count_masked(node: Node, intervals: Sequence[RankInterval], slice_lo: I64, slice_hi: I64) -> I64:
     """`count` among the offsets [slice_lo, slice_hi), int64 (m,), of a node of at most MASKED_MAX tuples."""
     return intervals16.and_counts(*_wrapped(node, intervals), slice_lo, slice_hi)
 
 
-def collect(node: Node, intervals: Sequence[Interval], limits: I64) -> Collected:
+def collect(node: Node, intervals: Sequence[RankInterval], limits: I64) -> Collected:
     """Matches of m probes among all tuples of a node, with their offsets, the first `limits` int64 (m,) of them."""
     if node.size <= SCAN_MAX:
         return collect_masked(node, intervals, *_everything(node, intervals), limits)
     return _collect_bitmaps(node, intervals, limits)
 
 
-def collect_masked(node: Node, intervals: Sequence[Interval], slice_lo: I64, slice_hi: I64, limits: I64) -> Collected:
+def collect_masked(
+    node: Node, intervals: Sequence[RankInterval], slice_lo: I64, slice_hi: I64, limits: I64
+) -> Collected:
     """`collect` among the offsets [slice_lo, slice_hi) of a node of at most MASKED_MAX tuples."""
     counts, offsets, found = intervals16.and_collect(*_wrapped(node, intervals), slice_lo, slice_hi, limits)
     return counts, offsets[:-1], np.diff(offsets), found
 
 
-def _count_one(node: Node, x: Interval) -> I64:
+def _count_one(node: Node, x: RankInterval) -> I64:
     return node.size - (x.b - x.a) if x.complement else x.b - x.a
 
 
-def _count_two(node: Node, x: Interval, y: Interval) -> I64:
+def _count_two(node: Node, x: RankInterval, y: RankInterval) -> I64:
     """A rectangle of ranks; complements by inclusion and exclusion."""
     both = _overlap(node, x, y)
     if x.complement and y.complement:
@@ -65,24 +67,24 @@ def _count_two(node: Node, x: Interval, y: Interval) -> I64:
     return x.b - x.a - both if y.complement else both
 
 
-def _overlap(node: Node, x: Interval, y: Interval) -> I64:
+def _overlap(node: Node, x: RankInterval, y: RankInterval) -> I64:
     if x.slot == y.slot:
         return np.asarray(np.maximum(np.minimum(x.b, y.b) - np.maximum(x.a, y.a), 0), np.int64)
     x, y = (x, y) if x.slot < y.slot else (y, x)
     return wavelet.rectangle_counts(node.wavelet(x.slot, y.slot), node.size, x.a, x.b, y.a, y.b)
 
 
-def _everything(node: Node, intervals: Sequence[Interval]) -> tuple[I64, I64]:
+def _everything(node: Node, intervals: Sequence[RankInterval]) -> tuple[I64, I64]:
     m = len(intervals[0].a)
     return np.zeros(m, np.int64), np.full(m, node.size, np.int64)
 
 
-def _wrapped(node: Node, intervals: Sequence[Interval]) -> tuple[list[U16], list[U16], list[U16]]:
+def _wrapped(node: Node, intervals: Sequence[RankInterval]) -> tuple[list[U16], list[U16], list[U16]]:
     wrapped = [intervals16.wrapped_intervals(x.a, x.b, node.size, x.complement) for x in intervals]
     return [node.ranks(x.slot) for x in intervals], [w[0] for w in wrapped], [w[1] for w in wrapped]
 
 
-def _collect_bitmaps(node: Node, intervals: Sequence[Interval], limits: I64) -> Collected:
+def _collect_bitmaps(node: Node, intervals: Sequence[RankInterval], limits: I64) -> Collected:
     predicates = bitmaps.Predicates(
         [node.prefixes(x.slot) for x in intervals],
         [node.columns[x.slot].order for x in intervals],

@@ -1,4 +1,4 @@
-"""A node: some consecutive batches of a worker as one immutable index, with the structures its roles need."""
+"""A node: some consecutive batches of a worker as one immutable index, with the structures its directions need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAVING = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class NodeColumn:
     """A key column of n tuples: its codes, made for searching, and each one's arrival offset, unsigned (n,)."""
 
     keys: SortedKeys
@@ -49,7 +49,7 @@ class Node:
 
     piece_firsts: I64
     piece_offsets: I64
-    columns: dict[int, Column]
+    columns: dict[int, NodeColumn]
     seqs: I64 | None
     group: int
     level: int
@@ -158,7 +158,7 @@ def from_batch(
         piece_firsts=np.array([batch.first]),
         piece_offsets=np.array([0, size]),
         columns={
-            c.slot: Column(sorted_keys(c.codes), np.array(c.order, dtype)) for c in batch.columns if c.slot in slots
+            c.slot: NodeColumn(sorted_keys(c.codes), np.array(c.order, dtype)) for c in batch.columns if c.slot in slots
         },
         seqs=np.array(batch.seqs) if with_seqs else None,
         group=batch.group,
@@ -186,14 +186,14 @@ def _merged_pair(a: Node, b: Node, level: int) -> Node:
     return Node(firsts, offsets, columns, seqs, a.group, level, work=a.work)
 
 
-def _merge_columns(a: Column, b: Column) -> Column:
+def _merge_columns(a: NodeColumn, b: NodeColumn) -> NodeColumn:
     codes, order = permutation.merge_sorted(a.pair, b.pair)
-    return Column(sorted_keys(codes), order)
+    return NodeColumn(sorted_keys(codes), order)
 
 
-def _split_column(column: Column, at: int) -> tuple[Column, Column]:
+def _split_column(column: NodeColumn, at: int) -> tuple[NodeColumn, NodeColumn]:
     (codes_a, order_a), (codes_b, order_b) = permutation.split_sorted(column.pair, at)
-    return Column(sorted_keys(codes_a), order_a), Column(sorted_keys(codes_b), order_b)
+    return NodeColumn(sorted_keys(codes_a), order_a), NodeColumn(sorted_keys(codes_b), order_b)
 
 
 def _join_pieces(a: Node, b: Node) -> tuple[I64, I64]:

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from spojoin.index import evaluation, merging
 from spojoin.index.assembly import Assembly
-from spojoin.index.conditions import Interval, Known, Probes, located
+from spojoin.index.conditions import Known, Probes, RankInterval, located
 from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
-from spojoin.model import Output, Role
+from spojoin.model import Direction, Output
 from spojoin.wire.records import Batch, Matches
 
 I64 = NDArray[np.int64]
@@ -25,12 +25,12 @@ _NO_GROUP = -1
 
 
 class StreamIndex:
-    """Immutable tuples of one stream, evaluated for the roles that search it.
+    """Immutable tuples of one stream, evaluated for the directions that search it.
 
     Batches may come in any order and repeatedly. A window is given with every evaluation by its first index, which is
     never below what was expired; its end is that of what was added.
 
-    target: the stream; roles: the query's roles that search it, all with the same probes
+    target: the stream; directions: the query's directions that search it, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
     is_self: a partner's seq is its index, so that no seqs are kept
     work: where merges and builds are counted
@@ -39,22 +39,22 @@ class StreamIndex:
     def __init__(
         self,
         target: int,
-        roles: Sequence[Role],
+        directions: Sequence[Direction],
         output: Output,
         limit: int | None,
         is_self: bool,
         work: Work | None = None,
     ) -> None:
         self.target = target
-        self.roles = tuple(roles)
+        self.directions = tuple(directions)
         self.output = output
         self.limit = limit
         self.is_self = is_self
         self.work = Work() if work is None else work
         self._counts_only = output is Output.COUNT
         self._with_seqs = not (is_self or self._counts_only)
-        self._slots = sorted({p.target_slot for role in roles for p in role.predicates})
-        self._by_wavelet = self._counts_only and all(role.condition_count <= 2 for role in roles)
+        self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
+        self._by_wavelet = self._counts_only and all(direction.condition_count <= 2 for direction in directions)
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
         self._nodes: list[Node] = []
         self._batch_ends: dict[int, int] = {}
@@ -96,12 +96,12 @@ class StreamIndex:
         self._batch_ends = {batch: end for batch, end in self._batch_ends.items() if end > self._expired}
 
     def evaluate(self, codes: tuple[I64, ...], lower: I64) -> tuple[Matches, ...]:
-        """The matches of m probes in each of the index's roles, among all tuples held with index >= lower.
+        """The matches of m probes in each of the index's directions, among all tuples held with index >= lower.
 
         codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,)
         """
-        m = len(codes[self.roles[0].predicates[0].probe_slot])
-        assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self.roles]
+        m = len(codes[self.directions[0].predicates[0].probe_slot])
+        assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self.directions]
         if m > 0:
             self._evaluate_nodes(Probes(codes), lower, assemblies)
         return tuple(assembly.matches() for assembly in assemblies)
@@ -109,7 +109,7 @@ class StreamIndex:
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
         low, high = int(lower.min()), int(lower.max())
         merging.part(self._nodes, low, high, evaluation.MASKED_MAX)
-        wanted = [probes.conditions(role) for role in self.roles]
+        wanted = [probes.conditions(direction) for direction in self.directions]
         for node in self._nodes:
             if node.end > low:
                 known: Known = {}
@@ -117,7 +117,7 @@ class StreamIndex:
                     intervals = [located(condition, node, known) for condition in conditions]
                     self._evaluate_node(node, intervals, lower if node.first < high else None, assembly)
 
-    def _evaluate_node(self, node: Node, intervals: list[Interval], lower: I64 | None, assembly: Assembly) -> None:
+    def _evaluate_node(self, node: Node, intervals: list[RankInterval], lower: I64 | None, assembly: Assembly) -> None:
         if lower is None and self._counts_only:
             assembly.count(evaluation.count(node, intervals))
         elif lower is None:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from spojoin.errors import ConfigurationError
-from spojoin.local.broker_config import Node
+from spojoin.local.broker_config import KafkaNode
 from spojoin.local.children import Children, start_error
 from spojoin.local.jars import Progress, kafka_jars
 from spojoin.local.java import find_java
@@ -52,7 +52,7 @@ class LocalBroker:
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self.folder = folder or children.scratch_folder("kafka")
-            self._node = Node(java, jars, self.folder, LOOPBACK, self.port, free_port(), LOOPBACK, security)
+            self._node = KafkaNode(java, jars, self.folder, LOOPBACK, self.port, free_port(), LOOPBACK, security)
             self._node.configure()
         except OSError as error:
             raise start_error("Kafka", error) from error

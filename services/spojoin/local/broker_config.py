@@ -68,7 +68,7 @@ Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class KafkaNode:
     """One node.
 
     java, jars: the command, and the folder with Kafka's jars; folder: its configuration and data

@@ -18,14 +18,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from spojoin.local.broker import LocalBroker
-from spojoin.protocol.access import Kind, Right
+from spojoin.protocol.access import ResourceKind, Right
 
 TIMEOUT_S = 30.0
 ITERATIONS = 4_096
 _KINDS = {
-    Kind.TOPIC: ResourceType.TOPIC,
-    Kind.GROUP: ResourceType.GROUP,
-    Kind.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
+    ResourceKind.TOPIC: ResourceType.TOPIC,
+    ResourceKind.GROUP: ResourceType.GROUP,
+    ResourceKind.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
 }
 
 

@@ -15,7 +15,7 @@ from spojoin.errors import WireError
 from spojoin.model import Output
 from spojoin.ports.interfaces import LogRecord
 from spojoin.wire.codec import decode
-from spojoin.wire.records import Layout
+from spojoin.wire.records import WorkerCount
 from spojoin.wire.results import CONTENT_TYPE, JSON, result_from_message
 
 #: how many of each are shown
@@ -116,10 +116,10 @@ def readable(value: bytes) -> str:
     return _cut(text, VALUE_MAX)
 
 
-def layouts_of(record: LogRecord[bytes]) -> list[Layout]:
+def layouts_of(record: LogRecord[bytes]) -> list[WorkerCount]:
     """The layout that a record of the control topic asks for. Raises WireError."""
     found = decode(record.value)
-    return [found] if isinstance(found, Layout) else []
+    return [found] if isinstance(found, WorkerCount) else []
 
 
 def _said(headers: Mapping[str, bytes], name: str) -> str:

@@ -15,7 +15,7 @@ TEXT, HTML, JSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "app
 IDLE_S_MAX = 10.0
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What a path gives."""
 
     status: int
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-Answers = Mapping[str, Callable[[], Answer]]
+Answers = Mapping[str, Callable[[], Response]]
 
 
 class PageServer(ThreadServer):
@@ -73,7 +73,7 @@ def _handler(answers: Answers, policy: str) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:
             """Pages and probes ask every second: not worth a line."""
 
-    def _unknown() -> Answer:
-        return Answer(404, TEXT, f"{', '.join(answers)}\n".encode())
+    def _unknown() -> Response:
+        return Response(404, TEXT, f"{', '.join(answers)}\n".encode())
 
     return Handler

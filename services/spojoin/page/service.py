@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, GCCollecto
 
 from spojoin.errors import ConfigurationError
 from spojoin.page.document import document, policy
-from spojoin.page.server import HTML, JSON, TEXT, Answer, Answers, PageServer
+from spojoin.page.server import HTML, JSON, TEXT, Answers, PageServer, Response
 from spojoin.page.settings import PageSettings, load_page_settings, secrets_of
 from spojoin.page.state import Censor, state_of
 from spojoin.page.subject import Subject
@@ -92,19 +92,19 @@ def censor_of(secrets: Sequence[str]) -> Censor:
 
 def answers_of(subject: Subject, watches: Watches, censor: Censor) -> Answers:
     """What each path gives."""
-    page = Answer(200, HTML, document(subject.query.name))
+    page = Response(200, HTML, document(subject.query.name))
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
 
-    def said(answer: tuple[bool, str]) -> Answer:
+    def said(answer: tuple[bool, str]) -> Response:
         is_good, text = answer
-        return Answer(200 if is_good else 503, TEXT, f"{text}\n".encode())
+        return Response(200 if is_good else 503, TEXT, f"{text}\n".encode())
 
     return {
         "/": lambda: page,
-        "/state.json": lambda: Answer(200, JSON, orjson.dumps(state_of(watches.known(), censor))),
-        "/metrics": lambda: Answer(200, CONTENT_TYPE_LATEST, generate_latest(registry)),
+        "/state.json": lambda: Response(200, JSON, orjson.dumps(state_of(watches.known(), censor))),
+        "/metrics": lambda: Response(200, CONTENT_TYPE_LATEST, generate_latest(registry)),
         "/healthz": lambda: said(watches.live()),
         "/readyz": lambda: said(watches.ready()),
     }

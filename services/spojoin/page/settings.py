@@ -15,7 +15,7 @@ from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 PAGE_PREFIX = f"{ENV_PREFIX}PAGE_"
 
 
-class Place(BaseSettings):
+class PageAddress(BaseSettings):
     """Where the page is served: SPOJOIN_PAGE_HOST and SPOJOIN_PAGE_PORT; port 0 takes any free one.
 
     Nobody is asked who he is, so by default only this machine may look.
@@ -31,7 +31,7 @@ class PageSettings(NamedTuple):
     """Where the page is served, and a service's settings: query_file, redis_url, what concerns Kafka, workers."""
 
     service: Settings
-    place: Place
+    place: PageAddress
 
 
 def load_page_settings(
@@ -43,7 +43,7 @@ def load_page_settings(
         raise ConfigurationError(f"setting redis_url is missing: set {ENV_PREFIX}REDIS_URL, where the services report")
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     try:
-        return PageSettings(service, Place(**given))  # type: ignore[arg-type]
+        return PageSettings(service, PageAddress(**given))  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors()[0]
         name = f"{PAGE_PREFIX}{str(first['loc'][0]).upper()}"

@@ -12,7 +12,7 @@ from spojoin.page.rates import Rates
 from spojoin.page.subject import Subject
 from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role, Topic
-from spojoin.telemetry.expected import Expected, expected_of
+from spojoin.telemetry.expected import ExpectedServices, expected_of
 from spojoin.telemetry.status import ServiceStatus, status_rows, totals_of, words_of
 
 Entries = Mapping[str, Mapping[str, str]]
@@ -21,7 +21,7 @@ Entries = Mapping[str, Mapping[str, str]]
 SILENCE_MS_MAX = 5_000
 
 
-class Place(NamedTuple):
+class PartitionName(NamedTuple):
     """A partition of a topic; `name` tells topics of one kind apart."""
 
     topic: Topic
@@ -40,7 +40,7 @@ class Instance(NamedTuple):
     tuples_per_s: float | None
     matches_per_s: float | None
     cpu_share: float | None
-    records_per_s: Mapping[Place, float]
+    records_per_s: Mapping[PartitionName, float]
 
     @property
     def is_gone(self) -> bool:
@@ -55,13 +55,13 @@ class Sighting(NamedTuple):
     next_seq: int | None
     epoch: int | None
     head_frame: int | None
-    watermark_frame: int | None
-    watermark_position: int | None
+    result_frame: int | None
+    result_row: int | None
     sealed: Mapping[int, tuple[int, int]]
     windows: Mapping[str, int]
     completeness: Mapping[str, str]
     totals: Mapping[str, int]
-    expected: Expected
+    expected: ExpectedServices
 
 
 @dataclass(slots=True)
@@ -92,14 +92,14 @@ class Observer:
         self._heard = {row.service: self._heard.get(row.service, _Heard()) for row in statuses}
         for status in statuses:
             self._hear(status, self._positions(entries, status.service), now_ms)
-        head, watermark = self._entry(entries, "head"), self._entry(entries, "watermark")
+        head, result_position = self._entry(entries, "head"), self._entry(entries, "result_position")
         return Sighting(
             instances=tuple(self._instance(status, now_ms) for status in statuses),
             next_seq=_number(head, "next_seq"),
             epoch=_number(head, "epoch"),
             head_frame=_number(head, "frame_id"),
-            watermark_frame=_number(watermark, "frame_id"),
-            watermark_position=_number(watermark, "position"),
+            result_frame=_number(result_position, "frame_id"),
+            result_row=_number(result_position, "position"),
             sealed=dict(self._sealed(entries)),
             windows=dict(self._windows(entries)),
             completeness=dict(self._entry(entries, "completeness")),
@@ -116,7 +116,7 @@ class Observer:
             name, _, partition = text.rpartition("/")
             topic = self._subject.topic_of(name)
             if topic is not None:
-                found[Place(topic, name if topic is Topic.INPUT else topic.value, partition)] = int(offset)
+                found[PartitionName(topic, name if topic is Topic.INPUT else topic.value, partition)] = int(offset)
         return found
 
     def _sealed(self, entries: Entries) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -148,7 +148,7 @@ class Observer:
     def _instance(self, status: ServiceStatus, now_ms: float) -> Instance:
         heard = self._heard[status.service]
         rates = heard.rates.all_per_s()
-        records = {name: rate for name, rate in rates.items() if isinstance(name, Place)}
+        records = {name: rate for name, rate in rates.items() if isinstance(name, PartitionName)}
         return Instance(
             status, now_ms - heard.at_ms, rates.get("tuples"), rates.get("matches"), rates.get("cpu"), records
         )

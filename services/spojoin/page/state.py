@@ -9,7 +9,7 @@ from typing import Any
 
 from spojoin.page.flow import readers, writers
 from spojoin.page.latest import Letter, ResultRows
-from spojoin.page.sightings import Instance, Place, Sighting
+from spojoin.page.sightings import Instance, PartitionName, Sighting
 from spojoin.page.subject import Subject, window_text
 from spojoin.protocol.services import NEEDED, role_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
@@ -115,7 +115,7 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
         "matches": totals.get("matches"),
         "dead_letters": totals.get("refused"),
         "epoch": seen.epoch if seen else None,
-        "frames_out": seen.watermark_frame if seen else None,
+        "frames_out": seen.result_frame if seen else None,
         "frames_under_way": _under_way(seen),
         "completeness": _completeness(seen),
     }
@@ -124,7 +124,7 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
 def _under_way(seen: Sighting | None) -> int | None:
     if seen is None or seen.head_frame is None:
         return None
-    return max(0, seen.head_frame - (seen.watermark_frame or 0))
+    return max(0, seen.head_frame - (seen.result_frame or 0))
 
 
 def _completeness(seen: Sighting | None) -> Json | None:
@@ -252,7 +252,7 @@ def _topic(topic: Topic, known: Known) -> Json:
 
 def _topic_per_s(topic: Topic, instances: Sequence[Instance]) -> float | None:
     """Services of a role may read the same partitions, or each some: a partition counts once."""
-    fastest: dict[Place, float] = {}
+    fastest: dict[PartitionName, float] = {}
     for instance in instances:
         for place, rate in instance.records_per_s.items():
             if place.topic is topic:

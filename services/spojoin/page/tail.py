@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from spojoin.ports.interfaces import Bounds, Input, Log, LogReader, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import Bounds, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class TopicTail(Generic[T]):
     def __init__(
         self,
         log: Log[bytes],
-        source: Input,
+        source: LogPartition,
         wanted: int,
         items_of: Callable[[LogRecord[bytes]], Sequence[T]],
     ) -> None:

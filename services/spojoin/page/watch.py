@@ -16,7 +16,7 @@ from spojoin.page.sightings import Observer, Sighting
 from spojoin.page.state import Known
 from spojoin.page.subject import Subject
 from spojoin.page.tail import TopicTail
-from spojoin.ports.interfaces import Clock, Input, Log, LogReader, Store, StoreUnavailable
+from spojoin.ports.interfaces import Clock, Log, LogPartition, LogReader, Store, StoreUnavailable
 from spojoin.ports.shared_state import key
 from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Topic
@@ -81,12 +81,14 @@ class LogWatch:
         self._log = log
         self._clock = clock
         self._output = subject.query.output
-        self._results: TopicTail[Row] = TopicTail(log, Input(subject.topics.name(Topic.RESULTS), 0), ROWS, rows_of)
+        self._results: TopicTail[Row] = TopicTail(
+            log, LogPartition(subject.topics.name(Topic.RESULTS), 0), ROWS, rows_of
+        )
         self._letters = [
             TopicTail(log, subject.topics.dead_letters(stream), ROWS, lambda record: [letter_of(record)])
             for stream in range(len(subject.topics.inputs))
         ]
-        self._layouts = TopicTail(log, Input(subject.topics.name(Topic.CONTROL), 0), LAYOUTS, layouts_of)
+        self._layouts = TopicTail(log, LogPartition(subject.topics.name(Topic.CONTROL), 0), LAYOUTS, layouts_of)
         self._rates = Rates()
         self._reader: LogReader[bytes] | None = None
 

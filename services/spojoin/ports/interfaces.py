@@ -29,7 +29,7 @@ class StoreUnavailable(Retryable):
     """The store doesn't answer within its timeout."""
 
 
-class Input(NamedTuple):
+class LogPartition(NamedTuple):
     """One partition of one topic, by its name in the log."""
 
     topic: str
@@ -39,7 +39,7 @@ class Input(NamedTuple):
 class LogRecord(NamedTuple, Generic[V]):
     """A record as it was read; `timestamp_ms` is when it was produced."""
 
-    input: Input
+    input: LogPartition
     offset: int
     timestamp_ms: int
     value: V
@@ -56,15 +56,15 @@ class Bounds(NamedTuple):
 class LogReader(Protocol[V]):
     """Reads inputs from given offsets on, each in offset order; what no commit covers is never seen."""
 
-    def open(self, source: Input, offset: int) -> None:
+    def open(self, source: LogPartition, offset: int) -> None:
         """Read `source` from `offset` on (from the earliest retained one if that is later); again: move there."""
         ...
 
-    def pause(self, source: Input) -> None:
+    def pause(self, source: LogPartition) -> None:
         """Give no more records of `source` until it is resumed; its position stays."""
         ...
 
-    def resume(self, source: Input) -> None:
+    def resume(self, source: LogPartition) -> None:
         """Undo `pause`."""
         ...
 
@@ -75,19 +75,19 @@ class LogReader(Protocol[V]):
         """
         ...
 
-    def position(self, source: Input) -> int:
+    def position(self, source: LogPartition) -> int:
         """The offset behind the last record given or gap passed; reaches `Bounds.end` once `poll` comes back empty."""
         ...
 
-    def at_end(self, source: Input) -> bool:
+    def at_end(self, source: LogPartition) -> bool:
         """Whether there was nothing more to read when `source` was last looked at."""
         ...
 
-    def lag(self, source: Input) -> int:
+    def lag(self, source: LogPartition) -> int:
         """Offsets between the position and the end, by what is known without asking."""
         ...
 
-    def drop(self, source: Input) -> None:
+    def drop(self, source: LogPartition) -> None:
         """Read `source` no more."""
         ...
 
@@ -99,7 +99,9 @@ class LogReader(Protocol[V]):
 class LogWriter(Protocol[V_contra]):
     """Appends in order. A writer that has raised is spent: close it and open another."""
 
-    def append(self, target: Input, value: V_contra, headers: Headers = (), timestamp_ms: int | None = None) -> None:
+    def append(
+        self, target: LogPartition, value: V_contra, headers: Headers = (), timestamp_ms: int | None = None
+    ) -> None:
         """Queue a record, waiting while the queue is full; a transactional writer begins a transaction if none is open.
 
         Raises AmbiguousAppend where an earlier append failed, Fenced where a newer writer has the same id.
@@ -141,11 +143,11 @@ class Log(Protocol[V]):
         """What tells a topic from an earlier one of its name."""
         ...
 
-    def bounds(self, source: Input) -> Bounds:
+    def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets; `end` covers committed records only. Raises LogUnavailable."""
         ...
 
-    def trim(self, source: Input, before: int) -> None:
+    def trim(self, source: LogPartition, before: int) -> None:
         """Records before that offset may be deleted, now or later; never waits."""
         ...
 

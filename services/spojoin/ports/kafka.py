@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from spojoin.ports.credentials import Properties
-from spojoin.ports.interfaces import Bounds, Input, LogUnavailable
+from spojoin.ports.interfaces import Bounds, LogPartition, LogUnavailable
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, topic_config
@@ -111,11 +111,11 @@ class KafkaLog:
                 raise _refused(topic) from error
             raise LogUnavailable(f"topic {topic!r} can't be described: {error.args[0]}") from error
 
-    def bounds(self, source: Input) -> Bounds:
+    def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets; `end` is the last stable offset."""
         return Bounds(self._offset(source, _EARLIEST), self._offset(source, _LATEST))
 
-    def trim(self, source: Input, before: int) -> None:
+    def trim(self, source: LogPartition, before: int) -> None:
         """Ask for records before that offset to be deleted; what goes wrong is logged, the next trim repairs it."""
         futures = self._admin.delete_records([TopicPartition(*source, before)])
         for future in futures.values():
@@ -165,9 +165,9 @@ class KafkaLog:
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
         """A new partition has no leader for some milliseconds."""
         for partition in range(partitions):
-            self._offset(Input(topic, partition), _LATEST, is_new=True)
+            self._offset(LogPartition(topic, partition), _LATEST, is_new=True)
 
-    def _offset(self, source: Input, spec: OffsetSpec, *, is_new: bool = False) -> int:
+    def _offset(self, source: LogPartition, spec: OffsetSpec, *, is_new: bool = False) -> int:
         """Asks again for a while if the partition is there or was just made: it may be between two leaders.
 
         The client goes on believing that a partition has no leader until it is made to look at the topic again.
@@ -183,7 +183,7 @@ class KafkaLog:
                     raise LogUnavailable(f"{what}: {error.args[0]}") from error
                 time.sleep(0.02)
 
-    def _ask_offset(self, source: Input, spec: OffsetSpec) -> int:
+    def _ask_offset(self, source: LogPartition, spec: OffsetSpec) -> int:
         futures = self._admin.list_offsets(
             {TopicPartition(*source): spec},
             isolation_level=IsolationLevel.READ_COMMITTED,
@@ -225,7 +225,7 @@ def _not_makable(topic: str) -> LogUnavailable:
     )
 
 
-def _report_trim(source: Input, before: int, done: Future[object]) -> None:
+def _report_trim(source: LogPartition, before: int, done: Future[object]) -> None:
     error = done.exception()
     if error is not None:
         _log.warning("trim failed", topic=source.topic, partition=source.partition, before=before, error=str(error))

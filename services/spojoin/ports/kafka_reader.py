@@ -8,7 +8,7 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from spojoin.ports.interfaces import Headers, Input, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import Headers, LogPartition, LogRecord, LogUnavailable
 from spojoin.protocol.access import UNUSED_GROUP
 from spojoin.telemetry.log_lines import CLIENT_LOGGER
 
@@ -26,10 +26,10 @@ class KafkaReader:
     """
 
     def __init__(self, common: Mapping[str, object], message_bytes_max: int) -> None:
-        self._positions: dict[Input, int] = {}
-        self._inputs: dict[tuple[str | None, int | None], Input] = {}
-        self._at_end: set[Input] = set()
-        self._fresh: set[Input] = set()
+        self._positions: dict[LogPartition, int] = {}
+        self._inputs: dict[tuple[str | None, int | None], LogPartition] = {}
+        self._at_end: set[LogPartition] = set()
+        self._fresh: set[LogPartition] = set()
         self._consumer = Consumer(
             {
                 **common,
@@ -53,7 +53,7 @@ class KafkaReader:
             logger=CLIENT_LOGGER,
         )
 
-    def open(self, source: Input, offset: int) -> None:
+    def open(self, source: LogPartition, offset: int) -> None:
         """Read `source` from `offset` on, or from the earliest retained offset if that is later."""
         self.drop(source)
         self._positions[source] = offset
@@ -61,11 +61,11 @@ class KafkaReader:
         self._inputs[source.topic, source.partition] = source
         self._consumer.incremental_assign([TopicPartition(*source, offset)])
 
-    def pause(self, source: Input) -> None:
+    def pause(self, source: LogPartition) -> None:
         """Give no more records of `source` until it is resumed; what was fetched ahead is fetched again then."""
         self._consumer.pause([TopicPartition(*source)])
 
-    def resume(self, source: Input) -> None:
+    def resume(self, source: LogPartition) -> None:
         """Undo `pause`."""
         self._consumer.resume([TopicPartition(*source)])
 
@@ -84,22 +84,22 @@ class KafkaReader:
             raise LogUnavailable(f"reading failed: {error.args[0]}") from error
         return [record for message in messages if (record := self._take(message)) is not None]
 
-    def position(self, source: Input) -> int:
+    def position(self, source: LogPartition) -> int:
         """The offset behind the last record given or gap passed."""
         return self._positions[source]
 
-    def at_end(self, source: Input) -> bool:
+    def at_end(self, source: LogPartition) -> bool:
         """Whether the broker had nothing more when `source` was last fetched."""
         return source in self._at_end
 
-    def lag(self, source: Input) -> int:
+    def lag(self, source: LogPartition) -> int:
         """Offsets between the position and the end that the last fetch told."""
         if source in self._at_end:
             return 0
         _, end = self._consumer.get_watermark_offsets(TopicPartition(*source), cached=True)
         return max(0, int(end) - self._positions[source])
 
-    def drop(self, source: Input) -> None:
+    def drop(self, source: LogPartition) -> None:
         """Read `source` no more."""
         if source in self._positions:
             self._consumer.incremental_unassign([TopicPartition(*source)])
@@ -110,7 +110,7 @@ class KafkaReader:
         """Stop reading."""
         self._consumer.close()
 
-    def _catch_up_with_trims(self, source: Input) -> None:
+    def _catch_up_with_trims(self, source: LogPartition) -> None:
         """Begin where the log begins now, unless something was read already: a gap there would be a loss."""
         if source not in self._fresh:
             raise LogUnavailable(f"{source.topic}[{source.partition}] was trimmed beyond {self._positions[source]}")

@@ -10,7 +10,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spojoin.errors import Fenced, SpoJoinError
-from spojoin.ports.interfaces import AmbiguousAppend, Headers, Input, LogUnavailable
+from spojoin.ports.interfaces import AmbiguousAppend, Headers, LogPartition, LogUnavailable
 from spojoin.telemetry.log_lines import CLIENT_LOGGER
 
 #: bounds of the producer's queue; a full one makes `append` wait
@@ -62,7 +62,9 @@ class KafkaWriter:
         if self._is_transactional:
             self._register(wait_s_max)
 
-    def append(self, target: Input, value: bytes, headers: Headers = (), timestamp_ms: int | None = None) -> None:
+    def append(
+        self, target: LogPartition, value: bytes, headers: Headers = (), timestamp_ms: int | None = None
+    ) -> None:
         """Queue a record, waiting for room; begins a transaction if none is open."""
         self.serve()
         if self._is_transactional and not self._in_transaction:
@@ -107,7 +109,7 @@ class KafkaWriter:
         except KafkaException as error:
             raise _translated(error.args[0], LogUnavailable) from error
 
-    def _queue(self, target: Input, value: bytes, headers: Headers, timestamp_ms: int | None) -> bool:
+    def _queue(self, target: LogPartition, value: bytes, headers: Headers, timestamp_ms: int | None) -> bool:
         """Whether there was room."""
         try:
             self._producer.produce(

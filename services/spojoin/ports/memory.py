@@ -16,7 +16,7 @@ from spojoin.ports.interfaces import (
     Clock,
     Fields,
     Headers,
-    Input,
+    LogPartition,
     LogRecord,
     LogUnavailable,
     V,
@@ -31,7 +31,7 @@ class Fate(enum.Enum):
     LOST = "lost"
 
 
-FateOf = Callable[[Input], Fate]
+FateOf = Callable[[LogPartition], Fate]
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Partition(Generic[V]):
     earliest: int = 0
     end: int = 0
 
-    def append(self, source: Input, value: V, headers: Headers, timestamp_ms: int) -> None:
+    def append(self, source: LogPartition, value: V, headers: Headers, timestamp_ms: int) -> None:
         self.records.append(LogRecord(source, self.end, timestamp_ms, value, headers))
         self.end += 1
 
@@ -86,12 +86,12 @@ class MemoryLog(Generic[V]):
         """The same for all topics of a name: none is ever made anew."""
         return f"{topic}-in-memory"
 
-    def bounds(self, source: Input) -> Bounds:
+    def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets."""
         found = self._partition(source)
         return Bounds(found.earliest, found.end)
 
-    def trim(self, source: Input, before: int) -> None:
+    def trim(self, source: LogPartition, before: int) -> None:
         """Delete records before that offset."""
         self._partition(source).trim(before)
 
@@ -106,14 +106,14 @@ class MemoryLog(Generic[V]):
         self._epochs[transactional_id] += 1
         return MemoryWriter(self, transactional_id, self._epochs[transactional_id])
 
-    def records(self, source: Input) -> Sequence[LogRecord[V]]:
+    def records(self, source: LogPartition) -> Sequence[LogRecord[V]]:
         """All retained records of a partition, for tests and the simulator."""
         return self._partition(source).records
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _partition(self, source: Input) -> _Partition[V]:
+    def _partition(self, source: LogPartition) -> _Partition[V]:
         partitions = self._topics.get(source.topic, [])
         if not 0 <= source.partition < len(partitions):
             raise LogUnavailable(f"there is no partition {source.partition} of topic {source.topic!r}")
@@ -123,7 +123,7 @@ class MemoryLog(Generic[V]):
         if transactional_id is not None and epoch != self._epochs[transactional_id]:
             raise Fenced(f"a newer writer holds the transactional id {transactional_id!r}")
 
-    def _land(self, target: Input, value: V, headers: Headers, timestamp_ms: int | None) -> bool:
+    def _land(self, target: LogPartition, value: V, headers: Headers, timestamp_ms: int | None) -> bool:
         """Append by the fate drawn; whether it was acknowledged."""
         fate = self.fate_of(target)
         if fate is not Fate.LOST:
@@ -137,21 +137,21 @@ class MemoryReader(Generic[V]):
 
     def __init__(self, log: MemoryLog[V]) -> None:
         self._log = log
-        self._positions: dict[Input, int] = {}
-        self._paused: set[Input] = set()
-        self._fresh: set[Input] = set()
+        self._positions: dict[LogPartition, int] = {}
+        self._paused: set[LogPartition] = set()
+        self._fresh: set[LogPartition] = set()
 
-    def open(self, source: Input, offset: int) -> None:
+    def open(self, source: LogPartition, offset: int) -> None:
         """Read `source` from `offset` on, or from the earliest retained offset if that is later."""
         self._positions[source] = max(offset, self._log.bounds(source).earliest)
         self._fresh.add(source)
         self._paused.discard(source)
 
-    def pause(self, source: Input) -> None:
+    def pause(self, source: LogPartition) -> None:
         """Give no more records of `source` until it is resumed."""
         self._paused.add(source)
 
-    def resume(self, source: Input) -> None:
+    def resume(self, source: LogPartition) -> None:
         """Undo `pause`."""
         self._paused.discard(source)
 
@@ -164,19 +164,19 @@ class MemoryReader(Generic[V]):
                 self._positions[source] = self._positions.pop(source)
         return taken
 
-    def position(self, source: Input) -> int:
+    def position(self, source: LogPartition) -> int:
         """The offset behind the last record given or gap passed."""
         return self._positions[source]
 
-    def at_end(self, source: Input) -> bool:
+    def at_end(self, source: LogPartition) -> bool:
         """Whether there is nothing more to read."""
         return self.lag(source) == 0
 
-    def lag(self, source: Input) -> int:
+    def lag(self, source: LogPartition) -> int:
         """Offsets between the position and the end."""
         return self._log.bounds(source).end - self._positions[source]
 
-    def drop(self, source: Input) -> None:
+    def drop(self, source: LogPartition) -> None:
         """Read `source` no more."""
         self._positions.pop(source, None)
 
@@ -184,7 +184,7 @@ class MemoryReader(Generic[V]):
         """Stop reading."""
         self._positions.clear()
 
-    def _take(self, source: Input, count: int) -> list[LogRecord[V]]:
+    def _take(self, source: LogPartition, count: int) -> list[LogRecord[V]]:
         partition = self._log._partition(source)
         if source not in self._fresh and self._positions[source] < self._log.bounds(source).earliest:
             raise LogUnavailable(f"{source.topic}[{source.partition}] was trimmed beyond {self._positions[source]}")
@@ -203,10 +203,10 @@ class MemoryWriter(Generic[V]):
         self._log = log
         self._id = transactional_id
         self._epoch = epoch
-        self._transaction: list[tuple[Input, V, Headers, int | None]] = []
+        self._transaction: list[tuple[LogPartition, V, Headers, int | None]] = []
         self._failed = False
 
-    def append(self, target: Input, value: V, headers: Headers = (), timestamp_ms: int | None = None) -> None:
+    def append(self, target: LogPartition, value: V, headers: Headers = (), timestamp_ms: int | None = None) -> None:
         """Append now, or with the transaction."""
         self.serve()
         self._log._partition(target)
@@ -233,7 +233,7 @@ class MemoryWriter(Generic[V]):
         """Abort the open transaction."""
         self._transaction = []
 
-    def _commit(self, transaction: list[tuple[Input, V, Headers, int | None]]) -> None:
+    def _commit(self, transaction: list[tuple[LogPartition, V, Headers, int | None]]) -> None:
         """All or nothing: a transaction's fate is that of its first record."""
         fate = self._log.fate_of(transaction[0][0])
         self._failed = fate is not Fate.LANDS

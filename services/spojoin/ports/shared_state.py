@@ -4,18 +4,18 @@ All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and
 
     head                   frame_id, next_seq, epoch, wall_ms,    router: behind its latest frame; that frame's layout,
                            workers, layout_frame                  and the first frame that it is known to hold from
-    watermark              log, frame_id, position                sink: results are out before; the router's credits
+    result_position        log, frame_id, position                sink: results are out before; the router's credits
     progress:<service>     <topic>/<partition> = next offset      each service: what it has read
     batches:<stream>       <batch id> = first, end, group         sink: sealed batches that a window can reach
     replay                 <topic>/<partition> = earliest offset  whoever trims: where a rebuilt service begins
     hot:<stream>:<slot>    <code> = count                         router: the predictor's hot keys in force
     completeness           ratio, is_exact, checked_ms            the checker: its last verdict on the results
     totals                 rows, refused; answered, matches       router; sink: since the log began
-    expected:<service>     wall_ms, needs, workers                each service: see `runtime.expected`
-    status:<service>       see `runtime.status`                   each service, every second; gone some seconds after it
+    expected:<service>     wall_ms, needs, workers                each service: see `telemetry.expected`
+    status:<service>       see `telemetry.status`                 each service, every second; gone some seconds after it
 
 Everything but the verdict is written anew at intervals, so that a wiped store fills again. `log` is the id of the
-frames topic: a watermark that an earlier topic of that name left behind is no watermark.
+frames topic: a result position that an earlier topic of that name left behind is no result_position.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import structlog
 from prometheus_client import Counter
 
 from spojoin.ports.interfaces import Clock, Fields, Store, StoreUnavailable
-from spojoin.protocol.machine import Watermark
+from spojoin.protocol.machine import ResultPosition
 
 SCHEMA_VERSION = 1
 #: a store that failed is left alone for so long, so that a dead one costs a timeout a second and no more
@@ -77,18 +77,22 @@ class SharedState:
         self._is_down = False
         self._retry_at_ms = 0.0
 
-    def put_watermark(self, watermark: Watermark) -> None:
-        """Results are out before `watermark`."""
-        fields: Fields = {"log": self.log_id, "frame_id": watermark.frame_id, "position": watermark.position}
-        self.put({key(self._query, "watermark"): fields})
+    def put_result_position(self, result_position: ResultPosition) -> None:
+        """Results are out before `result_position`."""
+        fields: Fields = {
+            "log": self.log_id,
+            "frame_id": result_position.frame_id,
+            "position": result_position.position,
+        }
+        self.put({key(self._query, "result_position"): fields})
 
-    def watermark(self) -> Watermark | None:
-        """The watermark of this log, where the store knows it."""
+    def result_position(self) -> ResultPosition | None:
+        """The result position of this log, where the store knows it."""
         nothing: dict[str, str] = {}
-        found = self._attempt(lambda store: store.get(key(self._query, "watermark")), nothing)
+        found = self._attempt(lambda store: store.get(key(self._query, "result_position")), nothing)
         if found.get("log") != self.log_id or not {"frame_id", "position"} <= found.keys():
             return None
-        return Watermark(int(found["frame_id"]), int(found["position"]))
+        return ResultPosition(int(found["frame_id"]), int(found["position"]))
 
     def head(self) -> dict[str, str]:
         """What the router said of its latest frame; empty where the store does not know it."""

@@ -12,7 +12,7 @@ import struct
 from spojoin.wire.records import Barrier, Frame, SourceState
 
 
-class LogReader:
+class LogFollower:
     """Follows the log from its earliest retained record and tells which records count.
 
     The first record is taken on trust: the log starts with a barrier and is only ever trimmed to a frame that was

@@ -42,7 +42,7 @@ class Person(enum.StrEnum):
 Principal = Role | Person
 
 
-class Kind(enum.StrEnum):
+class ResourceKind(enum.StrEnum):
     """What a right is about, as Strimzi's KafkaUser names it."""
 
     TOPIC = "topic"
@@ -68,7 +68,7 @@ class Operation(enum.StrEnum):
 class Right:
     """One operation on one resource, named literally; or on all topics whose names begin so, where `is_prefix`."""
 
-    kind: Kind
+    kind: ResourceKind
     name: str
     operation: Operation
     is_prefix: bool = False
@@ -118,18 +118,18 @@ def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
         yield from _each(Operation.DELETE, [topic for topic in Topic if topic not in SHARED], query, inputs)
     yield from _making(role, query)
     yield from _each(Operation.DESCRIBE, seen_by(role).difference(edge.reads, edge.writes, edge.trims), query, inputs)
-    yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
+    yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
     if role in _TRANSACTIONAL:
-        yield Right(Kind.TRANSACTIONAL_ID, transactional_id(query, role), Operation.WRITE)
+        yield Right(ResourceKind.TRANSACTIONAL_ID, transactional_id(query, role), Operation.WRITE)
     if role in _GROUPED:
-        yield Right(Kind.GROUP, consumer_group(query, role), Operation.READ)
+        yield Right(ResourceKind.GROUP, consumer_group(query, role), Operation.READ)
 
 
 def _making(role: Role, query: str) -> Iterator[Right]:
     """Services make the topics of later generations: only they know when it is time, and how many there were."""
     for topic in seen_by(role).difference(SHARED):
         for operation in (Operation.CREATE, Operation.ALTER):
-            yield Right(Kind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
+            yield Right(ResourceKind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
 
 
 def _edge(role: Role) -> Edge:
@@ -144,9 +144,9 @@ def _on_topics(edge: Edge, query: str, inputs: Sequence[str]) -> Iterator[Right]
 
 def _each(operation: Operation, topics: Iterable[Topic], query: str, inputs: Sequence[str]) -> Iterator[Right]:
     for topic in topics:
-        yield from (Right(Kind.TOPIC, name, operation) for name in names(topic, query, inputs))
+        yield from (Right(ResourceKind.TOPIC, name, operation) for name in names(topic, query, inputs))
         if topic not in SHARED:
-            yield Right(Kind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
+            yield Right(ResourceKind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
 
 
 def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Right]:
@@ -155,7 +155,7 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
         for operation in (Operation.CREATE, Operation.ALTER, Operation.DESCRIBE):
             yield from _each(operation, own, query, inputs)
         yield from _each(Operation.READ, (Topic.GENERATIONS,), query, inputs)  # which says what is still needed
-        yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
+        yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
         return
     if person in (Person.FEED, Person.CHECK):
         yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)
@@ -163,4 +163,4 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
         # The page also shows which layouts were asked for; a check needs the inputs.
         more = {Person.PAGE: (Topic.CONTROL,), Person.CHECK: (Topic.INPUT,)}.get(person, ())
         yield from _each(Operation.READ, (Topic.RESULTS, Topic.DEAD, *more), query, inputs)
-        yield Right(Kind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
+        yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)

@@ -6,11 +6,12 @@ wants appended. Everything that a machine emits is idempotent: readers drop what
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from spojoin.protocol.topology import Topic
-from spojoin.wire.records import Record
+from spojoin.wire.records import Record, Rows, SourceState
 
 
 class Emit(NamedTuple):
@@ -35,71 +36,90 @@ class Trim(NamedTuple):
     offset: int
 
 
-class Watermark(NamedTuple):
+class ResultPosition(NamedTuple):
     """Results are out for all frames before `frame_id` and, of that frame, for positions before `position`."""
 
     frame_id: int
     position: int
 
 
-START = Watermark(0, 0)
+START = ResultPosition(0, 0)
 
 Action = Emit | Rewind
 
 
-class Machine(Protocol):
-    """A service's logic.
+class Machine:
+    """A service's logic; a child says what it does where a record, the time or the results mean something to it.
 
-    A machine starts empty at a watermark, is fed every input from its earliest retained record, and stays silent for
-    what the watermark covers. `wants` is back-pressure: an input that is not wanted is not read on.
+    A machine starts empty at a result position, is fed every input from its earliest retained record, and stays silent
+    for what the result position covers. `wants` is back-pressure: an input that is not wanted is not read on.
     """
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Whether a record of that input can be taken now."""
-        ...
-
-    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Take one record; the iterator must be exhausted before the next call, and may be consumed slowly."""
-        ...
-
-    def on_caught_up(self) -> Iterator[Action]:
-        """Every input but the users' has been read up to where it ended when this machine started; comes once."""
-        ...
-
-    def on_time(self, now_ms: int) -> Iterator[Action]:
-        """The time has come to `now_ms` (any epoch, monotonic)."""
-        ...
-
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
-        """Results have come to `watermark`: forget what lies behind it and say what may be trimmed."""
-        ...
-
-
-class Idle:
-    """A machine that takes everything and says nothing: a service that a query's layout has no use for.
-
-    Machines are made from it, and say what they do where the time, the watermark or catching up mean something to them.
-    """
-
-    def wants(self, topic: Topic, partition: int) -> bool:
-        """Everything is taken, so that nothing is behind."""
         return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Nothing to do."""
+        """Take one record; the iterator must be exhausted before the next call, and may be consumed slowly."""
         yield from ()
 
     def on_caught_up(self) -> Iterator[Action]:
-        """Nothing to do."""
+        """Every input but the users' has been read up to where it ended when this machine started; comes once."""
         yield from ()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Nothing to do."""
+        """The time has come to `now_ms` (any epoch, monotonic)."""
         yield from ()
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
-        """Nothing to trim."""
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
+        """Results have come to `result_position`: forget what lies behind it and say what may be trimmed."""
         return []
+
+
+class Idle(Machine):
+    """Takes everything and says nothing: a service that a query's layout has no use for."""
+
+
+class InputMachine(Machine, ABC):
+    """A machine that takes rows of the users' inputs besides records; `active` once it may read them."""
+
+    active: bool
+
+    @abstractmethod
+    def sources(self) -> SourceState:
+        """Where to read each input on that a frame has consumed from; valid once active."""
+
+    @abstractmethod
+    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
+        """Declare the physical inputs, (stream, partition)."""
+
+    @abstractmethod
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Whether rows of that input can be taken now."""
+
+    @abstractmethod
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        """Take rows of one input, in its order."""
+
+    @abstractmethod
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """The input holds no more rows for now, or does after all."""
+
+
+class WindowMachine(Machine, ABC):
+    """A machine that holds a part of the window and searches it."""
+
+    @abstractmethod
+    def counters(self) -> dict[str, float]:
+        """What it did."""
+
+    @abstractmethod
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+
+    @abstractmethod
+    def state_bytes(self) -> int:
+        """Bytes held."""
 
 
 @runtime_checkable

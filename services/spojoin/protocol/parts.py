@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from spojoin.kernels.tail import Tail
-from spojoin.model import LayoutChoice, Output, Query, Role
-from spojoin.protocol.machine import Watermark
+from spojoin.model import Direction, LayoutChoice, Output, Query
+from spojoin.protocol.machine import ResultPosition
 from spojoin.wire.records import I64, U16, Frame, Matches, StreamSlice
 
 #: The part of the tuples that are not handed over; part 1 + w is PO-Join worker w's.
@@ -30,9 +30,9 @@ def expected_parts(frame: Frame, layout: LayoutChoice) -> list[int]:
     return [*own, *(1 + worker for worker in range(frame.workers))] if frame.count else []
 
 
-def first_position(frame: Frame, watermark: Watermark) -> int:
+def first_position(frame: Frame, result_position: ResultPosition) -> int:
     """Where the evaluation of a frame begins: results may be out for its first positions."""
-    return watermark.position if frame.frame_id == watermark.frame_id else 0
+    return result_position.position if frame.frame_id == result_position.frame_id else 0
 
 
 def probe_range(positions: U16, begin: int, end: int) -> tuple[int, int]:
@@ -52,7 +52,7 @@ def first_reached(frame: Frame, target: int) -> int:
     return int(probes.lower[0])
 
 
-def mutable_bounds(frame: Frame, role: Role, first: int, last: int) -> tuple[I64, I64]:
+def mutable_bounds(frame: Frame, role: Direction, first: int, last: int) -> tuple[I64, I64]:
     """Indexes [lower, upper) of the target's mutable tuples that each of probes [first, last) may match.
 
     Both int64 (last - first,). Within the frame itself a probe sees what precedes it.

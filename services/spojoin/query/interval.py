@@ -118,8 +118,8 @@ def window_of(interval: Interval) -> Window:
 def is_held(interval: Interval, is_self: bool) -> bool:
     """Whether the windows say the interval exactly, so that nothing is left for predicates on event times.
 
-    A window's near end is the probe's own time, so zero must lie inside. A self join has one window for both roles:
-    its ends must be equally far.
+    A window's near end is the probe's own time, so zero must lie inside. A self join has one window for both
+    directions: its ends must be equally far.
     """
     if is_self:
         return interval.lower_us == -interval.upper_us

@@ -24,7 +24,7 @@ _INTEGERS = (TypeName.INT, TypeName.LONG)
 _EXPONENT_MAX = 400  # beyond every double and every int64
 
 
-class Kind(enum.StrEnum):
+class OperandKind(enum.StrEnum):
     """What can be compared with what."""
 
     NUMBER = "number"
@@ -47,7 +47,7 @@ class Operand:
     """An expression with its columns, kind, line, its own text and its text without aliases."""
 
     expression: Expression
-    kind: Kind
+    kind: OperandKind
     uses: tuple[Use, ...]
     line: int
     text: str
@@ -85,16 +85,16 @@ def text_of(node: exp.Expression) -> str:
     return bare(node).sql(comments=False)
 
 
-_Bound = tuple[Expression, Kind, tuple[Use, ...]]
+_Bound = tuple[Expression, OperandKind, tuple[Use, ...]]
 
 
 def _bound(node: exp.Expression, scope: Scope) -> _Bound:
     if isinstance(node, exp.Column):
         return _column(node, scope)
     if isinstance(node, exp.Literal):
-        return Constant(_number(node, scope)), Kind.NUMBER, ()
+        return Constant(_number(node, scope)), OperandKind.NUMBER, ()
     if isinstance(node, exp.Interval):
-        return Constant(Fraction(_interval_us(node, scope))), Kind.INTERVAL, ()
+        return Constant(Fraction(_interval_us(node, scope))), OperandKind.INTERVAL, ()
     if isinstance(node, exp.Neg):
         return _negated(node, scope)
     if type(node) in _OPERATORS:
@@ -118,8 +118,8 @@ def _column(node: exp.Column, scope: Scope) -> _Bound:
         hint = wanted if node.name == scope.times[side] else ""
         raise QueryError(unknown(f"column of stream {scope.streams[side]}", node.name, schema) + hint, line)
     column = schema[node.name]
-    kinds = {TypeName.DATE: Kind.DATE, TypeName.TIMESTAMP: Kind.TIMESTAMP}
-    return Column(node.name), kinds.get(column.name, Kind.NUMBER), (Use(side, node.name, column),)
+    kinds = {TypeName.DATE: OperandKind.DATE, TypeName.TIMESTAMP: OperandKind.TIMESTAMP}
+    return Column(node.name), kinds.get(column.name, OperandKind.NUMBER), (Use(side, node.name, column),)
 
 
 def _number(node: exp.Literal, scope: Scope) -> Fraction:
@@ -144,7 +144,7 @@ def _interval_us(node: exp.Interval, scope: Scope) -> int:
 
 def _negated(node: exp.Neg, scope: Scope) -> _Bound:
     expression, kind, uses = _bound(bare(node.this), scope)
-    if kind not in (Kind.NUMBER, Kind.INTERVAL):
+    if kind not in (OperandKind.NUMBER, OperandKind.INTERVAL):
         raise QueryError(f"'{text_of(node)}': a {kind} has no negative", scope.line_of(node))
     if isinstance(expression, Constant):
         return Constant(-expression.value), kind, uses
@@ -154,10 +154,10 @@ def _negated(node: exp.Neg, scope: Scope) -> _Bound:
 def _arithmetic(node: exp.Expression, scope: Scope) -> _Bound:
     operator = _OPERATORS[type(node)]
     left, right = _bound(bare(node.this), scope), _bound(bare(node.expression), scope)
-    if {left[1], right[1]} != {Kind.NUMBER}:
+    if {left[1], right[1]} != {OperandKind.NUMBER}:
         return _moved(node, operator, left, right, scope)
     _check_linear(node, operator, left, right, scope)
-    return Arithmetic(operator, left[0], right[0]), Kind.NUMBER, left[2] + right[2]
+    return Arithmetic(operator, left[0], right[0]), OperandKind.NUMBER, left[2] + right[2]
 
 
 def _check_linear(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> None:
@@ -171,11 +171,13 @@ def _check_linear(node: exp.Expression, operator: str, left: _Bound, right: _Bou
 
 def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> _Bound:
     """A date, a timestamp or an event time of integers plus or minus an interval: the only arithmetic for them."""
-    if operator == "+" and left[1] is Kind.INTERVAL:
+    if operator == "+" and left[1] is OperandKind.INTERVAL:
         left, right = right, left
     kind = left[1]
-    can_move = kind in (Kind.DATE, Kind.TIMESTAMP) or (kind is Kind.NUMBER and scope.is_time_ms(left[2]))
-    if operator not in ("+", "-") or not can_move or right[1] is not Kind.INTERVAL:
+    can_move = kind in (OperandKind.DATE, OperandKind.TIMESTAMP) or (
+        kind is OperandKind.NUMBER and scope.is_time_ms(left[2])
+    )
+    if operator not in ("+", "-") or not can_move or right[1] is not OperandKind.INTERVAL:
         raise QueryError(
             f"'{text_of(node)}' is {left[1]} {operator} {right[1]}: "
             "expected a date, a timestamp or a stream's time + or - an interval, such as l.at + INTERVAL '5 min'",
@@ -185,15 +187,15 @@ def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, sco
     return Arithmetic(operator, left[0], Constant(amount)), kind, left[2]
 
 
-def in_units_of(kind: Kind, interval: Expression, line: int) -> Fraction:
+def in_units_of(kind: OperandKind, interval: Expression, line: int) -> Fraction:
     """An interval as days for a date, microseconds for a timestamp, milliseconds for an event time of integers."""
     assert isinstance(interval, Constant)
-    if kind is Kind.TIMESTAMP:
+    if kind is OperandKind.TIMESTAMP:
         return interval.value
-    unit_us, whole = (DAY_US, "days") if kind is Kind.DATE else (MILLISECOND_US, "milliseconds")
+    unit_us, whole = (DAY_US, "days") if kind is OperandKind.DATE else (MILLISECOND_US, "milliseconds")
     amount = interval.value / unit_us
     if amount.denominator != 1:
-        of = "a date" if kind is Kind.DATE else "a time column of integers"
+        of = "a date" if kind is OperandKind.DATE else "a time column of integers"
         raise QueryError(f"an interval with {of} must be whole {whole}, such as INTERVAL '1 day'", line)
     return amount
 

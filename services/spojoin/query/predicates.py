@@ -23,7 +23,7 @@ from spojoin.model import (
 )
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import linear_form, scale_needed, scaled
-from spojoin.query.operands import Kind, Operand, Scope, bind, in_units_of, text_of
+from spojoin.query.operands import Operand, OperandKind, Scope, bind, in_units_of, text_of
 from spojoin.query.statement import bare
 
 SCALE_MAX = 18  # 10**18 is the largest power of ten in an int64
@@ -143,7 +143,7 @@ def _band(op: Op, absolute: exp.Abs, width: exp.Expression, scope: Scope, node: 
 
 
 def _domain(pair: _Pair) -> Domain:
-    if pair.left.kind is not pair.right.kind or pair.left.kind is Kind.INTERVAL:
+    if pair.left.kind is not pair.right.kind or pair.left.kind is OperandKind.INTERVAL:
         raise QueryError(
             f"predicate '{pair.text}' compares {_kind_text(pair.left)} with {_kind_text(pair.right)}: "
             "expected two numbers, two dates or two timestamps",
@@ -252,8 +252,8 @@ def _width(pair: _Pair, domain: Domain, scale: int) -> int | float:
 
 
 def _width_value(pair: _Pair, width: Operand, domain: Domain) -> Fraction | float:
-    is_interval = width.kind is Kind.INTERVAL
-    temporal = pair.left.kind is not Kind.NUMBER or (is_interval and pair.is_time_ms)
+    is_interval = width.kind is OperandKind.INTERVAL
+    temporal = pair.left.kind is not OperandKind.NUMBER or (is_interval and pair.is_time_ms)
     if temporal != is_interval:
         expected = "INTERVAL '...', such as INTERVAL '1 day'" if temporal else "a number"
         raise QueryError(f"predicate '{pair.text}': band width '{width.text}': expected {expected}", pair.line)

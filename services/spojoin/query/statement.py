@@ -19,7 +19,7 @@ _CLAUSE_NAMES = {"with_": "WITH", "with": "WITH", "group": "GROUP BY", "order": 
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class JoinSide:
     """One side of the join as written, with its line in the file."""
 
     stream: str
@@ -31,8 +31,8 @@ class Table:
 class Statement:
     """The sides, left first, the predicates that AND joins, and how to find a node's line in the file."""
 
-    left: Table
-    right: Table
+    left: JoinSide
+    right: JoinSide
     conjuncts: tuple[exp.Expression, ...]
     line_of: Callable[[exp.Expression], int]
 
@@ -99,10 +99,10 @@ def _check_clauses(select: exp.Select, line_of: Callable[[exp.Expression], int])
         raise QueryError(f"the query option output says what is given: expected {EXPECTED}", line_of(select))
 
 
-def _table(node: exp.Expression, line_of: Callable[[exp.Expression], int]) -> Table:
+def _table(node: exp.Expression, line_of: Callable[[exp.Expression], int]) -> JoinSide:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
         raise QueryError(f"'{node.sql()}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
-    return Table(node.name, node.alias or node.name, line_of(node))
+    return JoinSide(node.name, node.alias or node.name, line_of(node))
 
 
 def _condition(join: exp.Join, line: int, line_of: Callable[[exp.Expression], int]) -> exp.Expression:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.model import Order, Query, Window
-from spojoin.ports.interfaces import Input, Log, LogReader, LogRecord
+from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
 from spojoin.protocol.answered import Answered, Place, before
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
@@ -41,7 +41,7 @@ class Stand(NamedTuple):
 class Past:
     """What has been seen of one partition before its cut: rows from offset `first` on, and their ranks."""
 
-    source: Input
+    source: LogPartition
     stream: int
     cut: Place
     earliest: int
@@ -94,7 +94,7 @@ def _pasts(log: Log[bytes], topics: Sequence[str], cut: Mapping[tuple[int, int],
     found = []
     for stream, topic in enumerate(topics):
         for partition in range(log.partitions(topic)):
-            source = Input(topic, partition)
+            source = LogPartition(topic, partition)
             past = Past(source, stream, cut.get((stream, partition), (0, 0)), 0, 0)
             past.first, past.earliest = past.end, min(log.bounds(source).earliest, past.end)
             found.append(past)

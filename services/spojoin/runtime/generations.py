@@ -9,9 +9,9 @@ import structlog
 
 from spojoin.errors import ConfigurationError, WireError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Input, Log
+from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.protocol.generations import Beginning, Generations
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import differences, fingerprint, is_same_order
@@ -35,7 +35,7 @@ class Serving:
     query: Query
     generation: int = FIRST_GENERATION
     successor: Query | None = None
-    begin: Callable[[Watermark, Parse], Beginning] = lambda _watermark, _parse: Beginning()
+    begin: Callable[[ResultPosition, Parse], Beginning] = lambda _result_position, _parse: Beginning()
 
 
 class GenerationsTopic:
@@ -43,7 +43,7 @@ class GenerationsTopic:
 
     def __init__(self, log: Log[bytes], query: str) -> None:
         self._log = log
-        self._source = Input(topic_name(query, Topic.GENERATIONS), 0)
+        self._source = LogPartition(topic_name(query, Topic.GENERATIONS), 0)
         self._seen_end = 0
 
     def has_news(self) -> bool:
@@ -145,17 +145,17 @@ class Office:
 
     def _beginning(
         self, query: Query, current: Announcement, found: Generations
-    ) -> Callable[[Watermark, Parse], Beginning]:
+    ) -> Callable[[ResultPosition, Parse], Beginning]:
         topics = Topics.of(query, self._settings.workers_max, self._settings.input_topics, current.generation)
         fresh = Beginning(current.generation, current.fingerprint)
         takeover = found.takeover
         if takeover is None:
-            return lambda _watermark, _parse: fresh
+            return lambda _result_position, _parse: fresh
         before = announced_query(found.announced(takeover.from_generation))
         begun = beginning_after(fresh, takeover, before, query, self._streams(before, topics))
 
-        def begin(watermark: Watermark, parse: Parse) -> Beginning:
-            if watermark > START:  # its frames say from where the inputs are read on
+        def begin(result_position: ResultPosition, parse: Parse) -> Beginning:
+            if result_position > START:  # its frames say from where the inputs are read on
                 return begun
             filled = fill(self._log, query, topics.inputs, parse, begun, current.backfill, self._pulse)
             starts = {f"{topics.inputs[stream]}/{number}": at.offset for (stream, number), at in filled.starts.items()}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
 import structlog
 
-from spojoin.ports.interfaces import Clock, Input, Log, LogRecord
-from spojoin.protocol.machine import Action, Machine
+from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord
+from spojoin.protocol.machine import Action, InputMachine
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.intake import Intake, Waiting
-from spojoin.telemetry.metrics import Traffic
-from spojoin.wire.records import Rows, SourcePosition, SourceState
+from spojoin.telemetry.metrics import TopicTraffic
+from spojoin.wire.records import Rows, SourcePosition
 
 #: new partitions are looked for so often
 DISCOVERY_MS = 2_000
@@ -27,32 +26,6 @@ Parse = Callable[[int, int, Sequence[LogRecord[bytes]]], Rows]
 _log = structlog.get_logger(__name__)
 
 
-class InputMachine(Machine, Protocol):
-    """A machine that takes rows of the users' inputs besides records."""
-
-    active: bool
-
-    def sources(self) -> SourceState:
-        """Where to read each input on that a frame has consumed from; valid once active."""
-        ...
-
-    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
-        """Declare the physical inputs, (stream, partition)."""
-        ...
-
-    def wants_rows(self, stream: int, partition: int) -> bool:
-        """Whether rows of that input can be taken now."""
-        ...
-
-    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
-        """Take rows of one input, in its order."""
-        ...
-
-    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
-        """All that the input holds has been given, or (`ended` False) something waits to be read after all."""
-        ...
-
-
 class InputFeed:
     """Finds the partitions of the input topics, reads them on from where the log says, and feeds the machine."""
 
@@ -63,7 +36,7 @@ class InputFeed:
         topics: Sequence[str],
         parse: Parse,
         clock: Clock,
-        traffic: Traffic,
+        traffic: TopicTraffic,
     ) -> None:
         self._traffic = traffic
         self.intake = Intake(log.reader(), clock)
@@ -73,7 +46,7 @@ class InputFeed:
         self._parse = parse
         self._clock = clock
         self._known: list[tuple[int, int]] = []
-        self._opened: dict[tuple[int, int], Input] = {}
+        self._opened: dict[tuple[int, int], LogPartition] = {}
         #: of each input the chunks given to the machine, by their last offset, and when their first record was produced
         self._given: dict[tuple[int, int], deque[tuple[int, int]]] = {}
         self._discover_at_ms = 0.0
@@ -148,13 +121,13 @@ class InputFeed:
         positions = self._machine.sources()
         for stream, partition in self._known:
             if (stream, partition) not in self._opened:
-                source = Input(self._topics[stream], partition)
+                source = LogPartition(self._topics[stream], partition)
                 at = positions.get((stream, partition))
                 self.intake.open(source, self._start(source, None if at is None else at.offset))
                 self._opened[stream, partition] = source
                 self._given[stream, partition] = deque()
 
-    def _start(self, source: Input, wanted: int | None) -> int:
+    def _start(self, source: LogPartition, wanted: int | None) -> int:
         earliest = self._log.bounds(source).earliest
         if wanted is not None and wanted < earliest:
             _log.error("input records are lost", topic=source.topic, wanted=wanted, earliest=earliest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from spojoin.ports.interfaces import Clock, Input, LogReader, LogRecord
+from spojoin.ports.interfaces import Clock, LogPartition, LogReader, LogRecord
 
 #: an input with so much waiting is not read on until half of it is taken
 WAITING_BYTES_MAX = 16 << 20
@@ -53,10 +53,10 @@ class Intake:
 
     def __init__(self, reader: LogReader[bytes], clock: Clock) -> None:
         self.reader = reader
-        self.waiting: dict[Input, Waiting] = {}
+        self.waiting: dict[LogPartition, Waiting] = {}
         self._clock = clock
 
-    def open(self, source: Input, offset: int) -> None:
+    def open(self, source: LogPartition, offset: int) -> None:
         """Read an input from `offset` on; what waited of it is forgotten."""
         self.reader.open(source, offset)
         self.waiting[source] = Waiting()
@@ -77,11 +77,11 @@ class Intake:
                 queue.put(record)
         return others
 
-    def is_drained(self, source: Input) -> bool:
+    def is_drained(self, source: LogPartition) -> bool:
         """Whether everything that `source` held when last looked at has been taken."""
         return not self.waiting[source].records and self.reader.at_end(source)
 
-    def has_passed(self, source: Input, offset: int) -> bool:
+    def has_passed(self, source: LogPartition, offset: int) -> bool:
         """Whether everything before `offset` has been taken."""
         records = self.waiting[source].records
         return (records[0].offset if records else self.reader.position(source)) >= offset

@@ -2,9 +2,9 @@
 
 L1  A transactional writer is registered first: it fences zombies and ends their transactions, so that what is read
     from here on is final.
-L2  The watermark at the start is read from the tail of the results topic, never from the store.
+L2  The result position at the start is read from the tail of the results topic, never from the store.
 L3  Inputs are read from their earliest retained records; where they end now is what "caught up" means.
-L4  Results count towards the watermark when they are readable, not when they are appended.
+L4  Results count towards the result position when they are readable, not when they are appended.
 L5  What fails for now throws machine, readers and writer away; a new loop recovers as after a crash.
 L6  A record that can't be decoded ends the service: passing it over would lose results.
 L7  A machine may have a topic read again; until that is done the service is not ready. One that others wait for goes on
@@ -18,22 +18,22 @@ from dataclasses import dataclass
 from typing import cast
 
 from spojoin.errors import ConfigurationError, WireError
-from spojoin.ports.interfaces import Clock, Input, Log, LogRecord, LogWriter
+from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord, LogWriter
 from spojoin.ports.shared_state import SharedState
-from spojoin.protocol.machine import Action, Emit, Leaver, Machine, Rewind, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, InputMachine, Leaver, Machine, ResultPosition, Rewind, Trim
 from spojoin.protocol.topology import NOT_RECORDS, Role, Topic
-from spojoin.runtime.inputs import InputFeed, InputMachine, Parse
+from spojoin.runtime.inputs import InputFeed, Parse
 from spojoin.runtime.intake import Intake
 from spojoin.runtime.outbox import Outbox
+from spojoin.runtime.result_position import ResultsEnd, WatermarkFollower, position_of_results
 from spojoin.runtime.topics import Topics, edge_of
-from spojoin.runtime.watermark import Tail, WatermarkFollower, watermark_of
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
 from spojoin.telemetry.reporter import Reporter
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame, Record
 
-#: one step delivers for so long at most before time, watermark and writer have their turn
+#: one step delivers for so long at most before time, result position and writer have their turn
 STEP_MS_MAX = 10.0
 #: new partitions of internal topics are looked for so often: a layout with more workers has more
 DISCOVERY_MS = 5_000
@@ -42,14 +42,14 @@ TRIM_MS = 1_000
 TAIL_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 
-MachineFactory = Callable[[Watermark], Machine]
+MachineFactory = Callable[[ResultPosition], Machine]
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSpec:
     """What to run. `tick_ms` is the time between `on_time` calls while nothing else happens.
 
-    `parse` is given where the machine takes the users' inputs. `watermark_ms` is how often the store is asked.
+    `parse` is given where the machine takes the users' inputs. `result_position_ms` is how often the store is asked.
     `credits_frames` is how far a router may be ahead of the results. `drain_ms` is how long a machine that others wait
     for goes on when it is asked to end. `fingerprint` is of the query's meaning; 0 compares none.
     """
@@ -60,7 +60,7 @@ class LoopSpec:
     transactional_id: str | None = None
     is_json: bool = False
     tick_ms: float = 20.0
-    watermark_ms: float = 50.0
+    result_position_ms: float = 50.0
     credits_frames: int = 0
     drain_ms: int = 0
     parse: Parse | None = None
@@ -68,7 +68,7 @@ class LoopSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Surroundings:
     """The ports that a loop runs over, and those who watch it."""
 
     log: Log[bytes]
@@ -95,20 +95,20 @@ def check_query(topic: str, offset: int, record: Record, fingerprint: int) -> No
 
 
 class Loop:
-    """One life of a machine: from an empty state at a watermark until it is closed or something raises."""
+    """One life of a machine: from an empty state at a result position until it is closed or something raises."""
 
-    def __init__(self, spec: LoopSpec, world: World) -> None:
+    def __init__(self, spec: LoopSpec, world: Surroundings) -> None:
         self._spec = spec
         self._world = world
         self._clock = world.clock
         self._writer: LogWriter[bytes] = world.log.writer(spec.transactional_id)  # L1
         self._intake = Intake(world.log.reader(), world.clock)
         self._topics: dict[str, Topic] = {}
-        self._targets: dict[Input, int] = {}
-        self._trims: dict[Input, int] = {}
+        self._targets: dict[LogPartition, int] = {}
+        self._trims: dict[LogPartition, int] = {}
         self._is_caught_up = False
         self._is_idle = True
-        self._fresh: Watermark | None = None
+        self._fresh: ResultPosition | None = None
         self._next_tick_ms = self._next_trim_ms = 0.0
         self._next_discovery_ms = self._clock.monotonic_ms() + DISCOVERY_MS
         self._feed: InputFeed | None = None
@@ -119,7 +119,7 @@ class Loop:
             raise
 
     def step(self, wait_s: float | None = None) -> None:
-        """Read, deliver, tell the time and the watermark, settle what was emitted.
+        """Read, deliver, tell the time and the result position, settle what was emitted.
 
         `wait_s` bounds the wait for records; by default until the next tick, and not at all while records wait.
         """
@@ -130,7 +130,7 @@ class Loop:
         if self._outbox.is_due(is_idle=self._is_idle):
             self._settle()
         self._outbox.serve()
-        self._follow_watermark()
+        self._follow_results()
         self._check_caught_up()
         self._maintain()
         self._world.metrics.step.observe((self._clock.monotonic_ms() - began_ms) / 1000)
@@ -149,9 +149,9 @@ class Loop:
 
     def finish(self) -> None:
         """Settle all that was emitted: the end of an orderly stop."""
-        watermark = self._outbox.settle(STOP_TIMEOUT_S)
-        if watermark is not None:
-            self._world.shared.put_watermark(watermark)
+        result_position = self._outbox.settle(STOP_TIMEOUT_S)
+        if result_position is not None:
+            self._world.shared.put_result_position(result_position)
 
     def close(self) -> None:
         """Let go of readers and writer; what is not settled may be lost, and comes again in the next life."""
@@ -166,11 +166,11 @@ class Loop:
         spec, world = self._spec, self._world
         world.health.is_ready, world.health.waits_for = False, "reading what is in the log"
         world.metrics.replay_began(world.clock.monotonic_ms())
-        results = Input(spec.topics.name(Topic.RESULTS), 0)
-        self._tail = Tail(world.log, self._intake.reader, results, spec.topics.generation)
+        results = LogPartition(spec.topics.name(Topic.RESULTS), 0)
+        self._tail = ResultsEnd(world.log, self._intake.reader, results, spec.topics.generation)
         self._tail.find(TAIL_TIMEOUT_S, world.clock)  # L2
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
-        self._follower = WatermarkFollower(self._tail, world.shared, world.clock, spec.watermark_ms)
+        self._follower = WatermarkFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
         self._outbox = Outbox(
             self._writer,
             spec.topics,
@@ -182,7 +182,7 @@ class Loop:
             last_output=self._tail.furthest,
             matches_before=self._tail.matches,
         )
-        self._machine = spec.machine_factory(watermark_of(self._tail.furthest))
+        self._machine = spec.machine_factory(position_of_results(self._tail.furthest))
         self._feed = self._make_feed()
         self._open_inputs()
         self._targets = {source: world.log.bounds(source).end for source in self._intake.waiting}
@@ -203,7 +203,7 @@ class Loop:
             name = self._spec.topics.name(topic)
             self._topics[name] = topic
             for partition in range(self._world.log.partitions(name)):
-                if (source := Input(name, partition)) not in self._intake.waiting:
+                if (source := LogPartition(name, partition)) not in self._intake.waiting:
                     self._intake.open(source, self._world.log.bounds(source).earliest)
 
     # -- a step
@@ -285,20 +285,20 @@ class Loop:
             self._perform(self._machine.on_time(int(now_ms)))
 
     def _settle(self) -> None:
-        """L4. A machine may be in the middle of emitting: it is told of its watermark after that."""
-        watermark = self._outbox.settle()
-        if watermark is not None and self._follower.move(watermark) is not None:
-            self._world.shared.put_watermark(watermark)
-            self._fresh = watermark
+        """L4. A machine may be in the middle of emitting: it is told of its result position after that."""
+        result_position = self._outbox.settle()
+        if result_position is not None and self._follower.move(result_position) is not None:
+            self._world.shared.put_result_position(result_position)
+            self._fresh = result_position
 
-    def _follow_watermark(self) -> None:
+    def _follow_results(self) -> None:
         fresh, self._fresh = self._follower.poll() or self._fresh, None
         if fresh is not None:
-            for trim in self._machine.on_watermark(fresh):
+            for trim in self._machine.on_result_position(fresh):
                 self._note_trim(trim)
 
     def _note_trim(self, trim: Trim) -> None:
-        self._trims[Input(self._spec.topics.name(trim.topic), trim.partition)] = trim.offset
+        self._trims[LogPartition(self._spec.topics.name(trim.topic), trim.partition)] = trim.offset
         self._world.reporter.trimmed(trim)
 
     def _check_caught_up(self) -> None:
@@ -357,7 +357,7 @@ class Loop:
             ahead = value_of(metrics.head_frame) - self._follower.latest.frame_id
             metrics.credits.set(max(0, self._spec.credits_frames - ahead))
 
-    def _is_read_on(self, source: Input) -> bool:
+    def _is_read_on(self, source: LogPartition) -> bool:
         """A machine may have no more use for an internal topic: that is no lag."""
         topic = self._topics.get(source.topic, Topic.INPUT)
         return topic is not Topic.BATCHES or self._machine.wants(topic, source.partition)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from spojoin.ports.interfaces import Clock, Headers, Input, LogWriter
-from spojoin.protocol.machine import Emit, Watermark
+from spojoin.ports.interfaces import Clock, Headers, LogPartition, LogWriter
+from spojoin.protocol.machine import Emit, ResultPosition
 from spojoin.protocol.topology import Topic
+from spojoin.runtime.result_position import position_of_results
 from spojoin.runtime.topics import Topics
-from spojoin.runtime.watermark import watermark_of
 from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.codec import encode
 from spojoin.wire.records import DeadLetter, Frame, Result
 from spojoin.wire.results import (
     OutputMessage,
-    Progress,
+    ResultProgress,
     matches_of,
     progress,
     result_messages_json,
@@ -31,7 +31,7 @@ SETTLE_TIMEOUT_S = 60.0
 class OutgoingMessage(NamedTuple):
     """A record ready to append."""
 
-    target: Input
+    target: LogPartition
     value: bytes
     headers: Headers = ()
 
@@ -39,7 +39,7 @@ class OutgoingMessage(NamedTuple):
 class Outbox:
     """Appends emits and tells when they are settled, that is readable by all.
 
-    `settles` is whether somebody waits for that: transactions are to be committed, or the watermark is to move.
+    `settles` is whether somebody waits for that: transactions are to be committed, or the result position is to move.
     `last_output` is the last progress found in the results topic: JSON messages up to it are out already.
     `matches_before` are those of all results that are out.
     """
@@ -54,7 +54,7 @@ class Outbox:
         settles: bool,
         is_transactional: bool,
         is_json: bool = False,
-        last_output: Progress | None = None,
+        last_output: ResultProgress | None = None,
         matches_before: int = 0,
     ) -> None:
         self._writer = writer
@@ -95,8 +95,8 @@ class Outbox:
         """Learn of failed appends."""
         self._writer.serve()
 
-    def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> Watermark | None:
-        """Wait until all emits are readable; the watermark that they brought, if any."""
+    def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> ResultPosition | None:
+        """Wait until all emits are readable; the result position that they brought, if any."""
         self._writer.flush(timeout_s)
         self._unsettled_since_ms = None
         settled, self._results = self._results, []
@@ -107,7 +107,7 @@ class Outbox:
         for result in settled:
             self._metrics.latency.observe(wall_ms - result.produced_ms, result.produced_runs, now_ms)
         last = settled[-1]
-        return watermark_of(Progress(last.frame_id, last.end, last.is_last, None))
+        return position_of_results(ResultProgress(last.frame_id, last.end, last.is_last, None))
 
     def _messages(self, action: Emit) -> Iterator[OutgoingMessage]:
         record = action.record
@@ -116,7 +116,7 @@ class Outbox:
         elif isinstance(record, Result):
             yield from self._result(record)
         else:
-            yield OutgoingMessage(Input(self._topics.name(action.topic), action.partition), encode(record))
+            yield OutgoingMessage(LogPartition(self._topics.name(action.topic), action.partition), encode(record))
 
     def _dead_letter(self, letter: DeadLetter) -> OutgoingMessage:
         """The message as it came; why and from where in its headers, numbers as decimal text."""
@@ -132,7 +132,7 @@ class Outbox:
         return OutgoingMessage(self._topics.dead_letters(letter.stream), letter.value, encoded)
 
     def _result(self, result: Result) -> Iterator[OutgoingMessage]:
-        target = Input(self._topics.name(Topic.RESULTS), 0)
+        target = LogPartition(self._topics.name(Topic.RESULTS), 0)
         before = self._matches
         messages = result_messages_json(result, before) if self._is_json else [result_to_message(result, before)]
         for message in messages:

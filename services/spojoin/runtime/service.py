@@ -29,7 +29,7 @@ from spojoin.protocol.topology import BATCH_ROLES, FIRST_GENERATION, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office, Serving, goes_on
-from spojoin.runtime.loop import Loop, LoopSpec, World
+from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.settings import Settings, load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.wiring import Wire, Wiring
@@ -48,7 +48,7 @@ GENERATION_MS, ANNOUNCEMENT_S = 2_000.0, 0.1
 #: how often a router looks for topics of generations that are over
 CLEAN_UP_MS = 60_000.0
 
-#: how often the store is asked for the watermark; a router paces its frames by it
+#: how often the store is asked for the result position; a router paces its frames by it
 WATERMARK_MS, ROUTER_WATERMARK_MS = 50.0, 15.0
 
 _log = structlog.get_logger(__name__)
@@ -129,7 +129,7 @@ class Charge:
     query: Query
     settings: Settings
     wire: Callable[[Serving], Wiring]
-    world: World
+    world: Surroundings
     office: Office
 
     def spec(self, serving: Serving) -> LoopSpec:
@@ -143,7 +143,7 @@ class Charge:
             transactional_id=transactional_id(self.query.name, wiring.service) if is_transactional else None,
             is_json=settings.results_format == "json",
             tick_ms=wiring.tick_ms,
-            watermark_ms=ROUTER_WATERMARK_MS if self.role is Role.ROUTER else WATERMARK_MS,
+            result_position_ms=ROUTER_WATERMARK_MS if self.role is Role.ROUTER else WATERMARK_MS,
             credits_frames=settings.credits_frames,
             drain_ms=settings.drain_ms,
             parse=wiring.parse,
@@ -151,7 +151,7 @@ class Charge:
         )
 
 
-def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> World:
+def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> Surroundings:
     """The ports that a service runs over and those who watch it, open until `stack` closes."""
     clock = SystemClock()
     metrics = Metrics({"query": query, "role": role.value, "service_name": service})
@@ -173,7 +173,7 @@ def open_world(role: Role, service: str, query: str, settings: Settings, stack: 
     shared = SharedState(store, query, clock, metrics.store_failures)
     reporter = Reporter(Identity(role, service, query, server.port), shared, clock, metrics, health)
     _log.info("started", metrics=f"http://{settings.metrics_host}:{server.port}/metrics", query=query)
-    return World(log, shared, clock, metrics, health, reporter)
+    return Surroundings(log, shared, clock, metrics, health, reporter)
 
 
 def create_topics(

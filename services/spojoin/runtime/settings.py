@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     kafka: further client properties as librdkafka names them (security, mostly)
     kafka_username: who this service is for Kafka; with OAUTHBEARER its client's id
     kafka_password, kafka_password_file: its password (its client's secret), or a file that holds nothing else
-    redis_url: the store; without it services find the watermark in the results topic alone
+    redis_url: the store; without it services find the result position in the results topic alone
     redis_username, redis_password, redis_password_file: who this service is for the store, where the URL doesn't say
     input_topics: the topic of a stream, where it isn't `in.<stream>`
     replace: whether a query of another meaning takes the place of the one that is served under its name

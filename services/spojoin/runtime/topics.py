@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spojoin.model import Query
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.topology import (
     FIRST_GENERATION,
     KEPT,
@@ -44,14 +44,14 @@ class Topics:
         """An internal topic's name."""
         return topic_name(self.query, topic, self.generation)
 
-    def inputs_of(self, topic: Topic) -> list[Input]:
+    def inputs_of(self, topic: Topic) -> list[LogPartition]:
         """All partitions of an internal topic."""
         count = partitions(topic, predicates=self.predicates, streams=len(self.inputs), workers_max=self.workers_max)
-        return [Input(self.name(topic), partition) for partition in range(count)]
+        return [LogPartition(self.name(topic), partition) for partition in range(count)]
 
-    def dead_letters(self, stream: int) -> Input:
+    def dead_letters(self, stream: int) -> LogPartition:
         """Where poisoned messages of a stream go."""
-        return Input(dead_letter_topic(self.inputs[stream]), 0)
+        return LogPartition(dead_letter_topic(self.inputs[stream]), 0)
 
     def own(self) -> list[str]:
         """The topics that no other generation has."""

@@ -31,7 +31,7 @@ from spojoin.model import (
     TypeName,
     Window,
 )
-from spojoin.simulate.oracle import Comparison, Join, Value
+from spojoin.simulate.oracle import Comparison, OracleJoin, Value
 
 #: Event times are drawn in steps of half a second, so that several share one.
 TICK_US = 500_000
@@ -59,15 +59,15 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DrawnQuestion:
     """One question in three forms: the oracle's, the product's model, and YAML for people."""
 
-    join: Join
+    join: OracleJoin
     query: Query
     attributes: tuple[tuple[Attribute, ...], ...]
 
 
-def draw_question(rng: Random) -> Question:
+def draw_question(rng: Random) -> DrawnQuestion:
     """Everything of the query comes from `rng`."""
     is_self = rng.random() < 0.5
     attributes = _draw_attributes(rng, 1 if is_self else 2)
@@ -76,7 +76,7 @@ def draw_question(rng: Random) -> Question:
     return _draw_rest(rng, attributes, comparisons, order)
 
 
-def ask_otherwise(rng: Random, question: Question) -> Question:
+def ask_otherwise(rng: Random, question: DrawnQuestion) -> DrawnQuestion:
     """Another question about the same columns; rows without times can't be ordered by them."""
     is_timed = question.query.order is Order.EVENT_TIME
     order = Order.EVENT_TIME if is_timed and rng.random() < 0.8 else Order.ARRIVAL
@@ -89,16 +89,16 @@ def _draw_comparisons(rng: Random, attributes: tuple[tuple[Attribute, ...], ...]
 
 def _draw_rest(
     rng: Random, attributes: tuple[tuple[Attribute, ...], ...], comparisons: tuple[Comparison, ...], order: Order
-) -> Question:
+) -> DrawnQuestion:
     is_self = len(attributes) == 1
     output = rng.choices(tuple(Output), (50, 30, 20))[0]
     limit = rng.randint(1, 4) if output is Output.PAIRS and rng.random() < 0.4 else None
-    join = Join(is_self, comparisons, _draw_window(rng, order), output, limit)
+    join = OracleJoin(is_self, comparisons, _draw_window(rng, order), output, limit)
     lateness_us = rng.choice((0, 1, 2, 4)) * TICK_US if order is Order.EVENT_TIME else 0
-    return Question(join, as_model(join, attributes, order, lateness_us), attributes)
+    return DrawnQuestion(join, as_model(join, attributes, order, lateness_us), attributes)
 
 
-def as_interval_join(rng: Random, question: Question) -> Question:
+def as_interval_join(rng: Random, question: DrawnQuestion) -> DrawnQuestion:
     """The same comparisons over an interval of event times in the window's place; for questions in event-time order."""
     join, query = question.join, question.query
     upper_us = rng.choice((0, 0, 1, 2, 5, 12, 40)) * TICK_US
@@ -214,7 +214,7 @@ def _draw_side(rng: Random, attribute: Attribute, siblings: tuple[Attribute, ...
 # --- the product's model ----------------------------------------------------------------------------------------------
 
 
-def as_model(join: Join, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> Query:
+def as_model(join: OracleJoin, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> Query:
     """The question as validated query data; equal expressions of a stream share one key column."""
     keys: tuple[list[KeyColumn], ...] = tuple([] for _ in attributes)
     predicates = tuple(_predicate(c, keys, attributes) for c in join.comparisons)
@@ -290,7 +290,7 @@ def comparison_sql(c: Comparison) -> str:
     return f"ABS(({left}) - ({right})) {_OPERATORS[c.op]} {_decimal(c.width)}"
 
 
-def as_yaml(join: Join, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> str:
+def as_yaml(join: OracleJoin, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> str:
     """A query file that asks the same."""
     time = "" if order is Order.ARRIVAL and not join.window.is_time else ", time: ts"
     lines = ["name: simulated", "streams:"]
@@ -316,7 +316,7 @@ def as_yaml(join: Join, attributes: tuple[tuple[Attribute, ...], ...], order: Or
     return "\n".join(lines) + "\n"
 
 
-def _between(join: Join) -> list[str]:
+def _between(join: OracleJoin) -> list[str]:
     if join.interval_us is None:
         return []
     low, high = (text.split(" ", 2)[2] for text in _held(*join.interval_us))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.wire.records import Barrier, Frame, Record, Result
 
 
@@ -44,10 +44,10 @@ class FramesFollower:
 
 
 class ResultsFollower:
-    """Keeps the results that continue where the ones before ended; where that is, is the watermark."""
+    """Keeps the results that continue where the ones before ended; where that is, is the result_position."""
 
     def __init__(self) -> None:
-        self.watermark: Watermark = START
+        self.result_position: ResultPosition = START
         self.rows: list[dict[str, Any]] = []
         self.repeated = 0
 
@@ -55,8 +55,10 @@ class ResultsFollower:
         """Take the next record of the results."""
         if not isinstance(record, Result):
             raise AssertionError(f"results hold a {type(record).__name__}")
-        if (record.frame_id, record.begin) != self.watermark:
+        if (record.frame_id, record.begin) != self.result_position:
             self.repeated += 1
             return
         self.rows += record.rows.to_pylist()
-        self.watermark = Watermark(record.frame_id + 1, 0) if record.is_last else Watermark(record.frame_id, record.end)
+        self.result_position = (
+            ResultPosition(record.frame_id + 1, 0) if record.is_last else ResultPosition(record.frame_id, record.end)
+        )

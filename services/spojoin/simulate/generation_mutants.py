@@ -9,13 +9,13 @@ from unittest.mock import patch
 import numpy as np
 
 from spojoin.model import Window
-from spojoin.protocol.acceptance import LogReader
+from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.answered import Answered
 from spojoin.protocol.machine import Action
 from spojoin.roles.router.backfill import BackfillOrder
 from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.ordering import Input
+from spojoin.roles.router.ordering import PhysicalInput
 from spojoin.roles.router.queue import Places
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime import backfill
@@ -55,7 +55,7 @@ def _read_rows_left() -> Patches:
         yield from ()
 
     def is_answered(self: ClosingRouter) -> bool:
-        return self._watermark_frame >= self._next_frame
+        return self._result_frame >= self._next_frame
 
     def takeover(self: ClosingRouter) -> Takeover:
         found = original(self)
@@ -74,14 +74,14 @@ def _read_rows_left() -> Patches:
 
 @_mutant("closed-log-goes-on", "readers accept what a router appends to a log that was closed")
 def _closed_log_goes_on() -> Patches:
-    accept = LogReader.accept
+    accept = LogFollower.accept
 
-    def again(self: LogReader, record: Frame | Barrier) -> bool:
+    def again(self: LogFollower, record: Frame | Barrier) -> bool:
         if isinstance(record, Barrier) and record.closes:
             return False
         return accept(self, record)
 
-    return [patch.object(LogReader, "accept", again)]
+    return [patch.object(LogFollower, "accept", again)]
 
 
 @_mutant("earlier-cut-forgotten", "a generation that ends while it fills its windows hands on how far it has read")
@@ -91,7 +91,7 @@ def _earlier_cut_forgotten() -> Patches:
 
 @_mutant("overtaken-backfill", "rows behind the cut of one input go before rows ahead of another's")
 def _overtaken_backfill() -> Patches:
-    def take(self: BackfillOrder, source: Input, rows: Rows) -> None:
+    def take(self: BackfillOrder, source: PhysicalInput, rows: Rows) -> None:
         self._enter(source, rows, (rows.next_offset, 0))
 
     return [patch.object(BackfillOrder, "take", take)]

@@ -16,7 +16,7 @@ from typing import cast
 from spojoin.ports.interfaces import Log
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Generations
-from spojoin.protocol.machine import START, Machine, Watermark
+from spojoin.protocol.machine import START, Machine, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, SHARED, Role, Topic
 from spojoin.query.meaning import is_same_order
 from spojoin.roles.router.closing import ClosingRouter
@@ -30,13 +30,13 @@ from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.inputs import InputsLog
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.memorylog import SimulatedLog, Target
-from spojoin.simulate.process import Outbox, Post, Process
+from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.replacement import Replacement, draw_replacement
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
 from spojoin.simulate.scenario import Scenario, for_router
 from spojoin.simulate.succession import judge_succession
 from spojoin.simulate.verdict import Wrong
-from spojoin.simulate.world import Outcome, Router, World
+from spojoin.simulate.world import InputMachine, RunOutcome, World
 from spojoin.wire.records import Announcement, Record, Result, SourceState, Takeover
 
 #: How soon a process finds out that it serves what is over, as a chance a step.
@@ -82,7 +82,7 @@ class Era:
     begun: Beginning
     frames: FramesFollower = field(default_factory=FramesFollower)
     results: ResultsFollower = field(default_factory=ResultsFollower)
-    watermarks: list[Watermark] = field(default_factory=lambda: [START])
+    result_positions: list[ResultPosition] = field(default_factory=lambda: [START])
     starts: SourceState = field(default_factory=dict)
     backfill: Backfill = Backfill.WINDOW
 
@@ -103,7 +103,7 @@ class GenerationsWorld(World):
         drawn = Random(f"asked {replacement.scenarios[0].seed}")
         self._ask_at = sorted(drawn.choice(ASKED_AT) for _ in replacement.scenarios[1:])
 
-    def run_all(self) -> list[tuple[Era, Outcome]]:
+    def run_all(self) -> list[tuple[Era, RunOutcome]]:
         """Every era that took over, with what it left behind."""
         came_to_rest = self._weather()
         found = []
@@ -137,7 +137,7 @@ class GenerationsWorld(World):
     def _enter(self, number: int) -> None:
         era = self._eras[number]
         self.scenario, self.log = era.scenario, era.log
-        self.frames, self.results, self._watermarks = era.frames, era.results, era.watermarks
+        self.frames, self.results, self._result_positions = era.frames, era.results, era.result_positions
 
     def _take_over(self, takeover: Takeover) -> None:
         before = self._eras[takeover.from_generation]
@@ -171,21 +171,23 @@ class GenerationsWorld(World):
         self._successor_of[process.name] = self._successor
         return process
 
-    def _router(self, name: str, watermark: Watermark) -> Router:
+    def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
         config, query = for_router(self.scenario, name, self._workers), self.scenario.query
-        beginning = self._beginning(watermark)
+        beginning = self._beginning(result_position)
         if self._successor is None:
-            return RouterMachine(query, watermark, config, lambda _: None, beginning)
-        return self._closing(watermark, config, beginning, self._successor)
+            return RouterMachine(query, result_position, config, lambda _: None, beginning)
+        return self._closing(result_position, config, beginning, self._successor)
 
-    def _closing(self, watermark: Watermark, config: RouterConfig, beginning: Beginning, successor: int) -> Router:
+    def _closing(
+        self, result_position: ResultPosition, config: RouterConfig, beginning: Beginning, successor: int
+    ) -> InputMachine:
         query = self.scenario.query
         keeps_order = is_same_order(query, self._replacement.scenarios[successor - 1].query)
-        return ClosingRouter(query, watermark, config, lambda _: None, beginning, keeps_order=keeps_order)
+        return ClosingRouter(query, result_position, config, lambda _: None, beginning, keeps_order=keeps_order)
 
-    def _beginning(self, watermark: Watermark) -> Beginning:
+    def _beginning(self, result_position: ResultPosition) -> Beginning:
         era = self._eras[self._current]
-        if self._current == FIRST_GENERATION or watermark > START:
+        if self._current == FIRST_GENERATION or result_position > START:
             return era.begun
         inputs = InputsLog(self.scenario, self._available)
         backfill = self._announcement(self._current).backfill
@@ -202,8 +204,8 @@ class GenerationsWorld(World):
         era.starts = dict(begun.starts)
         return begun
 
-    def _sink(self, watermark: Watermark) -> Machine:
-        return SinkMachine(self.scenario.query, watermark, self._current)
+    def _sink(self, result_position: ResultPosition) -> Machine:
+        return SinkMachine(self.scenario.query, result_position, self._current)
 
     def _is_wanted(self, post: Post) -> bool:
         predicates = len(self._replacement.scenarios[self._current - 1].query.predicates)
@@ -262,11 +264,11 @@ class GenerationsWorld(World):
         if process.outbox:
             self._ghost_era[id(process.outbox)] = self._era_of[process.name]
 
-    def _land(self, ghost: Outbox) -> None:
+    def _land(self, ghost: AppendsUnderWay) -> None:
         self._enter(self._ghost_era[id(ghost)])
         super()._land(ghost)
 
-    def _outcome(self, came_to_rest: bool) -> Outcome:
+    def _outcome(self, came_to_rest: bool) -> RunOutcome:
         here = [process for process in self.processes if self._eras[self._era_of[process.name]].log is self.log]
         outcome = super()._outcome(came_to_rest)
         return replace(outcome, state_tuples={p.name: outcome.state_tuples[p.name] for p in here})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spojoin.ports.interfaces import Bounds, Input, LogRecord
+from spojoin.ports.interfaces import Bounds, LogPartition, LogRecord
 from spojoin.simulate.scenario import Place, Scenario, parse
 from spojoin.wire.records import Rows
 
@@ -23,7 +23,7 @@ class InputsLog:
         """How many partitions a stream has."""
         return sum(stream == int(topic) for stream, _ in self._scenario.inputs)
 
-    def bounds(self, source: Input) -> Bounds:
+    def bounds(self, source: LogPartition) -> Bounds:
         """All that was written is retained."""
         return Bounds(0, self._available[int(source.topic), source.partition])
 
@@ -42,13 +42,13 @@ class InputsReader:
 
     def __init__(self, log: InputsLog) -> None:
         self._log = log
-        self._positions: dict[Input, int] = {}
+        self._positions: dict[LogPartition, int] = {}
 
-    def open(self, source: Input, offset: int) -> None:
+    def open(self, source: LogPartition, offset: int) -> None:
         """Read on from an offset."""
         self._positions[source] = offset
 
-    def drop(self, source: Input) -> None:
+    def drop(self, source: LogPartition) -> None:
         """Read it no more."""
         del self._positions[source]
 
@@ -59,11 +59,11 @@ class InputsReader:
         self._positions[source] = end
         return [LogRecord(source, offset, offset, b"", ()) for offset in range(at, end)]
 
-    def position(self, source: Input) -> int:
+    def position(self, source: LogPartition) -> int:
         """The offset behind the last message given."""
         return self._positions[source]
 
-    def at_end(self, source: Input) -> bool:
+    def at_end(self, source: LogPartition) -> bool:
         """Whether there is nothing more."""
         return self._positions[source] >= self._log.bounds(source).end
 

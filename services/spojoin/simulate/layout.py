@@ -14,7 +14,7 @@ from dataclasses import replace
 from random import Random
 
 from spojoin.model import LayoutChoice, Method, Query
-from spojoin.protocol.machine import Idle, Machine, Watermark
+from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.handshake import HandshakeChain, Link
 from spojoin.published.layouts.machine import LayoutMachine
@@ -26,15 +26,15 @@ from spojoin.simulate.method import Pipeline, judge_rows
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
 from spojoin.simulate.scenario import Scenario, draw
 from spojoin.simulate.verdict import Wrong, judge_output, state_bound
-from spojoin.simulate.world import Outcome, Wiring, World
+from spojoin.simulate.world import MachineMakers, RunOutcome, World
 
 
 def _idle(*_: object) -> Machine:
     return Idle()
 
 
-def _worker(query: Query, worker: int, watermark: Watermark) -> PoJoinWorker:
-    return PoJoinWorker(query, worker, watermark, LayoutMachine)
+def _worker(query: Query, worker: int, result_position: ResultPosition) -> PoJoinWorker:
+    return PoJoinWorker(query, worker, result_position, LayoutMachine)
 
 
 #: Sides drop whole structures at a time, so that they hold some tuples behind the window.
@@ -42,7 +42,7 @@ BEHIND = 64
 #: How often messages wait on their links for the next frame.
 WAITS = 0.2
 
-WIRING = Wiring(
+WIRING = MachineMakers(
     router=RouterMachine, mutable=_idle, permutation=_idle, pojoin=_worker, logical_and=_idle, sink=SinkMachine
 )
 
@@ -89,7 +89,7 @@ def _shake_hands(scenario: Scenario) -> None:
     judge_rows(scenario, pipeline)
 
 
-def _judge(scenario: Scenario, outcome: Outcome) -> None:
+def _judge(scenario: Scenario, outcome: RunOutcome) -> None:
     order = judge_output(scenario, outcome)
     bound = state_bound(scenario, order) + BEHIND
     for name, tuples in outcome.state_tuples.items():

@@ -8,9 +8,9 @@ from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.simulate.world import Wiring
+from spojoin.simulate.world import MachineMakers
 
-WIRING = Wiring(
+WIRING = MachineMakers(
     router=RouterMachine,
     mutable=MutableMachine,
     permutation=PermutationMachine,

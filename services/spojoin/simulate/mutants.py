@@ -21,14 +21,14 @@ from spojoin.kernels import bounds as kernel_bounds
 from spojoin.kernels import pairs
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.pairs import Segments
-from spojoin.model import Op, Role, RolePredicate
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Watermark
+from spojoin.model import Direction, Op, RolePredicate
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.permutation.machine import PermutationMachine
-from spojoin.roles.pojoin.machine import PoJoinMachine, Share
+from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router import ordering
 from spojoin.roles.router.book import StreamBook
@@ -70,11 +70,11 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
 
 @_mutant("no-epoch-barrier", "readers accept frames of a router that another one has replaced")
 def _no_epoch_barrier() -> Patches:
-    def continues(self: LogReader, frame: Frame) -> bool:
+    def continues(self: LogFollower, frame: Frame) -> bool:
         place = frame.frame_id, frame.first_seq, frame.previous_link
         return place == (self.next_frame, self.next_seq, self.link)
 
-    return [patch.object(LogReader, "_continues", continues)]
+    return [patch.object(LogFollower, "_continues", continues)]
 
 
 @_mutant("no-source-chain", "a router reads on where its group committed, not where the log's frames ended")
@@ -109,7 +109,7 @@ def _reads_forgotten() -> Patches:
 
 @_mutant("no-frame-number", "readers accept any frame of the current epoch, in whatever place")
 def _no_frame_number() -> Patches:
-    return [patch.object(LogReader, "_continues", lambda self, frame: frame.epoch == self.epoch)]
+    return [patch.object(LogFollower, "_continues", lambda self, frame: frame.epoch == self.epoch)]
 
 
 @_mutant("early-commit", "a restart goes on behind results that were sent, whether or not they are in the topic")
@@ -122,10 +122,10 @@ def _early_commit() -> Patches:
             sent.hear(action.record)
         carry_out(self, action)
 
-    def ahead(self: World) -> Watermark:
-        return max(sent.watermark, self.results.watermark)
+    def ahead(self: World) -> ResultPosition:
+        return max(sent.result_position, self.results.result_position)
 
-    return [patch.object(Process, "_carry_out", note), patch.object(World, "_restart_watermark", ahead)]
+    return [patch.object(Process, "_carry_out", note), patch.object(World, "_restart_position", ahead)]
 
 
 # --- meeting ----------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def _batch_without_id() -> Patches:
 
 @_mutant("tie-order", "rows of equal event time are merged in the reverse order of their inputs")
 def _tie_order() -> Patches:
-    def order(taken: list[tuple[ordering.Input, Places, StreamColumns]], times: I64) -> I64:
+    def order(taken: list[tuple[ordering.PhysicalInput, Places, StreamColumns]], times: I64) -> I64:
         ids = np.concatenate([places.ids for _, places, _ in taken])
         inputs = np.concatenate([np.full(len(places), source.index) for source, places, _ in taken])
         return np.lexsort((ids, -inputs, times)).astype(np.int64)
@@ -181,7 +181,7 @@ def _lost_self_join_role() -> Patches:
         self: LogicalAndMachine,
         frame: Frame,
         number: int,
-        role: Role,
+        role: Direction,
         partials: list[Partial],
         begin: int,
         end: int,
@@ -203,12 +203,12 @@ def _nothing_like(matches: Matches) -> Matches:
 
 @_mutant("probing-during-handover", "a worker searches a batch as soon as it has it, while it is mutable still")
 def _probing_during_handover() -> Patches:
-    hand_over = Share.hand_over
+    hand_over = WorkerBatches.hand_over
 
-    def at_once(self: Share, piece: StreamSlice, lower: int) -> None:
+    def at_once(self: WorkerBatches, piece: StreamSlice, lower: int) -> None:
         hand_over(self, replace(piece, handover_batch=1 << 40), lower)
 
-    return [patch.object(Share, "hand_over", at_once)]
+    return [patch.object(WorkerBatches, "hand_over", at_once)]
 
 
 @_mutant("worker-answers-early", "a worker evaluates a frame before the batches that it needs have come")

@@ -51,7 +51,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class OracleJoin:
     """The question, as the oracle sees it: one stream or two, comparisons, window and output.
 
     interval_us: right's time minus left's, both ends included; then every earlier tuple counts, without a window
@@ -161,14 +161,14 @@ _EXACT_ARITHMETIC: Mapping[str, Callable[..., Decimal]] = {
 # --- who takes part, and in which order -------------------------------------------------------------------------------
 
 
-def is_valid(join: Join, row: SourceRow, needs_time: bool) -> bool:
+def is_valid(join: OracleJoin, row: SourceRow, needs_time: bool) -> bool:
     """Whether a row has everything that the join needs: a time where one is used, and ordered join values."""
     if needs_time and row.time_us is None:
         return False
     return not any(is_refused(evaluate(e, row.values, ieee)) for e, ieee in _sides_of(join, row.stream))
 
 
-def _sides_of(join: Join, stream: int) -> Iterator[tuple[Expression, bool]]:
+def _sides_of(join: OracleJoin, stream: int) -> Iterator[tuple[Expression, bool]]:
     for c in join.comparisons:
         if stream == 0:
             yield c.left, c.ieee
@@ -205,7 +205,7 @@ def _time(row: SourceRow) -> int:
 # --- the join ---------------------------------------------------------------------------------------------------------
 
 
-def nested_loop(join: Join, order: Sequence[SourceRow], first_indexes: Sequence[int] = (0, 0)) -> Iterator[Probe]:
+def nested_loop(join: OracleJoin, order: Sequence[SourceRow], first_indexes: Sequence[int] = (0, 0)) -> Iterator[Probe]:
     """Every tuple against every earlier tuple of the opposite stream in its window, in the total order.
 
     first_indexes: the number of each stream's first tuple, where others came before this order; seqs go on likewise
@@ -234,11 +234,11 @@ class _Stored:
     right: tuple[Value, ...]
 
 
-def _plays(join: Join, row: SourceRow, side: int) -> bool:
+def _plays(join: OracleJoin, row: SourceRow, side: int) -> bool:
     return join.is_self or row.stream == side
 
 
-def _sides(join: Join, row: SourceRow, side: int) -> tuple[Value, ...]:
+def _sides(join: OracleJoin, row: SourceRow, side: int) -> tuple[Value, ...]:
     if not _plays(join, row, side):
         return ()
     return tuple(evaluate(c.right if side else c.left, row.values, c.ieee) for c in join.comparisons)
@@ -255,7 +255,7 @@ def _round_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
-def _matches(join: Join, left: _Stored, right: _Stored) -> bool:
+def _matches(join: OracleJoin, left: _Stored, right: _Stored) -> bool:
     if join.interval_us and not _is_within(join.interval_us, _time(right.row) - _time(left.row)):
         return False
     return all(

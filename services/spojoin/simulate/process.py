@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from spojoin.protocol.machine import START, Action, Emit, Machine, Rewind, Watermark
+from spojoin.protocol.machine import START, Action, Emit, Machine, ResultPosition, Rewind
 from spojoin.protocol.topology import NOT_RECORDS, TOPOLOGY, Role, Topic
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.wire.records import Record
@@ -26,7 +26,7 @@ class Post:
         return f"{self.role}-{self.number}"
 
 
-class Outbox:
+class AppendsUnderWay:
     """Appends under way, in order within each target, in no order among targets."""
 
     def __init__(self) -> None:
@@ -76,8 +76,8 @@ class Process:
         self.cursors = {target: log.partitions[target].earliest for target in inputs}
         self.goals = {target: log.partitions[target].end for target in inputs}
         self.is_caught_up = False
-        self.outbox = Outbox()
-        self.watermark: Watermark = START
+        self.outbox = AppendsUnderWay()
+        self.result_position: ResultPosition = START
         self._trims_seen = log.trims
         self.stalled: dict[Topic, int] = {}
         self._pending: Iterator[Action] | None = None
@@ -155,8 +155,8 @@ class Process:
         self.begin(self.machine.on_caught_up())
         return True
 
-    def hear(self, watermark: Watermark) -> None:
+    def hear(self, result_position: ResultPosition) -> None:
         """Tell the machine how far results are out, and trim what it no longer needs."""
-        for trim in self.machine.on_watermark(watermark):
+        for trim in self.machine.on_result_position(result_position):
             self.log.trim((trim.topic, trim.partition), trim.offset)
-        self.watermark = max(self.watermark, watermark)
+        self.result_position = max(self.result_position, result_position)

@@ -10,7 +10,7 @@ from random import Random
 
 from spojoin.model import Order
 from spojoin.protocol.backfill import Backfill
-from spojoin.simulate.asked import Question, as_interval_join, ask_otherwise
+from spojoin.simulate.asked import DrawnQuestion, as_interval_join, ask_otherwise
 from spojoin.simulate.scenario import Scenario, draw_asked, fits
 
 #: At most so many records of an input are looked at before the backfill is long enough, drawn so small that it looks
@@ -37,7 +37,7 @@ def draw_replacement(seed: int) -> Replacement:
     return Replacement((replace(first, limits=limits), *later), backfills)
 
 
-def _asked_instead(rng: Random, first: Scenario, question: Question) -> Scenario:
+def _asked_instead(rng: Random, first: Scenario, question: DrawnQuestion) -> Scenario:
     """Another query over the same rows."""
     while True:
         other = _other(rng, question)
@@ -46,7 +46,7 @@ def _asked_instead(rng: Random, first: Scenario, question: Question) -> Scenario
             return scenario
 
 
-def _other(rng: Random, question: Question) -> Question:
+def _other(rng: Random, question: DrawnQuestion) -> DrawnQuestion:
     """Another question about the same columns, now and then of an interval join."""
     asked = ask_otherwise(rng, question)
     if asked.query.order is Order.EVENT_TIME and rng.random() < 0.25:

@@ -13,7 +13,7 @@ from spojoin.simulate.machines import WIRING
 from spojoin.simulate.mutants import MUTANTS
 from spojoin.simulate.scenario import Scenario, draw
 from spojoin.simulate.verdict import Wrong, judge
-from spojoin.simulate.world import Wiring, World
+from spojoin.simulate.world import MachineMakers, World
 
 #: The last faults are those that matter.
 FAULTS_SHOWN = 40
@@ -28,7 +28,7 @@ class Failure:
     account: str
 
 
-def run_seed(seed: int, mutant: str | None = None, wiring: Wiring = WIRING) -> Failure | None:
+def run_seed(seed: int, mutant: str | None = None, wiring: MachineMakers = WIRING) -> Failure | None:
     """Draw, run and judge a seed; None where the output equals the oracle's and nothing else is wrong."""
     with ExitStack() as planted:
         if mutant is not None:
@@ -48,7 +48,7 @@ def shrunk(scenario: Scenario) -> Iterator[None]:
         yield
 
 
-def _run(scenario: Scenario, wiring: Wiring) -> Failure | None:
+def _run(scenario: Scenario, wiring: MachineMakers) -> Failure | None:
     world = World(scenario, wiring)
     try:
         judge(scenario, world.run())

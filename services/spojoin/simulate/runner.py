@@ -19,15 +19,15 @@ from spojoin.simulate.run import Failure, run_seed, warm_up
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RunKind:
     """A kind of run: what a seed does, and the bugs that can be planted in it."""
 
     run: Callable[..., Failure | None]
     mutants: Mapping[str, Mutant]
 
 
-SERVED = Kind(run_seed, MUTANTS)
-REPLACED = Kind(run_replacement, GENERATION_MUTANTS)
+SERVED = RunKind(run_seed, MUTANTS)
+REPLACED = RunKind(run_replacement, GENERATION_MUTANTS)
 
 #: Failures that are told before the rest is given up.
 FAILURES_MAX = 5
@@ -67,12 +67,12 @@ def simulate(
     return 1 if failures else 0
 
 
-def find_mutant(mutant: str, seeds: Iterable[int], kind: Kind = SERVED) -> Failure | None:
+def find_mutant(mutant: str, seeds: Iterable[int], kind: RunKind = SERVED) -> Failure | None:
     """The first of these seeds that exposes a planted bug."""
     return next((failure for seed in seeds if (failure := kind.run(seed, mutant)) is not None), None)
 
 
-def _check(seeds: int, jobs: int | None, mutant: str | None, kind: Kind) -> None:
+def _check(seeds: int, jobs: int | None, mutant: str | None, kind: RunKind) -> None:
     if seeds < 1:
         raise ConfigurationError(f"--seeds is {seeds}; it must be at least 1")
     if jobs is not None and jobs < 1:
@@ -81,7 +81,7 @@ def _check(seeds: int, jobs: int | None, mutant: str | None, kind: Kind) -> None
         raise ConfigurationError(f"there is no mutant {mutant!r}; choose one of {', '.join(kind.mutants)}")
 
 
-def _first_failures(seeds: range, jobs: int, mutant: str | None, console: Console, kind: Kind) -> list[Failure]:
+def _first_failures(seeds: range, jobs: int, mutant: str | None, console: Console, kind: RunKind) -> list[Failure]:
     enough = FAILURES_MAX if mutant is None else 1
     failures: list[Failure] = []
     with _progress(console) as progress:
@@ -95,7 +95,7 @@ def _first_failures(seeds: range, jobs: int, mutant: str | None, console: Consol
     return sorted(failures, key=lambda failure: failure.seed)
 
 
-def run_all(seeds: range, jobs: int, mutant: str | None = None, kind: Kind = SERVED) -> Iterator[Failure | None]:
+def run_all(seeds: range, jobs: int, mutant: str | None = None, kind: RunKind = SERVED) -> Iterator[Failure | None]:
     """What becomes of each seed, in any order."""
     if jobs == 1 or len(seeds) == 1:
         yield from (kind.run(seed, mutant) for seed in seeds)

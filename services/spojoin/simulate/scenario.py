@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from spojoin.model import Domain, Order, Query
 from spojoin.roles.router.config import RouterConfig
-from spojoin.simulate.asked import TICK_US, Attribute, Question, as_interval_join, draw_question
-from spojoin.simulate.oracle import Join, SourceRow, Value, evaluate, is_refused, is_valid
+from spojoin.simulate.asked import TICK_US, Attribute, DrawnQuestion, as_interval_join, draw_question
+from spojoin.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_refused, is_valid
 from spojoin.wire.records import I64, DeadLetter, Rows
 
 Place = tuple[int, int]
@@ -22,7 +22,7 @@ REFUSED = "null or NaN"
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ScenarioMessage:
     """One message of an input partition: rows, or none and a promise of silence up to `heartbeat_us`."""
 
     offset: int
@@ -36,7 +36,7 @@ class Faults:
 
     crash: a process dies, its unsent appends lost or landing later; zombie: of these, it keeps running beside its heir
     twice: an append happens twice; stall: a process doesn't hear of a topic for a while
-    stale: an old watermark is given; rescale: a router restart changes the number of workers
+    stale: an old result position is given; rescale: a router restart changes the number of workers
     layouts: how often a controller changes it while data flows, taking workers away and bringing others
     encode: records pass through the wire codec
     """
@@ -58,8 +58,8 @@ class Scenario:
 
     seed: int
     query: Query
-    join: Join
-    inputs: dict[Place, tuple[Message, ...]]
+    join: OracleJoin
+    inputs: dict[Place, tuple[ScenarioMessage, ...]]
     config: RouterConfig
     faults: Faults
     limits: dict[str, int]
@@ -85,7 +85,7 @@ def draw(seed: int) -> Scenario:
     return draw_asked(seed)[0]
 
 
-def draw_asked(seed: int) -> tuple[Scenario, Question]:
+def draw_asked(seed: int) -> tuple[Scenario, DrawnQuestion]:
     """The scenario of a seed and what it asks, with columns and all."""
     rngs = chain([Random(seed)], (Random(f"again {number} {seed}") for number in count()))
     return next(drawn for drawn in (_draw(seed, rng) for rng in rngs) if fits(drawn[0]))
@@ -97,7 +97,7 @@ def fits(scenario: Scenario) -> bool:
     return all(-(2**63) <= code < 2**63 for code in codes)
 
 
-def _draw(seed: int, rng: Random) -> tuple[Scenario, Question]:
+def _draw(seed: int, rng: Random) -> tuple[Scenario, DrawnQuestion]:
     question = _some_interval_join(seed, draw_question(rng))
     config = _draw_config(rng, question.query)
     workers_max = rng.randint(config.workers, 4)
@@ -113,7 +113,7 @@ def _draw(seed: int, rng: Random) -> tuple[Scenario, Question]:
     return scenario, question
 
 
-def _some_interval_join(seed: int, question: Question) -> Question:
+def _some_interval_join(seed: int, question: DrawnQuestion) -> DrawnQuestion:
     """One in four of the questions in event-time order, by draws of their own."""
     rng = Random(f"interval {seed}")
     if question.query.order is Order.ARRIVAL or rng.random() >= 0.25:
@@ -174,10 +174,10 @@ def _draw_limits(rng: Random) -> dict[str, int]:
 # --- inputs -----------------------------------------------------------------------------------------------------------
 
 
-def _draw_inputs(rng: Random, question: Question) -> dict[Place, tuple[Message, ...]]:
+def _draw_inputs(rng: Random, question: DrawnQuestion) -> dict[Place, tuple[ScenarioMessage, ...]]:
     places = [(s, p) for s in range(len(question.attributes)) for p in range(rng.choice((1, 1, 2, 3)))]
     weights = [rng.choice((1.0, 1.0, 1.0, 0.1)) for _ in places]
-    messages: dict[Place, list[Message]] = {place: [] for place in places}
+    messages: dict[Place, list[ScenarioMessage]] = {place: [] for place in places}
     writer = _Writer(rng, question)
     left = rng.choice((25, 40, 40, 60, 60, 90, 160))
     while left > 0:
@@ -191,7 +191,7 @@ def _draw_inputs(rng: Random, question: Question) -> dict[Place, tuple[Message, 
 class _Writer:
     """Writes messages; its clock runs on a little with every row."""
 
-    def __init__(self, rng: Random, question: Question) -> None:
+    def __init__(self, rng: Random, question: DrawnQuestion) -> None:
         self._rng = rng
         self._question = question
         self._clock_us = rng.choice((-3, 0, 3_400_000_000)) * TICK_US
@@ -203,10 +203,10 @@ class _Writer:
         self._uses_text_keys = [rng.random() < 0.4 for _ in range(2)]
         self._written = 0
 
-    def message(self, place: Place, offset: int, size: int) -> Message:
+    def message(self, place: Place, offset: int, size: int) -> ScenarioMessage:
         if self._question.query.order is Order.EVENT_TIME and self._rng.random() < 0.04:
-            return Message(offset, (), self._promise(place))
-        return Message(offset, tuple(self._row(place, offset, i) for i in range(size)), None)
+            return ScenarioMessage(offset, (), self._promise(place))
+        return ScenarioMessage(offset, tuple(self._row(place, offset, i) for i in range(size)), None)
 
     def _promise(self, place: Place) -> int:
         self._promised[place] = self._clock_us - self._skew[place]
@@ -238,7 +238,7 @@ class _Writer:
 # --- what a parser would hand to the router ---------------------------------------------------------------------------
 
 
-def parse(scenario: Scenario, place: Place, messages: tuple[Message, ...], first_row: int) -> Rows:
+def parse(scenario: Scenario, place: Place, messages: tuple[ScenarioMessage, ...], first_row: int) -> Rows:
     """The rows of consecutive messages, the first of them from `first_row` on, as the router gets them."""
     rows = [r for m in messages for r in m.rows if m.offset > messages[0].offset or r.row >= first_row]
     valid: list[SourceRow] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spojoin.model import Order
 from spojoin.protocol.backfill import Backfill
-from spojoin.protocol.machine import Watermark
+from spojoin.protocol.machine import ResultPosition
 from spojoin.query.meaning import is_same_order
 from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, split_late
 from spojoin.simulate.scenario import Place, Scenario
@@ -22,7 +22,7 @@ from spojoin.simulate.verdict import (
     readable,
     rows_in,
 )
-from spojoin.simulate.world import Outcome
+from spojoin.simulate.world import RunOutcome
 
 if TYPE_CHECKING:
     from spojoin.simulate.generations import Era
@@ -34,7 +34,7 @@ _LAST: At = (1 << 60, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class RowsInCharge:
     """The rows that a generation is in charge of: per input from `begin` to `end`; it reads from `start` on.
 
     read_end: how far it has read when it ended; no bound where the next generation goes on in its order
@@ -63,7 +63,7 @@ class Charge:
         return self.begin.get(place, _FIRST) <= (row.offset, row.row) < self.end.get(place, _LAST)
 
 
-def judge_succession(eras: Sequence[tuple[Era, Outcome]]) -> None:
+def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
     """Raises Wrong with the first thing that is wrong."""
     refused: list[SourceRow] = []
     refusable: list[SourceRow] = []
@@ -75,27 +75,27 @@ def judge_succession(eras: Sequence[tuple[Era, Outcome]]) -> None:
         refused += _judge_era(era, outcome, charge)
         said = zip(_order(era, outcome), _is_silent(outcome), strict=True)
         answered |= {row.place for row, is_silent in said if not is_silent}
-        refusable += _valid(era.scenario, Charge({}, {}, {}, {}))[1]
+        refusable += _valid(era.scenario, RowsInCharge({}, {}, {}, {}))[1]
     _check_dead(eras, refused, refusable)
     last, outcome = eras[-1]
     check_memory(last.scenario, _order(last, outcome), outcome)
 
 
-def _charge(era: Era, successor: Era | None) -> Charge:
+def _charge(era: Era, successor: Era | None) -> RowsInCharge:
     inputs = list(era.scenario.inputs)
     begin = {place: era.begun.cut.get(place, _FIRST) for place in inputs}
     starts = {place: (at.offset, at.row) for place, at in era.starts.items()}
     if successor is None:
-        return Charge(starts, begin, {}, {})
+        return RowsInCharge(starts, begin, {}, {})
     end = {place: successor.begun.cut.get(place, _FIRST) for place in inputs}
     if is_same_order(era.scenario.query, successor.scenario.query):
-        return Charge(starts, begin, end, {})
+        return RowsInCharge(starts, begin, end, {})
     source = era.frames.accepted[-1].source if era.frames.accepted else era.starts
     read = {place: (source[place].offset, source[place].row) if place in source else _FIRST for place in inputs}
-    return Charge(starts, begin, end, read)
+    return RowsInCharge(starts, begin, end, read)
 
 
-def _judge_era(era: Era, outcome: Outcome, charge: Charge) -> list[SourceRow]:
+def _judge_era(era: Era, outcome: RunOutcome, charge: RowsInCharge) -> list[SourceRow]:
     """The rows that it refused."""
     order = _order(era, outcome)
     valid, refused = _valid(era.scenario, charge)
@@ -109,12 +109,12 @@ def _judge_era(era: Era, outcome: Outcome, charge: Charge) -> list[SourceRow]:
     return [row for row in refused if charge.refuses(row)]
 
 
-def _order(era: Era, outcome: Outcome) -> list[SourceRow]:
+def _order(era: Era, outcome: RunOutcome) -> list[SourceRow]:
     by_key = {(row.stream, row.key): row for row in era.scenario.rows()}
     return [row for frame in outcome.frames.accepted for row in rows_in(era.scenario, frame, by_key)]
 
 
-def _valid(scenario: Scenario, charge: Charge) -> tuple[list[SourceRow], list[SourceRow]]:
+def _valid(scenario: Scenario, charge: RowsInCharge) -> tuple[list[SourceRow], list[SourceRow]]:
     """Rows that take part, in event-time order where that is asked for, and rows that are refused."""
     read = [row for row in scenario.rows() if charge.reads(row)]
     valid = [row for row in read if is_valid(scenario.join, row, scenario.query.needs_time)]
@@ -139,7 +139,7 @@ def _check_order(era: Era, order: list[SourceRow], valid: list[SourceRow]) -> No
         check_partitions_in_order(order)
 
 
-def _check_silence(era: Era, outcome: Outcome, order: list[SourceRow], charge: Charge) -> None:
+def _check_silence(era: Era, outcome: RunOutcome, order: list[SourceRow], charge: RowsInCharge) -> None:
     said = _is_silent(outcome)
     for row, is_silent in zip(order, said, strict=True):
         if is_silent == charge.is_due(row):
@@ -148,14 +148,14 @@ def _check_silence(era: Era, outcome: Outcome, order: list[SourceRow], charge: C
         raise Wrong(f"generation {era.number}: rows of an earlier one come behind rows that it answers")
 
 
-def _is_silent(outcome: Outcome) -> list[bool]:
+def _is_silent(outcome: RunOutcome) -> list[bool]:
     found: list[bool] = []
     for frame in outcome.frames.accepted:
         found += (frame.silent == 1).tolist() if len(frame.silent) else [False] * frame.count
     return found
 
 
-def _check_rows(era: Era, outcome: Outcome, order: list[SourceRow]) -> None:
+def _check_rows(era: Era, outcome: RunOutcome, order: list[SourceRow]) -> None:
     scenario = era.scenario
     firsts = outcome.frames.first_indexes or (0, 0)
     expected = [
@@ -167,9 +167,10 @@ def _check_rows(era: Era, outcome: Outcome, order: list[SourceRow]) -> None:
     for i, (got, wanted) in enumerate(zip_longest([readable(scenario, r) for r in outcome.results.rows], expected)):
         if got != wanted:
             raise Wrong(f"generation {era.number}: result row {i} is {got}; the oracle says {wanted}")
-    if outcome.results.watermark != Watermark(len(outcome.frames.accepted), 0):
+    if outcome.results.result_position != ResultPosition(len(outcome.frames.accepted), 0):
         raise Wrong(
-            f"generation {era.number}: results end at {outcome.results.watermark} of {len(outcome.frames.accepted)}"
+            f"generation {era.number}: results end at {outcome.results.result_position} of "
+            f"{len(outcome.frames.accepted)}"
         )
 
 
@@ -194,7 +195,7 @@ class _Numbered(Sequence[SourceRow]):
 # --- windows ----------------------------------------------------------------------------------------------------------
 
 
-def _check_reach(era: Era, order: list[SourceRow], charge: Charge) -> None:
+def _check_reach(era: Era, order: list[SourceRow], charge: RowsInCharge) -> None:
     """What was not read again must lie before every window of a row that is answered."""
     scenario = era.scenario
     if era.backfill is Backfill.NONE:
@@ -206,7 +207,7 @@ def _check_reach(era: Era, order: list[SourceRow], charge: Charge) -> None:
             _check_stream(era, order, charge, stream, missing)
 
 
-def _unread(scenario: Scenario, charge: Charge) -> list[SourceRow]:
+def _unread(scenario: Scenario, charge: RowsInCharge) -> list[SourceRow]:
     """Valid rows before where reading began, but for those that were late when they came."""
     rows = [row for row in scenario.rows() if is_valid(scenario.join, row, scenario.query.needs_time)]
     if scenario.query.order is Order.EVENT_TIME:
@@ -214,7 +215,9 @@ def _unread(scenario: Scenario, charge: Charge) -> list[SourceRow]:
     return [row for row in rows if (row.offset, row.row) < charge.start.get((row.stream, row.partition), _FIRST)]
 
 
-def _check_stream(era: Era, order: list[SourceRow], charge: Charge, stream: int, missing: list[SourceRow]) -> None:
+def _check_stream(
+    era: Era, order: list[SourceRow], charge: RowsInCharge, stream: int, missing: list[SourceRow]
+) -> None:
     window = era.scenario.query.window_over(stream)
     seen = 0
     for row in order:
@@ -237,7 +240,7 @@ def _check_stream(era: Era, order: list[SourceRow], charge: Charge, stream: int,
 # --- dead letters -----------------------------------------------------------------------------------------------------
 
 
-def _check_dead(eras: Sequence[tuple[Era, Outcome]], refused: list[SourceRow], refusable: list[SourceRow]) -> None:
+def _check_dead(eras: Sequence[tuple[Era, RunOutcome]], refused: list[SourceRow], refusable: list[SourceRow]) -> None:
     """A router may have sent a letter whose frame didn't count: then a later generation is in charge of the row."""
     last = eras[-1][1]
     wanted = {row.place for row in refused}

@@ -12,11 +12,11 @@ from pyroaring import BitMap64
 
 from spojoin.index.merging import BEHIND_ONE_IN
 from spojoin.model import Order, Output
-from spojoin.protocol.machine import Watermark
+from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.simulate.oracle import Probe, SourceRow, merge_by_time, nested_loop, split_late
 from spojoin.simulate.scenario import Scenario, codes_of
-from spojoin.simulate.world import Outcome
+from spojoin.simulate.world import RunOutcome
 from spojoin.wire.records import DeadLetter, Frame
 
 Row = dict[str, Any]
@@ -27,20 +27,20 @@ class Wrong(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Participants:
     """Who takes part (in event-time order where that is asked for), and who is refused."""
 
     taking_part: list[SourceRow]
     refused: list[SourceRow]
 
 
-def judge(scenario: Scenario, outcome: Outcome) -> None:
+def judge(scenario: Scenario, outcome: RunOutcome) -> None:
     """Raises Wrong with the first thing that is wrong: of the output, then of what is still held."""
     order = judge_output(scenario, outcome)
     check_memory(scenario, order, outcome)
 
 
-def judge_output(scenario: Scenario, outcome: Outcome) -> list[SourceRow]:
+def judge_output(scenario: Scenario, outcome: RunOutcome) -> list[SourceRow]:
     """The total order of the log; raises Wrong where it, a result or a dead letter is wrong."""
     if not outcome.came_to_rest:
         raise Wrong(f"no rest after {outcome.steps} steps")
@@ -52,14 +52,14 @@ def judge_output(scenario: Scenario, outcome: Outcome) -> list[SourceRow]:
     return order
 
 
-def _expected(scenario: Scenario) -> Expected:
+def _expected(scenario: Scenario) -> Participants:
     valid = scenario.valid_rows()
     places = {row.place for row in valid}
     refused = [row for row in scenario.rows() if row.place not in places]
     if scenario.query.order is Order.ARRIVAL:
-        return Expected(valid, refused)
+        return Participants(valid, refused)
     in_time, late = split_late(valid, scenario.query.lateness_us)
-    return Expected(merge_by_time(in_time), refused + late)
+    return Participants(merge_by_time(in_time), refused + late)
 
 
 # --- the order that the log gives -------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def rows_in(scenario: Scenario, frame: Frame, by_key: dict[tuple[int, int | str]
     yield from (placed[position] for position in range(frame.count))
 
 
-def _check_order(scenario: Scenario, order: list[SourceRow], expected: Expected) -> None:
+def _check_order(scenario: Scenario, order: list[SourceRow], expected: Participants) -> None:
     places = Counter(row.place for row in order)
     wanted = {row.place for row in expected.taking_part}
     twice = [place for place, count in places.items() if count > 1]
@@ -118,7 +118,7 @@ def check_partitions_in_order(order: list[SourceRow]) -> None:
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def _check_rows(scenario: Scenario, order: list[SourceRow], outcome: Outcome) -> None:
+def _check_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) -> None:
     expected = [row for probe in nested_loop(scenario.join, order) for row in expected_rows(scenario, probe, order)]
     found = [readable(scenario, row) for row in outcome.results.rows]
     for i, (got, wanted) in enumerate(zip_longest(found, expected)):
@@ -126,8 +126,8 @@ def _check_rows(scenario: Scenario, order: list[SourceRow], outcome: Outcome) ->
             raise Wrong(
                 f"result row {i} is {got}; the oracle says {wanted}\n{_partners(scenario, order, got or wanted)}"
             )
-    if outcome.results.watermark != Watermark(len(outcome.frames.accepted), 0):
-        raise Wrong(f"results end at {outcome.results.watermark} of {len(outcome.frames.accepted)} frames")
+    if outcome.results.result_position != ResultPosition(len(outcome.frames.accepted), 0):
+        raise Wrong(f"results end at {outcome.results.result_position} of {len(outcome.frames.accepted)} frames")
 
 
 def expected_rows(scenario: Scenario, probe: Probe, order: Sequence[SourceRow]) -> list[Row]:
@@ -189,7 +189,7 @@ def _partners(scenario: Scenario, order: Sequence[SourceRow], row: Row | None) -
 # --- dead letters and memory ------------------------------------------------------------------------------------------
 
 
-def _check_dead(outcome: Outcome, expected: Expected) -> None:
+def _check_dead(outcome: RunOutcome, expected: Participants) -> None:
     found, lost = _places(outcome.dead), _places(outcome.dead_lost)
     wanted = {row.place for row in expected.refused}
     # A letter may get lost with its router while the frame that counts it lands; the count is exact always.
@@ -207,7 +207,7 @@ def _places(letters: Iterable[DeadLetter]) -> set[tuple[int, int, int, int]]:
     return {(d.stream, d.partition, d.offset, d.row) for d in letters}
 
 
-def check_memory(scenario: Scenario, order: list[SourceRow], outcome: Outcome) -> None:
+def check_memory(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) -> None:
     """Raise Wrong where more is held or retained at rest than windows, batches and frames need."""
     bound = state_bound(scenario, order)
     for name, tuples in outcome.state_tuples.items():
@@ -228,7 +228,7 @@ def check_memory(scenario: Scenario, order: list[SourceRow], outcome: Outcome) -
 
 
 def state_bound(scenario: Scenario, order: Sequence[SourceRow]) -> int:
-    """Tuples that a role may hold when all results are out: windows, one step of them, batches and frames."""
+    """Tuples that a direction may hold when all results are out: windows, one step of them, batches and frames."""
     config = scenario.config
     slack = 2 * config.batch_tuples + (config.handover_frames + 2) * config.frame_tuples
     return sum(_reach(scenario, order, stream) + slack for stream in range(len(scenario.query.streams)))

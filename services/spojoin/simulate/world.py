@@ -7,24 +7,23 @@ and everything must come to rest with all results out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
 
 import numpy as np
 
 from spojoin.errors import Fenced
 from spojoin.model import Query
-from spojoin.protocol.machine import Action, Machine, Watermark
+from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.topology import Role, Topic, partitions
 from spojoin.roles.router.config import RouterConfig
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.memorylog import SimulatedLog, Target
-from spojoin.simulate.process import Outbox, Post, Process
+from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.scenario import Place, Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Batch, DeadLetter, Layout, Plan, Record, Rows, SourceState
+from spojoin.wire.records import Batch, DeadLetter, HotKeys, Record, WorkerCount
 
 #: A seed takes some 5,000 steps; one that needs 40 times as many goes round in circles.
 STEPS_MAX = 200_000
@@ -36,49 +35,20 @@ LULL = 120
 ROUNDS_AT_REST = 3
 
 
-class Router(Machine, Protocol):
-    """What a router offers beyond a machine: rows of the users' inputs."""
-
-    @property
-    def active(self) -> bool:
-        """Whether its epoch stands in the log, so that it may read the inputs."""
-        ...
-
-    def sources(self) -> SourceState:
-        """Where to read on."""
-        ...
-
-    def wants_rows(self, stream: int, partition: int) -> bool:
-        """Whether rows of that input can be taken now."""
-        ...
-
-    def on_inputs(self, inputs: list[Place]) -> None:
-        """These inputs exist."""
-        ...
-
-    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
-        """Take rows."""
-        ...
-
-    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
-        """The input holds no more rows for now, or does after all."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Wiring:
+class MachineMakers:
     """How to make each role's machine; mutants replace some."""
 
-    router: Callable[[Query, Watermark, RouterConfig], Router]
-    mutable: Callable[[Query, int, Watermark], Machine]
-    permutation: Callable[[Query, Watermark], Machine]
-    pojoin: Callable[[Query, int, Watermark], Machine]
-    logical_and: Callable[[Query, Watermark], Machine]
-    sink: Callable[[Query, Watermark], Machine]
+    router: Callable[[Query, ResultPosition, RouterConfig], InputMachine]
+    mutable: Callable[[Query, int, ResultPosition], Machine]
+    permutation: Callable[[Query, ResultPosition], Machine]
+    pojoin: Callable[[Query, int, ResultPosition], Machine]
+    logical_and: Callable[[Query, ResultPosition], Machine]
+    sink: Callable[[Query, ResultPosition], Machine]
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """What a run left behind."""
 
     frames: FramesFollower
@@ -104,7 +74,7 @@ class _Feed:
 class World:
     """Runs one scenario once."""
 
-    def __init__(self, scenario: Scenario, wiring: Wiring) -> None:
+    def __init__(self, scenario: Scenario, wiring: MachineMakers) -> None:
         self.scenario = scenario
         self.wiring = wiring
         self.rng = Random(f"world {scenario.seed}")
@@ -123,10 +93,10 @@ class World:
         # Without a controller all workers that a layout may name are there from the start.
         self._replicas = scenario.config.workers if self._layouts_left else scenario.config.workers_max
         self._versions = 0
-        self._watermarks = [self.results.watermark]
+        self._result_positions = [self.results.result_position]
         self._available = dict.fromkeys(scenario.inputs, 0)
         self._feeds: dict[str, _Feed] = {}
-        self._ghosts: list[Outbox] = []
+        self._ghosts: list[AppendsUnderWay] = []
         self._stray: set[int] = set()
         self._newest_batch: dict[tuple[int, int], int] = {}
         self._down: list[tuple[int, Post]] = []
@@ -137,7 +107,7 @@ class World:
         self._create_topics()
         self.processes = [self._start(post) for post in self._posts()]
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Storm, heal, rest."""
         return self._outcome(self._weather())
 
@@ -147,8 +117,8 @@ class World:
         self._heal()
         return self._rest()
 
-    def _outcome(self, came_to_rest: bool) -> Outcome:
-        return Outcome(
+    def _outcome(self, came_to_rest: bool) -> RunOutcome:
+        return RunOutcome(
             self.frames,
             self.results,
             self.dead,
@@ -196,28 +166,30 @@ class World:
         name = f"{post}#{self._names}"
         return Process(post, name, self._machine(post, name), self.log)
 
-    def _router(self, name: str, watermark: Watermark) -> Router:
-        return self.wiring.router(self.scenario.query, watermark, for_router(self.scenario, name, self._workers))
+    def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
+        return self.wiring.router(self.scenario.query, result_position, for_router(self.scenario, name, self._workers))
 
     def _machine(self, post: Post, name: str) -> Machine:
-        query, wiring, watermark = self.scenario.query, self.wiring, self._restart_watermark()
+        query, wiring, result_position = self.scenario.query, self.wiring, self._restart_position()
         if post.role is Role.ROUTER:
-            router = self._router(name, watermark)
+            router = self._router(name, result_position)
             router.on_inputs(list(self.scenario.inputs))
             return router
         if post.role is Role.MUTABLE:
-            return wiring.mutable(query, post.number, watermark)
+            return wiring.mutable(query, post.number, result_position)
         if post.role is Role.POJOIN:
-            return wiring.pojoin(query, post.number, watermark)
+            return wiring.pojoin(query, post.number, result_position)
         if post.role is Role.PERMUTATION:
-            return wiring.permutation(query, watermark)
-        return wiring.logical_and(query, watermark) if post.role is Role.LOGICAL_AND else self._sink(watermark)
+            return wiring.permutation(query, result_position)
+        return (
+            wiring.logical_and(query, result_position) if post.role is Role.LOGICAL_AND else self._sink(result_position)
+        )
 
-    def _sink(self, watermark: Watermark) -> Machine:
-        return self.wiring.sink(self.scenario.query, watermark)
+    def _sink(self, result_position: ResultPosition) -> Machine:
+        return self.wiring.sink(self.scenario.query, result_position)
 
-    def _restart_watermark(self) -> Watermark:
-        return self.results.watermark
+    def _restart_position(self) -> ResultPosition:
+        return self.results.result_position
 
     # -- what lands in the log
 
@@ -231,7 +203,7 @@ class World:
             self.frames.hear(record)
         elif target[0] is Topic.RESULTS:
             self.results.hear(record)
-            self._watermarks.append(self.results.watermark)
+            self._result_positions.append(self.results.result_position)
         elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
             self.dead.append(record)
         return record
@@ -331,7 +303,7 @@ class World:
         if not ghost:
             self._ghosts.remove(ghost)
 
-    def _land(self, ghost: Outbox) -> None:
+    def _land(self, ghost: AppendsUnderWay) -> None:
         ghost.land(self.rng, self.log, twice=False)
 
     def _stall(self, process: Process) -> None:
@@ -345,7 +317,7 @@ class World:
         self._plans += 1
         codes = np.array([self.rng.choice((-2, 0, 1, 300))], np.int64)
         hot = {(0, 0): (codes, np.ones(1, np.int64))}
-        self.log.append((Topic.PLAN, 0), Plan(self._plans, len(self.frames.accepted), hot, self.rng.random()))
+        self.log.append((Topic.PLAN, 0), HotKeys(self._plans, len(self.frames.accepted), hot, self.rng.random()))
 
     # -- the layout as a controller changes it
 
@@ -365,11 +337,11 @@ class World:
     def _ask_for(self, workers: int) -> None:
         """Write the wish: perhaps twice, or before it one that is too large, and after it one that is out of date."""
         self._versions += 2
-        records = [Layout(self._versions, workers)]
+        records = [WorkerCount(self._versions, workers)]
         if self.rng.random() < 0.2:
-            records.insert(0, Layout(self._versions - 1, self.scenario.config.workers_max + 1))
+            records.insert(0, WorkerCount(self._versions - 1, self.scenario.config.workers_max + 1))
         if self.rng.random() < 0.2:
-            records.append(self.rng.choice((records[-1], Layout(self._versions - 2, 1))))
+            records.append(self.rng.choice((records[-1], WorkerCount(self._versions - 2, 1))))
         for record in records:
             self.log.append((Topic.CONTROL, 0), record)
 
@@ -423,7 +395,7 @@ class World:
 
     def _hear_and_tick(self, process: Process) -> bool:
         process.go_on(ALL)
-        process.hear(self.results.watermark)
+        process.hear(self.results.result_position)
         process.begin(process.machine.on_time(self.now_ms))
         process.go_on(ALL)
         return True
@@ -468,9 +440,9 @@ class World:
         if self.rng.random() < 0.5:
             process.begin(process.machine.on_time(self.now_ms))
         elif self.rng.random() < self.scenario.faults.stale:
-            process.hear(self.rng.choice(self._watermarks))
+            process.hear(self.rng.choice(self._result_positions))
         else:
-            process.hear(self.results.watermark)
+            process.hear(self.results.result_position)
 
     def _read(self, process: Process) -> bool:
         targets = process.readable(self.step)
@@ -488,7 +460,7 @@ class World:
     # -- the users' inputs
 
     def _feedable(self, process: Process) -> list[Place]:
-        router: Router = process.machine  # type: ignore[assignment]
+        router: InputMachine = process.machine  # type: ignore[assignment]
         if not router.active:
             return []
         if process.name not in self._feeds:
@@ -501,7 +473,7 @@ class World:
         return [p for p, (offset, _) in feed.items() if offset < self._available[p] and router.wants_rows(*p)]
 
     def _feed_rows(self, process: Process, place: Place) -> None:
-        router: Router = process.machine  # type: ignore[assignment]
+        router: InputMachine = process.machine  # type: ignore[assignment]
         offset, row = self._feeds[process.name].cursors[place]
         end = min(offset + self.rng.choice((1, 1, 2, 5)), self._available[place])
         self._feeds[process.name].cursors[place] = (end, 0)

@@ -38,7 +38,7 @@ class Word(NamedTuple):
         return {"wall_ms": self.wall_ms, "needs": " ".join(self.needs), "workers": self.workers}
 
 
-class Expected(NamedTuple):
+class ExpectedServices(NamedTuple):
     """The services that there should be, in the data's way; `seen_ms` when each was last there, None for never known.
 
     needed: those of them that results wait for
@@ -48,7 +48,7 @@ class Expected(NamedTuple):
     needed: frozenset[str]
 
 
-NOBODY = Expected({}, frozenset())
+NOBODY = ExpectedServices({}, frozenset())
 
 
 def word_of(fields: Mapping[str, str]) -> Word | None:
@@ -58,7 +58,7 @@ def word_of(fields: Mapping[str, str]) -> Word | None:
     return Word(int(fields["wall_ms"]), tuple(fields["needs"].split()), int(fields["workers"]))
 
 
-def expected_of(words: Mapping[str, Word], wall_ms: int) -> Expected:
+def expected_of(words: Mapping[str, Word], wall_ms: int) -> ExpectedServices:
     """Who there should be at a time, by what was said by each service of one query; nobody where the query is over."""
     if not words or wall_ms - max(word.wall_ms for word in words.values()) > OVER_MS:
         return NOBODY
@@ -70,7 +70,7 @@ def expected_of(words: Mapping[str, Word], wall_ms: int) -> Expected:
         if role_of(service) not in _COUNTED and wall_ms - word.wall_ms <= OPTIONAL_MS
     }
     seen = {service: words[service].wall_ms if service in words else None for service in in_order(needed | optional)}
-    return Expected(seen, needed)
+    return ExpectedServices(seen, needed)
 
 
 def _rank(service: str) -> tuple[int, str]:

@@ -32,7 +32,7 @@ class HoldsBytes(Protocol):
 
 
 @runtime_checkable
-class Counts(Protocol):
+class Counting(Protocol):
     """A machine that counts what it does."""
 
     def counters(self) -> Mapping[str, float]:
@@ -56,7 +56,7 @@ class MachineGauges:
             self._metrics.state_tuples.set(machine.state_tuples())
         if isinstance(machine, HoldsBytes):
             self._metrics.state_bytes.set(machine.state_bytes())
-        if isinstance(machine, Counts):
+        if isinstance(machine, Counting):
             for name, value in machine.counters().items():
                 self._metrics.of_machine[name].inc(value - self._seen.get(name, 0.0))
                 self._seen[name] = value
@@ -69,7 +69,7 @@ class WindowGauges:
         self._query = query
         self._metrics = metrics
         #: (probe, target), each target once: a self join searches one window in both roles
-        self._searches = sorted({(role.probe, role.target) for role in query.roles})
+        self._searches = sorted({(direction.probe, direction.target) for direction in query.directions})
 
     def saw(self, frame: Frame) -> None:
         """Set how full the windows are at the frame's end."""

@@ -109,7 +109,7 @@ class LatencyHistogram(Collector):
         yield family
 
 
-class Traffic:
+class TopicTraffic:
     """Records and bytes by topic; looking up a label costs more than counting, so it is done once a topic."""
 
     def __init__(self, records: Counter, size: Counter) -> None:
@@ -156,11 +156,11 @@ class Metrics:
         self.replay_seconds.set((now_ms - self._replay_began_ms) / 1000)
 
     def _add_traffic(self) -> None:
-        self.read = Traffic(
+        self.read = TopicTraffic(
             self._counter("spojoin_records_read", "Records taken from a topic.", "topic"),
             self._counter("spojoin_read_bytes", "Bytes taken from a topic.", "topic"),
         )
-        self.written = Traffic(
+        self.written = TopicTraffic(
             self._counter("spojoin_records_written", "Records appended to a topic.", "topic"),
             self._counter("spojoin_written_bytes", "Bytes appended to a topic.", "topic"),
         )
@@ -175,8 +175,8 @@ class Metrics:
         self.lag = self._gauge("spojoin_input_lag_records", "Offsets not yet read of an input.", "topic", "partition")
         self.waiting = self._gauge("spojoin_waiting_records", "Records read but not yet taken by the machine.")
         self.head_frame = self._gauge("spojoin_head_frames", "Frames up to the latest one seen: its id plus one.")
-        self.watermark_frame = self._gauge(
-            "spojoin_watermark_frames", "Frames whose results are all out, as this service knows it (not predictor)."
+        self.result_frame = self._gauge(
+            "spojoin_result_frames", "Frames whose results are all out, as this service knows it (not predictor)."
         )
         self.unanswered_age = self._gauge(
             "spojoin_oldest_unanswered_seconds",

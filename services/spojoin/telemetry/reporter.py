@@ -13,14 +13,14 @@ from typing import NamedTuple
 from spojoin.model import Query
 from spojoin.ports.interfaces import Clock, Fields
 from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
-from spojoin.protocol.machine import Emit, Machine, Trim, Watermark
+from spojoin.protocol.machine import Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.expected import Word
 from spojoin.telemetry.gauges import MachineGauges, WindowGauges
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
 from spojoin.telemetry.trail import FrameTrail
-from spojoin.wire.records import Barrier, Batch, Frame, Plan, Record
+from spojoin.wire.records import Barrier, Batch, Frame, HotKeys, Record
 
 PUBLISH_MS = 1_000
 #: who follows the log for totals, and for rows that wait
@@ -52,7 +52,7 @@ class Reporter:
         self._started_ms = clock.wall_ms()
         self._head: Fields = {}
         self._layout = (0, 0)
-        self._plan: Plan | None = None
+        self._plan: HotKeys | None = None
         self._batches: dict[tuple[int, int], tuple[int, str]] = {}
         self._gone: list[tuple[int, int]] = []
         self._replay: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Reporter:
             self._workers = record.workers
             if self._windows is not None:
                 self._windows.saw(record)
-        elif isinstance(record, Plan):
+        elif isinstance(record, HotKeys):
             self._plan = record
         elif isinstance(record, Batch) and self._who.role is Role.SINK:
             self._batches[partition, record.batch_id] = (offset, f"{record.first},{record.end},{record.group}")
@@ -136,13 +136,13 @@ class Reporter:
         """Whether it is time to publish."""
         return self._clock.monotonic_ms() >= self._publish_at_ms
 
-    def publish(self, positions: Mapping[str, int], watermark: Watermark) -> None:
+    def publish(self, positions: Mapping[str, int], result_position: ResultPosition) -> None:
         """Write everything; what the store misses is written the next time. `positions` by topic/partition."""
         self._publish_at_ms = self._clock.monotonic_ms() + PUBLISH_MS
         if self._who.role is not Role.PREDICTOR:
-            self._metrics.watermark_frame.set(watermark.frame_id)
+            self._metrics.result_frame.set(result_position.frame_id)
         if self._who.role is Role.SINK:
-            self._shared.put_watermark(watermark)
+            self._shared.put_result_position(result_position)
             self._note_completeness()
         self._was_ready |= self._health.ready()[0]
         entries = {
@@ -150,12 +150,12 @@ class Reporter:
             self._key("progress", self._who.service): dict(positions),
             self._key("replay"): self._replay,
             self._key("expected", self._who.service): self._word(),
-            self._key("totals"): self._totals(watermark),
+            self._key("totals"): self._totals(result_position),
             **self._directory(),
             **self._hot(),
         }
         self._shared.put({name: fields for name, fields in entries.items() if fields})
-        self._shared.put({self._key("status", self._who.service): self._status(watermark)}, STATUS_TTL_S)
+        self._shared.put({self._key("status", self._who.service): self._status(result_position)}, STATUS_TTL_S)
         gone, self._gone = self._gone, []
         for stream, batch_id in gone:
             self._shared.remove(self._key("batches", str(stream)), str(batch_id))
@@ -188,25 +188,25 @@ class Reporter:
     def _word(self) -> Fields:
         return Word(self._clock.wall_ms(), self._needs, self._workers).fields() if self._needs else {}
 
-    def _totals(self, watermark: Watermark) -> Fields:
+    def _totals(self, result_position: ResultPosition) -> Fields:
         """What the log and the results say, once they were read: a process that starts anew takes nothing away."""
         if not self._was_ready:
             return {}
         if self._who.role is Role.ROUTER:
             return {"rows": self._trail.rows, "refused": self._trail.refused}
-        answered = self._trail.answered(watermark)
+        answered = self._trail.answered(result_position)
         if self._who.role is not Role.SINK or answered is None:
             return {}
         return {"answered": answered, "matches": self._matches_out}
 
-    def _unanswered_ms(self, watermark: Watermark) -> float:
+    def _unanswered_ms(self, result_position: ResultPosition) -> float:
         """Age of the oldest row known to have no result; NaN where none waits."""
-        oldest = [self._trail.oldest_ms(watermark), self._inputs_wait_since_ms]
+        oldest = [self._trail.oldest_ms(result_position), self._inputs_wait_since_ms]
         age_ms = max((float(self._clock.wall_ms() - at) for at in oldest if at is not None), default=math.nan)
         self._metrics.unanswered_age.set(0.0 if math.isnan(age_ms) else max(0.0, age_ms / 1000))
         return age_ms
 
-    def _status(self, watermark: Watermark) -> Fields:
+    def _status(self, result_position: ResultPosition) -> Fields:
         is_ready, said = self._health.ready()
         metrics = self._metrics
         status: dict[str, str | int | float] = {
@@ -226,9 +226,9 @@ class Reporter:
             "retries": int(value_of(metrics.retries)),
         }
         if self._who.role is not Role.PREDICTOR:
-            status["watermark_frame"] = watermark.frame_id
+            status["result_frame"] = result_position.frame_id
         if self._who.role in _COUNTERS:
-            status["unanswered_ms"] = self._unanswered_ms(watermark)
+            status["unanswered_ms"] = self._unanswered_ms(result_position)
         if self._who.role is Role.SINK:
             now_ms = self._clock.monotonic_ms()
             status["latency_ms_p50"] = metrics.latency.recent_ms(0.50, now_ms)

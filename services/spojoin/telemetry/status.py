@@ -11,7 +11,7 @@ from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import SCHEMA_VERSION
 from spojoin.protocol.services import in_order
 from spojoin.protocol.topology import Role
-from spojoin.telemetry.expected import NOBODY, Expected, Word, expected_of, word_of
+from spojoin.telemetry.expected import NOBODY, ExpectedServices, Word, expected_of, word_of
 
 _PREFIX = f"spojoin:v{SCHEMA_VERSION}:"
 
@@ -24,7 +24,7 @@ class ServiceStatus(NamedTuple):
 
     `cpu_s`, the processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't tell them.
     `tuples` and `matches` are counted since then, too. `unanswered_ms` is the age of the oldest row that the service
-    knows to have no result, NaN where there is none, None where it doesn't tell, as `watermark_frame` is.
+    knows to have no result, NaN where there is none, None where it doesn't tell, as `result_frame` is.
     """
 
     query: str
@@ -34,7 +34,7 @@ class ServiceStatus(NamedTuple):
     place: str
     metrics: str
     head_frame: int
-    watermark_frame: int | None
+    result_frame: int | None
     lag: int
     tuples: int
     matches: int
@@ -54,7 +54,7 @@ class QueryStatus(NamedTuple):
 
     query: str
     services: list[ServiceStatus]
-    expected: Expected
+    expected: ExpectedServices
     totals: Mapping[str, int]
 
 
@@ -142,7 +142,7 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
         place=f"{fields.get('host', '?')}/{fields.get('pid', '?')}",
         metrics=fields.get("metrics_port", "?"),
         head_frame=number("head_frame"),
-        watermark_frame=number("watermark_frame") if "watermark_frame" in fields else None,
+        result_frame=number("result_frame") if "result_frame" in fields else None,
         lag=number("lag"),
         tuples=number("tuples"),
         matches=number("matches"),

@@ -13,7 +13,7 @@ from rich.text import Text
 from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import STATUS_TTL_S
 from spojoin.protocol.services import in_order
-from spojoin.telemetry.expected import Expected
+from spojoin.telemetry.expected import ExpectedServices
 from spojoin.telemetry.status import QueryStatus, ServiceStatus, read_status, unanswered_ms
 from spojoin.telemetry.words import duration, milliseconds, unanswered_text
 
@@ -63,15 +63,15 @@ def _latency(services: list[ServiceStatus]) -> str:
     )
 
 
-def _gone(expected: Expected, name: str, wall_ms: int) -> str:
+def _gone(expected: ExpectedServices, name: str, wall_ms: int) -> str:
     seen_ms = expected.seen_ms[name]
     since = "has never reported" if seen_ms is None else f"gone for {duration(max(0, wall_ms - seen_ms) / 1000)}"
     return f"{since}: results wait for it" if name in expected.needed else since
 
 
 def _cells(row: ServiceStatus) -> list[str]:
-    """Frames are watermark/head: results are out, seen; the predictor knows no watermark."""
-    done = row.watermark_frame
+    """Frames are result position/head: results are out, seen; the predictor knows no result_position."""
+    done = row.result_frame
     frames = f"{row.head_frame}" if done is None else f"{done}/{max(row.head_frame, done)}"
     return [f"  {row.service}", frames, f"{row.lag:,}", f"{row.retries:,}", duration(row.uptime_s)]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.wire.records import Barrier, Frame
 
 
@@ -23,7 +23,7 @@ class FrameTrail:
     """Follows the log; keeps the frames without results, and the last one that has them."""
 
     def __init__(self) -> None:
-        self._reader = LogReader()
+        self._reader = LogFollower()
         self._steps: deque[_Step] = deque()
         self._refused = 0
 
@@ -45,20 +45,20 @@ class FrameTrail:
             self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms))
             self._refused = sum(record.rejected.values())
 
-    def answered(self, watermark: Watermark) -> int | None:
+    def answered(self, result_position: ResultPosition) -> int | None:
         """Tuples whose results are out; None while the log has not been read that far."""
-        self._drop_before(watermark.frame_id - 1)
+        self._drop_before(result_position.frame_id - 1)
         for step in self._steps:
-            if step.frame_id == watermark.frame_id:
-                return min(step.first + watermark.position, step.end)
-        if self._steps and self._steps[-1].frame_id == watermark.frame_id - 1 and not watermark.position:
+            if step.frame_id == result_position.frame_id:
+                return min(step.first + result_position.position, step.end)
+        if self._steps and self._steps[-1].frame_id == result_position.frame_id - 1 and not result_position.position:
             return self._steps[-1].end
-        return 0 if watermark == START else None
+        return 0 if result_position == START else None
 
-    def oldest_ms(self, watermark: Watermark) -> int | None:
+    def oldest_ms(self, result_position: ResultPosition) -> int | None:
         """When the oldest tuple of a frame without all its results was produced, ms since 1970; None without any."""
-        self._drop_before(watermark.frame_id - 1)
-        waiting = [step.oldest_ms for step in self._steps if step.frame_id >= watermark.frame_id]
+        self._drop_before(result_position.frame_id - 1)
+        waiting = [step.oldest_ms for step in self._steps if step.frame_id >= result_position.frame_id]
         return min((at for at in waiting if at is not None), default=None)
 
     def _drop_before(self, frame_id: int) -> None:

@@ -19,22 +19,22 @@ from spojoin.wire.records import (
     Barrier,
     Batch,
     DeadLetter,
+    DirectionRanks,
     Frame,
     Frequencies,
-    Layout,
+    HotKeys,
     Matches,
     Part,
     Partial,
-    Plan,
     Record,
     Result,
-    RoleRanks,
     Run,
     SortedColumn,
     SourcePosition,
     SourceState,
     StreamSlice,
     Takeover,
+    WorkerCount,
 )
 
 
@@ -167,15 +167,15 @@ _PARTIAL = ("epoch", "frame_id", "predicate")
 
 def _write_partial(partial: Partial, header: pb.Partial, columns: ColumnWriter) -> None:
     _copy(partial, header, _PARTIAL)
-    header.roles = len(partial.roles)
-    for role in partial.roles:
-        for values in (role.positions, role.start, role.length):
+    header.directions = len(partial.directions)
+    for direction in partial.directions:
+        for values in (direction.positions, direction.start, direction.length):
             columns.array(values, np.uint16)
 
 
 def _read_partial(header: pb.Partial, columns: ColumnReader) -> Partial:
-    roles = tuple(RoleRanks(*(columns.array(np.uint16) for _ in range(3))) for _ in range(header.roles))
-    return Partial(**_taken(header, _PARTIAL), roles=roles)
+    directions = tuple(DirectionRanks(*(columns.array(np.uint16) for _ in range(3))) for _ in range(header.directions))
+    return Partial(**_taken(header, _PARTIAL), directions=directions)
 
 
 _RUN = ("stream", "batch_id", "first", "end", "group", "predicate")
@@ -240,19 +240,19 @@ _PART = ("epoch", "frame_id", "part", "begin", "end")
 
 def _write_part(part: Part, header: pb.Part, columns: ColumnWriter) -> None:
     _copy(part, header, _PART)
-    header.roles = len(part.roles)
-    for role in part.roles:
-        columns.array(role.counts, np.int64)
-        columns.optional(role.offsets, np.int64)
-        columns.optional(role.partners, np.int64)
+    header.directions = len(part.directions)
+    for direction in part.directions:
+        columns.array(direction.counts, np.int64)
+        columns.optional(direction.offsets, np.int64)
+        columns.optional(direction.partners, np.int64)
 
 
 def _read_part(header: pb.Part, columns: ColumnReader) -> Part:
-    roles = tuple(
+    directions = tuple(
         Matches(columns.array(np.int64), columns.optional(np.int64), columns.optional(np.int64))
-        for _ in range(header.roles)
+        for _ in range(header.directions)
     )
-    return Part(**_taken(header, _PART), roles=roles)
+    return Part(**_taken(header, _PART), directions=directions)
 
 
 _RESULT = ("frame_id", "begin", "end", "is_last", "generation")
@@ -299,7 +299,7 @@ def ipc_batch(data: bytes | memoryview) -> pa.RecordBatch:
 _PLAN = ("version", "frame_id", "match_rate")
 
 
-def _write_plan(plan: Plan, header: pb.Plan, columns: ColumnWriter) -> None:
+def _write_plan(plan: HotKeys, header: pb.Plan, columns: ColumnWriter) -> None:
     _copy(plan, header, _PLAN)
     for (stream, slot), (codes, counts) in plan.hot.items():
         header.hot.add(stream=stream, slot=slot)
@@ -307,9 +307,9 @@ def _write_plan(plan: Plan, header: pb.Plan, columns: ColumnWriter) -> None:
         columns.array(counts, np.int64)
 
 
-def _read_plan(header: pb.Plan, columns: ColumnReader) -> Plan:
+def _read_plan(header: pb.Plan, columns: ColumnReader) -> HotKeys:
     hot = {(at.stream, at.slot): (columns.array(np.int64), columns.array(np.int64)) for at in header.hot}
-    return Plan(**_taken(header, _PLAN), hot=hot)
+    return HotKeys(**_taken(header, _PLAN), hot=hot)
 
 
 _DEAD_LETTER = ("stream", "partition", "offset", "row", "reason", "detail", "value")
@@ -326,12 +326,12 @@ def _read_dead_letter(header: pb.DeadLetter, columns: ColumnReader) -> DeadLette
 _LAYOUT = ("version", "workers")
 
 
-def _write_layout(layout: Layout, header: pb.Layout, columns: ColumnWriter) -> None:
+def _write_layout(layout: WorkerCount, header: pb.Layout, columns: ColumnWriter) -> None:
     _copy(layout, header, _LAYOUT)
 
 
-def _read_layout(header: pb.Layout, columns: ColumnReader) -> Layout:
-    return Layout(**_taken(header, _LAYOUT))
+def _read_layout(header: pb.Layout, columns: ColumnReader) -> WorkerCount:
+    return WorkerCount(**_taken(header, _LAYOUT))
 
 
 _ANNOUNCEMENT = ("generation", "fingerprint", "text", "backfill")
@@ -372,9 +372,9 @@ FORMS: dict[type[Record], Form] = {
     Batch: Form("batch", _write_batch, _read_batch),
     Part: Form("part", _write_part, _read_part),
     Result: Form("result", _write_result, _read_result),
-    Plan: Form("plan", _write_plan, _read_plan),
+    HotKeys: Form("plan", _write_plan, _read_plan),
     DeadLetter: Form("dead_letter", _write_dead_letter, _read_dead_letter),
-    Layout: Form("layout", _write_layout, _read_layout),
+    WorkerCount: Form("layout", _write_layout, _read_layout),
     Announcement: Form("announcement", _write_announcement, _read_announcement),
     Takeover: Form("takeover", _write_takeover, _read_takeover),
 }

@@ -16,19 +16,19 @@ from spojoin.errors import WireError
 from spojoin.wire.records import (
     FREQUENCY_BUCKETS,
     Batch,
+    DirectionRanks,
     Frame,
     Frequencies,
-    Layout,
+    HotKeys,
     Matches,
     Part,
     Partial,
-    Plan,
     Record,
     Result,
-    RoleRanks,
     Run,
     SortedColumn,
     StreamSlice,
+    WorkerCount,
 )
 
 #: positions and ranks are uint16, so frames and batches hold at most so many tuples
@@ -117,12 +117,12 @@ def _check_produced(where: str, produced_ms: NDArray[np.int64], produced_runs: N
 
 def _check_partial(partial: Partial) -> None:
     where = f"partial of frame {partial.frame_id}, predicate {partial.predicate}"
-    for role in partial.roles:
-        _check_ranks(where, role)
+    for direction in partial.directions:
+        _check_ranks(where, direction)
 
 
-def _check_ranks(where: str, role: RoleRanks) -> None:
-    _expect_length(f"{where}: length", role.length, len(role.start))
+def _check_ranks(where: str, direction: DirectionRanks) -> None:
+    _expect_length(f"{where}: length", direction.length, len(direction.start))
 
 
 def _check_run(run: Run) -> None:
@@ -165,20 +165,23 @@ def _check_sorted(where: str, columns: Iterable[SortedColumn], n: int) -> None:
 def _check_part(part: Part) -> None:
     where = f"part {part.part} of frame {part.frame_id}"
     _check_range(where, part.begin, part.end)
-    for role in part.roles:
-        _check_matches(where, role)
+    for direction in part.directions:
+        _check_matches(where, direction)
 
 
-def _check_matches(where: str, role: Matches) -> None:
-    if role.offsets is None or role.partners is None:
-        if role.offsets is not role.partners:
+def _check_matches(where: str, direction: Matches) -> None:
+    if direction.offsets is None or direction.partners is None:
+        if direction.offsets is not direction.partners:
             _fail(f"{where}: offsets and partners go together, but only one is there")
         return
-    _expect_length(f"{where}: offsets", role.offsets, len(role.counts) + 1)
-    if role.offsets[0] != 0 or role.offsets[-1] != len(role.partners):
-        _fail(f"{where}: offsets run {role.offsets[0]}..{role.offsets[-1]}, expected 0..{len(role.partners)}")
-    lengths = np.diff(role.offsets)
-    if (lengths < 0).any() or (lengths > role.counts).any():
+    _expect_length(f"{where}: offsets", direction.offsets, len(direction.counts) + 1)
+    if direction.offsets[0] != 0 or direction.offsets[-1] != len(direction.partners):
+        _fail(
+            f"{where}: offsets run {direction.offsets[0]}..{direction.offsets[-1]}, expected "
+            f"0..{len(direction.partners)}"
+        )
+    lengths = np.diff(direction.offsets)
+    if (lengths < 0).any() or (lengths > direction.counts).any():
         _fail(f"{where}: a probe lists fewer than 0 partners, or more than its count")
 
 
@@ -193,12 +196,12 @@ def _check_range(where: str, begin: int, end: int) -> None:
         _fail(f"{where}: positions [{begin}, {end}) are no range within 0 to {TUPLES_MAX}")
 
 
-def _check_plan(plan: Plan) -> None:
+def _check_plan(plan: HotKeys) -> None:
     for (stream, slot), (codes, counts) in plan.hot.items():
         _expect_length(f"plan {plan.version}: counts of stream {stream}, slot {slot}", counts, len(codes))
 
 
-def _check_layout(layout: Layout) -> None:
+def _check_layout(layout: WorkerCount) -> None:
     if layout.workers < 1:
         _fail(f"layout {layout.version} has {layout.workers} workers, expected at least 1")
 
@@ -220,6 +223,6 @@ _RULES: dict[type[Record], Callable[[Any], None]] = {
     Batch: _check_batch,
     Part: _check_part,
     Result: _check_result,
-    Plan: _check_plan,
-    Layout: _check_layout,
+    HotKeys: _check_plan,
+    WorkerCount: _check_layout,
 }

@@ -182,7 +182,7 @@ class Takeover:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class WorkerCount:
     """A wish: from a frame to come on, PO-Join workers 0..workers-1 share the batches. The largest version counts."""
 
     version: int
@@ -190,8 +190,8 @@ class Layout:
 
 
 @dataclass(slots=True)
-class RoleRanks:
-    """Rank intervals of a frame's m probes of one role among the target's n mutable tuples, for one predicate.
+class DirectionRanks:
+    """Rank intervals of a frame's m probes of one direction among the target's n mutable tuples, for one predicate.
 
     positions: uint16 (n,), rank of each stored tuple in sort order, listed by arrival from the handover index on
     start, length: uint16 (m,); the predicate holds iff (position - start) mod 2**16 < length
@@ -204,12 +204,12 @@ class RoleRanks:
 
 @dataclass(slots=True)
 class Partial:
-    """One mutable joiner's evaluation of one frame by its predicate, per role."""
+    """One mutable joiner's evaluation of one frame by its predicate, per direction."""
 
     epoch: int
     frame_id: int
     predicate: int
-    roles: tuple[RoleRanks, ...]
+    directions: tuple[DirectionRanks, ...]
 
 
 @dataclass(slots=True)
@@ -262,7 +262,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Matches:
-    """One role's matches of the m probes in a part: counts int64 (m,); and, but for count output, the partners.
+    """One direction's matches of the m probes in a part: counts int64 (m,); and, but for count output, the partners.
 
     offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit
     (then counts still hold the whole number); None for count output.
@@ -277,7 +277,7 @@ class Matches:
 class Part:
     """What one part (0: mutable, 1 + w: PO-Join worker w) found for frame positions [begin, end) of a frame.
 
-    roles: in query role order; each holds that role's probes among these positions, in frame order
+    directions: in query direction order; each holds that direction's probes among these positions, in frame order
     """
 
     epoch: int
@@ -285,7 +285,7 @@ class Part:
     part: int
     begin: int
     end: int
-    roles: tuple[Matches, ...]
+    directions: tuple[Matches, ...]
 
 
 @dataclass(slots=True)
@@ -309,7 +309,7 @@ class Result:
 
 
 @dataclass(slots=True)
-class Plan:
+class HotKeys:
     """The predictor's advice: hot codes by (stream, slot) with estimated counts, and the match rate (NaN: unknown)."""
 
     version: int
@@ -354,4 +354,17 @@ class Rows:
         return len(self.offsets)
 
 
-Record = Frame | Barrier | Partial | Run | Batch | Part | Result | Plan | DeadLetter | Layout | Announcement | Takeover
+Record = (
+    Frame
+    | Barrier
+    | Partial
+    | Run
+    | Batch
+    | Part
+    | Result
+    | HotKeys
+    | DeadLetter
+    | WorkerCount
+    | Announcement
+    | Takeover
+)

@@ -58,7 +58,7 @@ class OutputMessage(NamedTuple):
     value: bytes
 
 
-class Progress(NamedTuple):
+class ResultProgress(NamedTuple):
     """How far the output has come with a message.
 
     Results are out for the positions of `frame_id` before `position`, which is its end if `is_last`. In the JSON form
@@ -120,10 +120,10 @@ def result_messages_json(result: Result, matches_before: int = 0) -> list[Output
     return messages
 
 
-def progress(headers: Mapping[str, bytes]) -> Progress:
+def progress(headers: Mapping[str, bytes]) -> ResultProgress:
     """What a message of either form says about the output before it and with it; WireError if it is not ours."""
     at = END if END in headers else BEGIN
-    return Progress(
+    return ResultProgress(
         frame_id=_number(headers, FRAME),
         position=_number(headers, at, TUPLES_MAX),
         is_last=END in headers and bool(_number(headers, LAST, 1)),

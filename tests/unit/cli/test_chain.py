@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from spojoin.cli.chain import Chain
-from spojoin.wire.results import Progress
+from spojoin.cli.chain import ResultSequence
+from spojoin.wire.results import ResultProgress
 
 
 def taken(*records: tuple[int, int, int, int, bool]) -> list[bool]:
     """Of (generation, frame, begin, end, is the last) each."""
-    chain = Chain()
+    chain = ResultSequence()
     return [
-        chain.takes(begin, Progress(frame, end, is_last, None, generation))
+        chain.takes(begin, ResultProgress(frame, end, is_last, None, generation))
         for generation, frame, begin, end, is_last in records
     ]
 
@@ -38,8 +38,8 @@ def test_a_reader_may_begin_anywhere_in_the_first_generation_that_it_sees():
 
 
 def test_probes_are_counted_anew():
-    chain = Chain()
-    assert chain.takes(0, Progress(0, 0, False, 40, 1))
-    assert chain.takes(0, Progress(0, 2, True, 41, 1))
-    assert chain.takes(0, Progress(0, 0, False, 3, 2))
-    assert not chain.takes(0, Progress(0, 0, False, 3, 2))
+    chain = ResultSequence()
+    assert chain.takes(0, ResultProgress(0, 0, False, 40, 1))
+    assert chain.takes(0, ResultProgress(0, 2, True, 41, 1))
+    assert chain.takes(0, ResultProgress(0, 0, False, 3, 2))
+    assert not chain.takes(0, ResultProgress(0, 0, False, 3, 2))

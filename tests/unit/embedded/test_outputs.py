@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from spojoin.embedded.outputs import Outputs
-from spojoin.embedded.places import Place, check_apart, check_outputs, check_readable, open_file_number
+from spojoin.embedded.places import NamedFile, check_apart, check_outputs, check_readable, open_file_number
 from spojoin.errors import ConfigurationError
 
 
 def place(path, option="--output "):
-    return Place(option, path)
+    return NamedFile(option, path)
 
 
 def write_all(paths, error=None):

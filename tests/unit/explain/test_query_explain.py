@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from spojoin.errors import ConfigurationError
-from spojoin.explain.footprint import Sizes
+from spojoin.explain.footprint import SetupSizes
 from spojoin.explain.plan import explain, render
 from spojoin.protocol.topology import TOPOLOGY
 from spojoin.query.load import parse_query
@@ -26,7 +26,7 @@ def shown(plan) -> str:
 def test_the_plan_of_a_self_join():
     plan = explain(parse_query(ISSUE))
     assert [(k.stream, k.slot, k.text) for k in plan.keys] == [("trips", 0, "distance"), ("trips", 1, "air_time")]
-    assert [(i.role, i.intervals) for i in plan.indexes] == [("as left", 2), ("as right", 2)]
+    assert [(i.direction, i.intervals) for i in plan.indexes] == [("as left", 2), ("as right", 2)]
     assert "wavelet" in plan.indexes[0].structure
     assert (plan.batch_tuples, plan.batches) == (8_192, 13)
     assert "ceil(c / 10000) * 10000 - 100000" in plan.window_rules[0]
@@ -45,9 +45,9 @@ def test_the_plan_of_a_self_join():
     ],
 )
 def test_the_index_follows_the_number_of_intervals(predicates: str, intervals: int, structure: str):
-    role = explain(parse_query(typed(predicates))).indexes[0]
-    assert role.intervals == intervals
-    assert structure in role.structure
+    direction = explain(parse_query(typed(predicates))).indexes[0]
+    assert direction.intervals == intervals
+    assert structure in direction.structure
 
 
 def test_predicates_on_one_stored_column_are_one_interval():
@@ -63,7 +63,7 @@ def test_a_small_slide_and_a_time_window_carry_their_bound_in_the_frame():
 
 
 def test_topics_are_the_topologys():
-    plan = explain(parse_query(typed("l.i < r.i AND l.g > r.g")), sizes=Sizes(workers=3))
+    plan = explain(parse_query(typed("l.i < r.i AND l.g > r.g")), sizes=SetupSizes(workers=3))
     topics = {topic.name: topic for topic in plan.topics}
     assert len(topics) == len(plan.topics)
     assert {"in.a", "in.b", "in.a.dlq", "in.b.dlq"} < set(topics)
@@ -72,15 +72,15 @@ def test_topics_are_the_topologys():
     assert topics["typed.partials"].partitions == 2
     for edge in TOPOLOGY:
         for topic in set(edge.writes) - {"dlq"}:
-            assert edge.role in topics[f"typed.{topic}"].written_by
+            assert edge.direction in topics[f"typed.{topic}"].written_by
         for topic in set(edge.reads) - {"input"}:
-            assert edge.role in topics[f"typed.{topic}"].read_by
+            assert edge.direction in topics[f"typed.{topic}"].read_by
 
 
 def test_state_grows_with_the_window_and_shrinks_with_workers():
     def worker(window: str, workers: int) -> int:
         query = parse_query(ISSUE.replace("'10K' ON '100K'", window))
-        (state,) = [s for s in explain(query, sizes=Sizes(workers=workers)).state if s.service == "PO-Join worker"]
+        (state,) = [s for s in explain(query, sizes=SetupSizes(workers=workers)).state if s.service == "PO-Join worker"]
         return state.bytes_each
 
     assert worker("'10K' ON '1M'", 1) == 10 * worker("'10K' ON '100K'", 1)

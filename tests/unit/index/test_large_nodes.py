@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spojoin.index.stream_index import StreamIndex
-from spojoin.model import Domain, Op, Output, Role, RolePredicate
+from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from tests.unit.index.test_stream_index import SLOTS, batch_of
 
 DELTA, BATCHES = 6000, 25
@@ -36,8 +36,8 @@ def holds(op, stored, probe):
 def test_large_nodes_answer_as_a_scan(ops, output, group):
     random = np.random.default_rng(7)
     stored = random.integers(0, [[300], [40], [20000]], (SLOTS, DELTA * BATCHES))
-    role = Role(0, 0, True, tuple(RolePredicate(op, s, s, Domain.INTEGER, WIDTH) for s, op in enumerate(ops)))
-    index = StreamIndex(0, (role,), output, 50, True)
+    direction = Direction(0, 0, True, tuple(RolePredicate(op, s, s, Domain.INTEGER, WIDTH) for s, op in enumerate(ops)))
+    index = StreamIndex(0, (direction,), output, 50, True)
     for k in range(BATCHES):
         rows = stored[:, k * DELTA : (k + 1) * DELTA].T
         index.add(batch_of(k, k * DELTA, rows, range(k * DELTA, (k + 1) * DELTA), group(k)))
@@ -59,8 +59,8 @@ def test_large_nodes_answer_as_a_scan(ops, output, group):
 @pytest.mark.parametrize(("output", "bytes_max"), [(Output.COUNT, 60), (Output.PAIRS, 120)])
 def test_two_predicates_fit_their_bytes_a_tuple(output, bytes_max):
     stored = np.random.default_rng(3).permutation(SLOTS * DELTA * 10).reshape(SLOTS, -1)
-    role = Role(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in (0, 1)))
-    index = StreamIndex(0, (role,), output, None, False)
+    direction = Direction(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in (0, 1)))
+    index = StreamIndex(0, (direction,), output, None, False)
     for k in range(11):
         at = (k % 10) * DELTA
         index.add(batch_of(k, k * DELTA, stored[:, at : at + DELTA].T, range(k * DELTA, (k + 1) * DELTA), k // 10))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from spojoin.index import evaluation
 from spojoin.index.stream_index import StreamIndex
-from spojoin.model import Domain, Op, Output, Role, RolePredicate
+from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from spojoin.wire.records import Batch, SortedColumn
 from tests.support.naive_index import NaiveWindow
 
@@ -57,8 +57,8 @@ def streams(draw):
     return batches, first
 
 
-def check(index, role, matches, naive, probes, lower):
-    plain = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in role.predicates]
+def check(index, direction, matches, naive, probes, lower):
+    plain = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in direction.predicates]
     bounds = lower * len(probes) if len(lower) == 1 else lower
     want = [naive.partners(plain, probe, low) for probe, low in zip(probes, bounds, strict=True)]
     assert matches.counts.tolist() == [len(w) for w in want]
@@ -73,11 +73,11 @@ def check(index, role, matches, naive, probes, lower):
 
 @st.composite
 def indexes(draw):
-    """An empty index for two roles of one to four predicates each."""
+    """An empty index for two directions of one to four predicates each."""
     conjunction = st.lists(predicates, min_size=1, max_size=4).map(tuple)
-    roles = tuple(Role(0, 0, as_left, draw(conjunction)) for as_left in (True, False))
+    directions = tuple(Direction(0, 0, as_left, draw(conjunction)) for as_left in (True, False))
     limit = draw(st.one_of(st.none(), st.integers(0, 7)))
-    return StreamIndex(0, roles, draw(st.sampled_from(Output)), limit, draw(st.booleans()))
+    return StreamIndex(0, directions, draw(st.sampled_from(Output)), limit, draw(st.booleans()))
 
 
 @given(index=indexes(), stream=streams(), data=st.data(), small=st.booleans())
@@ -111,5 +111,5 @@ def ask(index, naive, data, last):
         index.expire(floor)
     lower = [max(low, floor) for low in lower]
     codes = tuple(np.array([p[s] for p in probes], np.int64) for s in range(SLOTS))
-    for role, matches in zip(index.roles, index.evaluate(codes, np.array(lower, np.int64)), strict=True):
-        check(index, role, matches, naive, probes, lower)
+    for direction, matches in zip(index.directions, index.evaluate(codes, np.array(lower, np.int64)), strict=True):
+        check(index, direction, matches, naive, probes, lower)

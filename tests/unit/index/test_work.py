@@ -6,11 +6,11 @@ import numpy as np
 
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Work
-from spojoin.model import Domain, Op, Output, Role, RolePredicate
+from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from tests.unit.index.test_stream_index import SLOTS, batch_of
 
 DELTA = 2_000
-ROLE = Role(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in range(2)))
+ROLE = Direction(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in range(2)))
 
 
 def batch(number, group=0):

@@ -20,7 +20,7 @@ from loadgen.load.load_streams import LOADS
 from loadgen.load.open_loop import WriterSender
 from loadgen.load.produce import produce, settled, table
 from spojoin.errors import ConfigurationError
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 
 COMMANDS = [[c.name or c.callback.__name__] for c in app.registered_commands]
@@ -144,8 +144,8 @@ def test_what_was_sent_is_told():
     seen = []
     produced = produce(load, WriterSender(log.writer()), lambda _: None, lambda loop: seen.append(loop.rows))
     assert (produced.rows, produced.messages) == (1_000, 20)
-    assert len(log.records(Input("in.green", 1))) == 5
-    times = [record.timestamp_ms for record in log.records(Input("in.green", 0))]
+    assert len(log.records(LogPartition("in.green", 1))) == 5
+    times = [record.timestamp_ms for record in log.records(LogPartition("in.green", 0))]
     assert all(b - a in (9, 10, 11) for a, b in pairwise(times)), "100 rows of each stream apart"
     told = produced.as_json()
     assert told["streams"]["green"]["rows"] == 500

@@ -8,17 +8,17 @@ import pytest
 from rich.console import Console
 
 from loadgen.demo import figures, page
-from loadgen.demo.follower import Follower, Mark, Trace
+from loadgen.demo.follower import Follower, OutputMark, OutputTrace
 from loadgen.demo.jobs import JOBS, rows_until_full, split
-from loadgen.demo.play import Outcome
-from loadgen.demo.screen import Screen, State
-from spojoin.cli.chain import Chain
+from loadgen.demo.play import QueryOutcome
+from loadgen.demo.screen import PlayProgress, Screen
+from spojoin.cli.chain import ResultSequence
 from spojoin.model import Order
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 from spojoin.query.load import parse_query
 from spojoin.wire.records import Result
-from spojoin.wire.results import Progress, result_to_message
+from spojoin.wire.results import ResultProgress, result_to_message
 
 CROSS = """
 name: cross
@@ -66,16 +66,24 @@ def test_rows_until_all_windows_are_full(window, rows):
 
 
 def test_a_chain_takes_each_record_once():
-    chain = Chain()
-    records = [(0, Progress(3, 5, False, None)), (5, Progress(3, 9, True, None)), (0, Progress(4, 2, False, None))]
+    chain = ResultSequence()
+    records = [
+        (0, ResultProgress(3, 5, False, None)),
+        (5, ResultProgress(3, 9, True, None)),
+        (0, ResultProgress(4, 2, False, None)),
+    ]
     assert [chain.takes(*record) for record in records] == [True, True, True]
     assert [chain.takes(*record) for record in records] == [False, False, False]
-    assert chain.takes(2, Progress(4, 4, True, None))
+    assert chain.takes(2, ResultProgress(4, 4, True, None))
 
 
 def test_a_chain_tells_json_messages_of_one_result_apart():
-    chain = Chain()
-    records = [(0, Progress(0, 0, False, 0)), (0, Progress(0, 0, False, 1)), (0, Progress(0, 3, True, 2))]
+    chain = ResultSequence()
+    records = [
+        (0, ResultProgress(0, 0, False, 0)),
+        (0, ResultProgress(0, 0, False, 1)),
+        (0, ResultProgress(0, 3, True, 2)),
+    ]
     assert [chain.takes(*records[i]) for i in (0, 1, 1, 0, 2, 2)] == [True, True, False, False, True, False]
 
 
@@ -92,22 +100,22 @@ def test_a_follower_counts_tuples_matches_latencies_and_refused_rows():
     writer = log.writer()
     first = result(0, 0, 3, False, [100, 200], [2, 3])
     for message, at_ms in ((first, 300), (first, 301), (result(0, 3, 5, True, [100, 200], [2, 3]), 400)):
-        writer.append(Input("cross.results", 0), message.value, tuple(message.headers.items()), at_ms)
-    writer.append(Input("in.y.dlq", 0), b"", (), 1)
+        writer.append(LogPartition("cross.results", 0), message.value, tuple(message.headers.items()), at_ms)
+    writer.append(LogPartition("in.y.dlq", 0), b"", (), 1)
     writer.flush(1.0)
     follower = Follower(log, query)
     for source in ("cross.results", "in.x.dlq", "in.y.dlq"):
-        follower._reader.open(Input(source, 0), 0)
+        follower._reader.open(LogPartition(source, 0), 0)
     follower._take(follower._reader.poll(100, 0.0))
-    assert follower.trace.marks == [Mark(300, 3, 6, 0), Mark(400, 5, 10, 0)]
+    assert follower.trace.marks == [OutputMark(300, 3, 6, 0), OutputMark(400, 5, 10, 0)]
     assert follower.trace.latency_ms().tolist() == [200, 200, 100, 200, 200]
     assert follower.trace.latency_ms(3).tolist() == [200, 200]
     assert follower.trace.refused == 1
 
 
 def trace_of(marks):
-    trace = Trace()
-    trace.marks = [Mark(ms, tuples, 0, 0) for ms, tuples in marks]
+    trace = OutputTrace()
+    trace.marks = [OutputMark(ms, tuples, 0, 0) for ms, tuples in marks]
     trace.latencies_ms = [np.arange(1.0, 101.0)]
     return trace
 
@@ -122,7 +130,7 @@ def test_the_rate_is_that_between_two_tuples():
 def test_latency_percentiles():
     told = figures.latency(trace_of([]), 0)
     assert (told["latency_ms_p50"], told["latency_ms_p99"], told["latency_ms_max"]) == (50.5, 99.0, 100.0)
-    assert figures.latency(Trace(), 0)["latency_ms_p50"] is None
+    assert figures.latency(OutputTrace(), 0)["latency_ms_p50"] is None
 
 
 def test_a_timeline_keeps_its_ends():
@@ -134,9 +142,9 @@ def test_a_timeline_keeps_its_ends():
 def test_progress_is_lines_where_there_is_no_terminal():
     console = Console(record=True, width=300, force_terminal=False)
     with Screen(console) as screen:
-        screen.show(State("q", "feeding", rows=1000, refused=10, tuples=600, matches=7, watermark=3))
+        screen.show(PlayProgress("q", "feeding", rows=1000, refused=10, tuples=600, matches=7, result_position=3))
     assert re.search(
-        r"q: feeding; rows in 1,000, watermark frame 3, tuples out 600 .* lag 390, matches 7, refused 10",
+        r"q: feeding; rows in 1,000, results to frame 3, tuples out 600 .* lag 390, matches 7, refused 10",
         console.export_text(),
     )
 
@@ -157,7 +165,7 @@ def outcome(is_exact):
             "first_difference": None if is_exact else "probe 3: <wrong>",
         }
     )
-    return Outcome(JOBS[0], JOBS[0].query(), verdict, trace_of([(0, 0), (1000, 60), (2000, 100)]), {}, 0, 60, 2.0)
+    return QueryOutcome(JOBS[0], JOBS[0].query(), verdict, trace_of([(0, 0), (1000, 60), (2000, 100)]), {}, 0, 60, 2.0)
 
 
 def test_a_page_needs_nothing_from_outside(tmp_path):

@@ -17,7 +17,7 @@ import pytest
 from spojoin.errors import ConfigurationError
 from spojoin.local import jars, java
 from spojoin.local.broker import LocalBroker
-from spojoin.local.broker_config import Node
+from spojoin.local.broker_config import KafkaNode
 from spojoin.local.children import Children
 from spojoin.local.net import Server, free_port, listens, require_free, wait_until_up
 from spojoin.local.redis import LocalRedis, find_redis_with_tls
@@ -244,7 +244,7 @@ def test_a_redis_that_speaks_tls_is_looked_for(tmp_path, monkeypatch):
 
 def test_a_node_is_open_or_closed(tmp_path):
     certificates = Certificates(*(tmp_path / name for name in ("ca", "key", "chain", "both")))
-    plain = Node("java", tmp_path, tmp_path / "plain", "h", 1, 2, "")
+    plain = KafkaNode("java", tmp_path, tmp_path / "plain", "h", 1, 2, "")
     closed = replace(plain, folder=tmp_path / "closed", security=BrokerSecurity(certificates, "hunter2"))
     for node in (plain, closed):
         node.configure()

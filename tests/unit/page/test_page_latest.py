@@ -13,10 +13,10 @@ from spojoin.model import Output
 from spojoin.page.latest import ROWS, TEXT_MAX, VALUE_MAX, letter_of, readable, result_rows, rows_of
 from spojoin.page.tail import DEPTH_MAX, TopicTail
 from spojoin.page.watch import LogWatch
-from spojoin.ports.interfaces import Input, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import LogPartition, LogRecord, LogUnavailable
 from spojoin.ports.memory import MemoryLog
 from spojoin.wire.codec import encode
-from spojoin.wire.records import Layout, Result
+from spojoin.wire.records import Result, WorkerCount
 from spojoin.wire.results import result_messages_json
 from tests.support.page_world import CONTROL, LETTERS, RESULTS, World, append_letter, append_results
 
@@ -82,7 +82,7 @@ def test_a_topic_without_items_is_read_to_a_limit():
 
 
 def test_a_topic_that_is_not_there_yet_is_empty():
-    tail = TopicTail(MemoryLog(), Input("none", 0), ROWS, rows_of)
+    tail = TopicTail(MemoryLog(), LogPartition("none", 0), ROWS, rows_of)
     tail.look(MemoryLog().reader())
     assert (tail.items, tail.end) == ([], None)
 
@@ -204,7 +204,7 @@ def test_the_watch_finds_the_layout_with_the_largest_version():
     world = World()
     world.log.create_topics({CONTROL.topic: 1})
     writer = world.log.writer()
-    for layout in (Layout(1, 2), Layout(3, 5), Layout(2, 4)):
+    for layout in (WorkerCount(1, 2), WorkerCount(3, 5), WorkerCount(2, 4)):
         writer.append(CONTROL, encode(layout))
     watch = LogWatch(world.log, world.subject, world.clock)
     watch.look()

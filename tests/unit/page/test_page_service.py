@@ -21,7 +21,7 @@ from spojoin.cli.main import app
 from spojoin.errors import ConfigurationError
 from spojoin.local.net import free_port
 from spojoin.page.document import document, policy
-from spojoin.page.server import TEXT, Answer, PageServer
+from spojoin.page.server import TEXT, PageServer, Response
 from spojoin.page.service import answers_of, censor_of, main, open_watches
 from spojoin.page.settings import load_page_settings, secrets_of
 from spojoin.page.sightings import Observer
@@ -160,8 +160,8 @@ def test_a_port_in_use_is_one_sentence():
 
 
 def test_a_client_that_leaves_does_no_harm(capsys):
-    big = Answer(200, TEXT, b"x" * (64 << 20))
-    with PageServer("127.0.0.1", 0, {"/": lambda: big, "/small": lambda: Answer(200, TEXT, b"")}, "") as server:
+    big = Response(200, TEXT, b"x" * (64 << 20))
+    with PageServer("127.0.0.1", 0, {"/": lambda: big, "/small": lambda: Response(200, TEXT, b"")}, "") as server:
         client = socket.create_connection(("127.0.0.1", server.port))
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert client.recv(10)

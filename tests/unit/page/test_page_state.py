@@ -200,7 +200,7 @@ def test_frames_epoch_and_verdict():
     world = World()
     world.put("head", frame_id=40, next_seq=900, epoch=2, wall_ms=1)
     world.put("totals", rows=900)
-    world.put("watermark", log="x", frame_id=33, position=5)
+    world.put("result_position", log="x", frame_id=33, position=5)
     world.put("completeness", ratio=1.0, is_exact=1, checked_ms=77)
     summary = look(world)["summary"]
     assert (summary["tuples"], summary["epoch"], summary["frames_out"], summary["frames_under_way"]) == (900, 2, 33, 7)

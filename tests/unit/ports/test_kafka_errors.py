@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from spojoin.local.net import free_port
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.telemetry.metrics import KAFKA_ERRORS
 
@@ -16,7 +16,7 @@ def test_a_broker_that_is_away_is_told() -> None:
     told: list[str] = []
     log = KafkaLog(KafkaConfig(f"127.0.0.1:{free_port()}", on_error=lambda error: told.append(error.name())))
     reader = log.reader()
-    reader.open(Input("t", 0), 0)
+    reader.open(LogPartition("t", 0), 0)
     deadline = time.monotonic() + PATIENCE_S
     while not set(KAFKA_ERRORS) & set(told) and time.monotonic() < deadline:
         reader.poll(1, 0.1)

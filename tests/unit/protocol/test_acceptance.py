@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from spojoin.protocol.acceptance import LogReader, chain
+from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.machine import Trim
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.protocol.trims import TrimLedger
@@ -18,7 +18,7 @@ def frame(epoch, frame_id, first_seq, previous_link, count=1, link=None):
 
 
 def accepted(records):
-    reader = LogReader()
+    reader = LogFollower()
     return [reader.accept(record) for record in records]
 
 
@@ -96,7 +96,7 @@ def test_a_closing_barrier_of_an_old_epoch_closes_nothing():
 
 
 def test_numbers_begin_where_the_first_barrier_says_and_no_later_one_moves_them():
-    reader = LogReader()
+    reader = LogFollower()
     assert reader.accept(Barrier(0, "a", first_indexes=(30, 12)))
     assert reader.accept(Barrier(1, "b", first_indexes=(31, 12)))
     assert (reader.first_indexes, reader.next_seq) == ((30, 12), 42)

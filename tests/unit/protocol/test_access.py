@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spojoin.errors import QueryError
-from spojoin.protocol.access import UNUSED_GROUP, Kind, Operation, Person, Right, names, rights, seen_by
+from spojoin.protocol.access import UNUSED_GROUP, Operation, Person, ResourceKind, Right, names, rights, seen_by
 from spojoin.protocol.topology import (
     GENERATION_PART,
     SHARED,
@@ -32,7 +32,7 @@ OWN = tuple(topic for topic in Topic if topic not in SHARED)
 def on_topics(principal: Role | Person, operation: Operation, *, later: bool = False) -> set[str]:
     """Topics' names, or of those of later generations what their names begin with."""
     found = [right for right in rights(principal, "q", INPUTS) if right.is_prefix == later]
-    return {right.name for right in found if right.kind is Kind.TOPIC and right.operation is operation}
+    return {right.name for right in found if right.kind is ResourceKind.TOPIC and right.operation is operation}
 
 
 def named(topics: tuple[Topic, ...]) -> set[str]:
@@ -103,12 +103,14 @@ def test_rights_are_in_order_and_each_once(principal: Role | Person) -> None:
 
 
 def test_only_router_and_sink_write_in_transactions_and_only_the_predictor_joins_a_group() -> None:
-    found = {(who, right) for who in EVERYBODY for right in rights(who, "q", INPUTS) if right.kind is not Kind.TOPIC}
+    found = {
+        (who, right) for who in EVERYBODY for right in rights(who, "q", INPUTS) if right.kind is not ResourceKind.TOPIC
+    }
     joined = {each for each in found if each[1].name != UNUSED_GROUP}
     assert joined == {
-        (Role.ROUTER, Right(Kind.TRANSACTIONAL_ID, "spojoin.q.router", Operation.WRITE)),
-        (Role.SINK, Right(Kind.TRANSACTIONAL_ID, "spojoin.q.sink", Operation.WRITE)),
-        (Role.PREDICTOR, Right(Kind.GROUP, "spojoin.q.predictor", Operation.READ)),
+        (Role.ROUTER, Right(ResourceKind.TRANSACTIONAL_ID, "spojoin.q.router", Operation.WRITE)),
+        (Role.SINK, Right(ResourceKind.TRANSACTIONAL_ID, "spojoin.q.sink", Operation.WRITE)),
+        (Role.PREDICTOR, Right(ResourceKind.GROUP, "spojoin.q.predictor", Operation.READ)),
     }
     assert {right.operation for _, right in found - joined} == {Operation.DESCRIBE}
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spojoin.model import Order, Query, Window
-from spojoin.ports.interfaces import Input, LogRecord
+from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
@@ -77,9 +77,11 @@ def filled(
         log.create_topics({topic: len(partitions)})
         for partition, messages in enumerate(partitions):
             for message in messages:
-                writer.append(Input(topic, partition), orjson.dumps(message.rows), timestamp_ms=message.produced_ms)
+                writer.append(
+                    LogPartition(topic, partition), orjson.dumps(message.rows), timestamp_ms=message.produced_ms
+                )
     for (stream, partition), before in (trimmed or {}).items():
-        log.trim(Input(topics[stream], partition), before)
+        log.trim(LogPartition(topics[stream], partition), before)
     begun = Beginning(2, 7, cut, counts=tuple((counts or {}).get(stream, 0) for stream in range(len(inputs))))
     return backfill.fill(log, asked, topics, parse, begun, how, lambda: None)
 

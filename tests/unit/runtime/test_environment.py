@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spojoin.errors import ConfigurationError
-from spojoin.page.settings import PAGE_PREFIX, Place
+from spojoin.page.settings import PAGE_PREFIX, PageAddress
 from spojoin.runtime.environment import OTHERS, check_environment
 from spojoin.runtime.settings import Settings, load_settings
 
@@ -35,7 +35,7 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name(monkeypatch, name,
 
 def test_variables_of_settings_and_of_other_parts_are_known():
     settings = {f"SPOJOIN_{name.upper()}" for name in Settings.model_fields}
-    assert {f"{PAGE_PREFIX}{name.upper()}" for name in Place.model_fields} <= OTHERS.keys()
+    assert {f"{PAGE_PREFIX}{name.upper()}" for name in PageAddress.model_fields} <= OTHERS.keys()
     check_environment(
         dict.fromkeys(settings | OTHERS.keys() | {"PATH", "SPOJOIN_TEST_IMAGE"}, "1"), Settings.model_fields
     )

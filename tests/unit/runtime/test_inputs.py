@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.machine import START, Action
 from spojoin.runtime import intake
@@ -61,7 +61,7 @@ class Feeding:
 
     def put(self, topic: str, partition: int, count: int = 1) -> None:
         for _ in range(count):
-            self.log.writer().append(Input(topic, partition), b"x")
+            self.log.writer().append(LogPartition(topic, partition), b"x")
 
     def turn(self) -> None:
         self.feed.refresh()
@@ -84,7 +84,7 @@ def test_reading_goes_on_where_the_log_says_and_else_at_the_earliest():
     test = Feeding(a=2, b=1)
     test.put("a", 0, 5)
     test.put("a", 1, 5)
-    test.log.trim(Input("a", 1), 2)
+    test.log.trim(LogPartition("a", 1), 2)
     test.machine.positions = {(0, 0): SourcePosition(3, 0, 0)}
     test.machine.active = True
     test.turn()
@@ -143,7 +143,7 @@ def test_a_full_queue_stops_one_input_and_not_the_other(monkeypatch):
     for _ in range(5):
         test.put("b", 0)
         test.turn()
-    waiting = test.feed.intake.waiting[Input("a", 0)]
+    waiting = test.feed.intake.waiting[LogPartition("a", 0)]
     assert len(test.machine.rows) == 5
     assert waiting.is_paused
     test.machine.full = set()
@@ -162,6 +162,6 @@ def test_when_all_queues_are_full_nobody_reads(monkeypatch):
     test.put("a", 0, 100)
     for _ in range(5):
         test.turn()
-    waiting = test.feed.intake.waiting[Input("a", 0)]
+    waiting = test.feed.intake.waiting[LogPartition("a", 0)]
     assert len(waiting.records) == 10
     assert not waiting.is_paused

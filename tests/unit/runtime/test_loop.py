@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from spojoin.errors import Fenced, WireError
-from spojoin.ports.interfaces import AmbiguousAppend, Bounds, Input
+from spojoin.ports.interfaces import AmbiguousAppend, Bounds, LogPartition
 from spojoin.ports.memory import Fate
-from spojoin.protocol.machine import Emit, Rewind, Trim, Watermark
+from spojoin.protocol.machine import Emit, ResultPosition, Rewind, Trim
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime.loop import DISCOVERY_MS, TRIM_MS
-from spojoin.runtime.watermark import SILENCE_MS
+from spojoin.runtime.result_position import SILENCE_MS
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.codec import decode
 from spojoin.wire.records import DeadLetter
 from tests.support.runtime_world import FRAMES, RESULTS, TOPICS, Bench, barrier, emits, partial, result
 
-PARTIALS = Input("q.partials", 0)
+PARTIALS = LogPartition("q.partials", 0)
 
 
 def test_records_come_in_order_from_the_earliest_retained_on():
@@ -91,59 +91,59 @@ def test_time_is_told_every_tick():
     assert bench.machines[0].seen("time") == [(1000,), (1005,), (1010,)]
 
 
-def test_the_first_watermark_is_the_furthest_in_the_tail_of_the_results_whatever_the_store_says():
+def test_the_first_result_position_is_the_furthest_in_the_tail_of_the_results_whatever_the_store_says():
     bench = Bench()
     bench.append_result(result(3, 0, 4))
     bench.append_result(result(4, 0, 2, is_last=False))
     bench.append_result(result(3, 0, 4))
     bench.shared.log_id = bench.log.topic_id("q.frames")
-    bench.shared.put_watermark(Watermark(9, 9))
+    bench.shared.put_result_position(ResultPosition(9, 9))
     bench.loop()
-    assert bench.machines[0].start == Watermark(4, 2)
+    assert bench.machines[0].start == ResultPosition(4, 2)
 
 
 def test_without_results_a_machine_starts_at_the_beginning():
     bench = Bench()
     bench.loop()
-    assert bench.machines[0].start == Watermark(0, 0)
+    assert bench.machines[0].start == ResultPosition(0, 0)
 
 
-def test_the_watermark_comes_from_the_store():
+def test_the_result_position_comes_from_the_store():
     bench = Bench()
     loop = bench.loop()
-    bench.shared.put_watermark(Watermark(2, 5))
+    bench.shared.put_result_position(ResultPosition(2, 5))
     bench.clock.sleep(0.1)
     loop.step(0)
     loop.step(0)
-    assert bench.machines[0].seen("watermark") == [(Watermark(2, 5),)]
+    assert bench.machines[0].seen("result_position") == [(ResultPosition(2, 5),)]
 
 
-def test_a_watermark_that_an_earlier_log_left_in_the_store_is_none():
+def test_a_result_position_that_an_earlier_log_left_in_the_store_is_none():
     bench = Bench()
     loop = bench.loop()
     right, bench.shared.log_id = bench.shared.log_id, "another log"
-    bench.shared.put_watermark(Watermark(2, 5))
+    bench.shared.put_result_position(ResultPosition(2, 5))
     bench.shared.log_id = right
     bench.clock.sleep(0.1)
     loop.step(0)
-    assert bench.machines[0].seen("watermark") == []
+    assert bench.machines[0].seen("result_position") == []
 
 
-def test_with_a_silent_store_the_watermark_comes_from_the_results():
+def test_with_a_silent_store_the_result_position_comes_from_the_results():
     bench = Bench()
     loop = bench.loop()
     bench.append_result(result(0, 0, 4))
     loop.step(0)
-    assert bench.machines[0].seen("watermark") == []
+    assert bench.machines[0].seen("result_position") == []
     bench.clock.sleep(SILENCE_MS / 1000)
     for _ in range(3):
         loop.step(0)
-    assert bench.machines[0].seen("watermark") == [(Watermark(1, 0),)]
+    assert bench.machines[0].seen("result_position") == [(ResultPosition(1, 0),)]
     bench.append_result(result(1, 0, 4))
     bench.clock.sleep(SILENCE_MS / 1000)
     for _ in range(3):
         loop.step(0)
-    assert bench.machines[0].seen("watermark") == [(Watermark(1, 0),), (Watermark(2, 0),)]
+    assert bench.machines[0].seen("result_position") == [(ResultPosition(1, 0),), (ResultPosition(2, 0),)]
 
 
 def test_trims_reach_the_log():
@@ -151,7 +151,7 @@ def test_trims_reach_the_log():
     bench.append(FRAMES, barrier(0), barrier(1), barrier(2))
     loop = bench.loop()
     bench.machines[0].trims = [Trim(Topic.FRAMES, 0, 2)]
-    bench.shared.put_watermark(Watermark(1, 0))
+    bench.shared.put_result_position(ResultPosition(1, 0))
     bench.clock.sleep(TRIM_MS / 1000)
     loop.step(0)
     assert bench.log.bounds(FRAMES) == Bounds(2, 3)
@@ -235,7 +235,7 @@ def test_a_second_instance_fences_the_first():
 
 
 @pytest.mark.parametrize("transactional_id", [None, "role"])
-def test_the_sink_moves_the_watermark_when_results_are_readable(transactional_id):
+def test_the_sink_moves_the_result_position_when_results_are_readable(transactional_id):
     bench = Bench(Role.SINK, transactional_id)
     bench.prepare = lambda machine: setattr(
         machine,
@@ -245,8 +245,8 @@ def test_the_sink_moves_the_watermark_when_results_are_readable(transactional_id
     bench.append(FRAMES, barrier(0))
     loop = bench.loop()
     loop.step(0)
-    assert bench.machines[0].seen("watermark") == [(Watermark(1, 2),)]
-    assert bench.shared.watermark() == Watermark(1, 2)
+    assert bench.machines[0].seen("result_position") == [(ResultPosition(1, 2),)]
+    assert bench.shared.result_position() == ResultPosition(1, 2)
     assert len(bench.log.records(RESULTS)) == 2
     assert value_of(bench.metrics.tuples) == 6
     assert value_of(bench.metrics.matches) == 12
@@ -261,10 +261,10 @@ def test_a_result_that_was_not_acknowledged_moves_nothing():
     loop = bench.loop()
     with pytest.raises(AmbiguousAppend):
         loop.step(0)
-    assert bench.shared.watermark() is None
+    assert bench.shared.result_position() is None
     bench.log.fate_of = lambda _: Fate.LANDS
     bench.loop()
-    assert bench.machines[1].start == Watermark(1, 0)
+    assert bench.machines[1].start == ResultPosition(1, 0)
 
 
 def test_json_results_that_are_out_already_are_not_written_again():
@@ -280,7 +280,7 @@ def test_json_results_that_are_out_already_are_not_written_again():
         again.append_bytes(RESULTS, record.value, dict(record.headers))
     again.append(FRAMES, barrier(0))
     again.loop().step(0)
-    assert again.machines[0].start == Watermark(0, 0)
+    assert again.machines[0].start == ResultPosition(0, 0)
     assert [r.value for r in again.log.records(RESULTS)] == [r.value for r in whole]
 
 
@@ -290,7 +290,7 @@ def test_dead_letters_go_to_the_input_s_own_topic_with_reason_and_place():
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: [Emit(Topic.DEAD, 0, letter)])
     bench.append(FRAMES, barrier(0))
     bench.loop().step(0)
-    (record,) = bench.log.records(Input("in.trips.dlq", 0))
+    (record,) = bench.log.records(LogPartition("in.trips.dlq", 0))
     assert record.value == b"the message"
     assert dict(record.headers) == {
         "spojoin-reason": b"null",
@@ -307,7 +307,7 @@ def test_partitions_that_are_added_are_read():
     loop = bench.loop()
     added = len(TOPICS.inputs_of(Topic.MATCHES))
     bench.log.create_topics({"q.matches": added + 1})
-    bench.append(Input("q.matches", added), barrier(7))
+    bench.append(LogPartition("q.matches", added), barrier(7))
     loop.step(0)
     assert bench.machines[0].records() == []
     bench.clock.sleep(DISCOVERY_MS / 1000)
@@ -325,7 +325,7 @@ def test_a_wiped_store_is_filled_again():
     bench.store.clear()
     bench.clock.sleep(1.0)
     loop.step(0)
-    assert bench.shared.watermark() == Watermark(1, 0)
+    assert bench.shared.result_position() == ResultPosition(1, 0)
     assert bench.store.get("spojoin:v1:q:progress:x-0")["q.frames/0"] == "1"
     assert bench.store.get("spojoin:v1:q:status:x-0")["role"] == "sink"
 
@@ -338,4 +338,4 @@ def test_finish_settles_what_was_emitted():
     loop.finish()
     loop.close()
     assert len(bench.log.records(RESULTS)) == 1
-    assert bench.shared.watermark() == Watermark(1, 0)
+    assert bench.shared.result_position() == ResultPosition(1, 0)

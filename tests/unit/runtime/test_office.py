@@ -6,9 +6,9 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Role, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
@@ -28,7 +28,7 @@ output: count
 OLD = parse_query(TEXT)
 NEW = parse_query(TEXT.replace("output: count", "output: pairs"))
 NEWER = parse_query(TEXT.replace("output: count", "output: bitmap"))
-GENERATIONS = Input(topic_name("q", Topic.GENERATIONS), 0)
+GENERATIONS = LogPartition(topic_name("q", Topic.GENERATIONS), 0)
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_going_back_to_the_query_before_is_a_generation_of_its_own(log):
 def test_a_later_generation_begins_where_the_one_before_it_stopped(log):
     writer = log.writer()
     for _ in range(30):
-        writer.append(Input("in.trips", 0), b'{"distance": 1, "air_time": 2}')
+        writer.append(LogPartition("in.trips", 0), b'{"distance": 1, "air_time": 2}')
     office(log, OLD).serving()
     office(log, NEW, replace=True, backfill="none").serving()
     write(log, takeover(2, 1, offset=20))
@@ -174,7 +174,7 @@ def test_a_later_generation_begins_where_the_one_before_it_stopped(log):
     assert (begun.generation, begun.fingerprint) == (2, fingerprint(NEW))
     assert (dict(begun.cut), begun.first_indexes, begun.rejected) == ({(0, 0): (20, 0)}, (20,), {"late": 2})
     assert (begun.starts[0, 0].offset, begun.starts[0, 0].row) == (20, 0)
-    later = serving.begin(Watermark(3, 0), None)
+    later = serving.begin(ResultPosition(3, 0), None)
     assert (dict(later.cut), later.starts) == ({(0, 0): (20, 0)}, {})
 
 

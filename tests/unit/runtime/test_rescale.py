@@ -71,8 +71,8 @@ class Needed(FakeMachine):
 class Ticking(Bench):
     """Time passes with every step."""
 
-    def _machine(self, watermark):
-        self.machines.append(Needed(watermark))
+    def _machine(self, result_position):
+        self.machines.append(Needed(result_position))
         return self.machines[-1]
 
     def loop(self):

@@ -9,16 +9,16 @@ import threading
 import pytest
 
 from spojoin.errors import Fenced
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import Fate
 from spojoin.protocol.access import transactional_id
-from spojoin.protocol.machine import Watermark
+from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime import service
 from spojoin.telemetry.metrics import value_of
 from tests.support.runtime_world import FRAMES, Bench, barrier, emits, partial
 
-PARTIALS = Input("q.partials", 0)
+PARTIALS = LogPartition("q.partials", 0)
 
 
 class StopAfter(threading.Event):
@@ -64,7 +64,7 @@ def test_waits_grow_while_nothing_gets_better():
     assert stop.waits[0] < stop.waits[-1] == service.BACKOFF_S_MAX
 
 
-def test_a_new_life_starts_at_the_watermark_of_its_time():
+def test_a_new_life_starts_at_the_result_position_of_its_time():
     bench = Bench(Role.SINK)
     from tests.support.runtime_world import RESULTS, result
 
@@ -74,7 +74,7 @@ def test_a_new_life_starts_at_the_watermark_of_its_time():
     bench.append(FRAMES, barrier(0), barrier(1))
     stop = StopAfter(lambda: len(bench.machines) == 2)
     service._supervise(bench.charge(), stop)
-    assert [m.start for m in bench.machines] == [Watermark(0, 0), Watermark(2, 0)]
+    assert [m.start for m in bench.machines] == [ResultPosition(0, 0), ResultPosition(2, 0)]
 
 
 def test_a_fenced_service_ends():

@@ -19,17 +19,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from spojoin.cli.chain import Chain
+from spojoin.cli.chain import ResultSequence
 from spojoin.errors import ConfigurationError, WireError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Input, LogRecord
+from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import ManualClock, MemoryLog, _Partition
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office
-from spojoin.runtime.loop import Loop, World
+from spojoin.runtime.loop import Loop, Surroundings
 from spojoin.runtime.service import Charge, create_topics
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
@@ -65,11 +65,11 @@ ROLES = [
 def saved_log(clock: ManualClock) -> MemoryLog[bytes]:
     log = MemoryLog[bytes](clock)
     for topic, partitions in json.loads(gzip.decompress(SAVED.read_bytes())).items():
-        log._topics[topic] = [_partition(Input(topic, number), held) for number, held in enumerate(partitions)]
+        log._topics[topic] = [_partition(LogPartition(topic, number), held) for number, held in enumerate(partitions)]
     return log
 
 
-def _partition(source: Input, held: dict) -> _Partition[bytes]:
+def _partition(source: LogPartition, held: dict) -> _Partition[bytes]:
     records = [
         LogRecord(source, offset, time_ms, _raw(value), tuple((name, _raw(text)) for name, text in headers))
         for offset, time_ms, value, headers in held["records"]
@@ -93,7 +93,7 @@ def charge(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock, q
     metrics, health = Metrics(), Health(clock, 60_000)
     shared = SharedState(None, "q", clock, metrics.store_failures)
     name = f"{role.value}-{number}"
-    world = World(
+    world = Surroundings(
         log, shared, clock, metrics, health, Reporter(Identity(role, name, "q", 9), shared, clock, metrics, health)
     )
     office = Office(log, query, settings, role)
@@ -112,8 +112,8 @@ def started(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock) 
 
 
 def results(log: MemoryLog[bytes]) -> Iterator[tuple]:
-    chain = Chain()
-    for record in log.records(Input("q.results", 0)):
+    chain = ResultSequence()
+    for record in log.records(LogPartition("q.results", 0)):
         headers = dict(record.headers)
         found = result_from_message(headers, record.value)
         if chain.takes(found.begin, progress(headers)):
@@ -133,10 +133,10 @@ def nested_loop(order: list[int]) -> Iterator[tuple]:
 def test_the_saved_log_is_older_than_generations():
     log = saved_log(ManualClock())
     assert "q.generations" not in log._topics
-    records = [decode(record.value) for record in log.records(Input("q.frames", 0))]
+    records = [decode(record.value) for record in log.records(LogPartition("q.frames", 0))]
     assert all(isinstance(record, Frame | Barrier) and record.fingerprint == 0 for record in records)
-    assert log.bounds(Input("q.frames", 0)).earliest > 0
-    assert not any("spojoin-generation" in dict(r.headers) for r in log.records(Input("q.results", 0)))
+    assert log.bounds(LogPartition("q.frames", 0)).earliest > 0
+    assert not any("spojoin-generation" in dict(r.headers) for r in log.records(LogPartition("q.results", 0)))
     assert 0 < len(list(results(log))) < OLD_ROWS
 
 
@@ -147,7 +147,7 @@ def test_this_version_goes_on_over_it():
     loops = [started(role, number, log, clock) for role, number in ROLES]
     writer = log.writer()
     for number in range(OLD_ROWS, ROWS):
-        writer.append(Input("in.trips", number % 2), orjson.dumps(row(number)))
+        writer.append(LogPartition("in.trips", number % 2), orjson.dumps(row(number)))
     for _ in range(4_000):
         for loop in loops:
             loop.step(0)
@@ -158,9 +158,9 @@ def test_this_version_goes_on_over_it():
     order = [number for _, number, *_ in found]
     assert sorted(order) == list(range(ROWS))
     assert found == list(nested_loop(order))
-    newest = decode(log.records(Input("q.frames", 0))[-1].value)
+    newest = decode(log.records(LogPartition("q.frames", 0))[-1].value)
     assert newest.fingerprint == fingerprint(QUERY)
-    assert dict(log.records(Input("q.results", 0))[-1].headers)["spojoin-generation"] == b"1"
+    assert dict(log.records(LogPartition("q.results", 0))[-1].headers)["spojoin-generation"] == b"1"
 
 
 def of_next_version(value: bytes) -> bytes:

@@ -14,7 +14,7 @@ from spojoin.errors import ConfigurationError
 from spojoin.ports.interfaces import StoreUnavailable
 from spojoin.ports.memory import ManualClock, MemoryStore
 from spojoin.ports.shared_state import RETRY_MS, SharedState, key
-from spojoin.protocol.machine import Trim, Watermark
+from spojoin.protocol.machine import ResultPosition, Trim
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.health import Health, HealthServer
 from spojoin.telemetry.metrics import LatencyHistogram, Metrics, value_of
@@ -96,19 +96,19 @@ def test_a_dead_store_is_counted_left_alone_for_a_while_and_tried_again():
     clock, store, metrics = ManualClock(5.0), BrokenStore(), Metrics()
     shared = SharedState(store, "q", clock, metrics.store_failures)
     for _ in range(10):
-        shared.put_watermark(Watermark(1, 2))
-    assert shared.watermark() is None
+        shared.put_result_position(ResultPosition(1, 2))
+    assert shared.result_position() is None
     assert store.calls == 1 == value_of(metrics.store_failures)
     clock.sleep(RETRY_MS / 1000)
     store.is_broken = False
-    shared.put_watermark(Watermark(1, 2))
-    assert shared.watermark() == Watermark(1, 2)
+    shared.put_result_position(ResultPosition(1, 2))
+    assert shared.result_position() == ResultPosition(1, 2)
 
 
 def test_without_a_store_nothing_happens():
     shared = SharedState(None, "q", ManualClock(), Metrics().store_failures)
-    shared.put_watermark(Watermark(1, 2))
-    assert shared.watermark() is None
+    shared.put_result_position(ResultPosition(1, 2))
+    assert shared.result_position() is None
 
 
 def test_keys_name_their_schema():
@@ -123,10 +123,10 @@ def test_the_sink_keeps_the_batch_directory():
     for offset, batch_id in enumerate((4, 5, 6)):
         batch = Batch(0, batch_id, 10 * batch_id, 10 * batch_id + 10, 2, (), {}, np.arange(0), None, None)
         reporter.saw(0, offset, batch)
-    reporter.publish({}, Watermark(0, 0))
+    reporter.publish({}, ResultPosition(0, 0))
     assert bench.store.get(key("q", "batches", "0"))["5"] == "50,60,2"
     reporter.trimmed(Trim(Topic.BATCHES, 0, 2))
-    reporter.publish({}, Watermark(0, 0))
+    reporter.publish({}, ResultPosition(0, 0))
     assert bench.store.get(key("q", "batches", "0")) == {"6": "60,70,2"}
     assert bench.store.get(key("q", "replay")) == {"batches/0": "2"}
 
@@ -141,7 +141,7 @@ def test_the_status_table_shows_every_service_and_forgets_the_silent():
     loop.step(0)
     ((row,),) = (status.services for status in read_status(bench.store, bench.clock.wall_ms() + 500))
     assert (row.query, row.service, row.role, row.state, row.metrics) == ("q", "x-0", "sink", "ready", "9")
-    assert (row.watermark_frame, row.tuples, row.matches, row.age_s, row.uptime_s) == (1, 4, 8, 0.5, 2.0)
+    assert (row.result_frame, row.tuples, row.matches, row.age_s, row.uptime_s) == (1, 4, 8, 0.5, 2.0)
     shown = StringIO()
     Console(file=shown, width=300).print(status_table(bench.store))
     assert "x-0" in shown.getvalue()

@@ -10,7 +10,7 @@ import pytest
 from spojoin.model import Arithmetic, Column, Constant, Op, Output, Window
 from spojoin.simulate.oracle import (
     Comparison,
-    Join,
+    OracleJoin,
     SourceRow,
     evaluate,
     holds,
@@ -30,7 +30,7 @@ def row(n, a=None, stream=0, time_us=None, partition=0):
 
 
 def join(*comparisons, window=EVERYTHING, is_self=True):
-    return Join(is_self, comparisons or (compare(Op.LT),), window, Output.COUNT, None)
+    return OracleJoin(is_self, comparisons or (compare(Op.LT),), window, Output.COUNT, None)
 
 
 def compare(op, width=NO_WIDTH, ieee=False):

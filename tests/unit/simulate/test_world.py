@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.protocol.machine import Trim, Watermark
+from spojoin.protocol.machine import ResultPosition, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.memorylog import SimulatedLog
@@ -54,7 +54,7 @@ class Repeats(OracleSink):
 
 
 class TrimsBeyondTheEnd(OracleSink):
-    def on_watermark(self, watermark):
+    def on_result_position(self, result_position):
         return [Trim(Topic.RUNS, 0, 5)]
 
 
@@ -120,7 +120,7 @@ def test_results_count_where_they_continue_exactly():
     for record in [result(0, 0, 2, False), result(0, 0, 3, True), result(0, 1, 3, True), result(0, 2, 3, True)]:
         results.hear(record)
     assert [row["seq"] for row in results.rows] == [0, 1, 2]
-    assert results.watermark == Watermark(1, 0)
+    assert results.result_position == ResultPosition(1, 0)
     assert results.repeated == 2
 
 

@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.ports.shared_state import Completeness, key
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
@@ -189,22 +189,22 @@ def test_a_life_is_a_replay_and_tells_how_long_it_took():
     assert (value_of(metrics.replays), value_of(metrics.caught_up)) == (2, 0)
 
 
-def test_the_watermark_is_told_from_the_start():
+def test_the_result_position_is_told_from_the_start():
     bench = Bench(Role.MUTABLE)
     bench.append_result(result(6, 0, 4))
     bench.loop().step(0)
-    assert value_of(bench.metrics.watermark_frame) == 7
+    assert value_of(bench.metrics.result_frame) == 7
 
 
 def test_the_sink_tells_the_last_verdict_and_keeps_it_without_a_store():
     bench = Bench(Role.SINK)
     reporter, metrics = bench.world.reporter, bench.metrics
-    reporter.publish({}, Watermark(0, 0))
+    reporter.publish({}, ResultPosition(0, 0))
     assert np.isnan(value_of(metrics.completeness))
     bench.store.put({key("q", "completeness"): Completeness(0.75, False, 90_000).fields()})
-    reporter.publish({}, Watermark(0, 0))
+    reporter.publish({}, ResultPosition(0, 0))
     bench.store.remove(key("q", "completeness"))
-    reporter.publish({}, Watermark(0, 0))
+    reporter.publish({}, ResultPosition(0, 0))
     assert [value_of(g) for g in (metrics.completeness, metrics.exact, metrics.checked)] == [0.75, 0, 90]
 
 
@@ -212,5 +212,5 @@ def test_the_sink_tells_the_last_verdict_and_keeps_it_without_a_store():
 def test_others_do_not_ask_for_the_verdict(role):
     bench = Bench(role)
     bench.store.put({key("q", "completeness"): Completeness(1.0, True, 1).fields()})
-    bench.world.reporter.publish({}, Watermark(0, 0))
+    bench.world.reporter.publish({}, ResultPosition(0, 0))
     assert np.isnan(value_of(bench.metrics.completeness))

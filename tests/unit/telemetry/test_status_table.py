@@ -120,7 +120,7 @@ def test_nothing_is_cut_in_eighty_columns(services):
     numbers = {"lag": 1_234_567_890, "retries": 99_999}
     topic = "in.a-topic-with-quite-a-long-name-of-its-own.readings"
     services.fields = {
-        "router": {"watermark_frame": 1_234_567_890, "head_frame": 1_234_567_999, **numbers},
+        "router": {"result_frame": 1_234_567_890, "head_frame": 1_234_567_999, **numbers},
         "logical-and": {"state": f"waiting: input topic {topic}", **numbers},
     }
     services.put("totals", rows=9_876_543_210, answered=9_876_543_200, matches=123_456_789_012_345, refused=77_777)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.metrics import value_of
@@ -46,7 +46,7 @@ def test_json_results_that_are_half_out_are_counted_once():
     bench.loop().step(0)
     again = Bench(Role.SINK, is_json=True)
     again.append(FRAMES, *log_of_frames())
-    for record in bench.log.records(Input("q.results", 0))[:2]:
+    for record in bench.log.records(LogPartition("q.results", 0))[:2]:
         again.append_bytes(record.input, record.value, dict(record.headers))
     answers = iter([emits(Topic.RESULTS, result(0, 0, 8))])
     again.prepare = lambda machine: setattr(machine, "answer", lambda _: next(answers, []))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.telemetry.trail import FrameTrail
 from spojoin.wire.records import Barrier
 from tests.support.frame_log import FRAME_TUPLES, TUPLES, log_of_frames
@@ -20,24 +20,24 @@ def test_rows_and_refused_are_those_since_the_log_began():
     assert (trail.rows, trail.refused) == (TUPLES, 4)
 
 
-def test_answered_rows_are_those_before_the_watermark():
+def test_answered_rows_are_those_before_the_result_position():
     assert FrameTrail().answered(START) == 0
-    for at in (START, Watermark(0, 5), Watermark(1, 0), Watermark(2, 3), Watermark(4, 0)):
+    for at in (START, ResultPosition(0, 5), ResultPosition(1, 0), ResultPosition(2, 3), ResultPosition(4, 0)):
         trail = trail_of(log_of_frames())
         assert trail.answered(at) == min(TUPLES, FRAME_TUPLES * at.frame_id + at.position)
-    assert trail_of(log_of_frames()).answered(Watermark(7, 0)) is None
+    assert trail_of(log_of_frames()).answered(ResultPosition(7, 0)) is None
 
 
 def test_after_a_restart_the_last_answered_frame_is_enough():
     """The log is trimmed up to the last frame that has its results (P9)."""
     *_, third, last = log_of_frames()
-    assert trail_of([third, last]).answered(Watermark(3, 0)) == 3 * FRAME_TUPLES
-    assert trail_of([last]).answered(Watermark(4, 0)) == TUPLES
+    assert trail_of([third, last]).answered(ResultPosition(3, 0)) == 3 * FRAME_TUPLES
+    assert trail_of([last]).answered(ResultPosition(4, 0)) == TUPLES
 
 
 def test_the_oldest_row_is_that_of_the_first_frame_without_all_its_results():
     trail = trail_of(log_of_frames())
-    assert [trail.oldest_ms(Watermark(*at)) for at in ((0, 0), (0, 5), (1, 0), (3, 2), (4, 0))] == [
+    assert [trail.oldest_ms(ResultPosition(*at)) for at in ((0, 0), (0, 5), (1, 0), (3, 2), (4, 0))] == [
         0,
         0,
         1000,
@@ -51,4 +51,4 @@ def test_void_frames_count_for_nothing():
     records = log_of_frames()
     trail = trail_of([*records[:3], Barrier(9, "heir"), *records[3:]])
     assert trail.rows == 2 * FRAME_TUPLES
-    assert trail.oldest_ms(Watermark(2, 0)) is None
+    assert trail.oldest_ms(ResultPosition(2, 0)) is None

@@ -16,16 +16,16 @@ from spojoin.wire.headers import FORMS
 from spojoin.wire.records import (
     FREQUENCY_BUCKETS,
     Barrier,
+    DirectionRanks,
     Frame,
     Frequencies,
-    Layout,
     Matches,
     Part,
     Partial,
     Record,
     Result,
-    RoleRanks,
     StreamSlice,
+    WorkerCount,
 )
 from tests.support import samples
 
@@ -142,7 +142,7 @@ def test_result_rows_are_views_of_the_message():
     assert decode(message).rows.column(0).buffers()[1].address in range(start, start + len(message))
 
 
-@pytest.mark.parametrize("record", [frame(), Barrier(1, "a"), Layout(3, 2)], ids=["frame", "barrier", "layout"])
+@pytest.mark.parametrize("record", [frame(), Barrier(1, "a"), WorkerCount(3, 2)], ids=["frame", "barrier", "layout"])
 def test_truncated_at_every_length(record):
     message = encode(record)
     for size in range(len(message)):
@@ -304,7 +304,7 @@ UNFIT = {
     "epoch too large": frame(epoch=2**63),
     "epoch of another type": frame(epoch="1"),
     "negative link": frame(link=-1),
-    "ranks": Partial(1, 1, 0, (RoleRanks(u16(1), u16(1, 2), u16(1)),)),
+    "ranks": Partial(1, 1, 0, (DirectionRanks(u16(1), u16(1, 2), u16(1)),)),
     "offsets without partners": Part(1, 1, 0, 0, 1, (Matches(np.ones(1, np.int64), np.array([0, 1])),)),
     "offsets that fall": Part(
         1, 1, 0, 0, 2, (Matches(np.ones(2, np.int64), np.array([0, 2, 1]), np.zeros(1, np.int64)),)
@@ -316,7 +316,7 @@ UNFIT = {
         1, 1, 0, 0, 1, (Matches(np.zeros(1, np.int64), np.array([0, 1]), np.zeros(1, np.int64)),)
     ),
     "range that ends before it begins": Part(1, 1, 0, 2, 1, ()),
-    "layout without workers": Layout(1, 0),
+    "layout without workers": WorkerCount(1, 0),
     "no record": object(),
 }
 

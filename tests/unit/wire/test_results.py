@@ -14,7 +14,7 @@ from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import Result
 from spojoin.wire.results import (
     MATCHES,
-    Progress,
+    ResultProgress,
     matches_of,
     pack_produced,
     progress,
@@ -146,8 +146,8 @@ def test_progress_of_json_messages(rows, seqs):
     messages = result_messages_json(result(rows, is_last=True))
     found = [progress(m.headers) for m in messages]
     assert found == [
-        *(Progress(7, 3, False, seq) for seq in seqs[:-1]),
-        Progress(7, 5, True, seqs[-1], matches=matches_of(result(rows))),
+        *(ResultProgress(7, 3, False, seq) for seq in seqs[:-1]),
+        ResultProgress(7, 5, True, seqs[-1], matches=matches_of(result(rows))),
     ]
 
 
@@ -164,12 +164,12 @@ def test_messages_tell_the_matches_that_are_out_with_them():
 def test_a_result_without_rows_still_tells_how_far_the_output_is():
     (message,) = result_messages_json(result(EMPTY))
     assert message.value == b""
-    assert progress(message.headers) == Progress(7, 5, False, None)
+    assert progress(message.headers) == ResultProgress(7, 5, False, None)
 
 
 @given(samples.results())
 def test_progress_of_frames_form(record):
-    expected = Progress(record.frame_id, record.end, record.is_last, None, record.generation)
+    expected = ResultProgress(record.frame_id, record.end, record.is_last, None, record.generation)
     assert progress(result_to_message(record).headers) == expected
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spojoin.kernels.spread import spread
-from spojoin.published.layouts.layout import Layout, Share, every
+from spojoin.published.layouts.layout import FrameShare, Layout, every
 from spojoin.wire.records import Frame
 
 
@@ -15,6 +15,6 @@ class Bchj(Layout):
 
     is_replicated = True
 
-    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> Share:
+    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Everything is stored; a tuple's partners are searched by the worker of its hash."""
-        return Share(every(frame, stream), spread(frame.slices[stream].codes[0], workers) == worker)
+        return FrameShare(every(frame, stream), spread(frame.slices[stream].codes[0], workers) == worker)

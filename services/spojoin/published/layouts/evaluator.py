@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spojoin.model import Query, Role
-from spojoin.protocol.machine import Watermark
+from spojoin.model import Direction, Query
+from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.parts import Chunks, first_position
-from spojoin.published.layouts.layout import Layout, Share
-from spojoin.published.layouts.load import Load
+from spojoin.published.layouts.layout import FrameShare, Layout
+from spojoin.published.layouts.load import WorkDone
 from spojoin.published.layouts.share_side import ShareSide
 from spojoin.published.methods.side import summed
 from spojoin.wire.records import Frame, Matches, Part
@@ -21,7 +21,7 @@ class Evaluator:
     """
 
     def __init__(self, query: Query, layout: Layout, worker: int, workers: int, *, is_fed: bool = False) -> None:
-        self.load = Load()
+        self.load = WorkDone()
         self._query = query
         self._layout = layout
         self._worker = worker
@@ -29,17 +29,17 @@ class Evaluator:
         self._is_fed = is_fed
         self._sides = [ShareSide(query, stream, layout, workers) for stream in range(len(query.streams))]
 
-    def evaluate(self, frame: Frame, watermark: Watermark) -> Iterator[Part]:
-        """Store this worker's share of a frame, and report on all positions that the watermark doesn't cover."""
+    def evaluate(self, frame: Frame, result_position: ResultPosition) -> Iterator[Part]:
+        """Store this worker's share of a frame, and report on all positions that the result position doesn't cover."""
         shares = self._shares(frame)
-        begin = first_position(frame, watermark)
+        begin = first_position(frame, result_position)
         if begin:
             self._store(frame, begin, shares)
         chunks = Chunks(frame.count, begin, self._query.output)
         for first, last in chunks:
-            roles = self._matches(frame, first, last, shares)
-            chunks.note(roles)
-            yield Part(frame.epoch, frame.frame_id, 1 + self._worker, first, last, roles)
+            directions = self._matches(frame, first, last, shares)
+            chunks.note(directions)
+            yield Part(frame.epoch, frame.frame_id, 1 + self._worker, first, last, directions)
         self._note()
 
     def store(self, frame: Frame) -> None:
@@ -47,7 +47,7 @@ class Evaluator:
         self._store(frame, frame.count, self._shares(frame))
         self._note()
 
-    def _shares(self, frame: Frame) -> list[Share]:
+    def _shares(self, frame: Frame) -> list[FrameShare]:
         shares = [self._layout.share(frame, s, self._worker, self._workers) for s in range(len(frame.slices))]
         for stream, share in enumerate(shares):
             self.load.note_received(self._query, stream, 0 if self._is_fed else share.received)
@@ -55,15 +55,15 @@ class Evaluator:
             self.load.asked += int(share.asked.sum())
         return shares
 
-    def _store(self, frame: Frame, end: int, shares: list[Share]) -> None:
+    def _store(self, frame: Frame, end: int, shares: list[FrameShare]) -> None:
         for side, share in zip(self._sides, shares, strict=True):
             side.store(frame, 0, end, share)
 
-    def _matches(self, frame: Frame, begin: int, end: int, shares: list[Share]) -> tuple[Matches, ...]:
-        by_role: dict[Role, Matches] = {}
+    def _matches(self, frame: Frame, begin: int, end: int, shares: list[FrameShare]) -> tuple[Matches, ...]:
+        by_role: dict[Direction, Matches] = {}
         for stream, side in enumerate(self._sides):
-            by_role |= side.take(frame, begin, end, shares[stream], shares[side.roles[0].probe])
-        return tuple(by_role[role] for role in self._query.roles)
+            by_role |= side.take(frame, begin, end, shares[stream], shares[side.directions[0].probe])
+        return tuple(by_role[direction] for direction in self._query.directions)
 
     def _note(self) -> None:
         self.load.bytes_max = max(self.load.bytes_max, self.nbytes)

@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spojoin.model import Query
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import START, Action, Emit, Idle
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.evaluator import Evaluator
 from spojoin.published.layouts.in_turn import SplitJoin
-from spojoin.published.layouts.load import Load
+from spojoin.published.layouts.load import WorkDone
 from spojoin.published.methods.side import summed
 from spojoin.wire.records import Barrier, Frame, Part, Record, StreamSlice
 
@@ -55,7 +55,7 @@ class HandshakeNode:
         self._waiting: dict[int, dict[int, StreamSlice]] = {}
 
     @property
-    def load(self) -> Load:
+    def load(self) -> WorkDone:
         """What the chain has cost this worker."""
         return self.evaluator.load
 
@@ -81,7 +81,7 @@ def _first(links: Sequence[Link]) -> Link:
     return links[0]
 
 
-class HandshakeChain(Idle):
+class HandshakeChain(Machine):
     """All workers of a chain and the links between them, in one process.
 
     A link brings messages in their order; among links `pick` chooses, by default one after the other until none waits.
@@ -89,7 +89,7 @@ class HandshakeChain(Idle):
 
     def __init__(self, query: Query, workers: int, pick: Pick = _first) -> None:
         self.nodes = [HandshakeNode(query, worker, workers) for worker in range(workers)]
-        self._reader = LogReader()
+        self._reader = LogFollower()
         self._links: dict[Link, deque[Passing]] = {}
         self._pick = pick
 
@@ -125,7 +125,7 @@ class HandshakeChain(Idle):
         for part in self.nodes[worker].on_message(message):
             yield Emit(Topic.MATCHES, part.part, part)
 
-    def loads(self) -> list[Load]:
+    def loads(self) -> list[WorkDone]:
         """What the chain has cost each worker."""
         return [node.load for node in self.nodes]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.published.layouts.layout import Layout, Share, every, indexes, seqs
+from spojoin.published.layouts.layout import FrameShare, Layout, every, indexes, seqs
 from spojoin.wire.records import Frame
 
 
@@ -13,9 +13,9 @@ class SplitJoin(Layout):
     relaxed; here the log has the one order, and the sink puts results into it.
     """
 
-    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> Share:
+    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Tuple i of a stream is stored by worker i mod n."""
-        return Share(indexes(frame, stream) % workers == worker, every(frame, stream))
+        return FrameShare(indexes(frame, stream) % workers == worker, every(frame, stream))
 
 
 class ScaleJoin(Layout):
@@ -25,6 +25,6 @@ class ScaleJoin(Layout):
     (`order: event_time`); a window whose streams alternate in step with n lies on fewer workers than n, as published.
     """
 
-    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> Share:
+    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """The tuple of seq i is stored by worker i mod n."""
-        return Share(seqs(frame, stream) % workers == worker, every(frame, stream))
+        return FrameShare(seqs(frame, stream) % workers == worker, every(frame, stream))

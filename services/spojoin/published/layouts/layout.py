@@ -24,7 +24,7 @@ I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-class Share(NamedTuple):
+class FrameShare(NamedTuple):
     """A worker's share of one stream's n tuples in one frame.
 
     stored: bool (n,), those that it stores; asked: bool (n,), those whose partners it searches for
@@ -52,7 +52,7 @@ class Layout(ABC):
         self.options: Mapping[str, OptionValue] = dict(query.layout.options)
 
     @abstractmethod
-    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> Share:
+    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """The share of worker 0 <= `worker` < `workers` in the frame's tuples of a stream."""
 
 

@@ -14,7 +14,7 @@ TUPLE_BYTES = 16
 
 
 @dataclass(slots=True)
-class Load:
+class WorkDone:
     """Counted by a worker since its start.
 
     The same for all layouts; for the product's own, a batch is counted as it comes, besides the frames (own_loads).
@@ -71,7 +71,7 @@ def balance(comparisons: Sequence[float]) -> dict[str, float]:
     }
 
 
-def measures(loads: Sequence[Load]) -> dict[str, object]:
+def measures(loads: Sequence[WorkDone]) -> dict[str, object]:
     """What a layout has cost its workers, all and each; imbalances are the most of a worker to the mean of all."""
     return {
         **balance([load.comparisons for load in loads]),

@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spojoin.model import Query
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Idle, Rewind, Trim, Watermark
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.evaluator import Evaluator
-from spojoin.published.layouts.load import Load
+from spojoin.published.layouts.load import WorkDone
 from spojoin.published.layouts.registry import layout_of
 from spojoin.wire.records import Barrier, Frame, Record
 
 
-class LayoutMachine(Idle):
+class LayoutMachine(WindowMachine):
     """Worker number `worker`; `workers` is how many there are where that is known, else the first frame tells it."""
 
-    def __init__(self, query: Query, worker: int, watermark: Watermark, workers: int = 0) -> None:
+    def __init__(self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> None:
         self._query = query
         self._worker = worker
-        self._watermark = watermark
+        self._result_position = result_position
         self._workers = workers
         self._layout = layout_of(query)
-        self._reader = LogReader()
+        self._reader = LogFollower()
         self._silent_before = 0
         self._share = self._empty_share()
         self._compared_before = 0
@@ -48,7 +48,7 @@ class LayoutMachine(Idle):
         if self._workers == 0:
             self._workers = frame.workers
             self._share = self._empty_share()
-        is_due = frame.frame_id >= max(self._watermark.frame_id, self._silent_before)
+        is_due = frame.frame_id >= max(self._result_position.frame_id, self._silent_before)
         if is_due and frame.workers != self._workers:
             yield from self._begin_anew(frame)
             if self._share is not None:
@@ -57,7 +57,7 @@ class LayoutMachine(Idle):
             return
         self._share.load.note_log(self._query, frame)
         if is_due:
-            for part in self._share.evaluate(frame, self._watermark):
+            for part in self._share.evaluate(frame, self._result_position):
                 yield Emit(Topic.MATCHES, 1 + self._worker, part)
         else:
             self._share.store(frame)
@@ -68,18 +68,18 @@ class LayoutMachine(Idle):
         self._workers = frame.workers
         self._share = self._empty_share()
         if self._share is not None:
-            self._reader = LogReader()
+            self._reader = LogFollower()
             self._silent_before = frame.frame_id
             yield Rewind(Topic.FRAMES)
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Be silent for what it covers. Nothing is trimmed here."""
-        self._watermark = max(self._watermark, watermark)
+        self._result_position = max(self._result_position, result_position)
         return []
 
-    def loads(self) -> list[Load]:
+    def loads(self) -> list[WorkDone]:
         """What the layout has cost this worker since its share began."""
-        return [Load() if self._share is None else self._share.load]
+        return [WorkDone() if self._share is None else self._share.load]
 
     @property
     def _compared(self) -> int:

@@ -1,4 +1,4 @@
-"""What the product's own layout, or a method in its place, costs its workers: the same `Load` that other layouts count.
+"""What the product's own layout, or a method in its place, costs its workers: the same `WorkDone` others count.
 
 The log says all of it but what a machine alone knows, its bytes and the comparisons that it made. So nothing is counted
 in the machines, which services run as well, and what is counted here takes a few array operations a frame.
@@ -16,7 +16,7 @@ import numpy as np
 from spojoin.kernels.tail import Tail
 from spojoin.model import Query
 from spojoin.published.layouts.layout import I64
-from spojoin.published.layouts.load import Load
+from spojoin.published.layouts.load import WorkDone
 from spojoin.published.layouts.traffic import batch_bytes
 from spojoin.wire.records import Batch, Frame, Record, StreamSlice
 
@@ -39,7 +39,7 @@ class OwnLoads(ABC):
     def __init__(self, query: Query, machines: Sequence[Searching]) -> None:
         self._query = query
         self._machines = machines
-        self._loads = [Load() for _ in machines]
+        self._loads = [WorkDone() for _ in machines]
 
     def note(self, record: Record) -> None:
         """A record that all machines have read."""
@@ -74,7 +74,7 @@ class OwnLoads(ABC):
     def _compared(self, target: int, own: StreamSlice, probes: StreamSlice, pairs: int) -> None:
         """Count this many pairs of the probes and their windows over the stream `target`; own: its slice."""
 
-    def loads(self) -> list[Load]:
+    def loads(self) -> list[WorkDone]:
         """What each worker has cost; `examined` is what its machine says that it compared."""
         return [
             replace(load, examined=int(machine.counters().get("comparisons", 0)))

@@ -5,9 +5,9 @@ as many as its frequency asks for. A tuple is stored by one of its key's workers
 about it.
 
 In the paper each replica merges what comes from several emitters, so collectors must restore one order: of all tuples
-for the data parallel pattern, of each key for the hybrid, whose watermarks are kept by key (section 4, table 1). Here
-the log is one order for all workers, so that each key is in event order at each of its workers, and the windows of the
-frame, which purge what is held, are the watermark.
+for the data parallel pattern, of each key for the hybrid, whose result positions are kept by key (section 4, table 1).
+Here the log is one order for all workers, so that each key is in event order at each of its workers, and the windows of
+the frame, which purge what is held, are the result_position.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.spread import spread
 from spojoin.model import Query
-from spojoin.published.layouts.layout import I64, Layout, Mask, Share, every
+from spojoin.published.layouts.layout import I64, FrameShare, Layout, Mask, every
 from spojoin.published.layouts.splitting import Splitting
 from spojoin.wire.records import FREQUENCY_BUCKETS, NO_FREQUENCIES, Frame, Frequencies
 
@@ -25,19 +25,19 @@ from spojoin.wire.records import FREQUENCY_BUCKETS, NO_FREQUENCIES, Frame, Frequ
 class KeyPartitioning(Layout):
     """KP-OIJ, section 3.1: a key's tuples are stored, and their partners searched, at the worker of its hash."""
 
-    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> Share:
+    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored and evaluated by one worker."""
         own = homes(keys_of(self.query, frame, stream), workers) == worker
-        return Share(own, own)
+        return FrameShare(own, own)
 
 
 class DataParallel(Layout):
     """DP-OIJ, section 3.2: a key's tuples go round all workers, and every worker is asked about every tuple."""
 
-    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> Share:
+    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored by one worker, evaluated by all."""
         codes = keys_of(self.query, frame, stream)
-        return Share(turns(codes, frame.slices[stream].first_index) % workers == worker, every(frame, stream))
+        return FrameShare(turns(codes, frame.slices[stream].first_index) % workers == worker, every(frame, stream))
 
 
 class Hybrid(Layout):
@@ -60,13 +60,13 @@ class Hybrid(Layout):
         self._known = NO_FREQUENCIES
         self._groups = Groups.of_homes(1)
 
-    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> Share:
+    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored by one worker of the key's group, evaluated by all of them."""
         codes = keys_of(self.query, frame, stream)
         groups = self._groups_of(frame.frequencies, workers)
         items = groups.items(codes)
         stored = groups.member(items, turns(codes, frame.slices[stream].first_index)) == worker
-        return Share(stored, groups.has(items, worker))
+        return FrameShare(stored, groups.has(items, worker))
 
     def _groups_of(self, found: Frequencies, workers: int) -> Groups:
         if found is not self._known or self._groups.workers != workers:

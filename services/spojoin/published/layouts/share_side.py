@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from spojoin.model import DEFAULT_METHOD, Method, Output, Query, Role
+from spojoin.model import DEFAULT_METHOD, Direction, Method, Output, Query
 from spojoin.protocol.parts import first_reached, probe_range
 from spojoin.published.layouts.held import Held
-from spojoin.published.layouts.layout import I64, Layout, Share, indexes, seqs
+from spojoin.published.layouts.layout import I64, FrameShare, Layout, indexes, seqs
 from spojoin.published.methods.catalog import method
 from spojoin.published.methods.machine import cut, searches_of, side_spec, stored_slots, windows
 from spojoin.published.methods.registry import SIDES
@@ -25,7 +25,7 @@ class ShareSide:
     def __init__(self, query: Query, stream: int, layout: Layout, workers: int) -> None:
         self._query = query
         self._stream = stream
-        self.roles = [role for role in query.roles if role.target == stream]
+        self.directions = [direction for direction in query.directions if direction.target == stream]
         self._slots = stored_slots(query, stream)
         self._lists = query.output is not Output.COUNT
         self._held = Held(self._lists)
@@ -33,33 +33,35 @@ class ShareSide:
         #: pairs of a probe and a tuple of its window that the worker has answered for
         self.pairs = 0
 
-    def take(self, frame: Frame, begin: int, end: int, stored: Share, asked: Share) -> dict[Role, Matches]:
+    def take(
+        self, frame: Frame, begin: int, end: int, stored: FrameShare, asked: FrameShare
+    ) -> dict[Direction, Matches]:
         """Store what the worker stores of frame positions [begin, end), and search for what it is asked about.
 
         stored: the share in this stream; asked: in the stream of the probes. Matches of all probes among the positions,
         none for those that others are asked about.
         """
-        own, probes = frame.slices[self._stream], frame.slices[self.roles[0].probe]
+        own, probes = frame.slices[self._stream], frame.slices[self.directions[0].probe]
         codes = self._store(frame, begin, end, stored)
         first, last = probe_range(probes.positions, begin, end)
         chosen = np.flatnonzero(asked.asked[first:last])
         if not len(chosen):
             self._move_on(frame, codes)
-            return {role: _nothing(last - first, self._lists) for role in self.roles}
+            return {direction: _nothing(last - first, self._lists) for direction in self.directions}
         lower, upper = windows(self._query, own, probes, first, last)
         probe_codes = [column[first:last][chosen] for column in probes.codes]
-        searches = [searches_of(role, probe_codes) for role in self.roles]
+        searches = [searches_of(direction, probe_codes) for direction in self.directions]
         lower, upper = self._held.local(lower[chosen]), self._held.local(upper[chosen])
         self.pairs += int((upper - lower).sum())
         found = self.side.take(codes, searches, lower, upper)
-        both = zip(self.roles, found, strict=True)
-        return {role: self._matches(each, chosen, last - first) for role, each in both}
+        both = zip(self.directions, found, strict=True)
+        return {direction: self._matches(each, chosen, last - first) for direction, each in both}
 
-    def store(self, frame: Frame, begin: int, end: int, share: Share) -> None:
+    def store(self, frame: Frame, begin: int, end: int, share: FrameShare) -> None:
         """Store only: the results of frame positions [begin, end) are out."""
         self._move_on(frame, self._store(frame, begin, end, share))
 
-    def _store(self, frame: Frame, begin: int, end: int, share: Share) -> I64:
+    def _store(self, frame: Frame, begin: int, end: int, share: FrameShare) -> I64:
         own = frame.slices[self._stream]
         first, last = probe_range(own.positions, begin, end)
         kept = np.flatnonzero(share.stored[first:last])
@@ -72,7 +74,7 @@ class ShareSide:
 
     def _move_on(self, frame: Frame, codes: I64) -> None:
         """Store tuples when nobody asks. A side drops what lies behind its probes: one that finds nothing tells it."""
-        searches = [_finds_nothing(checks) for checks in self.side.spec.roles]
+        searches = [_finds_nothing(checks) for checks in self.side.spec.directions]
         self.side.take(codes, searches, self._reached(frame), np.array([self._held.end], np.int64))
 
     def _matches(self, found: Found, chosen: I64, probes: int) -> Matches:
@@ -105,7 +107,7 @@ def method_of(query: Query) -> Method:
     """
     if query.method.name != DEFAULT_METHOD:
         return query.method
-    has_equality = all(any(p.op.name == "EQ" for p in role.predicates) for role in query.roles)
+    has_equality = all(any(p.op.name == "EQ" for p in direction.predicates) for direction in query.directions)
     return method("hash" if has_equality else "scan", {})
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.compile import kernel
 from spojoin.kernels.spread import spread
-from spojoin.published.layouts.layout import I64, Layout, Share, every, indexes
+from spojoin.published.layouts.layout import I64, FrameShare, Layout, every, indexes
 from spojoin.wire.records import Frame
 
 
@@ -32,9 +32,9 @@ class StaLayout(Layout):
 
     needs_plan = True
 
-    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> Share:
+    def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored by one worker, evaluated by all."""
-        return Share(self._homes(frame, stream, workers) == worker, every(frame, stream))
+        return FrameShare(self._homes(frame, stream, workers) == worker, every(frame, stream))
 
     def _homes(self, frame: Frame, stream: int, workers: int) -> I64:
         piece, numbers = frame.slices[stream], indexes(frame, stream)

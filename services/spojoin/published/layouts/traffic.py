@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from spojoin.model import Query
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.load import tuple_bytes
-from spojoin.wire.records import Batch, Frame, Part, Partial, Plan, Record, RoleRanks, Run, SortedColumn
+from spojoin.wire.records import Batch, DirectionRanks, Frame, HotKeys, Part, Partial, Record, Run, SortedColumn
 
 
 @dataclass(slots=True)
@@ -67,10 +67,10 @@ def _counted(query: Query, record: Record) -> tuple[int, int] | None:
         case Run() | Batch():
             return record.end - record.first, run_bytes(record) if isinstance(record, Run) else batch_bytes(record)
         case Partial():
-            return _probes(query, record), sum(map(_rank_bytes, record.roles))
+            return _probes(query, record), sum(map(_rank_bytes, record.directions))
         case Part():
             return record.end - record.begin, part_bytes(record)
-        case Plan():
+        case HotKeys():
             return _hot(record)
         case _:
             return None
@@ -88,8 +88,8 @@ def batch_bytes(batch: Batch) -> int:
 
 
 def part_bytes(part: Part) -> int:
-    """Of counts, offsets and partners in all roles."""
-    arrays = (array for found in part.roles for array in (found.counts, found.offsets, found.partners))
+    """Of counts, offsets and partners in all directions."""
+    arrays = (array for found in part.directions for array in (found.counts, found.offsets, found.partners))
     return sum(array.nbytes for array in arrays if array is not None)
 
 
@@ -97,15 +97,20 @@ def _column_bytes(column: SortedColumn) -> int:
     return column.codes.nbytes + column.order.nbytes
 
 
-def _rank_bytes(ranks: RoleRanks) -> int:
+def _rank_bytes(ranks: DirectionRanks) -> int:
     return ranks.positions.nbytes + ranks.start.nbytes + ranks.length.nbytes
 
 
 def _probes(query: Query, partial: Partial) -> int:
-    """Both roles of a self join have the same probes."""
-    return sum({role.probe: len(ranks.start) for role, ranks in zip(query.roles, partial.roles, strict=True)}.values())
+    """Both directions of a self join have the same probes."""
+    return sum(
+        {
+            direction.probe: len(ranks.start)
+            for direction, ranks in zip(query.directions, partial.directions, strict=True)
+        }.values()
+    )
 
 
-def _hot(plan: Plan) -> tuple[int, int]:
+def _hot(plan: HotKeys) -> tuple[int, int]:
     codes = sum(len(codes) for codes, _ in plan.hot.values())
     return codes, sum(codes.nbytes + counts.nbytes for codes, counts in plan.hot.values())

@@ -1,4 +1,4 @@
-"""What a tree is asked, as kernels see it: all probes of a role, and which of its tests the tree answers."""
+"""What a tree is asked, as kernels see it: all probes of a direction, and which of its tests the tree answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_TEST = -1
 
 
 class Ask(NamedTuple):
-    """m probes of one role with its tests.
+    """m probes of one direction with its tests.
 
     columns, negated: the tests; chosen: the test that the tree answers; lo, hi: int64 (tests, m)
     lower, upper: int64 (m,), the indexes [lower, upper) that a probe reaches
@@ -37,7 +37,7 @@ class Ask(NamedTuple):
     upper: I64
 
 
-class Answer(NamedTuple):
+class Destination(NamedTuple):
     """Where results go.
 
     cursors: int64 (m,), moved on by every partner; partners: they are put at the cursors, or only counted if empty
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 
 
 def asked(tests: Sequence[Check], chosen: int, searches: Searches, lower: I64, upper: I64) -> Ask:
-    """The probes of a role as contiguous arrays."""
+    """The probes of a direction as contiguous arrays."""
     columns = np.array([test.column for test in tests], np.int64)
     negated = np.array([test.negated for test in tests], np.bool_)
     whole = np.ascontiguousarray
@@ -118,7 +118,7 @@ def compare(ask: Ask, codes: I64, skip: int, probe: int, begin: int, count: int,
 
 
 @kernel
-def search_tail(codes: I64, origin: int, edge: int, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+def search_tail(codes: I64, origin: int, edge: int, ask: Ask, begin: int, end: int, answer: Destination) -> None:
     """Compare the tuples from index `edge` on with the probes [begin, end): those that no tree holds yet."""
     flags = np.empty(BLOCK, np.bool_)
     for probe in range(begin, end):

@@ -48,11 +48,11 @@ class _BPlus(Side):
         self._state = np.zeros(3, np.int64)
         self._stats = np.zeros(WORK, np.int64)
 
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Insert, delete and search in the order of arrival, in one kernel."""
         self._window.append(stored)
-        hits = Hits(self._checks.roles, len(upper), self.spec.lists)
-        self._run(np.ascontiguousarray(stored), flat(roles), np.ascontiguousarray(lower), upper.copy(), hits)
+        hits = Hits(self._checks.directions, len(upper), self.spec.lists)
+        self._run(np.ascontiguousarray(stored), flat(directions), np.ascontiguousarray(lower), upper.copy(), hits)
         self._window.drop_below(int(self._state[OLDEST]))
         self.counters.comparisons, self.counters.nodes = int(self._stats[COMPARISONS]), int(self._stats[NODES])
         return hits.found(ascending=not self._as_sets)
@@ -185,14 +185,16 @@ def run(
             continue
         if partners.shape[1] and used.max() + tuples > partners.shape[1]:
             return False
-        for role in range(len(starts) - 1):
-            begin, end, s = starts[role], starts[role + 1], 0
+        for direction in range(len(starts) - 1):
+            begin, end, s = starts[direction], starts[direction + 1], 0
             for t in range(begin, end):
                 s = _add_check(tree, columns[t], lo[t, i], hi[t, i], negated[t], path, slices, s, stats)
                 ends[t - begin] = s
-            low, high, out = lower[i], upper[i], partners[role]
-            count = meet(ids, columns[begin:end], slices, ends, low, high, low, meeting, as_sets, out, used[role], 0)
-            counts[role, i] = count
-            used[role] += count
+            low, high, out = lower[i], upper[i], partners[direction]
+            count = meet(
+                ids, columns[begin:end], slices, ends, low, high, low, meeting, as_sets, out, used[direction], 0
+            )
+            counts[direction, i] = count
+            used[direction] += count
     state[PROBE] = len(lower)
     return _store(tree, stored, stored[1] + stored[0].shape[1], state, path, stats)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from spojoin.published.methods.asks import Answer, Ask
+from spojoin.published.methods.asks import Ask, Destination
 from spojoin.published.methods.forest import Forest
 from spojoin.published.methods.side import Counters
 from spojoin.published.methods.sorted_run import SortedRun
@@ -50,7 +50,7 @@ class Chain:
         while self._archived and self._archived[0].end <= window.first:
             del self._archived[0]
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Search every member."""
         for member in self._archived:
             if isinstance(member, SortedRun):

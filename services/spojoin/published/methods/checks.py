@@ -1,4 +1,4 @@
-"""The checks of all roles one after the other, as kernels take them, and where kernels leave what they find."""
+"""The checks of all directions one after the other, as kernels take them, and where kernels leave what they find."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ PARTNERS = 1_024
 
 
 class FlatChecks:
-    """T checks of R roles. starts int64 (R + 1,): the checks of each role; columns int64 (T,); negated bool (T,)."""
+    """T checks of R directions. starts int64 (R + 1,): each one's checks; columns int64 (T,); negated bool (T,)."""
 
     __slots__ = ("columns", "most", "negated", "starts")
 
     def __init__(self, spec: SideSpec) -> None:
-        every = [check for role in spec.roles for check in role]
-        sizes = [len(role) for role in spec.roles]
+        every = [check for direction in spec.directions for check in direction]
+        sizes = [len(direction) for direction in spec.directions]
         self.starts = offsets_of(np.array(sizes, np.int64))
         self.columns = np.array([check.column for check in every], np.int64)
         self.negated = np.array([check.negated for check in every], np.bool_)
-        #: checks of the role with most
+        #: checks of the direction with most
         self.most = max(sizes)
 
     @property
-    def roles(self) -> int:
-        """How many roles, R."""
+    def directions(self) -> int:
+        """How many directions, R."""
         return len(self.starts) - 1
 
     @property
@@ -38,9 +38,11 @@ class FlatChecks:
         return self.starts, self.columns, self.negated
 
 
-def flat(roles: Sequence[Searches]) -> tuple[I64, I64]:
-    """The lo and the hi of all roles, each int64 (T, m)."""
-    return np.concatenate([role.lo for role in roles]), np.concatenate([role.hi for role in roles])
+def flat(directions: Sequence[Searches]) -> tuple[I64, I64]:
+    """The lo and the hi of all directions, each int64 (T, m)."""
+    return np.concatenate([direction.lo for direction in directions]), np.concatenate(
+        [direction.hi for direction in directions]
+    )
 
 
 class Hits:
@@ -50,27 +52,27 @@ class Hits:
     lists there are no partners.
     """
 
-    def __init__(self, roles: int, probes: int, lists: bool) -> None:
-        self.counts = np.zeros((roles, probes), np.int64)
-        self.partners = np.empty((roles, PARTNERS if lists else 0), np.int64)
-        self.used = np.zeros(roles, np.int64)
+    def __init__(self, directions: int, probes: int, lists: bool) -> None:
+        self.counts = np.zeros((directions, probes), np.int64)
+        self.partners = np.empty((directions, PARTNERS if lists else 0), np.int64)
+        self.used = np.zeros(directions, np.int64)
         self._lists = lists
 
     def grow(self, needed: int) -> None:
-        """Make room for `needed` more partners in every role, and at least as much as there is."""
+        """Make room for `needed` more partners in every direction, and at least as much as there is."""
         room = self.partners.shape[1] + max(self.partners.shape[1], needed)
         wider = np.empty((len(self.partners), room), np.int64)
         wider[:, : self.partners.shape[1]] = self.partners
         self.partners = wider
 
     def found(self, ascending: bool) -> list[Found]:
-        """One Found a role; where partners of a probe are not `ascending` yet, they are put in order."""
+        """One Found a direction; where partners of a probe are not `ascending` yet, they are put in order."""
         if not self._lists:
             return [Found(counts) for counts in self.counts]
-        return [self._listed(role, ascending) for role in range(len(self.counts))]
+        return [self._listed(direction, ascending) for direction in range(len(self.counts))]
 
-    def _listed(self, role: int, ascending: bool) -> Found:
-        counts, partners = self.counts[role], self.partners[role, : self.used[role]].copy()
+    def _listed(self, direction: int, ascending: bool) -> Found:
+        counts, partners = self.counts[direction], self.partners[direction, : self.used[direction]].copy()
         if not ascending and len(partners):
             _sort(partners, counts)
         return Found(counts, offsets_of(counts), partners)
@@ -86,18 +88,19 @@ def _sort(partners: I64, counts: I64) -> None:
 
 
 def by_role(counts: I64, partners: I64, is_listed: bool) -> list[Found]:
-    """One Found a role, of counts int64 (m, roles) and, by probe and role, partners."""
+    """One Found a direction, of counts int64 (m, directions) and, by probe and direction, partners."""
     if not is_listed:
         return [Found(column.copy()) for column in counts.T]
-    role = np.repeat(np.arange(counts.size) % counts.shape[1], counts.ravel())
+    direction = np.repeat(np.arange(counts.size) % counts.shape[1], counts.ravel())
     return [
-        Found(column.copy(), offsets_of(column), partners[role == number]) for number, column in enumerate(counts.T)
+        Found(column.copy(), offsets_of(column), partners[direction == number])
+        for number, column in enumerate(counts.T)
     ]
 
 
 def joined(parts: Sequence[Sequence[Found]]) -> list[Found]:
-    """What was found in parts of a window, which stand in order of arrival; each part has one Found a role."""
-    return [_joined([part[role] for part in parts]) for role in range(len(parts[0]))]
+    """What was found in parts of a window, which stand in order of arrival; each part has one Found a direction."""
+    return [_joined([part[direction] for part in parts]) for direction in range(len(parts[0]))]
 
 
 def _joined(parts: Sequence[Found]) -> Found:

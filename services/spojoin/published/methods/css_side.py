@@ -39,7 +39,7 @@ _GREATEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CssBatch:
     """The tuples [first, first + n), immutable.
 
     columns int64 (columns, n), each sorted; order int32 (columns, n): places by arrival; keys, starts: their directory
@@ -52,7 +52,7 @@ class Batch:
     starts: I64
 
     @classmethod
-    def of(cls, first: int, codes: I64, node: int) -> Batch:
+    def of(cls, first: int, codes: I64, node: int) -> CssBatch:
         """Sort and index codes, int64 (columns, n), by arrival."""
         order = np.argsort(codes, axis=1, kind="stable")
         columns = np.take_along_axis(codes, order, axis=1)
@@ -77,13 +77,13 @@ class _Css(Side):
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
         self._checks = FlatChecks(spec)
-        self._batches: list[Batch] = []
+        self._batches: list[CssBatch] = []
         self._tail = Scan(spec)
         self._unsealed = Window(spec.columns)
         self._node = int(spec.options["node"])
         self._stats = np.zeros(WORK, np.int64)
 
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Seal what previous chunks have brought, then search the batches, and scan what came after them."""
         self._seal()
         self._unsealed.append(stored)
@@ -91,8 +91,8 @@ class _Css(Side):
             self._drop_below(int(lower[0]))
         # A batch was whole before these probes came, so nothing in it is too young for them.
         tail_lower = np.minimum(np.maximum(lower, self._unsealed.first), upper)
-        tail = self._tail.take(stored, roles, tail_lower, upper)
-        searches, lower = flat(roles), np.ascontiguousarray(lower)
+        tail = self._tail.take(stored, directions, tail_lower, upper)
+        searches, lower = flat(directions), np.ascontiguousarray(lower)
         found = joined([*(self._search(batch, searches, lower) for batch in self._batches), tail])
         self.counters.comparisons = int(self._stats[COMPARISONS]) + self._tail.counters.comparisons
         self.counters.nodes = int(self._stats[NODES])
@@ -103,7 +103,7 @@ class _Css(Side):
         began = perf_counter()
         while len(self._unsealed) >= size:
             first = self._unsealed.first
-            self._batches.append(Batch.of(first, self._unsealed.codes[:, :size], self._node))
+            self._batches.append(CssBatch.of(first, self._unsealed.codes[:, :size], self._node))
             self._unsealed.drop_below(first + size)
             self.counters.merges += 1
         self.counters.merge_seconds += perf_counter() - began
@@ -112,8 +112,8 @@ class _Css(Side):
         self._batches = [batch for batch in self._batches if batch.end > index]
         self._unsealed.drop_below(index)
 
-    def _search(self, batch: Batch, searches: tuple[I64, I64], lower: I64) -> list[Found]:
-        hits = Hits(self._checks.roles, len(lower), self.spec.lists)
+    def _search(self, batch: CssBatch, searches: tuple[I64, I64], lower: I64) -> list[Found]:
+        hits = Hits(self._checks.directions, len(lower), self.spec.lists)
         tuples = batch.end - batch.first
         room = (np.empty((2 * self._checks.most, 2), np.int64), *work(self._checks.most, tuples, self._as_sets))
         begin = 0
@@ -210,13 +210,13 @@ def search(
             continue
         if partners.shape[1] and used.max() + n > partners.shape[1]:
             return i
-        for role in range(len(starts) - 1):
-            begin, end, s = starts[role], starts[role + 1], 0
+        for direction in range(len(starts) - 1):
+            begin, end, s = starts[direction], starts[direction + 1], 0
             for t in range(begin, end):
                 s = _add_check(tree, columns[t], lo[t, i], hi[t, i], negated[t], slices, s, stats)
                 ends[t - begin] = s
-            out, at = partners[role], used[role]
+            out, at = partners[direction], used[direction]
             count = meet(order, columns[begin:end], slices, ends, low, n, 0, meeting, as_sets, out, at, first)
-            counts[role, i] = count
-            used[role] += count
+            counts[direction, i] = count
+            used[direction] += count
     return len(lower)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.published.methods.asks import Answer, Ask, other_test, passes, reach
+from spojoin.published.methods.asks import Ask, Destination, other_test, passes, reach
 from spojoin.published.methods.node_keys import below, upto
 from spojoin.published.methods.side import I64
 from spojoin.published.methods.tally import COMPARISONS, NODES
@@ -67,7 +67,7 @@ class Forest:
         self.count += end - begin
         self.end = end
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Answer the probes [begin, end)."""
         search(self._nodes, window.buffer, window.origin, ask, begin, end, answer)
 
@@ -207,7 +207,9 @@ def _count(indexes: I64, codes: I64, origin: int, ask: Ask, probe: int) -> int:
 
 
 @inlined
-def _scan(nodes: Nodes, codes: I64, origin: int, ask: Ask, probe: int, low: int, high: int, answer: Answer) -> None:
+def _scan(
+    nodes: Nodes, codes: I64, origin: int, ask: Ask, probe: int, low: int, high: int, answer: Destination
+) -> None:
     """The tuples with codes [low, high], leaf by leaf."""
     leaf = _leaf_of(nodes, low, answer.tally)
     cursor, lower, upper = answer.cursors[probe], ask.lower[probe], ask.upper[probe]
@@ -234,7 +236,7 @@ def _scan(nodes: Nodes, codes: I64, origin: int, ask: Ask, probe: int, low: int,
 
 
 @kernel
-def search(nodes: Nodes, codes: I64, origin: int, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+def search(nodes: Nodes, codes: I64, origin: int, ask: Ask, begin: int, end: int, answer: Destination) -> None:
     """Answer the probes [begin, end); the tuple of index i stands at place i - origin of `codes`."""
     for probe in range(begin, end):
         for part in range(2):

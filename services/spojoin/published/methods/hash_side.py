@@ -1,8 +1,8 @@
 """The hash join, for queries with an equality: what stream engines do where they can.
 
 SPO-Join (EDBT 2025), section 5.4, figures 22 and 23, compares with it on equalities. One table for each column that the
-first equality of a role tests: open addressing with linear probing from a code to the chain of its tuples, in order of
-arrival. The other checks are verified on the tuples of the chain.
+first equality of a direction tests: open addressing with linear probing from a code to the chain of its tuples, in
+order of arrival. The other checks are verified on the tuples of the chain.
 
 What the paper leaves open. Expiry: chains are in order of arrival, so the expired tuple is the first of its chain; a
 chain that is empty frees its slot, and the slots behind it move back, so no tombstones pile up. A query without an
@@ -37,18 +37,21 @@ _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 class Hash(Side):
-    """Chains of tuples with equal codes. Raises ConfigurationError where a role has no equality."""
+    """Chains of tuples with equal codes. Raises ConfigurationError where a direction has no equality."""
 
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
-        first = [_first_equality(role) for role in spec.roles]
+        first = [_first_equality(direction) for direction in spec.directions]
         self._checks = FlatChecks(spec)
         #: the stored column of each table
-        self._columns = np.array(sorted({role[k].column for role, k in zip(spec.roles, first, strict=True)}), np.int64)
+        self._columns = np.array(
+            sorted({direction[k].column for direction, k in zip(spec.directions, first, strict=True)}), np.int64
+        )
         tables = [
-            int(np.searchsorted(self._columns, role[k].column)) for role, k in zip(spec.roles, first, strict=True)
+            int(np.searchsorted(self._columns, direction[k].column))
+            for direction, k in zip(spec.directions, first, strict=True)
         ]
-        #: for each role its table, and its equality among all checks
+        #: for each direction its table, and its equality among all checks
         self._entries = np.array([tables, self._checks.starts[:-1] + first], np.int64)
         self._tables = self._empty(_SLOTS_FIRST)
         self._end = 0
@@ -60,11 +63,11 @@ class Hash(Side):
         links, codes = np.empty((tables, slots), np.int64), np.empty((self.spec.columns, slots), np.int64)
         return np.zeros((tables, slots, 4), np.int64), links, codes
 
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Insert, delete and search in the order of arrival, in one kernel."""
         self._append(stored)
-        hits = Hits(self._checks.roles, len(upper), self.spec.lists)
-        self._run(flat(roles), np.ascontiguousarray(lower), upper.copy(), hits)
+        hits = Hits(self._checks.directions, len(upper), self.spec.lists)
+        self._run(flat(directions), np.ascontiguousarray(lower), upper.copy(), hits)
         self.counters.comparisons = int(self._comparisons[0])
         return hits.found(ascending=True)
 
@@ -113,13 +116,13 @@ class Hash(Side):
         return self._end - int(self._state[OLDEST])
 
 
-def _first_equality(role: Sequence[Check]) -> int:
-    for k, check in enumerate(role):
+def _first_equality(direction: Sequence[Check]) -> int:
+    for k, check in enumerate(direction):
         if check.equality and not check.negated:
             return k
     raise ConfigurationError(
         f"method hash searches by an equality, and none of the query's conditions is one "
-        f"({', '.join(check.text or '?' for check in role)}): "
+        f"({', '.join(check.text or '?' for check in direction)}): "
         f"add one such as l.a = r.a, or choose another method"
     )
 
@@ -173,7 +176,7 @@ def _drop_first(slots: I64, links: I64, code: int, bits: int, comparisons: I64) 
 
 @inlined
 def _passes(codes: I64, checks: Checks, begin: int, end: int, equality: int, lo: I64, hi: I64, i: int, at: int) -> bool:
-    """Whether a stored tuple of the chain passes the other checks of a role."""
+    """Whether a stored tuple of the chain passes the other checks of a direction."""
     _, columns, negated = checks
     for t in range(begin, end):
         code = codes[columns[t], at]
@@ -207,7 +210,7 @@ def _search(
     chain: Tables,
     checks: Checks,
     searches: tuple[I64, I64],
-    role: int,
+    direction: int,
     equality: int,
     i: int,
     bits: int,
@@ -218,7 +221,7 @@ def _search(
     """How many tuples of a chain a probe finds; written to `out` from `at` on, if it has room. chain: one table's."""
     slots, links, codes = chain
     lo, hi = searches
-    begin, end, mask = checks[0][role], checks[0][role + 1], codes.shape[1] - 1
+    begin, end, mask = checks[0][direction], checks[0][direction + 1], codes.shape[1] - 1
     if lo[equality, i] > hi[equality, i]:
         return 0
     slot = _find(slots, lo[equality, i], bits, comparisons)
@@ -250,8 +253,8 @@ def run(
 ) -> bool:
     """Insert, delete and search tuple by tuple from where `state` says; False where room must be made first.
 
-    table_columns: the stored column of each table; entries int64 (2, roles): a role's table, its equality among all
-    checks; until: one past the last tuple to insert
+    table_columns: the stored column of each table; entries int64 (2, directions): a direction's table, its equality
+    among all checks; until: one past the last tuple to insert
     """
     slots, links, codes = tables
     lower, upper = bounds
@@ -265,12 +268,14 @@ def run(
         _expire(tables, table_columns, lower[i], bits, state, comparisons)
         if partners.shape[1] and used.max() + upper[i] - lower[i] > partners.shape[1]:
             return False
-        for role in range(entries.shape[1]):
-            table, out = entries[0, role], partners[role]
+        for direction in range(entries.shape[1]):
+            table, out = entries[0, direction], partners[direction]
             chain = slots[table], links[table], codes
-            count = _search(chain, checks, searches, role, entries[1, role], i, bits, out, used[role], comparisons)
-            counts[role, i] = count
-            used[role] += count
+            count = _search(
+                chain, checks, searches, direction, entries[1, direction], i, bits, out, used[direction], comparisons
+            )
+            counts[direction, i] = count
+            used[direction] += count
     state[PROBE] = len(lower)
     _store(tables, table_columns, until, bits, state, comparisons)
     return True

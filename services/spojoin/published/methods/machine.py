@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from spojoin.kernels.bounds import bounds
-from spojoin.model import Method, Op, Output, Query, Role
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Idle
+from spojoin.model import Direction, Method, Op, Output, Query
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Emit, Machine
 from spojoin.protocol.parts import Chunks, SeqTrail, expected_parts, first_reached, lower_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of, summed
@@ -22,12 +22,12 @@ from spojoin.wire.records import Barrier, Frame, Matches, Part, Record, StreamSl
 Make = Callable[[SideSpec], Side]
 
 
-class MethodMachine(Idle):
+class MethodMachine(Machine):
     """Evaluates every frame whole; reports as all of its parts."""
 
     def __init__(self, query: Query, make: Make) -> None:
         self._query = query
-        self._reader = LogReader()
+        self._reader = LogFollower()
         self._sides = [StreamSide(query, stream, make) for stream in range(len(query.streams))]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
@@ -38,14 +38,14 @@ class MethodMachine(Idle):
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
         chunks = Chunks(frame.count, 0, self._query.output)
         for begin, end in chunks:
-            by_role: dict[Role, Matches] = {}
+            by_role: dict[Direction, Matches] = {}
             for side in self._sides:
                 by_role |= side.take(frame, begin, end)
-            roles = tuple(by_role[role] for role in self._query.roles)
-            chunks.note(roles)
+            directions = tuple(by_role[direction] for direction in self._query.directions)
+            chunks.note(directions)
             for number in expected_parts(frame, self._query.layout):
                 # The first part has all matches, and the others none.
-                own = roles if number == 0 else tuple(_none(matches) for matches in roles)
+                own = directions if number == 0 else tuple(_none(matches) for matches in directions)
                 yield Emit(Topic.MATCHES, number, Part(frame.epoch, frame.frame_id, number, begin, end, own))
 
     def counters(self) -> dict[str, float]:
@@ -67,16 +67,16 @@ class StreamSide:
     def __init__(self, query: Query, stream: int, make: Make) -> None:
         self._query = query
         self._stream = stream
-        self._roles = [role for role in query.roles if role.target == stream]
+        self._directions = [direction for direction in query.directions if direction.target == stream]
         self._slots = stored_slots(query, stream)
         self._lists = query.output is not Output.COUNT
         self._seqs = SeqTrail(query)
         self._seen = -1
         self.side = make(side_spec(query, stream, query.method))
 
-    def take(self, frame: Frame, begin: int, end: int) -> dict[Role, Matches]:
+    def take(self, frame: Frame, begin: int, end: int) -> dict[Direction, Matches]:
         """Store this stream's tuples at frame positions [begin, end), and search for the probes among them."""
-        own, probes = frame.slices[self._stream], frame.slices[self._roles[0].probe]
+        own, probes = frame.slices[self._stream], frame.slices[self._directions[0].probe]
         if self._lists and frame.frame_id != self._seen:
             self._seqs.append(frame, own)
             self._seqs.drop_below(first_reached(frame, self._stream))
@@ -84,9 +84,9 @@ class StreamSide:
         first, last = probe_range(probes.positions, begin, end)
         lower, upper = windows(self._query, own, probes, first, last)
         codes = [column[first:last] for column in probes.codes]
-        searches = [searches_of(role, codes) for role in self._roles]
+        searches = [searches_of(direction, codes) for direction in self._directions]
         found = self.side.take(self._stored(own, begin, end), searches, lower, upper)
-        return {role: self._matches(each) for role, each in zip(self._roles, found, strict=True)}
+        return {direction: self._matches(each) for direction, each in zip(self._directions, found, strict=True)}
 
     def _stored(self, own: StreamSlice, begin: int, end: int) -> I64:
         first, last = probe_range(own.positions, begin, end)
@@ -113,19 +113,21 @@ def windows(query: Query, own: StreamSlice, probes: StreamSlice, first: int, las
 
 def stored_slots(query: Query, stream: int) -> list[int]:
     """The slots of a stream's columns that its probes are compared with, in the order in which they are stored."""
-    return sorted({p.target_slot for role in query.roles if role.target == stream for p in role.predicates})
+    return sorted(
+        {p.target_slot for direction in query.directions if direction.target == stream for p in direction.predicates}
+    )
 
 
 def side_spec(query: Query, stream: int, method: Method) -> SideSpec:
     """What a side of a stream is made for, by this method."""
     slots, window = stored_slots(query, stream), query.window_over(stream)
-    roles = tuple(_checks(query, role, slots) for role in query.roles if role.target == stream)
+    directions = tuple(_checks(query, direction, slots) for direction in query.directions if direction.target == stream)
     lists = query.output is not Output.COUNT
-    return SideSpec(len(slots), roles, window.is_time, window.length, window.slide, lists, dict(method.options))
+    return SideSpec(len(slots), directions, window.is_time, window.length, window.slide, lists, dict(method.options))
 
 
-def _checks(query: Query, role: Role, slots: list[int]) -> tuple[Check, ...]:
-    both = zip(role.predicates, query.predicates, strict=True)
+def _checks(query: Query, direction: Direction, slots: list[int]) -> tuple[Check, ...]:
+    both = zip(direction.predicates, query.predicates, strict=True)
     return tuple(_check(p.op, slots.index(p.target_slot), asked.text) for p, asked in both)
 
 
@@ -133,9 +135,9 @@ def _check(op: Op, column: int, text: str) -> Check:
     return Check(column, op is Op.NE, op in (Op.EQ, Op.NE), text)
 
 
-def searches_of(role: Role, codes: Sequence[I64]) -> Searches:
-    """What probes with these codes, int64 (m,) by the probe stream's slot, look for in a role."""
-    both = [bounds(p.op, p.domain, p.width, codes[p.probe_slot]) for p in role.predicates]
+def searches_of(direction: Direction, codes: Sequence[I64]) -> Searches:
+    """What probes with these codes, int64 (m,) by the probe stream's slot, look for in a direction."""
+    both = [bounds(p.op, p.domain, p.width, codes[p.probe_slot]) for p in direction.predicates]
     return Searches(np.stack([lo for lo, _ in both]), np.stack([hi for _, hi in both]))
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
 
-from spojoin.published.methods.asks import Answer, Ask, search_tail
+from spojoin.published.methods.asks import Ask, Destination, search_tail
 from spojoin.published.methods.forest import NO_SPLITS, Forest
 from spojoin.published.methods.side import I64, Counters, SideSpec
 from spojoin.published.methods.sorted_run import SortedRun
@@ -62,7 +62,7 @@ class MergeTree:
                 break
             self._merge(window)
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Search both parts, and compare the tail."""
         self._still.search(ask, begin, end, answer)
         self._grown.search(window, ask, begin, end, answer)

@@ -28,12 +28,12 @@ class Scan(Side):
         super().__init__(spec)
         self._window = Window(spec.columns)
 
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Store all, then compare: a probe's bounds tell what came before it."""
         self._window.append(stored)
         if len(lower):
             self._window.drop_below(int(lower[0]))
-        pairs = zip(self.spec.roles, roles, strict=True)
+        pairs = zip(self.spec.directions, directions, strict=True)
         return [self._search(checks, searches, lower, upper) for checks, searches in pairs]
 
     def _search(self, checks: Sequence[Check], searches: Searches, lower: I64, upper: I64) -> Found:

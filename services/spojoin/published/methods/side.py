@@ -1,8 +1,8 @@
-"""What a method is: the window of one stream, searched by the probes of its roles.
+"""What a method is: the window of one stream, searched by the probes of its directions.
 
-Every method sees the same plain numbers. A predicate of a role is a test on one stored column: the stored code lies in
-[lo, hi] of the probe, or, where the test is negated (`!=`), outside. A probe finds a stored tuple iff all tests of the
-role hold and the tuple's index lies in [lower, upper): its window, up to the tuples that came before it.
+Every method sees the same plain numbers. A predicate of a direction is a test on one stored column: the stored code
+lies in [lo, hi] of the probe, or, where the test is negated (`!=`), outside. A probe finds a stored tuple iff all tests
+of the direction hold and the tuple's index lies in [lower, upper): its window, up to the tuples that came before it.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Check:
 class SideSpec:
     """What a method is made for.
 
-    columns: stored columns; roles: the tests of each role that searches this stream, at most two, with the same probes
-    length, slide: of a count window, in tuples of this stream, or of a time window, in microseconds
+    columns: stored columns; directions: the tests of each direction that searches this stream, at most two, with the
+    same probes length, slide: of a count window, in tuples of this stream, or of a time window, in microseconds
     lists: whether partners are asked for, or counts alone; options: the method's own, complete
     """
 
     columns: int
-    roles: tuple[tuple[Check, ...], ...]
+    directions: tuple[tuple[Check, ...], ...]
     is_time: bool
     length: int
     slide: int
@@ -53,7 +53,7 @@ class SideSpec:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """The m probes of one role: lo, hi int64 (tests, m)."""
+    """The m probes of one direction: lo, hi int64 (tests, m)."""
 
     lo: I64
     hi: I64
@@ -115,13 +115,13 @@ class Side(ABC):
         self.counters = Counters()
 
     @abstractmethod
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Store tuples and search for probes, as if one after the other.
 
-        stored: int64 (columns, n), the codes of the next n tuples; roles: the m probes of each role
+        stored: int64 (columns, n), the codes of the next n tuples; directions: the m probes of each direction
         lower, upper: int64 (m,), never falling; probe i comes right before the stored tuple with index upper[i]: it is
         searched when all tuples below that are stored. No later probe reaches below lower[-1].
-        Returns one Found a role.
+        Returns one Found a direction.
         """
 
     @property

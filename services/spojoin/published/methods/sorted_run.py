@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.published.methods.asks import BLOCK, GREATEST, Answer, Ask, compare, other_test, reach
+from spojoin.published.methods.asks import BLOCK, GREATEST, Ask, Destination, compare, other_test, reach
 from spojoin.published.methods.node_keys import below
 from spojoin.published.methods.side import I64
 from spojoin.published.methods.tally import COMPARISONS, NODES
@@ -21,7 +21,7 @@ from spojoin.published.methods.tally import COMPARISONS, NODES
 FANOUT = 32
 
 
-class Run(NamedTuple):
+class RunArrays(NamedTuple):
     """codes: int64 (columns, n), sorted by one of them; indexes: int64 (n,).
 
     directory: the levels above the leaves, the lowest first; starts: int64 (levels + 1,), where each begins in it
@@ -40,7 +40,7 @@ class SortedRun:
         self.column = column
         #: One past the greatest index.
         self.end = int(indexes.max()) + 1 if len(indexes) else 0
-        self._run = Run(codes, indexes, *_directory(codes[column]))
+        self._run = RunArrays(codes, indexes, *_directory(codes[column]))
 
     @classmethod
     def empty(cls, column: int, columns: int) -> SortedRun:
@@ -65,7 +65,7 @@ class SortedRun:
             return np.empty(0, np.int64)
         return self._run.directory[starts[level] + 1 : starts[level + 1]].copy()
 
-    def search(self, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+    def search(self, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Answer the probes [begin, end)."""
         search(self._run, ask, begin, end, answer)
 
@@ -87,7 +87,7 @@ def _directory(keys: I64) -> tuple[I64, I64]:
 
 
 @inlined
-def _first_from(run: Run, keys: I64, code: int, tally: I64) -> int:
+def _first_from(run: RunArrays, keys: I64, code: int, tally: I64) -> int:
     """How many keys are less than a code."""
     child = 0
     for level in range(len(run.starts) - 2, -1, -1):
@@ -104,7 +104,7 @@ def _first_from(run: Run, keys: I64, code: int, tally: I64) -> int:
 
 
 @inlined
-def _count(run: Run, ask: Ask, probe: int, first: int, last: int) -> int:
+def _count(run: RunArrays, ask: Ask, probe: int, first: int, last: int) -> int:
     """How many of the candidates at places [first, last) are in the window and pass the one other test, if any."""
     lower, width = ask.lower[probe], np.uint64(ask.upper[probe] - ask.lower[probe])
     column, low, span, flip = other_test(ask, probe)
@@ -117,7 +117,9 @@ def _count(run: Run, ask: Ask, probe: int, first: int, last: int) -> int:
 
 
 @inlined
-def _scan(run: Run, ask: Ask, probe: int, first: int, last: int, flags: NDArray[np.bool_], answer: Answer) -> None:
+def _scan(
+    run: RunArrays, ask: Ask, probe: int, first: int, last: int, flags: NDArray[np.bool_], answer: Destination
+) -> None:
     """The candidates at places [first, last): those in the window that pass the other tests."""
     cursor, lower, upper = answer.cursors[probe], ask.lower[probe], ask.upper[probe]
     for at in range(first, last, BLOCK):
@@ -140,7 +142,7 @@ def _scan(run: Run, ask: Ask, probe: int, first: int, last: int, flags: NDArray[
 
 
 @kernel
-def search(run: Run, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+def search(run: RunArrays, ask: Ask, begin: int, end: int, answer: Destination) -> None:
     """Answer the probes [begin, end)."""
     keys = run.codes[ask.columns[ask.chosen]]
     flags = np.empty(BLOCK, np.bool_)
@@ -160,7 +162,7 @@ def search(run: Run, ask: Ask, begin: int, end: int, answer: Answer) -> None:
 
 
 @kernel
-def merge(run: Run, column: int, codes: I64, first: int, order: I64, floor: int) -> tuple[I64, I64]:
+def merge(run: RunArrays, column: int, codes: I64, first: int, order: I64, floor: int) -> tuple[I64, I64]:
     """One pass over both: codes int64 (columns, n) and indexes int64 (n,), sorted, of what `merged` keeps."""
     columns, old = run.codes.shape
     room = old + len(order)

@@ -63,8 +63,8 @@ _HELD: Final = 2
 _USED: Final = 3
 
 
-class Probes(NamedTuple):
-    """m probes: lo, hi int64 (tests of all roles, m); lower, upper int64 (m,)."""
+class PaperProbes(NamedTuple):
+    """m probes: lo, hi int64 (tests of all directions, m); lower, upper int64 (m,)."""
 
     lo: I64
     hi: I64
@@ -78,8 +78,8 @@ class SpoPaper(Side):
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
         self._delta = delta_of(spec)
-        self._plan, self._pairs = planned(spec.roles)
-        self._ends = np.cumsum([0] + [len(tests) for tests in spec.roles])
+        self._plan, self._pairs = planned(spec.directions)
+        self._ends = np.cumsum([0] + [len(tests) for tests in spec.directions])
         self._trees = planted(spec.columns, FANOUT, spec.columns * nodes_of(self._delta, FANOUT))
         self._lists = LinkedLists(spec.columns, self._pairs.shape[1], self._delta)
         self._words = np.zeros((3, words_of(self._delta)), np.uint64)
@@ -88,11 +88,14 @@ class SpoPaper(Side):
         self._held = 0
         self.counters.more["bits_set"] = 0
 
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Tuple by tuple in one kernel, which returns wherever a batch is full."""
-        lo, hi = np.concatenate([role.lo for role in roles]), np.concatenate([role.hi for role in roles])
-        probes = Probes(lo, hi, np.ascontiguousarray(lower), np.ascontiguousarray(upper))
-        counts = np.zeros((len(lower), len(roles)), np.int64)
+        lo, hi = (
+            np.concatenate([direction.lo for direction in directions]),
+            np.concatenate([direction.hi for direction in directions]),
+        )
+        probes = PaperProbes(lo, hi, np.ascontiguousarray(lower), np.ascontiguousarray(upper))
+        counts = np.zeros((len(lower), len(directions)), np.int64)
         done, work = np.array([0, 0, self._held, 0]), np.zeros(WORK, np.int64)
         codes = np.ascontiguousarray(stored)
         while True:
@@ -107,7 +110,7 @@ class SpoPaper(Side):
         self._note(work)
         return by_role(counts, self._out[: done[_USED]], self.spec.lists)
 
-    def _advance(self, codes: I64, probes: Probes, counts: I64, done: I64, work: I64) -> None:
+    def _advance(self, codes: I64, probes: PaperProbes, counts: I64, done: I64, work: I64) -> None:
         self._out = advance(
             codes,
             self._end,
@@ -159,12 +162,12 @@ def delta_of(spec: SideSpec) -> int:
     return min(max(spec.slide, spec.length // BATCHES_MAX, small, DELTA_MIN), DELTA_MAX)
 
 
-def planned(roles: Sequence[Sequence[Check]]) -> tuple[I64, I64]:
-    """Tests of all roles, int64 (3, tests), and the pairs of columns they need a permutation of, int64 (2, pairs)."""
+def planned(directions: Sequence[Sequence[Check]]) -> tuple[I64, I64]:
+    """Tests of all directions, int64 (3, tests), and the column pairs they need permuted, int64 (2, pairs)."""
     pairs: dict[tuple[int, int], int] = {}
     rows = [
         (test.column, int(test.negated), pairs.setdefault((tests[0].column, test.column), len(pairs)) if k else 0)
-        for tests in roles
+        for tests in directions
         for k, test in enumerate(tests)
     ]
     return np.array(rows, np.int64).T.copy(), np.array(list(pairs), np.int64).reshape(-1, 2).T.copy()
@@ -192,7 +195,7 @@ def _scan(trees: Trees, tree: int, low: int, high: int, first: int, words: U64, 
 
 @inlined
 def _probe_trees(
-    trees: Trees, first: int, plan: I64, begin: int, end: int, probes: Probes, q: int, words: U64, work: I64
+    trees: Trees, first: int, plan: I64, begin: int, end: int, probes: PaperProbes, q: int, words: U64, work: I64
 ) -> None:
     """Row 0: by arrival, whether tests [begin, end) hold; bits behind the last tuple say nothing."""
     for k in range(begin, end):
@@ -212,7 +215,7 @@ def _probe_trees(
 def advance(
     stored: I64,
     base: int,
-    probes: Probes,
+    probes: PaperProbes,
     plan: I64,
     ends: I64,
     trees: Trees,
@@ -227,8 +230,8 @@ def advance(
 ) -> I64:
     """Insert and probe in the order of arrival, until all is done or the trees hold `delta` tuples.
 
-    base: index of the chunk's first tuple; ends: where each role's tests begin, and their end; done: how far it came
-    Returns the list of partners, by probe and role, moved where it had to grow.
+    base: index of the chunk's first tuple; ends: where each direction's tests begin, and their end; done: how far it
+    came Returns the list of partners, by probe and direction, moved where it had to grow.
     """
     m = len(probes.upper)
     while True:
@@ -242,8 +245,8 @@ def advance(
         if done[_HELD] == delta or q == m:
             return out
         first, lower = base + done[_TUPLE] - done[_HELD], probes.lower[q]
-        for role in range(len(ends) - 1):
-            k, last = ends[role], ends[role + 1]
+        for direction in range(len(ends) - 1):
+            k, last = ends[direction], ends[direction + 1]
             for batch in range(len(lists.firsts)):
                 found, out = probe_batch(
                     lists,
@@ -261,12 +264,12 @@ def advance(
                     done[_USED],
                     work,
                 )
-                counts[q, role] += found
+                counts[q, direction] += found
                 done[_USED] += found if is_listed else 0
             _probe_trees(trees, first, plan, k, last, probes, q, words, work)
             begin, end = max(lower - first, 0), done[_HELD]
             found = count_bits(words[0], begin, end)
-            counts[q, role] += found
+            counts[q, direction] += found
             if is_listed:
                 out = room_for(out, done[_USED], found)
                 done[_USED] = list_bits(words[0], begin, end, first, out, done[_USED])

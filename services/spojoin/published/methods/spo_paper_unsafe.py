@@ -29,9 +29,9 @@ from spojoin.errors import ConfigurationError
 from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec
 from spojoin.published.methods.spo_paper import SpoPaper
 from spojoin.published.schemes.cache import MEMORY, open_cache
-from spojoin.published.schemes.logical_and import NONE, Load, LogicalAnd, Meeting
+from spojoin.published.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad
 from spojoin.published.schemes.setup import Setup
-from spojoin.published.schemes.state import KEY, Scheme, Trace, Workers
+from spojoin.published.schemes.state import KEY, HeldTrace, Scheme, SimulatedWorkers
 
 Mask = NDArray[np.bool_]
 #: Probes compared with all tuples of the trees at once.
@@ -59,7 +59,7 @@ class _Asked(NamedTuple):
 
     lower: I64
     upper: I64
-    trace: Trace
+    trace: HeldTrace
 
     @property
     def reached(self) -> I64:
@@ -88,15 +88,15 @@ class SpoPaperUnsafe(Side):
         self.counters.more |= {"false_positives": 0, "false_negatives": 0, "unanswered": 0}
         self._views = _Views(spec, setup)
         is_hashed = spec.options["logical_and"] == Meeting.BY_ID
-        self._meetings = [None if is_hashed else _Meetings(role, spec, setup) for role in spec.roles]
+        self._meetings = [None if is_hashed else _Meetings(direction, spec, setup) for direction in spec.directions]
 
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Search as far back as the worker that lags most, and leave of it what the workers would have answered."""
         asked = _Asked(lower, upper, self._views.of(upper))
-        exact = self._search.take(stored, roles, asked.reached, upper)
+        exact = self._search.take(stored, directions, asked.reached, upper)
         pairs = map(_pairs, exact)
         return [Found(self._answered(asked, found, self._mutable(asked, found, stored, searches, meetings)))
-                for searches, found, meetings in zip(roles, pairs, self._meetings, strict=True)]  # fmt: skip
+                for searches, found, meetings in zip(directions, pairs, self._meetings, strict=True)]  # fmt: skip
 
     def _mutable(
         self, asked: _Asked, exact: tuple[I64, I64], stored: I64, searches: Searches, meetings: _Meetings | None
@@ -174,29 +174,31 @@ class _Views:
         scheme = Scheme(str(spec.options["state"]))
         is_cached = scheme is Scheme.DISTRIBUTED_CACHE_UNSAFE
         cache = open_cache(str(spec.options["cache"]) if is_cached else MEMORY)
-        self._workers = Workers(setup, scheme, cache, f"{KEY}:{secrets.token_hex(8)}")
+        self._workers = SimulatedWorkers(setup, scheme, cache, f"{KEY}:{secrets.token_hex(8)}")
         #: Of the last tuple that was asked for.
-        self._kept = Trace(*(np.zeros((setup.workers, 0), np.int64) for _ in range(2)))
+        self._kept = HeldTrace(*(np.zeros((setup.workers, 0), np.int64) for _ in range(2)))
         self._known = 0
 
-    def of(self, upper: I64) -> Trace:
+    def of(self, upper: I64) -> HeldTrace:
         """Of probes that come after so many tuples, int64 (m,) that never falls."""
         more = int(upper[-1]) + 1 - self._known if len(upper) else 0
         parts = [self._kept] if more <= 0 else [self._kept, self._workers.take(more)]
         lower, above = (np.concatenate(rows, axis=1) for rows in zip(*((p.lower, p.upper) for p in parts), strict=True))
         self._known += max(more, 0)
-        self._kept = Trace(lower[:, -1:], above[:, -1:])
+        self._kept = HeldTrace(lower[:, -1:], above[:, -1:])
         at = upper - (self._known - lower.shape[1])
-        return Trace(lower[:, at], above[:, at])
+        return HeldTrace(lower[:, at], above[:, at])
 
 
 class _Meetings:
-    """A role's probes in the mutable part, where bit arrays of different tuples meet."""
+    """A direction's probes in the mutable part, where bit arrays of different tuples meet."""
 
     def __init__(self, checks: Sequence[Check], spec: SideSpec, setup: Setup) -> None:
         self._checks, self._delta = checks, setup.delta
         service_ms = [float(spec.options["service_ms"])] * len(checks)
-        self._and = LogicalAnd(Meeting.OVERWRITING_UNSAFE, Load(setup.rate, service_ms, setup.workers, setup.hop_ms))
+        self._and = LogicalAnd(
+            Meeting.OVERWRITING_UNSAFE, OperatorLoad(setup.rate, service_ms, setup.workers, setup.hop_ms)
+        )
         #: What the tuples ask whose bit arrays wait at a worker.
         self._waiting = np.zeros((3, len(checks), setup.workers), np.int64)
         self._codes, self._base, self._probes, self._unanswered = np.zeros((spec.columns, 0), np.int64), 0, 0, 0

@@ -6,7 +6,7 @@ section 4.3 (two indexes of hot keys, linked sub-indexes of cold ones), section 
 A key is a tuple's code in one column, that of the first test; a sketch tells whether it is hot. Hot tuples go to two
 B+-trees in turn. Cold ones go to the active tree of a chain, a new one of which begins every 1/`chain` of the window,
 and which is dropped whole behind the window. A probe visits all trees; each candidate's other tests are verified.
-A role without a test on that column that isn't `!=` has all tuples as candidates.
+A direction without a test on that column that isn't `!=` has all tuples as candidates.
 
 Where this departs from the paper, and why:
 
@@ -61,8 +61,8 @@ class Sta(Side):
         self._share, self._choices = float(options["hot_share"]), int(options["choices"])
         self._member = MEMBER_BY_TIME if spec.is_time else max(spec.length // int(options["chain"]), 16)
         self._window, self._checks = Window(spec.columns), FlatChecks(spec)
-        self._column = spec.roles[0][0].column
-        self._leads = np.array([lead_of(checks, self._column) for checks in spec.roles], np.int64)
+        self._column = spec.directions[0][0].column
+        self._leads = np.array([lead_of(checks, self._column) for checks in spec.directions], np.int64)
         self._leads += np.where(self._leads == NONE, 0, self._checks.starts[:-1])
         self._trees = planted(HOT + 1, FANOUT, NODES_FIRST)
         #: Trees of the chain, the newest last, and one past the newest index of each but that.
@@ -73,12 +73,12 @@ class Sta(Side):
         self._out, self._work = np.empty(1_024, np.int64), np.zeros(WORK, np.int64)
         self.counters.more |= {"to_hot": 0, "to_cold": 0, "imbalance": 0}
 
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Slice by slice; in a slice tuple by tuple in one kernel."""
         begin = self._window.end
         self._window.append(stored)
-        counts = np.zeros((len(lower), len(roles)), np.int64)
-        lo, hi = flat(roles)
+        counts = np.zeros((len(lower), len(directions)), np.int64)
+        lo, hi = flat(directions)
         used = first = 0
         for at in [*range(begin, self._window.end, SLICE), self._window.end]:
             end = min(at + SLICE, self._window.end)
@@ -207,5 +207,5 @@ class Sta(Side):
 
 
 def lead_of(checks: Sequence[Check], column: int) -> int:
-    """A role's first test that a tree of this column answers, or NONE."""
+    """A direction's first test that a tree of this column answers, or NONE."""
     return next((k for k, check in enumerate(checks) if check.column == column and not check.negated), NONE)

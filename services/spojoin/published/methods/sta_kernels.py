@@ -42,10 +42,10 @@ _MULTIPLIER: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 class Asks(NamedTuple):
-    """m probes: lo, hi int64 (tests of all roles, m); lower, upper int64 (m,).
+    """m probes: lo, hi int64 (tests of all directions, m); lower, upper int64 (m,).
 
-    columns: int64 (tests,); negated: bool (tests,); starts: int64 (roles + 1,)
-    leads: int64 (roles,), the test that the trees answer, or NONE where all tuples are candidates
+    columns: int64 (tests,); negated: bool (tests,); starts: int64 (directions + 1,)
+    leads: int64 (directions,), the test that the trees answer, or NONE where all tuples are candidates
     """
 
     lo: I64
@@ -101,10 +101,10 @@ class Rest(NamedTuple):
 
 
 @inlined
-def _rest(asks: Asks, role: int, q: int) -> Rest:
-    """Of a role that leaves one test open at most; where it leaves none, a test that every code passes."""
-    lead = asks.leads[role]
-    for k in range(asks.starts[role], asks.starts[role + 1]):
+def _rest(asks: Asks, direction: int, q: int) -> Rest:
+    """Of a direction that leaves one test open at most; where it leaves none, a test that every code passes."""
+    lead = asks.leads[direction]
+    for k in range(asks.starts[direction], asks.starts[direction + 1]):
         if k != lead:
             column, low, high, is_outside = asks.columns[k], asks.lo[k, q], asks.hi[k, q], asks.negated[k]
             if low > high:
@@ -126,9 +126,9 @@ def _count(indexes: I64, codes: I64, origin: int, lower: int, upper: int, rest: 
 
 
 @inlined
-def _passes(codes: I64, place: int, asks: Asks, role: int, q: int) -> bool:
-    for k in range(asks.starts[role], asks.starts[role + 1]):
-        if k != asks.leads[role]:
+def _passes(codes: I64, place: int, asks: Asks, direction: int, q: int) -> bool:
+    for k in range(asks.starts[direction], asks.starts[direction + 1]):
+        if k != asks.leads[direction]:
             code = codes[asks.columns[k], place]
             if ((code >= asks.lo[k, q]) & (code <= asks.hi[k, q])) == asks.negated[k]:
                 return False
@@ -136,11 +136,11 @@ def _passes(codes: I64, place: int, asks: Asks, role: int, q: int) -> bool:
 
 
 @inlined
-def _mark(indexes: I64, codes: I64, origin: int, asks: Asks, role: int, q: int, bits: U64) -> None:
+def _mark(indexes: I64, codes: I64, origin: int, asks: Asks, direction: int, q: int, bits: U64) -> None:
     """Set the bits of those candidates that are in the window and pass."""
     lower, upper = asks.lower[q], asks.upper[q]
     for index in indexes:
-        if lower <= index < upper and _passes(codes, index - origin, asks, role, q):
+        if lower <= index < upper and _passes(codes, index - origin, asks, direction, q):
             set_bit(bits, index - lower)
 
 
@@ -151,20 +151,20 @@ def _search(
     codes: I64,
     origin: int,
     asks: Asks,
-    role: int,
+    direction: int,
     q: int,
     is_marked: bool,
     bits: U64,
     work: I64,
 ) -> int:
     """Set the bits of the tree's tuples that pass; or, where no bits are wanted, count them."""
-    lead, found, tests = asks.leads[role], 0, asks.starts[role + 1] - asks.starts[role]
+    lead, found, tests = asks.leads[direction], 0, asks.starts[direction + 1] - asks.starts[direction]
     low, high = LEAST, GREATEST
     if lead != NONE:
         low, high = asks.lo[lead, q], asks.hi[lead, q]
     if low > high:
         return 0
-    nodes, rest = trees.nodes, _rest(asks, role, q)
+    nodes, rest = trees.nodes, _rest(asks, direction, q)
     values = (nodes.shape[1] + KEYS) >> 1
     node, place = seek(trees, tree, low, work)
     while node != NONE:
@@ -174,7 +174,7 @@ def _search(
             end = upto(nodes[node, KEYS : KEYS + size], high)
         indexes = nodes[node, values + place : values + max(end, place)]
         if is_marked:
-            _mark(indexes, codes, origin, asks, role, q, bits)
+            _mark(indexes, codes, origin, asks, direction, q, bits)
         else:
             found += _count(indexes, codes, origin, asks.lower[q], asks.upper[q], rest)
         work[COMPARISONS] += size + len(indexes) * (tests - (lead != NONE))
@@ -209,7 +209,7 @@ def advance(
     """Insert tuples [begin, end) and probe in the order of arrival, until all is done or nodes run out.
 
     codes, origin: the window's buffer, as `Window` has them; is_hot: of each of the tuples; linked: the trees in use
-    Returns the list of partners, by probe and role, moved where it had to grow.
+    Returns the list of partners, by probe and direction, moved where it had to grow.
     """
     m = len(asks.upper)
     while True:
@@ -231,17 +231,17 @@ def advance(
         if q == m:
             return out
         span = asks.upper[q] - asks.lower[q]
-        for role in range(len(asks.leads)):
-            open_tests = asks.starts[role + 1] - asks.starts[role] - (asks.leads[role] != NONE)
+        for direction in range(len(asks.leads)):
+            open_tests = asks.starts[direction + 1] - asks.starts[direction] - (asks.leads[direction] != NONE)
             is_marked, found = is_listed or open_tests > 1, 0
             if is_marked:
                 bits[: (span + 63) >> 6] = 0
             for tree in linked:
                 if trees.heads[tree, ENTRIES]:
-                    found += _search(trees, tree, codes, origin, asks, role, q, is_marked, bits, work)
+                    found += _search(trees, tree, codes, origin, asks, direction, q, is_marked, bits, work)
             if is_marked:
                 found = int(np.int64(count_bits(bits, 0, span)))
-            counts[q, role] = found
+            counts[q, direction] = found
             if is_listed:
                 out = room_for(out, done[USED], found)
                 done[USED] = list_bits(bits, 0, span, asks.lower[q], out, done[USED])

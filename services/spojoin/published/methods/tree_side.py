@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from spojoin.published.methods.asks import Answer, Ask, asked, chosen_test, sort_each
+from spojoin.published.methods.asks import Ask, Destination, asked, chosen_test, sort_each
 from spojoin.published.methods.side import I64, Counters, Found, Searches, Side, SideSpec, offsets_of
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
 from spojoin.published.methods.window import Window
@@ -33,7 +33,7 @@ class Index(Protocol):
     def absorb(self, window: Window, tuples_max: int) -> None:
         """Take what the window has and this has not, and drop what expired; tuples_max: how many a window holds."""
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Answer) -> None:
+    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Answer the probes [begin, end)."""
 
 
@@ -44,7 +44,7 @@ def arrivals(window: Window, begin: int, end: int) -> tuple[I64, int]:
 
 
 class TreeSide(Side):
-    """A window under trees, searched by one predicate a role; the role's others are verified on its candidates.
+    """A window under trees, searched by one predicate a direction; the others are verified on its candidates.
 
     The papers treat one band predicate and process a tuple at a time. Here a chunk's tuples go in first; its probes
     then pass over everything that their indexes say comes later, as they pass over what expired.
@@ -54,11 +54,11 @@ class TreeSide(Side):
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
         self._window = Window(spec.columns)
-        self._chosen = [chosen_test(tests, int(spec.options["predicate"])) for tests in spec.roles]
+        self._chosen = [chosen_test(tests, int(spec.options["predicate"])) for tests in spec.directions]
         threads = int(spec.options.get("threads", 1))
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-        columns = [tests[chosen].column for tests, chosen in zip(spec.roles, self._chosen, strict=True)]
+        columns = [tests[chosen].column for tests, chosen in zip(spec.directions, self._chosen, strict=True)]
         self._columns = columns
         self._indexes = {column: self._index(column, self.counters) for column in columns}
 
@@ -66,7 +66,7 @@ class TreeSide(Side):
     def _index(self, column: int, counters: Counters) -> Index:
         """An empty index over a column."""
 
-    def take(self, stored: I64, roles: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
+    def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Store all, then search."""
         self._window.append(stored)
         if len(lower):
@@ -76,7 +76,9 @@ class TreeSide(Side):
             index.absorb(self._window, len(self._window) if self.spec.is_time else self.spec.length)
         return [
             self._search(self._indexes[column], asked(tests, chosen, searches, lower, upper))
-            for tests, chosen, column, searches in zip(self.spec.roles, self._chosen, self._columns, roles, strict=True)
+            for tests, chosen, column, searches in zip(
+                self.spec.directions, self._chosen, self._columns, directions, strict=True
+            )
         ]
 
     def _search(self, index: Index, ask: Ask) -> Found:
@@ -94,7 +96,7 @@ class TreeSide(Side):
     def _answer(self, index: Index, ask: Ask, cursors: I64, partners: I64) -> None:
         """Each thread answers as many probes; all write to places of their own."""
         cuts = [len(cursors) * k // self._threads for k in range(self._threads + 1)]
-        answers = [Answer(cursors, partners, np.zeros(WORK, np.int64)) for _ in cuts[1:]]
+        answers = [Destination(cursors, partners, np.zeros(WORK, np.int64)) for _ in cuts[1:]]
         tasks = list(zip(cuts[:-1], cuts[1:], answers, strict=True))
         if self._pool is None:
             index.search(self._window, ask, *tasks[0])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.published.schemes.setup import I64
-from spojoin.published.schemes.state import Trace, Workers
+from spojoin.published.schemes.state import HeldTrace, SimulatedWorkers
 
 #: (probes int64 (m,), stored int64 (k,)) -> which of them match, bool (m, k).
 Matches = Callable[[I64, I64], NDArray[np.bool_]]
@@ -32,7 +32,7 @@ class Errors:
     false_negatives: int
 
 
-def count(workers: Workers, trace: Trace, matches: Matches) -> Errors:
+def count(workers: SimulatedWorkers, trace: HeldTrace, matches: Matches) -> Errors:
     """Compare what workers held with the window: batches held that it has left, and batches missing that it has.
 
     trace: of the tuples from the first on

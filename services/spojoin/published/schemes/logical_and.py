@@ -33,7 +33,7 @@ class Meeting(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class OperatorLoad:
     """rate: tuples a second; service_ms: mean time of each predicate's operator a tuple; hop_ms: of a message."""
 
     rate: float
@@ -46,7 +46,7 @@ class Load:
 class LogicalAnd:
     """The workers of an AND; a bit array of each predicate makes a tuple."""
 
-    def __init__(self, meeting: Meeting, load: Load) -> None:
+    def __init__(self, meeting: Meeting, load: OperatorLoad) -> None:
         self._is_hashed, self._load = meeting is Meeting.BY_ID, load
         self._rngs = np.random.default_rng(load.seed).spawn(3 * len(load.service_ms))
         #: What each worker keeps of each predicate; by a hash table no bit array waits for another tuple's.
@@ -106,7 +106,7 @@ class Correctness:
     answers: int
 
 
-def correctness(meeting: Meeting, load: Load, bits: Sequence[Bits]) -> Correctness:
+def correctness(meeting: Meeting, load: OperatorLoad, bits: Sequence[Bits]) -> Correctness:
     """Send n tuples' bit arrays through the workers, and compare with their AND.
 
     bits: of each predicate bool (n, stored)

@@ -48,7 +48,7 @@ class Scheme(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class HeldTrace:
     """What the workers held when they evaluated each of n probes, int64 (workers, n) each.
 
     lower: batches that end at or below this index were not searched; upper: nor were those that end above this one
@@ -58,7 +58,7 @@ class Trace:
     upper: I64
 
 
-class Workers:
+class SimulatedWorkers:
     """All workers of a run under one scheme, and what reaches them when; probe i comes right before tuple i.
 
     store: the cache of the distributed scheme; key: which is its alone
@@ -85,7 +85,7 @@ class Workers:
         """Which of the first so many batches are the worker's."""
         return np.arange(worker, batches, self.setup.workers)
 
-    def take(self, tuples: int) -> Trace:
+    def take(self, tuples: int) -> HeldTrace:
         """What each worker held when it evaluated the next `tuples` tuples, one at least."""
         self._look_ahead(tuples)
         first, self._taken = self._taken, self._taken + tuples
@@ -94,9 +94,9 @@ class Workers:
         indexes = np.arange(first, first + tuples)
         if self._scheme is Scheme.EXACT:
             shape = (self.setup.workers, tuples)
-            return Trace(np.broadcast_to(self.setup.lower(indexes), shape), np.broadcast_to(indexes, shape))
+            return HeldTrace(np.broadcast_to(self.setup.lower(indexes), shape), np.broadcast_to(indexes, shape))
         upper = [self._upper(worker, evaluated[worker]) for worker in range(self.setup.workers)]
-        return Trace(np.stack(list(self._lower(evaluated, indexes))), np.stack(upper))
+        return HeldTrace(np.stack(list(self._lower(evaluated, indexes))), np.stack(upper))
 
     def _look_ahead(self, tuples: int) -> None:
         """Until the first worker, who writes the cache, has come as far in time as the last has with these tuples."""

@@ -12,16 +12,16 @@ from typing import cast
 import structlog
 
 from spojoin.errors import ConfigurationError, Retryable
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.roles.controller.app import Controller
 from spojoin.roles.controller.cluster import Cluster
 from spojoin.roles.controller.control_topic import ControlTopic
-from spojoin.roles.controller.policy import Limits
+from spojoin.roles.controller.policy import ScalingLimits
 from spojoin.runtime.generations import GenerationsTopic
-from spojoin.runtime.loop import World
+from spojoin.runtime.loop import Surroundings
 from spojoin.runtime.service import (
     BACKOFF_S_MAX,
     BACKOFF_S_MIN,
@@ -61,9 +61,9 @@ def _serve(settings: Settings) -> None:
         supervise(cluster, world, topics, limits, settings, stop, needs)
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> ScalingLimits:
     """The controller's part of the settings."""
-    return Limits(
+    return ScalingLimits(
         workers_max=settings.workers_max,
         is_autoscaling=settings.autoscale,
         scale_min=settings.scale_min,
@@ -79,9 +79,9 @@ def limits_of(settings: Settings) -> Limits:
 
 def supervise(
     cluster: Cluster,
-    world: World,
+    world: Surroundings,
     topics: Topics,
-    limits: Limits,
+    limits: ScalingLimits,
     settings: Settings,
     stop: threading.Event,
     needs: Sequence[str] = (),
@@ -110,16 +110,16 @@ def supervise(
 
 def _live(
     cluster: Cluster,
-    world: World,
+    world: Surroundings,
     topics: Topics,
     generations: GenerationsTopic,
-    limits: Limits,
+    limits: ScalingLimits,
     workers: int,
     stop: threading.Event,
     needs: Sequence[str],
 ) -> None:
     world.shared.log_id = world.log.topic_id(topics.name(Topic.FRAMES))
-    control = ControlTopic(world.log, Input(topics.name(Topic.CONTROL), 0), world.clock)
+    control = ControlTopic(world.log, LogPartition(topics.name(Topic.CONTROL), 0), world.clock)
     try:
         controller = Controller(cluster, control, world, limits, workers, needs)
         while not (stop.is_set() or generations.has_news()):

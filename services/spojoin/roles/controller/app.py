@@ -9,11 +9,19 @@ import structlog
 from spojoin.protocol.machine import START
 from spojoin.protocol.services import names
 from spojoin.protocol.topology import Role
-from spojoin.roles.controller.cluster import Cluster, Event, Workers
+from spojoin.roles.controller.cluster import Cluster, Event, ReplicaCounts
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.roles.controller.loads import LoadMeter
-from spojoin.roles.controller.policy import Ask, Limits, Observation, Scale, State, Step, decide
-from spojoin.runtime.loop import World
+from spojoin.roles.controller.policy import (
+    ControllerMemory,
+    Observation,
+    RequestWorkers,
+    Scale,
+    ScalingLimits,
+    Step,
+    decide,
+)
+from spojoin.runtime.loop import Surroundings
 from spojoin.telemetry.absences import Absences
 
 _log = structlog.get_logger(__name__)
@@ -29,8 +37,8 @@ class Controller:
         self,
         cluster: Cluster,
         control: ControlTopic,
-        world: World,
-        limits: Limits,
+        world: Surroundings,
+        limits: ScalingLimits,
         workers: int,
         needs: Sequence[str] = (),
     ) -> None:
@@ -42,7 +50,7 @@ class Controller:
         self._needs = tuple(needs)
         self._absences = Absences()
         self._meter = LoadMeter()
-        self._state = State()
+        self._state = ControllerMemory()
 
     def turn(self) -> None:
         """Do what is to be done now; what fails is decided anew in the next turn."""
@@ -83,22 +91,22 @@ class Controller:
 
     def _is_answered(self, layout: int) -> bool | None:
         """Whether the router has told the layout and results are out for all frames before."""
-        head, watermark = self._world.shared.head(), self._world.shared.watermark()
-        if watermark is None or not {"workers", "layout_frame"} <= head.keys():
+        head, result_position = self._world.shared.head(), self._world.shared.result_position()
+        if result_position is None or not {"workers", "layout_frame"} <= head.keys():
             return None
-        return int(head["workers"]) == layout and watermark.frame_id >= int(head["layout_frame"])
+        return int(head["workers"]) == layout and result_position.frame_id >= int(head["layout_frame"])
 
-    def _note(self, found: Workers, layout: int) -> None:
+    def _note(self, found: ReplicaCounts, layout: int) -> None:
         metrics = self._world.metrics
         metrics.scale_wanted.set(found.replicas)
         metrics.scale_ready.set(found.ready)
         metrics.scale_layout.set(layout)
         if self._world.reporter.is_due():
-            self._world.reporter.publish({}, self._world.shared.watermark() or START)
+            self._world.reporter.publish({}, self._world.shared.result_position() or START)
 
     def _take(self, step: Step) -> None:
         self._world.metrics.scale_steps.labels(type(step).__name__.lower()).inc()
-        if isinstance(step, Ask):
+        if isinstance(step, RequestWorkers):
             self._control.ask(step.workers)
         elif isinstance(step, Scale):
             self._cluster.scale(step.replicas)

@@ -11,7 +11,7 @@ class ClusterUnavailable(Retryable):
     """The cluster does not answer, or refuses; the sentence says what to allow or to set."""
 
 
-class Workers(NamedTuple):
+class ReplicaCounts(NamedTuple):
     """The workers' StatefulSet: how many are asked for, and how many are ready."""
 
     replicas: int
@@ -29,7 +29,7 @@ class Event(NamedTuple):
 class Cluster(Protocol):
     """The workers' place. Every operation has a timeout and raises ClusterUnavailable."""
 
-    def workers(self) -> Workers:
+    def workers(self) -> ReplicaCounts:
         """How things stand."""
         ...
 

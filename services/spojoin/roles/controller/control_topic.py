@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 from spojoin.errors import WireError
-from spojoin.ports.interfaces import Clock, Input, Log, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord, LogUnavailable
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Layout
+from spojoin.wire.records import WorkerCount
 
 RECORDS_MAX = 100
 POLL_S = 0.1
@@ -21,8 +21,8 @@ class ControlTopic:
     Of two controllers that write one version the first has it, for every reader: the other sees that when it reads on.
     """
 
-    def __init__(self, log: Log[bytes], source: Input, clock: Clock) -> None:
-        self.newest: Layout | None = None
+    def __init__(self, log: Log[bytes], source: LogPartition, clock: Clock) -> None:
+        self.newest: WorkerCount | None = None
         self._log = log
         self._source = source
         self._clock = clock
@@ -31,7 +31,7 @@ class ControlTopic:
         self._writer = log.writer()
         self._reader.open(source, log.bounds(source).earliest)
 
-    def refresh(self) -> Layout | None:
+    def refresh(self) -> WorkerCount | None:
         """Read to the end; the newest layout, if anybody ever asked for one."""
         end = self._log.bounds(self._source).end
         deadline_ms = self._clock.monotonic_ms() + 1000 * TIMEOUT_S
@@ -45,7 +45,7 @@ class ControlTopic:
     def ask(self, workers: int) -> None:
         """Write a layout newer than all that were read."""
         version = 1 if self.newest is None else self.newest.version + 1
-        self._writer.append(self._source, encode(Layout(version, workers)))
+        self._writer.append(self._source, encode(WorkerCount(version, workers)))
         self._writer.flush(TIMEOUT_S)
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class ControlTopic:
 
     def _take(self, record: LogRecord[bytes]) -> None:
         layout = decode(record.value)
-        if not isinstance(layout, Layout):
+        if not isinstance(layout, WorkerCount):
             kind = type(layout).__name__
             raise WireError(f"{self._source.topic} offset {record.offset} holds a {kind}: only layouts belong there")
         if self.newest is None or layout.version > self.newest.version:

@@ -13,7 +13,7 @@ from kubernetes import client, config
 from urllib3.exceptions import HTTPError
 
 from spojoin.errors import ConfigurationError
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, Workers
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
 
 #: Where a pod finds the namespace that it runs in.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -34,12 +34,12 @@ class KubernetesCluster:
         self._namespace = namespace
         self._name = statefulset
 
-    def workers(self) -> Workers:
+    def workers(self) -> ReplicaCounts:
         """Replicas asked for, and ready."""
         found = self._attempt("get", "statefulsets", self._read)
         replicas = found.spec.replicas if found.spec else None
         ready = found.status.ready_replicas if found.status else None
-        return Workers(1 if replicas is None else replicas, ready or 0)
+        return ReplicaCounts(1 if replicas is None else replicas, ready or 0)
 
     def _read(self) -> client.V1StatefulSet:
         return self._apps.read_namespaced_stateful_set(self._name, self._namespace, _request_timeout=TIMEOUT_S)

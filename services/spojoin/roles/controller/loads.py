@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from spojoin.roles.controller.policy import Load
+from spojoin.roles.controller.policy import WorkerLoad
 
 #: processor time is taken over so long, so that one busy second is none
 SPAN_MS = 10_000
@@ -17,7 +17,7 @@ AGE_MS_MAX = 5_000
 _PREFIX = "pojoin-"
 
 
-class Sample(NamedTuple):
+class CpuSample(NamedTuple):
     """A worker's processor time since its process began, and when it said so."""
 
     wall_ms: int
@@ -28,9 +28,9 @@ class LoadMeter:
     """Turns workers' status entries into loads."""
 
     def __init__(self) -> None:
-        self._samples: dict[tuple[int, str], deque[Sample]] = {}
+        self._samples: dict[tuple[int, str], deque[CpuSample]] = {}
 
-    def read(self, statuses: Mapping[str, Mapping[str, str]], wall_ms: int) -> dict[int, Load]:
+    def read(self, statuses: Mapping[str, Mapping[str, str]], wall_ms: int) -> dict[int, WorkerLoad]:
         """Loads by worker number, of those whose processor time is known for long enough.
 
         statuses: fields by service name; wall_ms: the time now
@@ -42,12 +42,12 @@ class LoadMeter:
         for key, fields in keys.items():
             cpu = _rate(self._samples[key])
             if cpu is not None:
-                loads[key[0]] = Load(cpu, int(fields["lag"]))
+                loads[key[0]] = WorkerLoad(cpu, int(fields["lag"]))
         return loads
 
-    def _grown(self, key: tuple[int, str], fields: Mapping[str, str]) -> deque[Sample]:
+    def _grown(self, key: tuple[int, str], fields: Mapping[str, str]) -> deque[CpuSample]:
         samples = self._samples.get(key, deque())
-        sample = Sample(int(fields["wall_ms"]), float(fields["cpu_s"]))
+        sample = CpuSample(int(fields["wall_ms"]), float(fields["cpu_s"]))
         if not samples or sample.wall_ms > samples[-1].wall_ms:
             samples.append(sample)
         while samples[-1].wall_ms - samples[0].wall_ms > SPAN_MS:
@@ -65,7 +65,7 @@ def _key(name: str, fields: Mapping[str, str]) -> tuple[int, str]:
     return int(name.removeprefix(_PREFIX)), f"{fields.get('host')} {fields.get('pid')} {fields.get('started_ms')}"
 
 
-def _rate(samples: deque[Sample]) -> float | None:
+def _rate(samples: deque[CpuSample]) -> float | None:
     span_ms = samples[-1].wall_ms - samples[0].wall_ms
     if span_ms < SPAN_MS_MIN:
         return None

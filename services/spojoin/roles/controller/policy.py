@@ -18,7 +18,7 @@ UNKNOWN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScalingLimits:
     """Within what bounds, and how patiently.
 
     cpu_high, cpu_low: cores that a worker uses; lag_high: records of its inputs that it has not read yet
@@ -39,7 +39,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class WorkerLoad:
     """A worker's: cores used lately, and records that it has not read yet."""
 
     cpu: float
@@ -61,13 +61,13 @@ class Observation:
     layout: int
     is_asked: bool = True
     is_answered: bool | None = None
-    loads: Mapping[int, Load] = field(default_factory=dict)
+    loads: Mapping[int, WorkerLoad] = field(default_factory=dict)
 
     @property
-    def peak(self) -> Load:
+    def peak(self) -> WorkerLoad:
         """The load of the busiest worker, by either measure."""
         loads = self.loads.values()
-        return Load(max((load.cpu for load in loads), default=0.0), max((load.lag for load in loads), default=0))
+        return WorkerLoad(max((load.cpu for load in loads), default=0.0), max((load.lag for load in loads), default=0))
 
     @property
     def is_measured(self) -> bool:
@@ -76,7 +76,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ControllerMemory:
     """What the controller remembers from turn to turn.
 
     replicas: as last seen or set, so that another number is somebody else's
@@ -95,7 +95,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RequestWorkers:
     """Write a layout to the control topic."""
 
     workers: int
@@ -108,23 +108,25 @@ class Scale:
     replicas: int
 
 
-Step = Ask | Scale | Event
-Decision = tuple[State, list[Step]]
+Step = RequestWorkers | Scale | Event
+Decision = tuple[ControllerMemory, list[Step]]
 
 
-def decide(seen: Observation, state: State, limits: Limits) -> Decision:
+def decide(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     """The state to remember if all steps succeed, and the steps, in order."""
     if not seen.is_asked:
-        return state, [Ask(seen.layout)]  # from now on a router's setting, which may change, says nothing any more
+        return state, [
+            RequestWorkers(seen.layout)
+        ]  # from now on a router's setting, which may change, says nothing any more
     if state.replicas is not None and seen.replicas != state.replicas:
-        state = State()  # somebody else's wish, or our own that has come true: all counts from now on
+        state = ControllerMemory()  # somebody else's wish, or our own that has come true: all counts from now on
     state = replace(state, replicas=seen.replicas)
     if state.leaving_since_s is not None:
         return _leave(seen, state, limits)
     wanted = min(max(seen.replicas, 1), limits.workers_max)
     if wanted < seen.layout:
         event = _event("LayoutShrunk", seen.layout, wanted, f"replicas is {seen.replicas}")
-        return _settled(seen), [Ask(wanted), event]
+        return _settled(seen), [RequestWorkers(wanted), event]
     if wanted > seen.layout:
         return _grow(seen, state, limits, wanted)
     if limits.is_autoscaling and seen.replicas > 0:  # no workers at all are a pause that somebody wants
@@ -135,9 +137,12 @@ def decide(seen: Observation, state: State, limits: Limits) -> Decision:
 # -- following the number of workers
 
 
-def _grow(seen: Observation, state: State, limits: Limits, wanted: int) -> Decision:
+def _grow(seen: Observation, state: ControllerMemory, limits: ScalingLimits, wanted: int) -> Decision:
     if seen.ready >= wanted:
-        return _settled(seen), [Ask(wanted), _event("LayoutGrown", seen.layout, wanted, f"{seen.ready} are ready")]
+        return _settled(seen), [
+            RequestWorkers(wanted),
+            _event("LayoutGrown", seen.layout, wanted, f"{seen.ready} are ready"),
+        ]
     since_s = seen.now_s if state.growing_since_s is None else state.growing_since_s
     state = replace(state, growing_since_s=since_s, busy_since_s=None, idle_since_s=None)
     if limits.is_autoscaling and seen.now_s - since_s >= limits.wait_s_max:
@@ -148,7 +153,7 @@ def _grow(seen: Observation, state: State, limits: Limits, wanted: int) -> Decis
     return _once(state, Event("WaitingForWorkers", text))
 
 
-def _tell_oddities(seen: Observation, state: State, limits: Limits) -> Decision:
+def _tell_oddities(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     state = replace(state, growing_since_s=None)
     if seen.replicas > limits.workers_max:
         text = f"{seen.replicas} workers are asked for, workers_max is {limits.workers_max}: the rest stays idle"
@@ -161,7 +166,7 @@ def _tell_oddities(seen: Observation, state: State, limits: Limits) -> Decision:
 # -- scaling by itself
 
 
-def _autoscale(seen: Observation, state: State, limits: Limits) -> Decision:
+def _autoscale(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     if seen.replicas < limits.scale_min:
         return _scale_up(seen, limits.scale_min, f"scale_min is {limits.scale_min}")
     if seen.replicas > limits.scale_max:
@@ -173,7 +178,7 @@ def _autoscale(seen: Observation, state: State, limits: Limits) -> Decision:
     return _by_load(seen, replace(state, unknown_since_s=None), limits)
 
 
-def _unknown(seen: Observation, state: State) -> Decision:
+def _unknown(seen: Observation, state: ControllerMemory) -> Decision:
     since_s = seen.now_s if state.unknown_since_s is None else state.unknown_since_s
     state = replace(state, unknown_since_s=since_s, busy_since_s=None, idle_since_s=None)
     if seen.now_s - since_s < UNKNOWN_S:
@@ -182,7 +187,7 @@ def _unknown(seen: Observation, state: State) -> Decision:
     return _once(state, Event("NoMeasurements", text, is_warning=True))
 
 
-def _by_load(seen: Observation, state: State, limits: Limits) -> Decision:
+def _by_load(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     if seen.peak.cpu >= limits.cpu_high or seen.peak.lag >= limits.lag_high:
         return _busy(seen, state, limits)
     if _fewer_would_do(seen, limits):
@@ -190,7 +195,7 @@ def _by_load(seen: Observation, state: State, limits: Limits) -> Decision:
     return replace(state, busy_since_s=None, idle_since_s=None, told=None), []
 
 
-def _busy(seen: Observation, state: State, limits: Limits) -> Decision:
+def _busy(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     since_s = seen.now_s if state.busy_since_s is None else state.busy_since_s
     state = replace(state, busy_since_s=since_s, idle_since_s=None)
     if seen.now_s - since_s < limits.up_after_s:
@@ -202,7 +207,7 @@ def _busy(seen: Observation, state: State, limits: Limits) -> Decision:
     return _scale_up(seen, seen.replicas + 1, why)
 
 
-def _idle(seen: Observation, state: State, limits: Limits) -> Decision:
+def _idle(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     since_s = seen.now_s if state.idle_since_s is None else state.idle_since_s
     state = replace(state, idle_since_s=since_s, busy_since_s=None, told=None)
     if seen.now_s - since_s < limits.down_after_s:
@@ -211,7 +216,7 @@ def _idle(seen: Observation, state: State, limits: Limits) -> Decision:
     return _begin_leaving(seen, seen.replicas - 1, why)
 
 
-def _fewer_would_do(seen: Observation, limits: Limits) -> bool:
+def _fewer_would_do(seen: Observation, limits: ScalingLimits) -> bool:
     """Whether one worker less would still be far from busy: what it does is shared by the others."""
     fewer = seen.replicas - 1
     if fewer < limits.scale_min:
@@ -226,10 +231,10 @@ def _scale_up(seen: Observation, replicas: int, why: str) -> Decision:
 def _begin_leaving(seen: Observation, workers: int, why: str) -> Decision:
     """The smaller layout first: the worker that goes still answers the frames that wait for it."""
     state = replace(_settled(seen), leaving_since_s=seen.now_s)
-    return state, [Ask(workers), _event("LayoutShrunk", seen.layout, workers, why)]
+    return state, [RequestWorkers(workers), _event("LayoutShrunk", seen.layout, workers, why)]
 
 
-def _leave(seen: Observation, state: State, limits: Limits) -> Decision:
+def _leave(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     """Until our own number of replicas is seen, or somebody else's: either ends this state."""
     waited_s = seen.now_s - (state.leaving_since_s or 0.0)
     if seen.is_answered:
@@ -247,11 +252,11 @@ def _leave(seen: Observation, state: State, limits: Limits) -> Decision:
 # -- words
 
 
-def _settled(seen: Observation, replicas: int | None = None) -> State:
-    return State(replicas=seen.replicas if replicas is None else replicas)
+def _settled(seen: Observation, replicas: int | None = None) -> ControllerMemory:
+    return ControllerMemory(replicas=seen.replicas if replicas is None else replicas)
 
 
-def _once(state: State, event: Event) -> Decision:
+def _once(state: ControllerMemory, event: Event) -> Decision:
     return replace(state, told=event), [] if state.told == event else [event]
 
 
@@ -259,5 +264,5 @@ def _event(reason: str, before: int, after: int, why: str, *, is_warning: bool =
     return Event(reason, f"from {before} to {after} workers: {why}", is_warning)
 
 
-def _uses(peak: Load) -> str:
+def _uses(peak: WorkerLoad) -> str:
     return f"has used {peak.cpu:.2f} cores, and the last one was {peak.lag} records behind"

@@ -12,7 +12,7 @@ from spojoin.runtime.wiring import Wiring
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it."""
-    return Wiring("logical-and", lambda watermark: LogicalAndMachine(serving.query, watermark))
+    return Wiring("logical-and", lambda result_position: LogicalAndMachine(serving.query, result_position))
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Iterator
 
 from spojoin.kernels.intervals16 import and_collect, and_counts
-from spojoin.model import Output, Query, Role
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
+from spojoin.model import Direction, Output, Query
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, first_position, mutable_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.protocol.trims import TrimLedger
-from spojoin.wire.records import Barrier, Frame, Matches, Part, Partial, Record, RoleRanks
+from spojoin.wire.records import Barrier, DirectionRanks, Frame, Matches, Part, Partial, Record
 
 #: Frames, and partials of one predicate, that may wait for their counterparts.
 WAITING_MAX = 64
@@ -24,16 +24,16 @@ WAITING_MAX = 64
 FrameKey = tuple[int, int]
 
 
-class LogicalAndMachine(Idle):
+class LogicalAndMachine(Machine):
     """Combines all predicates' rank intervals of a frame into the mutable part's matches."""
 
-    def __init__(self, query: Query, watermark: Watermark) -> None:
+    def __init__(self, query: Query, result_position: ResultPosition) -> None:
         self._query = query
-        self._watermark = watermark
-        self._reader = LogReader()
+        self._result_position = result_position
+        self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
         self._partials: list[dict[FrameKey, Partial]] = [{} for _ in query.predicates]
-        self._next_frame = watermark.frame_id
+        self._next_frame = result_position.frame_id
         self._trails = [SeqTrail(query) for _ in query.streams]
         self._trims = TrimLedger(Topic.PARTIALS)
 
@@ -56,7 +56,7 @@ class LogicalAndMachine(Idle):
     def _take(self, frame: Frame) -> None:
         for trail, piece in zip(self._trails, frame.slices, strict=True):
             trail.append(frame, piece)
-        if frame.count and not frame.is_silent and frame.frame_id >= self._watermark.frame_id:
+        if frame.count and not frame.is_silent and frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
         elif not self._frames:
             self._drop_handed_over(frame)
@@ -83,21 +83,23 @@ class LogicalAndMachine(Idle):
                 del waiting[key]
 
     def _evaluate(self, frame: Frame, partials: list[Partial]) -> Iterator[Action]:
-        chunks = Chunks(frame.count, first_position(frame, self._watermark), self._query.output)
+        chunks = Chunks(frame.count, first_position(frame, self._result_position), self._query.output)
         for begin, end in chunks:
-            roles = tuple(
-                self._matches(frame, number, role, partials, begin, end)
-                for number, role in enumerate(self._query.roles)
+            directions = tuple(
+                self._matches(frame, number, direction, partials, begin, end)
+                for number, direction in enumerate(self._query.directions)
             )
-            chunks.note(roles)
-            part = Part(frame.epoch, frame.frame_id, MUTABLE_PART, begin, end, roles)
+            chunks.note(directions)
+            part = Part(frame.epoch, frame.frame_id, MUTABLE_PART, begin, end, directions)
             yield Emit(Topic.MATCHES, MUTABLE_PART, part)
 
-    def _matches(self, frame: Frame, number: int, role: Role, partials: list[Partial], begin: int, end: int) -> Matches:
-        probes, target = frame.slices[role.probe], frame.slices[role.target]
+    def _matches(
+        self, frame: Frame, number: int, direction: Direction, partials: list[Partial], begin: int, end: int
+    ) -> Matches:
+        probes, target = frame.slices[direction.probe], frame.slices[direction.target]
         first, last = probe_range(probes.positions, begin, end)
-        lower, upper = mutable_bounds(frame, role, first, last)
-        ranks: list[RoleRanks] = [partial.roles[number] for partial in partials]
+        lower, upper = mutable_bounds(frame, direction, first, last)
+        ranks: list[DirectionRanks] = [partial.directions[number] for partial in partials]
         columns = (
             [r.positions for r in ranks],
             [r.start[first:last] for r in ranks],
@@ -108,11 +110,11 @@ class LogicalAndMachine(Idle):
         if self._query.output is Output.COUNT:
             return Matches(and_counts(*columns))
         counts, offsets, places = and_collect(*columns, self._query.limit)
-        return Matches(counts, offsets, self._trails[role.target].seqs(target.handover_index + places))
+        return Matches(counts, offsets, self._trails[direction.target].seqs(target.handover_index + places))
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Partials of frames whose results are out are needed no more."""
-        return [trim for p in self._trims.partitions() for trim in self._trims.release(p, watermark.frame_id)]
+        return [trim for p in self._trims.partitions() for trim in self._trims.release(p, result_position.frame_id)]
 
     def state_tuples(self) -> int:
         """Tuples held in memory, by the seqs of the mutable part."""

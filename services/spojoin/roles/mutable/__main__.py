@@ -17,7 +17,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     joiners = joiner_count(len(query.predicates), settings.joiners)
     joiner = numbered(settings, "joiner", joiners)
     share = predicates_of(joiner, joiners, len(query.predicates))
-    return Wiring(f"mutable-{joiner}", lambda watermark: Joiner(query, share, watermark))
+    return Wiring(f"mutable-{joiner}", lambda result_position: Joiner(query, share, result_position))
 
 
 if __name__ == "__main__":

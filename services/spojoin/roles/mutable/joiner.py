@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from spojoin.model import Query
-from spojoin.protocol.machine import Action, Idle, Watermark
+from spojoin.protocol.machine import Action, Machine, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.wire.records import Record
 
 
-class Joiner(Idle):
+class Joiner(Machine):
     """Evaluates its share of the query's predicates; each keeps its own partition of partials, and its own runs."""
 
-    def __init__(self, query: Query, predicates: Iterable[int], watermark: Watermark) -> None:
-        self._machines = [MutableMachine(query, predicate, watermark) for predicate in predicates]
+    def __init__(self, query: Query, predicates: Iterable[int], result_position: ResultPosition) -> None:
+        self._machines = [MutableMachine(query, predicate, result_position) for predicate in predicates]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Give a frame of the log to the machine of each predicate."""

@@ -1,7 +1,7 @@
 """One predicate in a mutable joiner (the SPO-Join paper, section 4.1, with rank intervals for its bit arrays).
 
-Of every tuple it keeps the codes that its predicate compares. For a frame it ships, per role, the rank of each stored
-tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit array takes m n / 8.
+Of every tuple it keeps the codes that its predicate compares. For a frame it ships, per direction, the rank of each
+stored tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit array takes m n / 8.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from spojoin.kernels.intervals16 import rank_probes, rank_stored
 from spojoin.kernels.permutation import sort_column
 from spojoin.kernels.ranks import SortedKeys
 from spojoin.kernels.tail import Tail
-from spojoin.model import Op, Output, Query, Role, RolePredicate
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Idle, Watermark
+from spojoin.model import Direction, Op, Output, Query, RolePredicate
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import (
     I64,
     U16,
     Barrier,
+    DirectionRanks,
     Frame,
     Partial,
     Record,
-    RoleRanks,
     Run,
     SortedColumn,
     StreamSlice,
@@ -38,14 +38,14 @@ from spojoin.wire.records import (
 CARRIER = 0
 
 
-class MutableMachine(Idle):
+class MutableMachine(Machine):
     """Evaluates predicate number `predicate` over the mutable part and sorts what is sealed."""
 
-    def __init__(self, query: Query, predicate: int, watermark: Watermark) -> None:
+    def __init__(self, query: Query, predicate: int, result_position: ResultPosition) -> None:
         self._query = query
         self._predicate = predicate
-        self._watermark = watermark
-        self._reader = LogReader()
+        self._result_position = result_position
+        self._reader = LogFollower()
         self._stores = [StreamStore(query, stream, predicate) for stream in range(len(query.streams))]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
@@ -54,7 +54,7 @@ class MutableMachine(Idle):
             return
         for store, piece in zip(self._stores, record.slices, strict=True):
             store.append(record, piece)
-        if record.frame_id >= self._watermark.frame_id and record.count and not record.is_silent:
+        if record.frame_id >= self._result_position.frame_id and record.count and not record.is_silent:
             yield Emit(Topic.PARTIALS, self._predicate, self._evaluate(record))
         for stream, piece in enumerate(record.slices):
             if piece.seals and self._stores[stream].began_before(piece.batch_first):
@@ -62,17 +62,21 @@ class MutableMachine(Idle):
 
     def _evaluate(self, frame: Frame) -> Partial:
         ranked: dict[tuple[int, int], tuple[SortedKeys, U16]] = {}
-        roles = tuple(self._ranks(role, frame, ranked) for role in self._query.roles)
-        return Partial(frame.epoch, frame.frame_id, self._predicate, roles)
+        directions = tuple(self._ranks(direction, frame, ranked) for direction in self._query.directions)
+        return Partial(frame.epoch, frame.frame_id, self._predicate, directions)
 
-    def _ranks(self, role: Role, frame: Frame, ranked: dict[tuple[int, int], tuple[SortedKeys, U16]]) -> RoleRanks:
-        predicate = role.predicates[self._predicate]
-        column = role.target, predicate.target_slot
-        if column not in ranked:  # both roles of a self join mostly search the same column
-            ranked[column] = rank_stored(self._stores[role.target].mutable(column[1], frame.slices[role.target]))
+    def _ranks(
+        self, direction: Direction, frame: Frame, ranked: dict[tuple[int, int], tuple[SortedKeys, U16]]
+    ) -> DirectionRanks:
+        predicate = direction.predicates[self._predicate]
+        column = direction.target, predicate.target_slot
+        if column not in ranked:  # both directions of a self join mostly search the same column
+            ranked[column] = rank_stored(
+                self._stores[direction.target].mutable(column[1], frame.slices[direction.target])
+            )
         keys, positions = ranked[column]
-        lo, hi = self._bounds(predicate, frame.slices[role.probe].codes[predicate.probe_slot])
-        return RoleRanks(positions, *rank_probes(keys, lo, hi, predicate.op is Op.NE))
+        lo, hi = self._bounds(predicate, frame.slices[direction.probe].codes[predicate.probe_slot])
+        return DirectionRanks(positions, *rank_probes(keys, lo, hi, predicate.op is Op.NE))
 
     def _bounds(self, predicate: RolePredicate, probes: I64) -> tuple[I64, I64]:
         return bounds(predicate.op, predicate.domain, predicate.width, probes)

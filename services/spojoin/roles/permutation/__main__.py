@@ -12,7 +12,7 @@ from spojoin.runtime.wiring import Wiring
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it."""
-    return Wiring("permutation", lambda watermark: PermutationMachine(serving.query, watermark))
+    return Wiring("permutation", lambda result_position: PermutationMachine(serving.query, result_position))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from spojoin.kernels.permutation import permutation
 from spojoin.model import Query
-from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import U16, Batch, Record, Run, SortedColumn
 
@@ -20,10 +20,10 @@ NONE_YET = -1
 BatchKey = tuple[int, int]
 
 
-class PermutationMachine(Idle):
+class PermutationMachine(Machine):
     """Collects the runs of a batch, computes permutations and ships the batch."""
 
-    def __init__(self, query: Query, watermark: Watermark) -> None:
+    def __init__(self, query: Query, result_position: ResultPosition) -> None:
         self._query = query
         self._runs: dict[BatchKey, dict[int, Run]] = {}
         # Of each stream the newest batch that was made, and the newest in its topic. Joiners send runs in order, and
@@ -75,7 +75,7 @@ class PermutationMachine(Idle):
             keys=carrier.keys,
         )
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Runs of batches that stand in their topic are needed no more."""
         end = -1
         while self._read and self._read[0][1][1] <= self._durable[self._read[0][1][0]]:
@@ -90,9 +90,9 @@ class PermutationMachine(Idle):
 def _slot_pairs(query: Query, stream: int) -> list[tuple[int, int]]:
     """Which columns of the stream a two-predicate role maps onto each other."""
     pairs = []
-    for role in query.roles:
-        if role.target == stream and len(role.predicates) == 2:
-            a, b = (p.target_slot for p in role.predicates)
+    for direction in query.directions:
+        if direction.target == stream and len(direction.predicates) == 2:
+            a, b = (p.target_slot for p in direction.predicates)
             if a != b:
                 pairs.append((min(a, b), max(a, b)))
     return sorted(set(pairs))

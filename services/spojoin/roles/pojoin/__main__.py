@@ -17,7 +17,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     query = serving.query
     worker = numbered(settings, "worker", settings.workers_max)
     make: Make = PoJoinMachine if query.layout.is_own else LayoutMachine
-    return Wiring(f"pojoin-{worker}", lambda watermark: PoJoinWorker(query, worker, watermark, make))
+    return Wiring(f"pojoin-{worker}", lambda result_position: PoJoinWorker(query, worker, result_position, make))
 
 
 if __name__ == "__main__":

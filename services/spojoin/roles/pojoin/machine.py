@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Work
-from spojoin.model import Query, Role
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Idle, Rewind, Trim, Watermark
+from spojoin.model import Direction, Query
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.parts import Chunks, first_position, first_reached, lower_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
@@ -23,25 +23,25 @@ from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, S
 WAITING_MAX = 64
 
 
-class PoJoinMachine(Idle):
+class PoJoinMachine(WindowMachine):
     """Evaluates frames against the immutable batches that this worker owns.
 
     workers: the layout to start in where it is known; else the first frame tells it
     """
 
-    def __init__(self, query: Query, worker: int, watermark: Watermark, workers: int = 0) -> None:
+    def __init__(self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> None:
         self._query = query
         self._worker = worker
-        self._watermark = watermark
-        self._reader = LogReader()
+        self._result_position = result_position
+        self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
         self._workers = workers
         self._compared = 0
         self._work = Work()
         self._shares = self._empty_shares()
 
-    def _empty_shares(self) -> list[Share]:
-        return [Share(self._query, stream, self._work) for stream in range(len(self._query.streams))]
+    def _empty_shares(self) -> list[WorkerBatches]:
+        return [WorkerBatches(self._query, stream, self._work) for stream in range(len(self._query.streams))]
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Frames are taken while few wait; batches once a frame has told the layout."""
@@ -61,7 +61,7 @@ class PoJoinMachine(Idle):
     def _evaluate_ready(self) -> Iterator[Action]:
         while self._frames:
             frame = self._frames[0]
-            if frame.workers != self._workers and frame.frame_id >= self._watermark.frame_id:
+            if frame.workers != self._workers and frame.frame_id >= self._result_position.frame_id:
                 yield from self._change_layout(frame.workers)
             if not self._is_due(frame):
                 self._pass_over(self._frames.popleft())
@@ -82,10 +82,10 @@ class PoJoinMachine(Idle):
             yield Rewind(Topic.BATCHES)
 
     def _is_due(self, frame: Frame) -> bool:
-        is_asked = frame.count > 0 and not frame.is_silent and frame.frame_id >= self._watermark.frame_id
+        is_asked = frame.count > 0 and not frame.is_silent and frame.frame_id >= self._result_position.frame_id
         return is_asked and self._worker < frame.workers
 
-    def _has_all(self, share: Share, piece: StreamSlice) -> bool:
+    def _has_all(self, share: WorkerBatches, piece: StreamSlice) -> bool:
         # An expired batch may be gone from its topic, so only those that a window reaches are waited for.
         step = self._workers
         first = piece.live_batch + (self._worker - piece.live_batch) % step
@@ -94,32 +94,32 @@ class PoJoinMachine(Idle):
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
         for stream, share in enumerate(self._shares):
             share.hand_over(frame.slices[stream], first_reached(frame, stream))
-        chunks = Chunks(frame.count, first_position(frame, self._watermark), self._query.output)
+        chunks = Chunks(frame.count, first_position(frame, self._result_position), self._query.output)
         for begin, end in chunks:
-            roles = self._matches(frame, begin, end)
-            chunks.note(roles)
-            part = Part(frame.epoch, frame.frame_id, 1 + self._worker, begin, end, roles)
+            directions = self._matches(frame, begin, end)
+            chunks.note(directions)
+            part = Part(frame.epoch, frame.frame_id, 1 + self._worker, begin, end, directions)
             yield Emit(Topic.MATCHES, 1 + self._worker, part)
 
     def _matches(self, frame: Frame, begin: int, end: int) -> tuple[Matches, ...]:
-        """The matches of the tuples at frame positions [begin, end), by the query's roles."""
-        by_role: dict[Role, Matches] = {}
+        """The matches of the tuples at frame positions [begin, end), by the query's directions."""
+        by_role: dict[Direction, Matches] = {}
         for share in self._shares:
-            probes = frame.slices[share.index.roles[0].probe]
+            probes = frame.slices[share.index.directions[0].probe]
             first, last = probe_range(probes.positions, begin, end)
             codes = tuple(column[first:last] for column in probes.codes)
             self._compared += (last - first) * share.index.tuples
             found = share.index.evaluate(codes, lower_bounds(probes, first, last))
-            by_role.update(zip(share.index.roles, found, strict=True))
-        return tuple(by_role[role] for role in self._query.roles)
+            by_role.update(zip(share.index.directions, found, strict=True))
+        return tuple(by_role[direction] for direction in self._query.directions)
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Go on where the watermark has passed a frame that waited for a batch: it waits for nothing any more."""
+        """Go on where the result position has passed a frame that waited for a batch: it waits for nothing any more."""
         yield from self._evaluate_ready()
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Be silent for what it covers: batches of such frames may be gone. Nothing is trimmed here."""
-        self._watermark = max(self._watermark, watermark)
+        self._result_position = max(self._result_position, result_position)
         return []
 
     def counters(self) -> dict[str, float]:
@@ -135,12 +135,12 @@ class PoJoinMachine(Idle):
         return sum(share.index.nbytes for share in self._shares)
 
 
-class Share:
+class WorkerBatches:
     """This worker's batches of one stream: those handed over in an index, those that wait for it beside."""
 
     def __init__(self, query: Query, stream: int, work: Work) -> None:
-        roles = [role for role in query.roles if role.target == stream]
-        self.index = StreamIndex(stream, roles, query.output, query.limit, query.is_self, work)
+        directions = [direction for direction in query.directions if direction.target == stream]
+        self.index = StreamIndex(stream, directions, query.output, query.limit, query.is_self, work)
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()
         self._live = 0

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from spojoin.model import Query
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Idle, Machine, Rewind, Trim, Watermark
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Machine, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.roles.pojoin.layouts import Layouts
 from spojoin.roles.pojoin.machine import PoJoinMachine
@@ -26,26 +26,10 @@ from spojoin.wire.records import Barrier, Frame, Record
 PATIENCE_MS = 2_000
 
 
-class Answering(Machine, Protocol):
-    """What answers for one number."""
-
-    def counters(self) -> dict[str, float]:
-        """What it did."""
-        ...
-
-    def state_tuples(self) -> int:
-        """Tuples held in memory."""
-        ...
-
-    def state_bytes(self) -> int:
-        """Bytes held."""
-        ...
-
-
 class Make(Protocol):
     """Makes what answers for a number; `workers` is the layout to start in, 0 where the first frame tells it."""
 
-    def __call__(self, query: Query, worker: int, watermark: Watermark, workers: int = 0) -> Answering:
+    def __call__(self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> WindowMachine:
         """The machine, empty."""
         ...
 
@@ -54,7 +38,7 @@ class Make(Protocol):
 class Duty:
     """A number that this process answers for; `next_offset` is how far it has read the log."""
 
-    machine: Answering
+    machine: WindowMachine
     next_offset: int = 0
 
     def take(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
@@ -69,18 +53,18 @@ class Duty:
             yield action
 
 
-class PoJoinWorker(Idle):
+class PoJoinWorker(Machine):
     """Worker number `worker`, and for a while those that have nobody else; `make` makes the machine of a number."""
 
-    def __init__(self, query: Query, worker: int, watermark: Watermark, make: Make = PoJoinMachine) -> None:
+    def __init__(self, query: Query, worker: int, result_position: ResultPosition, make: Make = PoJoinMachine) -> None:
         self._query = query
         self._make = make
         self._worker = worker
-        self._watermark = watermark
-        self._reader = LogReader()
+        self._result_position = result_position
+        self._reader = LogFollower()
         self._next_offset = 0
         self._layouts = Layouts()
-        self._own = Duty(make(query, worker, watermark))
+        self._own = Duty(make(query, worker, result_position))
         self._covered: dict[int, Duty] = {}
         self._vacant: dict[int, int] = {}
         self._still_since_ms: int | None = None
@@ -109,8 +93,8 @@ class PoJoinWorker(Idle):
         if not isinstance(record, Frame | Barrier) or not self._reader.accept(record) or isinstance(record, Barrier):
             return
         left = self._layouts.note(record)
-        self._layouts.forget_before(self._watermark.frame_id)
-        if self._worker < record.workers and record.frame_id > self._watermark.frame_id:
+        self._layouts.forget_before(self._result_position.frame_id)
+        if self._worker < record.workers and record.frame_id > self._result_position.frame_id:
             mine = [number for number in left if number % record.workers == self._worker]
             self._vacant.update(dict.fromkeys(mine, record.frame_id))
 
@@ -126,21 +110,23 @@ class PoJoinWorker(Idle):
     def _cover(self) -> Iterator[Action]:
         new = self._vacant.keys() - self._covered.keys()
         for number in sorted(new):
-            self._covered[number] = Duty(self._make(self._query, number, self._watermark, self._layouts.first))
+            self._covered[number] = Duty(self._make(self._query, number, self._result_position, self._layouts.first))
         if new:
             yield Rewind(Topic.FRAMES)
             yield Rewind(Topic.BATCHES)
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Results move: somebody answers. What is out needs nobody's cover."""
-        if watermark > self._watermark:
-            self._watermark = watermark
+        if result_position > self._result_position:
+            self._result_position = result_position
             self._still_since_ms = None
-        self._layouts.forget_before(self._watermark.frame_id)
-        self._vacant = {number: until for number, until in self._vacant.items() if until > self._watermark.frame_id}
+        self._layouts.forget_before(self._result_position.frame_id)
+        self._vacant = {
+            number: until for number, until in self._vacant.items() if until > self._result_position.frame_id
+        }
         for number in self._covered.keys() - self._vacant.keys():
             self._done = _sum(self._done, self._covered.pop(number).machine.counters())
-        return [trim for duty in self._duties for trim in duty.machine.on_watermark(watermark)]
+        return [trim for duty in self._duties for trim in duty.machine.on_result_position(result_position)]
 
     def is_needed(self) -> bool:
         """Whether frames under way, or those to come, wait for this worker's parts."""

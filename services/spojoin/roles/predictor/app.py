@@ -18,7 +18,7 @@ from faust.exceptions import FaustError
 
 from spojoin.errors import Retryable, SpoJoinError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.access import consumer_group
 from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Role, Topic
@@ -26,13 +26,13 @@ from spojoin.query.meaning import fingerprint
 from spojoin.roles.predictor.faust_kafka import make_app
 from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.runtime.generations import Office, Serving, goes_on
-from spojoin.runtime.loop import World, check_query
+from spojoin.runtime.loop import Surroundings, check_query
 from spojoin.runtime.service import BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.log_lines import CLIENT_LOGGER
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Frame, Plan
+from spojoin.wire.records import Frame, HotKeys
 
 #: between looks at how things stand, and looks until it is asked whether another generation is to be served
 TICK_S, LOOKS = 0.25, 8
@@ -51,7 +51,7 @@ class LifeEnded(Retryable):
 class PredictorService:
     """Runs one life of the machine after another until asked to stop."""
 
-    def __init__(self, query: Query, settings: Settings, around: World) -> None:
+    def __init__(self, query: Query, settings: Settings, around: Surroundings) -> None:
         self._settings = settings
         self._around = around
         self._office = Office(around.log, query, settings, Role.PREDICTOR, around.health.tick)
@@ -107,12 +107,12 @@ class PredictorService:
 class Life:
     """One Faust app and one machine."""
 
-    def __init__(self, query: Query, settings: Settings, topics: Topics, around: World, folder: str) -> None:
+    def __init__(self, query: Query, settings: Settings, topics: Topics, around: Surroundings, folder: str) -> None:
         self._query = query
         self._around = around
         self._machine = PredictorMachine(query, START)
         self._fingerprint = fingerprint(query)
-        self._source = Input(topics.name(Topic.FRAMES), 0)
+        self._source = LogPartition(topics.name(Topic.FRAMES), 0)
         bounds = around.log.bounds(self._source)
         self._next_offset = bounds.earliest
         self._caught_up_at = self._due = bounds.end
@@ -219,10 +219,10 @@ class Life:
         # The second wait is for the broker's acknowledgement: no more than one plan is ever under way.
         await (await self._plans.send(value=value))
         self._around.metrics.written.count(Topic.PLAN.value, len(value))
-        if isinstance(action.record, Plan):
+        if isinstance(action.record, HotKeys):
             self._count_hot(action.record)
 
-    def _count_hot(self, plan: Plan) -> None:
+    def _count_hot(self, plan: HotKeys) -> None:
         for number, stream in enumerate(self._query.streams):
             for slot, column in enumerate(stream.keys):
                 codes, _ = plan.hot.get((number, slot), ((), ()))

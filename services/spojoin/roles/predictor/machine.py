@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from spojoin.kernels.asketch import ASketch
 from spojoin.model import Query
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Idle, Watermark
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.predictor.sample import Sample
-from spojoin.wire.records import Barrier, Frame, Plan, Record
+from spojoin.wire.records import Barrier, Frame, HotKeys, Record
 
 #: Frames between plans: a plan is some hundred bytes, and hot keys don't change from one frame to the next.
 PLAN_FRAMES = 16
@@ -22,20 +22,24 @@ HOT_COUNT = 16
 HALVE_TUPLES = 1 << 20
 
 
-class PredictorMachine(Idle):
+class PredictorMachine(Machine):
     """Counts all key columns of all streams, and says every `plan_frames` frames what is hot.
 
-    A plan's version is its frame's id, so that a predictor that starts anew continues the versions. `watermark`
+    A plan's version is its frame's id, so that a predictor that starts anew continues the versions. `result_position`
     is where results had come to at the start: plans for frames before it were made by a former life.
     """
 
     def __init__(
-        self, query: Query, watermark: Watermark, plan_frames: int = PLAN_FRAMES, halve_tuples: int = HALVE_TUPLES
+        self,
+        query: Query,
+        result_position: ResultPosition,
+        plan_frames: int = PLAN_FRAMES,
+        halve_tuples: int = HALVE_TUPLES,
     ) -> None:
-        self._watermark = watermark
+        self._result_position = result_position
         self._plan_frames = plan_frames
         self._halve_tuples = halve_tuples
-        self._reader = LogReader()
+        self._reader = LogFollower()
         self._sketches = {
             (number, slot): ASketch() for number, stream in enumerate(query.streams) for slot in range(len(stream.keys))
         }
@@ -64,9 +68,9 @@ class PredictorMachine(Idle):
         self._sample.take(frame)
 
     def _is_time(self, frame: Frame) -> bool:
-        return frame.frame_id >= self._watermark.frame_id and (frame.frame_id + 1) % self._plan_frames == 0
+        return frame.frame_id >= self._result_position.frame_id and (frame.frame_id + 1) % self._plan_frames == 0
 
-    def _plan(self, frame_id: int) -> Plan:
+    def _plan(self, frame_id: int) -> HotKeys:
         hot = {place: sketch.hot(HOT_SHARE, HOT_COUNT) for place, sketch in self._sketches.items()}
         found = {place: (codes, counts) for place, (codes, counts) in hot.items() if len(codes)}
-        return Plan(version=frame_id, frame_id=frame_id, hot=found, match_rate=self._sample.match_rate())
+        return HotKeys(version=frame_id, frame_id=frame_id, hot=found, match_rate=self._sample.match_rate())

@@ -9,13 +9,13 @@ import structlog
 
 from spojoin.errors import ConfigurationError
 from spojoin.ports.interfaces import LogRecord
-from spojoin.protocol.machine import Watermark
+from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.meaning import is_same_order
 from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.parse import Message, parse
+from spojoin.roles.router.parse import InputMessage, parse
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import ENV_PREFIX, Settings
@@ -32,15 +32,17 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it; each life of the machine is a router of its own to the protocol."""
     query = serving.query
 
-    def machine(watermark: Watermark) -> RouterMachine:
-        config, beginning = router_config(settings), serving.begin(watermark, rows)
+    def machine(result_position: ResultPosition) -> RouterMachine:
+        config, beginning = router_config(settings), serving.begin(result_position, rows)
         if serving.successor is not None:
             keeps_order = is_same_order(query, serving.successor)
-            return ClosingRouter(query, watermark, config, _log.error, beginning, keeps_order=keeps_order)
-        return RouterMachine(query, watermark, config, _log.error, beginning)
+            return ClosingRouter(query, result_position, config, _log.error, beginning, keeps_order=keeps_order)
+        return RouterMachine(query, result_position, config, _log.error, beginning)
 
     def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
-        messages = [Message(record.offset, record.timestamp_ms, record.value, record.headers) for record in records]
+        messages = [
+            InputMessage(record.offset, record.timestamp_ms, record.value, record.headers) for record in records
+        ]
         return parse(query.streams[stream], query.needs_time, stream, partition, messages)
 
     router_config(settings)  # a contradiction is to end the start, not the first life

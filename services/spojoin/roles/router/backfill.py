@@ -14,7 +14,7 @@ import numpy as np
 
 from spojoin.protocol.answered import Place, before
 from spojoin.roles.router.ledger import NEVER
-from spojoin.roles.router.ordering import Input, Ordering, columns_of, merged, only, take_ready
+from spojoin.roles.router.ordering import Ordering, PhysicalInput, columns_of, merged, only, take_ready
 from spojoin.roles.router.queue import OrderedQueue
 from spojoin.wire.records import I64, Rows
 
@@ -28,7 +28,7 @@ class BackfillOrder:
         self,
         after: Ordering,
         queue: OrderedQueue,
-        inputs: list[Input],
+        inputs: list[PhysicalInput],
         streams: int,
         pending_max: int,
         cut: Mapping[tuple[int, int], Place],
@@ -41,10 +41,10 @@ class BackfillOrder:
         self._cut = cut
         self._produced: dict[int, I64] = {}
         self._high: dict[int, int] = {}
-        self._held: list[tuple[Input, Rows]] = []
+        self._held: list[tuple[PhysicalInput, Rows]] = []
         self._is_over = False
 
-    def take(self, source: Input, rows: Rows) -> None:
+    def take(self, source: PhysicalInput, rows: Rows) -> None:
         """Enter rows of one input."""
         if self._is_over:
             self._after.take(source, rows)
@@ -55,7 +55,7 @@ class BackfillOrder:
         if len(behind) or behind.dead:
             self._held.append((source, behind))
 
-    def _enter(self, source: Input, rows: Rows, end: Place) -> None:
+    def _enter(self, source: PhysicalInput, rows: Rows, end: Place) -> None:
         places, columns = columns_of(source, rows)
         source.ledger.enter(rows, rows.dead, end)
         if not len(rows):
@@ -67,10 +67,10 @@ class BackfillOrder:
         source.pieces.append(columns)
         source.places.append(places)
 
-    def _produced_of(self, source: Input) -> I64:
+    def _produced_of(self, source: PhysicalInput) -> I64:
         return self._produced.get(source.index, np.empty(0, np.int64))
 
-    def _cut_of(self, source: Input) -> Place:
+    def _cut_of(self, source: PhysicalInput) -> Place:
         return self._cut.get((source.stream, source.partition), (0, 0))
 
     def advance(self, now_ms: int) -> None:
@@ -85,11 +85,11 @@ class BackfillOrder:
                 self._after.take(source, rows)
             self._held.clear()
 
-    def _slowest(self) -> Input | None:
+    def _slowest(self) -> PhysicalInput | None:
         behind = [source for source in self._inputs if self._is_before_cut(source)]
         return min(behind, key=lambda source: self._high.get(source.index, NEVER), default=None)
 
-    def _is_before_cut(self, source: Input) -> bool:
+    def _is_before_cut(self, source: PhysicalInput) -> bool:
         """An input at its end is not: gaps may be all that lies between its last row and the cut."""
         return source.ended_ms is None and source.ledger.read_end() < self._cut_of(source)
 
@@ -106,7 +106,7 @@ class BackfillOrder:
         if taken:
             self._queue.push(*merged(taken, times, self._streams))
 
-    def wants(self, source: Input) -> bool:
+    def wants(self, source: PhysicalInput) -> bool:
         """Whether more rows of the input should be read."""
         if self._is_over:
             return self._after.wants(source)
@@ -114,7 +114,7 @@ class BackfillOrder:
             return False
         return source.pending() < self._pending_max or source is self._slowest()
 
-    def goes_out(self, source: Input, row_id: int, time_us: int | None) -> None:
+    def goes_out(self, source: PhysicalInput, row_id: int, time_us: int | None) -> None:
         """Rows go out in their input's order, so positions say all."""
 
     def checkpoint(self) -> bytes:

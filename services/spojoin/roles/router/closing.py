@@ -17,12 +17,12 @@ import orjson
 from spojoin.model import Query
 from spojoin.protocol.answered import Place
 from spojoin.protocol.generations import Beginning
-from spojoin.protocol.machine import Action, Emit, Watermark
+from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.layout import Tell
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.ordering import EventTimeOrder, Input, only
+from spojoin.roles.router.ordering import EventTimeOrder, PhysicalInput, only
 from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
 
 
@@ -32,14 +32,14 @@ class ClosingRouter(RouterMachine):
     def __init__(
         self,
         query: Query,
-        watermark: Watermark,
+        result_position: ResultPosition,
         config: RouterConfig,
         tell: Tell,
         beginning: Beginning,
         *,
         keeps_order: bool,
     ) -> None:
-        super().__init__(query, watermark, config, tell, beginning)
+        super().__init__(query, result_position, config, tell, beginning)
         self._keeps_order = keeps_order
         self._closes = False
         self._handed_over = False
@@ -76,10 +76,10 @@ class ClosingRouter(RouterMachine):
         else:
             super().on_input_end(stream, partition, ended=ended)
 
-    def _is_read(self, source: Input) -> bool:
+    def _is_read(self, source: PhysicalInput) -> bool:
         return self._keeps_order or source.ledger.read_end() >= self._limit(source)
 
-    def _limit(self, source: Input) -> Place:
+    def _limit(self, source: PhysicalInput) -> Place:
         """How far this generation, or one whose order it continued, had read an input."""
         place = source.stream, source.partition
         return max(source.read_before, self._answered.read_of(*place))
@@ -100,7 +100,7 @@ class ClosingRouter(RouterMachine):
 
     def _is_all_answered(self) -> bool:
         is_written = not len(self._queue) and not any(source.ledger.passable for source in self._inputs)
-        return is_written and self._watermark_frame >= self._next_frame
+        return is_written and self._result_frame >= self._next_frame
 
     def _has_read_all(self) -> bool:
         there = {(source.stream, source.partition): source for source in self._inputs}

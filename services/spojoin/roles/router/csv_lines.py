@@ -12,7 +12,7 @@ import pyarrow.csv as pa_csv
 from spojoin.model import Stream
 from spojoin.query.extract import Extracted
 from spojoin.roles.router.columns import columns_needed, columns_of_a_line
-from spojoin.roles.router.line_reader import Fault, Ids, LineReader, Parsed, Readout, whole
+from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, Readout, whole
 from spojoin.wire.columns import Keys
 
 #: How a missing value is spelled besides by nothing at all; NaN isn't among them, it has a reason of its own.
@@ -61,7 +61,7 @@ class CsvLines(LineReader):
 
     def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
         """What the extraction says stands."""
-        readout.faults += [Fault(int(ids[r.row]), r.reason, r.detail) for r in extracted.refused]
+        readout.faults += [BadLine(int(ids[r.row]), r.reason, r.detail) for r in extracted.refused]
 
     def _batch(self, lines: Sequence[bytes], bad: list[pa_csv.InvalidRow]) -> pa.RecordBatch:
         """The rows of as many columns as expected, as text, and a last one; the others are appended to `bad`.
@@ -89,8 +89,8 @@ class CsvLines(LineReader):
         choose: Callable[..., Keys] = pc.if_else
         return choose(pc.is_in(cells, value_set=NULLS), pa.scalar(None, pa.string()), cells)
 
-    def _fault(self, id_: int, why: str) -> Fault:
-        return Fault(id_, "malformed", f"expected a CSV line of {', '.join(self._names)}: {why}")
+    def _fault(self, id_: int, why: str) -> BadLine:
+        return BadLine(id_, "malformed", f"expected a CSV line of {', '.join(self._names)}: {why}")
 
     def _why(self, line: bytes) -> str:
         try:

@@ -21,7 +21,7 @@ from spojoin.model import Stream, TypeName
 from spojoin.query.extract import Extracted
 from spojoin.query.schema import JSON_FRACTIONS
 from spojoin.roles.router.columns import columns_needed
-from spojoin.roles.router.line_reader import Fault, Ids, LineReader, Parsed, Readout
+from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, Readout
 
 _WHOLE = {TypeName.INT, TypeName.LONG}
 _REAL = {TypeName.FLOAT, TypeName.DOUBLE}
@@ -74,7 +74,7 @@ class JsonLines(LineReader):
             try:
                 values = self._literals(line)
             except _BadLine as error:
-                readout.faults.append(Fault(id_, error.reason, error.detail))
+                readout.faults.append(BadLine(id_, error.reason, error.detail))
                 continue
             whole_keys &= self._is_whole_key(values)
             good.append(id_)

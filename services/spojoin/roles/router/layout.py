@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spojoin.roles.router.config import RouterConfig
-from spojoin.wire.records import Layout
+from spojoin.wire.records import WorkerCount
 
 #: Is told in a sentence what was refused.
 Tell = Callable[[str], None]
@@ -20,7 +20,7 @@ class LayoutWish:
         self._version: int | None = None
         self._tell = tell
 
-    def hear(self, layout: Layout) -> None:
+    def hear(self, layout: WorkerCount) -> None:
         """Take a record of the control topic: the largest version counts, of equal ones the first."""
         if self._version is not None and layout.version <= self._version:
             return

@@ -17,7 +17,7 @@ from spojoin.query.extract import Extracted, extract
 Ids = NDArray[np.int64]
 
 
-class Fault(NamedTuple):
+class BadLine(NamedTuple):
     """A line, or row, that can't take part, by its number among those given."""
 
     id: int
@@ -33,7 +33,7 @@ class Readout:
     """
 
     taken: list[tuple[Ids, Extracted]] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[BadLine] = field(default_factory=list)
 
     def take(self, ids: Ids, extracted: Extracted) -> None:
         """Keep what was extracted of the rows `ids`."""
@@ -43,14 +43,14 @@ class Readout:
     def take_all(self, ids: Ids, extracted: Extracted) -> None:
         """Keep what was extracted of the rows `ids`, and why some were refused."""
         self.take(ids, extracted)
-        self.faults += [Fault(int(ids[r.row]), r.reason, r.detail) for r in extracted.refused]
+        self.faults += [BadLine(int(ids[r.row]), r.reason, r.detail) for r in extracted.refused]
 
 
 class Parsed(NamedTuple):
     """The rows of lines in order, without those at fault, whose ids count the lines."""
 
     batch: pa.RecordBatch
-    faults: Sequence[Fault] = ()
+    faults: Sequence[BadLine] = ()
 
 
 def whole(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

@@ -13,10 +13,10 @@ import numpy as np
 
 from spojoin.errors import Fenced
 from spojoin.model import Order, Query
-from spojoin.protocol.acceptance import LogReader, chain
+from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
-from spojoin.protocol.machine import Action, Emit, Trim, Watermark
+from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.backfill import BackfillOrder
 from spojoin.roles.router.book import StreamBook
@@ -24,7 +24,7 @@ from spojoin.roles.router.calibration import calibration_of
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.layout import LayoutWish, Tell
 from spojoin.roles.router.ledger import InputLedger
-from spojoin.roles.router.ordering import ArrivalOrder, EventTimeOrder, Input, Ordering, only, start_of
+from spojoin.roles.router.ordering import ArrivalOrder, EventTimeOrder, Ordering, PhysicalInput, only, start_of
 from spojoin.roles.router.queue import OrderedQueue, Places, StreamColumns, concat
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import (
@@ -36,12 +36,12 @@ from spojoin.wire.records import (
     Batch,
     DeadLetter,
     Frame,
-    Layout,
-    Plan,
+    HotKeys,
     Record,
     Rows,
     SourceState,
     StreamSlice,
+    WorkerCount,
 )
 
 #: Frames' worth of rows that may wait in order; more would only add latency.
@@ -65,13 +65,13 @@ class Cut:
     ends_slide: list[bool]
 
 
-class RouterMachine:
+class RouterMachine(InputMachine):
     """Orders rows, numbers them and writes frames; see the module. `beginning` is where its generation began."""
 
     def __init__(
         self,
         query: Query,
-        watermark: Watermark,
+        result_position: ResultPosition,
         config: RouterConfig,
         tell: Tell = lambda _: None,
         beginning: Beginning = FROM_NOTHING,
@@ -81,18 +81,18 @@ class RouterMachine:
         self._config = config
         self._beginning = beginning
         self._answered = beginning.answered()
-        self._reader = LogReader()
+        self._reader = LogFollower()
         self._books = [StreamBook(query.window_over(stream), config) for stream in range(len(query.streams))]
         self._queue = OrderedQueue(len(query.streams))
         self._declared: list[tuple[int, int]] = []
-        self._inputs: list[Input] = []
+        self._inputs: list[PhysicalInput] = []
         self._ordering: Ordering = ArrivalOrder(self._queue, len(query.streams))
         self._last: Frame | None = None
-        self._plan: Plan | None = None
+        self._plan: HotKeys | None = None
         self._wish = LayoutWish(config, tell)
         self._calibration = calibration_of(query)
         self._rejected: dict[str, int] = dict(beginning.rejected)
-        self._watermark_frame = watermark.frame_id
+        self._result_frame = result_position.frame_id
         self._claimed = -1
         self._now_ms = 0
         self._waiting_since_ms: int | None = None
@@ -113,9 +113,9 @@ class RouterMachine:
             self._follow(record)
         elif isinstance(record, Batch) and not self.active:
             self._books[record.stream].restore(record)
-        elif isinstance(record, Plan) and (self._plan is None or record.version > self._plan.version):
+        elif isinstance(record, HotKeys) and (self._plan is None or record.version > self._plan.version):
             self._plan = record
-        elif isinstance(record, Layout):
+        elif isinstance(record, WorkerCount):
             self._wish.hear(record)
         yield from self._tell_layout()
 
@@ -223,12 +223,12 @@ class RouterMachine:
 
     def _open_input(self, stream: int, partition: int) -> None:
         ledger = InputLedger(start_of(self.sources(), stream, partition))
-        source = Input(stream, partition, ledger, len(self._inputs))
+        source = PhysicalInput(stream, partition, ledger, len(self._inputs))
         self._inputs.append(source)
         if isinstance(self._ordering, EventTimeOrder):
             self._ordering.adopt(source)
 
-    def _input(self, stream: int, partition: int) -> Input:
+    def _input(self, stream: int, partition: int) -> PhysicalInput:
         return next(s for s in self._inputs if (s.stream, s.partition) == (stream, partition))
 
     def wants_rows(self, stream: int, partition: int) -> bool:
@@ -298,7 +298,7 @@ class RouterMachine:
         return self._frames_under_way() < self._config.credits_frames
 
     def _frames_under_way(self) -> int:
-        return self._next_frame - self._watermark_frame
+        return self._next_frame - self._result_frame
 
     def _cut(self) -> Cut:
         """The longest head of the queue that crosses no batch's end, no large slide's and no full frame's (P5)."""
@@ -357,7 +357,7 @@ class RouterMachine:
                 self._silence(silent, places, source, slices[source.stream])
         return silent if silent.any() else NONE_SILENT
 
-    def _silence(self, silent: U8, places: Places, source: Input, piece: StreamSlice) -> None:
+    def _silence(self, silent: U8, places: Places, source: PhysicalInput, piece: StreamSlice) -> None:
         own = np.flatnonzero(places.inputs == source.index)
         offsets, rows = source.ledger.places(places.ids[own])
         times_us = None if piece.times_us is None else piece.times_us[np.searchsorted(piece.positions, own)]
@@ -457,9 +457,9 @@ class RouterMachine:
 
     # -- progress
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Results are out up to here: that many frames more may follow (back-pressure by credits)."""
-        self._watermark_frame = max(self._watermark_frame, watermark.frame_id)
+        self._result_frame = max(self._result_frame, result_position.frame_id)
         return []
 
     def state_tuples(self) -> int:

@@ -25,7 +25,7 @@ NOTHING_ANSWERED = Answered()
 
 
 @dataclass(slots=True)
-class Input:
+class PhysicalInput:
     """One physical input (a Kafka partition of a stream's topic)."""
 
     stream: int
@@ -49,13 +49,13 @@ class Input:
 
 
 #: Rows of one input on their way into the order.
-Taken = tuple[Input, Places, StreamColumns]
+Taken = tuple[PhysicalInput, Places, StreamColumns]
 
 
 class Ordering(Protocol):
     """Turns rows of single inputs into rows in the total order."""
 
-    def take(self, source: Input, rows: Rows) -> None:
+    def take(self, source: PhysicalInput, rows: Rows) -> None:
         """Enter rows of one input."""
         ...
 
@@ -63,11 +63,11 @@ class Ordering(Protocol):
         """Push on what has become ready."""
         ...
 
-    def wants(self, source: Input) -> bool:
+    def wants(self, source: PhysicalInput) -> bool:
         """Whether more rows of the input should be read."""
         ...
 
-    def goes_out(self, source: Input, row_id: int, time_us: int | None) -> None:
+    def goes_out(self, source: PhysicalInput, row_id: int, time_us: int | None) -> None:
         """The input's row with this ledger number is the last of the frame in the making."""
         ...
 
@@ -83,7 +83,7 @@ class ArrivalOrder:
         self._queue = queue
         self._streams = streams
 
-    def take(self, source: Input, rows: Rows) -> None:
+    def take(self, source: PhysicalInput, rows: Rows) -> None:
         """Enter rows of one input."""
         places, columns = columns_of(source, rows)
         source.ledger.enter(rows, rows.dead)
@@ -94,11 +94,11 @@ class ArrivalOrder:
     def advance(self, now_ms: int) -> None:
         """Nothing waits."""
 
-    def wants(self, source: Input) -> bool:
+    def wants(self, source: PhysicalInput) -> bool:
         """Always: the queue's length is the router's concern."""
         return True
 
-    def goes_out(self, source: Input, row_id: int, time_us: int | None) -> None:
+    def goes_out(self, source: PhysicalInput, row_id: int, time_us: int | None) -> None:
         """Rows go out in their input's order, so positions say all."""
 
     def checkpoint(self) -> bytes:
@@ -116,7 +116,7 @@ class EventTimeOrder:
     def __init__(
         self,
         queue: OrderedQueue,
-        inputs: list[Input],
+        inputs: list[PhysicalInput],
         streams: int,
         lateness_us: int,
         idle_timeout_ms: int,
@@ -147,7 +147,7 @@ class EventTimeOrder:
         for source in self._inputs:
             self.adopt(source)
 
-    def adopt(self, source: Input) -> None:
+    def adopt(self, source: PhysicalInput) -> None:
         """Give an input what the checkpoint knows of it."""
         source.read_before = self._reads.get((source.stream, source.partition), (-1, 0))
         source.late_before = frozenset(
@@ -159,7 +159,7 @@ class EventTimeOrder:
         """How far the router that wrote the checkpoint had read each input."""
         return self._reads
 
-    def take(self, source: Input, rows: Rows) -> None:
+    def take(self, source: PhysicalInput, rows: Rows) -> None:
         """Enter rows of one input; refuse late ones."""
         if rows.heartbeat_us is not None:
             source.heartbeat_us = max(source.heartbeat_us, rows.heartbeat_us)
@@ -183,7 +183,7 @@ class EventTimeOrder:
             source.pieces.append(columns if not done.any() else columns.take(~done))
             source.places.append(places if not done.any() else _pick(places, np.flatnonzero(~done)))
 
-    def _seen(self, source: Input, rows: Rows, times: I64) -> I64:
+    def _seen(self, source: PhysicalInput, rows: Rows, times: I64) -> I64:
         """The largest event time before each row of its partition; what lay before the cut counts though not read."""
         seen = np.maximum.accumulate(np.concatenate((np.array([source.ledger.high_time_us]), times)))[:-1]
         high = self._answered.high_of(source.stream, source.partition)
@@ -194,7 +194,7 @@ class EventTimeOrder:
             source.ledger.high_time_us = max(source.ledger.high_time_us, high)
         return np.where(is_behind, np.maximum(seen, high), seen)
 
-    def _spare(self, source: Input, rows: Rows, times: I64, seen: I64) -> None:
+    def _spare(self, source: PhysicalInput, rows: Rows, times: I64, seen: I64) -> None:
         """Remember rows that were late for an earlier generation: that it had gone past them answers nothing."""
         answered, place = self._answered, (source.stream, source.partition)
         if answered.frontier is None or answered.lateness_us >= self._lateness_us:
@@ -204,12 +204,12 @@ class EventTimeOrder:
         places = zip(rows.offsets[was_late].tolist(), rows.rows[was_late].tolist(), strict=True)
         self._spared.setdefault(place, set()).update(places)
 
-    def is_spared(self, source: Input, offsets: I64, rows: I64) -> Flags:
+    def is_spared(self, source: PhysicalInput, offsets: I64, rows: I64) -> Flags:
         """Which rows of an input an earlier generation had not answered though they come before its frontier."""
         spared = self._spared.get((source.stream, source.partition), set())
         return np.array([place in spared for place in zip(offsets.tolist(), rows.tolist(), strict=True)], np.bool_)
 
-    def _passed(self, source: Input, rows: Rows, times: I64, candidates: Flags) -> tuple[Flags, Flags]:
+    def _passed(self, source: PhysicalInput, rows: Rows, times: I64, candidates: Flags) -> tuple[Flags, Flags]:
         """Rows that are out already (before a restart), and rows that the merge has passed without them."""
         done = np.zeros(len(rows), np.bool_)
         passed = np.zeros(len(rows), np.bool_)
@@ -224,7 +224,7 @@ class EventTimeOrder:
                 passed[i] = True
         return done, passed
 
-    def _refuse(self, source: Input, rows: Rows, times: I64, late: Flags, passed: Flags) -> list[DeadLetter]:
+    def _refuse(self, source: PhysicalInput, rows: Rows, times: I64, late: Flags, passed: Flags) -> list[DeadLetter]:
         refused = [
             DeadLetter(
                 source.stream,
@@ -241,7 +241,7 @@ class EventTimeOrder:
             source.ledger.note_late((int(rows.offsets[i]), int(rows.rows[i])))
         return sorted(rows.dead + refused, key=lambda letter: (letter.offset, letter.row))
 
-    def _why_late(self, source: Input, times: I64, row: int, *, in_partition: bool) -> str:
+    def _why_late(self, source: PhysicalInput, times: I64, row: int, *, in_partition: bool) -> str:
         if not in_partition:
             return (
                 f"event time {times[row]} us: the input was idle, and all inputs were merged up to {self._merged[0]} us"
@@ -249,7 +249,7 @@ class EventTimeOrder:
         high = max(source.ledger.high_time_us, int(times[:row].max(initial=NEVER)))
         return f"event time {times[row]} us came after {high} us; the stated lateness is {self._lateness_us} us"
 
-    def wants(self, source: Input) -> bool:
+    def wants(self, source: PhysicalInput) -> bool:
         """Whether more rows of the input should be read: it holds the merge back, or has room."""
         return source.pending() < self._pending_max or source is self._slowest(self._now_ms)
 
@@ -265,15 +265,15 @@ class EventTimeOrder:
         if taken:
             self._merge(taken)
 
-    def _slowest(self, now_ms: int) -> Input | None:
+    def _slowest(self, now_ms: int) -> PhysicalInput | None:
         active = [source for source in self._inputs if not self._idle(source, now_ms)]
         return min(active, key=lambda s: (self._watermark(s), s.stream, s.partition), default=None)
 
-    def _idle(self, source: Input, now_ms: int) -> bool:
+    def _idle(self, source: PhysicalInput, now_ms: int) -> bool:
         ended = source.ended_ms
         return ended is not None and now_ms - ended >= self._idle_timeout_ms
 
-    def _watermark(self, source: Input) -> int:
+    def _watermark(self, source: PhysicalInput) -> int:
         high = source.ledger.high_time_us
         return max(NEVER if high == NEVER else high - self._lateness_us, source.heartbeat_us)
 
@@ -285,7 +285,7 @@ class EventTimeOrder:
         place = last.ledger.place(int(places.ids[-1]))
         self._merged = (max(int(each.max()) for each in times), last.stream, last.partition, *place)
 
-    def goes_out(self, source: Input, row_id: int, time_us: int | None) -> None:
+    def goes_out(self, source: PhysicalInput, row_id: int, time_us: int | None) -> None:
         """Move the frontier to this row."""
         if time_us is None:
             raise ValueError("event-time order needs event times")
@@ -334,7 +334,7 @@ def _order(taken: list[Taken], times: I64) -> I64:
     return np.lexsort((ids, partitions, streams, times)).astype(np.int64)
 
 
-def _ready(source: Input, bound: tuple[int, int, int]) -> Flags:
+def _ready(source: PhysicalInput, bound: tuple[int, int, int]) -> Flags:
     """Which of the rows held of an input come before a bound, (time, stream, partition)."""
     if not source.pieces:
         return np.zeros(0, np.bool_)
@@ -344,7 +344,7 @@ def _ready(source: Input, bound: tuple[int, int, int]) -> Flags:
     return _given(columns) <= bound[0] if ties else _given(columns) < bound[0]
 
 
-def take_ready(source: Input, ready: Flags) -> Taken | None:
+def take_ready(source: PhysicalInput, ready: Flags) -> Taken | None:
     """Take those of an input's held rows that a mask picks; None where it picks none."""
     if not source.pieces:
         return None
@@ -359,7 +359,7 @@ def take_ready(source: Input, ready: Flags) -> Taken | None:
     return source, _pick(places, np.flatnonzero(ready)), columns.take(ready)
 
 
-def columns_of(source: Input, rows: Rows, ids: I64 | None = None) -> tuple[Places, StreamColumns]:
+def columns_of(source: PhysicalInput, rows: Rows, ids: I64 | None = None) -> tuple[Places, StreamColumns]:
     """Rows as they wait in order, numbered by their input's ledger."""
     count = len(rows)
     if ids is None:

@@ -37,7 +37,7 @@ _ARROW_CONTINUATION = b"\xff\xff\xff\xff"
 I64 = NDArray[np.int64]
 
 
-class Message(NamedTuple):
+class InputMessage(NamedTuple):
     """A message as the broker gave it; `timestamp_ms` is when it was produced."""
 
     offset: int
@@ -61,7 +61,7 @@ def parse(
     needs_time: bool,
     index: int,
     partition: int,
-    messages: Sequence[Message],
+    messages: Sequence[InputMessage],
     *,
     default: Format = Format.AUTO,
 ) -> Rows:
@@ -85,7 +85,7 @@ def parse(
 _Kind = Format | str | None  # a format, or the name of one that is not known, or None: no value
 
 
-def _kind_of(message: Message, default: Format) -> _Kind:
+def _kind_of(message: InputMessage, default: Format) -> _Kind:
     if not message.value:
         return None
     for name, value in message.headers:
@@ -117,7 +117,7 @@ class _Parsing:
     """What has been read of the messages so far."""
 
     def __init__(
-        self, stream: Stream, needs_time: bool, index: int, partition: int, messages: Sequence[Message]
+        self, stream: Stream, needs_time: bool, index: int, partition: int, messages: Sequence[InputMessage]
     ) -> None:
         self.stream = stream
         self.needs_time = needs_time

@@ -13,7 +13,9 @@ from spojoin.runtime.wiring import Wiring
 def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it."""
     query, generation = serving.query, serving.generation
-    return Wiring("sink", lambda watermark: SinkMachine(query, watermark, generation), is_transactional=True)
+    return Wiring(
+        "sink", lambda result_position: SinkMachine(query, result_position, generation), is_transactional=True
+    )
 
 
 if __name__ == "__main__":

@@ -33,19 +33,19 @@ class PartChunks:
         return next((chunk.end for chunk in self._chunks if chunk.end > position), position)
 
     def take(self, frame: Frame, query: Query, begin: int, end: int) -> list[Matches]:
-        """Matches per role of frame positions [begin, end), which must be here."""
-        roles: list[list[Matches]] = [[] for _ in query.roles]
+        """Matches per direction of frame positions [begin, end), which must be here."""
+        directions: list[list[Matches]] = [[] for _ in query.directions]
         for chunk in self._chunks:
             low, high = max(chunk.begin, begin), min(chunk.end, end)
             if low >= high:
                 continue
-            for number, role in enumerate(query.roles):
-                positions = frame.slices[role.probe].positions
+            for number, direction in enumerate(query.directions):
+                positions = frame.slices[direction.probe].positions
                 offset, _ = probe_range(positions, chunk.begin, chunk.end)
                 first, last = probe_range(positions, low, high)
-                roles[number].append(_slice(chunk.roles[number], first - offset, last - offset))
+                directions[number].append(_slice(chunk.directions[number], first - offset, last - offset))
             begin = high
-        return [_concatenated(parts) for parts in roles]
+        return [_concatenated(parts) for parts in directions]
 
     def drop_below(self, position: int) -> Size:
         """Forget chunks that end at or before a position. Returns what that frees."""
@@ -55,7 +55,7 @@ class PartChunks:
 
 
 def _size(chunk: Part) -> Size:
-    return 1, sum(len(role.partners) for role in chunk.roles if role.partners is not None)
+    return 1, sum(len(direction.partners) for direction in chunk.directions if direction.partners is not None)
 
 
 def _slice(matches: Matches, first: int, last: int) -> Matches:
@@ -78,7 +78,7 @@ def _concatenated(parts: list[Matches]) -> Matches:
 
 
 def combined(parts: list[Matches], limit: int | None) -> Matches:
-    """All parts' matches of one role: counts added, partners merged in the order of their seqs."""
+    """All parts' matches of one direction: counts added, partners merged in the order of their seqs."""
     counts: I64 = np.sum([part.counts for part in parts], axis=0, dtype=np.int64)
     if parts[0].offsets is None:
         return Matches(counts)

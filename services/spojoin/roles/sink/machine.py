@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.model import Output, Query
-from spojoin.protocol.acceptance import LogReader
-from spojoin.protocol.machine import Action, Emit, Idle, Trim, Watermark
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.parts import expected_parts, first_reached
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
@@ -43,17 +43,17 @@ class FrameMark:
     batch_firsts: tuple[int, ...]
 
 
-class SinkMachine(Idle):
+class SinkMachine(Machine):
     """Completes frames and puts their results in order."""
 
-    def __init__(self, query: Query, watermark: Watermark, generation: int = FIRST_GENERATION) -> None:
+    def __init__(self, query: Query, result_position: ResultPosition, generation: int = FIRST_GENERATION) -> None:
         self._query = query
         self._generation = generation
-        self._watermark = watermark
-        self._reader = LogReader()
+        self._result_position = result_position
+        self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
-        self._position = watermark.position
-        self._next_frame = watermark.frame_id
+        self._position = result_position.position
+        self._next_frame = result_position.frame_id
         self._parts: dict[tuple[int, int, int], PartChunks] = {}
         self._held: dict[int, list[int]] = {}
         self._histories = [KeyHistory() for _ in query.streams]
@@ -93,7 +93,7 @@ class SinkMachine(Idle):
         if self._query.output is Output.PAIRS:
             for history, piece in zip(self._histories, frame.slices, strict=True):
                 history.append(piece.first_index, frame.first_seq + piece.positions.astype(np.int64), piece.keys)
-        if frame.frame_id >= self._watermark.frame_id:
+        if frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
 
     def _mark(self, frame: Frame, offset: int) -> None:
@@ -119,7 +119,7 @@ class SinkMachine(Idle):
             return
         key = part.epoch, part.frame_id, part.part
         if key not in self._parts:
-            begin = self._watermark.position if part.frame_id == self._watermark.frame_id else 0
+            begin = self._result_position.position if part.frame_id == self._result_position.frame_id else 0
             self._parts[key] = PartChunks(begin)
         size = self._parts[key].add(part)
         held = self._held.setdefault(part.part, [0, 0])
@@ -179,27 +179,27 @@ class SinkMachine(Idle):
     def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
         query = self._query
         if frame.is_silent:  # nobody reports, and nothing is said
-            return self._all_rows(frame, end, end, self._roles(frame, end, end))
-        roles = self._roles(frame, begin, end)
-        self.matches += matches(query, roles, frame, begin, end)
-        self.cut_probes += cut_probes(query, roles, frame, begin, end)
-        return answered_only(self._all_rows(frame, begin, end, roles), frame)
+            return self._all_rows(frame, end, end, self._directions(frame, end, end))
+        directions = self._directions(frame, begin, end)
+        self.matches += matches(query, directions, frame, begin, end)
+        self.cut_probes += cut_probes(query, directions, frame, begin, end)
+        return answered_only(self._all_rows(frame, begin, end, directions), frame)
 
-    def _all_rows(self, frame: Frame, begin: int, end: int, roles: list[Matches]) -> pa.RecordBatch:
+    def _all_rows(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
         query = self._query
         if query.output is Output.PAIRS:
-            return pair_rows(query, frame, begin, end, roles, self._histories)
+            return pair_rows(query, frame, begin, end, directions, self._histories)
         if query.output is Output.BITMAP:
-            return bitmap_rows(query, frame, begin, end, roles)
-        return count_rows(query, frame, begin, end, roles)
+            return bitmap_rows(query, frame, begin, end, directions)
+        return count_rows(query, frame, begin, end, directions)
 
-    def _roles(self, frame: Frame, begin: int, end: int) -> list[Matches]:
+    def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:
         parts = [
             self._parts[frame.epoch, frame.frame_id, part].take(frame, self._query, begin, end)
             for part in expected_parts(frame, self._query.layout)
         ]
         if not parts:
-            return [_no_matches(self._query) for _ in self._query.roles]
+            return [_no_matches(self._query) for _ in self._query.directions]
         if self._query.layout.is_own:
             # Workers hold older tuples than the mutable part: in this order a merge of partners is mostly a copy.
             parts = [*parts[1:], parts[0]]
@@ -225,23 +225,23 @@ class SinkMachine(Idle):
 
     # -- progress
 
-    def on_watermark(self, watermark: Watermark) -> list[Trim]:
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Behind what is in the results topic: matches, batches no window reaches, and the log up to the handover."""
-        trims, done = self._trim_frames(watermark)
+        trims, done = self._trim_frames(result_position)
         for part in self._matches_trims.partitions():
-            trims += self._matches_trims.release(part, watermark.frame_id)
+            trims += self._matches_trims.release(part, result_position.frame_id)
         for stream, reached in enumerate(done.reached if done else ()):
             trims += self._batch_trims.release(stream, reached)
         return trims
 
-    def _trim_frames(self, watermark: Watermark) -> tuple[list[Trim], FrameMark | None]:
+    def _trim_frames(self, result_position: ResultPosition) -> tuple[list[Trim], FrameMark | None]:
         """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9).
 
         An empty or silent frame is done without any worker that would have waited for the batches handed over: until
         they are in their topic the log is all that holds their tuples.
         """
         marks = self._marks
-        place = watermark.frame_id - 1 - marks[0].frame_id if marks else -1
+        place = result_position.frame_id - 1 - marks[0].frame_id if marks else -1
         if not 0 <= place < len(marks):
             return [], None
         done = marks[place]

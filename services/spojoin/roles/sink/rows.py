@@ -13,7 +13,7 @@ from spojoin.roles.sink.keys import KeyHistory
 from spojoin.wire.records import I64, Frame, Matches
 
 
-def count_rows(query: Query, frame: Frame, begin: int, end: int, roles: list[Matches]) -> pa.RecordBatch:
+def count_rows(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
     """One row a probe: seq, stream, key, matches and, for a self join, as_left and as_right."""
     columns = {
         "seq": pa.array(_seqs(frame, begin, end)),
@@ -21,21 +21,21 @@ def count_rows(query: Query, frame: Frame, begin: int, end: int, roles: list[Mat
         "key": _keys(query, frame, begin, end),
     }
     if query.is_self:
-        left, right = roles[0].counts, roles[1].counts
+        left, right = directions[0].counts, directions[1].counts
         columns |= {"matches": pa.array(left + right), "as_left": pa.array(left), "as_right": pa.array(right)}
     else:
-        columns["matches"] = pa.array(_by_position(query, frame, begin, end, [r.counts for r in roles]))
+        columns["matches"] = pa.array(_by_position(query, frame, begin, end, [r.counts for r in directions]))
     return pa.record_batch(columns)
 
 
 def pair_rows(
-    query: Query, frame: Frame, begin: int, end: int, roles: list[Matches], histories: list[KeyHistory]
+    query: Query, frame: Frame, begin: int, end: int, directions: list[Matches], histories: list[KeyHistory]
 ) -> pa.RecordBatch:
     """One row a pair, sorted by (probe_seq, left_seq, right_seq).
 
     With a limit the column `cut` tells that the row's probe has more partners than are listed.
     """
-    left, right = (_spread(query, frame, begin, end, number, roles[number]) for number in range(2))
+    left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
     first_seq = frame.first_seq + begin
     made: list[pa.Array] = []
 
@@ -55,9 +55,9 @@ def pair_rows(
     return pa.record_batch(columns)
 
 
-def bitmap_rows(query: Query, frame: Frame, begin: int, end: int, roles: list[Matches]) -> pa.RecordBatch:
-    """One row a probe: seq and the partners' seqs of each role as serialised 64-bit Roaring bitmaps."""
-    left, right = (_spread(query, frame, begin, end, number, roles[number]) for number in range(2))
+def bitmap_rows(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
+    """One row a probe: seq and the partners' seqs of each direction as serialised 64-bit Roaring bitmaps."""
+    left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
     return pa.record_batch(
         {
             "seq": pa.array(_seqs(frame, begin, end)),
@@ -75,19 +75,19 @@ def answered_only(rows: pa.RecordBatch, frame: Frame) -> pa.RecordBatch:
     return rows.filter(pa.array(frame.silent[seqs - frame.first_seq] == 0))
 
 
-def matches(query: Query, roles: list[Matches], frame: Frame, begin: int, end: int) -> int:
+def matches(query: Query, directions: list[Matches], frame: Frame, begin: int, end: int) -> int:
     """Partners of all probes that are answered, listed or not."""
     if not len(frame.silent):
-        return sum(int(role.counts.sum()) for role in roles)
-    totals = _by_position(query, frame, begin, end, [role.counts for role in roles])
+        return sum(int(direction.counts.sum()) for direction in directions)
+    totals = _by_position(query, frame, begin, end, [direction.counts for direction in directions])
     return int(totals[frame.silent[begin:end] == 0].sum())
 
 
-def cut_probes(query: Query, roles: list[Matches], frame: Frame, begin: int, end: int) -> int:
+def cut_probes(query: Query, directions: list[Matches], frame: Frame, begin: int, end: int) -> int:
     """How many probes have more partners than the limit lists."""
     if query.limit is None:
         return 0
-    totals = _by_position(query, frame, begin, end, [r.counts for r in roles])
+    totals = _by_position(query, frame, begin, end, [r.counts for r in directions])
     are_cut = totals > query.limit
     if len(frame.silent):
         are_cut &= frame.silent[begin:end] == 0
@@ -108,11 +108,11 @@ def _segments(matches: Matches) -> tuple[I64, I64]:
 
 
 def _spread(query: Query, frame: Frame, begin: int, end: int, number: int, matches: Matches) -> Matches:
-    """A role's matches with one entry a frame position; a cross join's role has entries for one stream only."""
+    """A direction's matches with one entry a frame position; a cross join's has them for one stream only."""
     if query.is_self or matches.offsets is None:
         return matches
-    role = query.roles[number]
-    positions = frame.slices[role.probe].positions
+    direction = query.directions[number]
+    positions = frame.slices[direction.probe].positions
     first, last = probe_range(positions, begin, end)
     places = positions[first:last].astype(np.int64) - begin
     counts, lengths = np.zeros(end - begin, np.int64), np.zeros(end - begin + 1, np.int64)
@@ -125,8 +125,8 @@ def _by_position(query: Query, frame: Frame, begin: int, end: int, counts: list[
     if query.is_self:
         return counts[0] + counts[1]
     result = np.zeros(end - begin, np.int64)
-    for role, own in zip(query.roles, counts, strict=True):
-        positions = frame.slices[role.probe].positions
+    for direction, own in zip(query.directions, counts, strict=True):
+        positions = frame.slices[direction.probe].positions
         first, last = probe_range(positions, begin, end)
         result[positions[first:last].astype(np.int64) - begin] = own
     return result

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 #: Between values of a series, in seconds.
 STEP_S = 30
-LAG, HEAD, DONE = "spojoin_input_lag_records", "spojoin_head_frames", "spojoin_watermark_frames"
+LAG, HEAD, DONE = "spojoin_input_lag_records", "spojoin_head_frames", "spojoin_result_frames"
 NOWHERE = "_x120"
 
 

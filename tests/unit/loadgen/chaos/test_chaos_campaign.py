@@ -8,7 +8,7 @@ import pytest
 
 from loadgen.chaos import report
 from loadgen.chaos.campaign import Campaign, Rules
-from loadgen.chaos.plan import Fault, Kind
+from loadgen.chaos.plan import Fault, FaultKind
 from loadgen.check.rows import rows_of
 from loadgen.load.arrivals import Arrivals
 from loadgen.load.formats import MessageFormat
@@ -16,7 +16,7 @@ from loadgen.load.load import Load
 from loadgen.load.load_streams import LOADS
 from loadgen.load.messages import ipc_bytes
 from loadgen.load.open_loop import WriterSender
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 from spojoin.query.load import load_query, parse_query
 
@@ -46,7 +46,7 @@ class Services:
         self.is_down = False
         self._log, self._query, self._harm = log, query, harm
         self._topics = topics
-        self._inputs = {Input(t, p): 0 for t in topics for p in range(log.partitions(t))}
+        self._inputs = {LogPartition(t, p): 0 for t in topics for p in range(log.partitions(t))}
         self._tuples = [[] for _ in topics]
         self._seq = self._frame = 0
         counts = ("matches", "as_left", "as_right") if query.is_self else ("matches",)
@@ -124,16 +124,16 @@ class Services:
     def _append(self, topic, value, headers):
         writer = self._log.writer()
         told = tuple((f"spojoin-{name}", str(text).encode()) for name, text in headers.items())
-        writer.append(Input(topic, 0), value, told)
+        writer.append(LogPartition(topic, 0), value, told)
         writer.flush(1.0)
 
 
 FAULTS = (
-    Fault(0.05, Kind.KILL, "router"),
-    Fault(0.1, Kind.PAUSE, "sink", 0.15),
-    Fault(0.2, Kind.BROKER, "broker"),
-    Fault(0.3, Kind.REDIS, "redis"),
-    Fault(0.35, Kind.DELETE, "sink"),
+    Fault(0.05, FaultKind.KILL, "router"),
+    Fault(0.1, FaultKind.PAUSE, "sink", 0.15),
+    Fault(0.2, FaultKind.BROKER, "broker"),
+    Fault(0.3, FaultKind.REDIS, "redis"),
+    Fault(0.35, FaultKind.DELETE, "sink"),
 )
 
 
@@ -181,7 +181,7 @@ def test_faults_are_done_in_order_and_on_time():
         [("kill", "router"), ("pause", "sink"), ("resume", "sink"), ("broker",), ("redis",), ("delete", "sink")]
     )
     assert all(struck.began_s >= struck.fault.at_s for struck in outcome.struck)
-    pause = next(struck for struck in outcome.struck if struck.fault.kind is Kind.PAUSE)
+    pause = next(struck for struck in outcome.struck if struck.fault.kind is FaultKind.PAUSE)
     assert pause.recovered_s >= pause.fault.lasts_s, "while it is paused nothing comes out"
 
 

@@ -10,7 +10,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from loadgen.chaos import kubernetes as pods
-from loadgen.chaos.kubernetes import Cluster, KubernetesDriver, PodUnavailable
+from loadgen.chaos.kubernetes import KubernetesDriver, PodCluster, PodUnavailable
 from spojoin.errors import ConfigurationError
 
 RELEASE = {"app.kubernetes.io/name": "spojoin", "app.kubernetes.io/instance": "q3"}
@@ -69,7 +69,7 @@ def _quick(monkeypatch):
 
 
 def driver(api, shell=None, **options):
-    cluster = Cluster("joins", "q3", "app=kafka", options.pop("redis_url", None), **options)
+    cluster = PodCluster("joins", "q3", "app=kafka", options.pop("redis_url", None), **options)
     return KubernetesDriver(api, shell or Shell(), cluster)
 
 

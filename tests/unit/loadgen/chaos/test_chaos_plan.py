@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadgen.chaos.driver import strike
-from loadgen.chaos.plan import SERVICE_KINDS, Fault, Kind, Timing, plan
+from loadgen.chaos.plan import SERVICE_KINDS, Fault, FaultKind, Timing, plan
 from spojoin.errors import ConfigurationError
 
 TARGETS = ("router", "mutable-0", "mutable-1", "pojoin-0", "sink")
-ALL = tuple(Kind)
+ALL = tuple(FaultKind)
 
 
 def test_the_same_seed_is_the_same_campaign():
@@ -35,7 +35,7 @@ def test_faults_are_spread_over_the_time_between_settling_and_calm(seed, every_s
     assert all(timing.settle_s <= at <= duration_s - timing.calm_s for at in times)
     assert all(0.5 * every_s - 0.02 <= b - a <= 1.5 * every_s + 0.02 for a, b in pairwise(times))
     for fault in faults:
-        is_pause = fault.kind is Kind.PAUSE
+        is_pause = fault.kind is FaultKind.PAUSE
         assert (0 < fault.lasts_s <= timing.pause_s_max) == is_pause
         assert fault.target in (TARGETS if fault.kind in SERVICE_KINDS else (str(fault.kind),))
 
@@ -51,12 +51,12 @@ def test_each_round_strikes_everybody_once_and_kinds_are_dealt_evenly(seed):
 
 
 def test_only_the_kinds_that_were_asked_for_happen():
-    kinds = {fault.kind for fault in plan(1, TARGETS, (Kind.KILL, Kind.REDIS), Timing(600))}
-    assert kinds == {Kind.KILL, Kind.REDIS}
-    assert {fault.kind for fault in plan(1, TARGETS, (Kind.BROKER,), Timing(600))} == {Kind.BROKER}
+    kinds = {fault.kind for fault in plan(1, TARGETS, (FaultKind.KILL, FaultKind.REDIS), Timing(600))}
+    assert kinds == {FaultKind.KILL, FaultKind.REDIS}
+    assert {fault.kind for fault in plan(1, TARGETS, (FaultKind.BROKER,), Timing(600))} == {FaultKind.BROKER}
 
 
-@pytest.mark.parametrize(("targets", "kinds"), [((), (Kind.KILL,)), (TARGETS, ())])
+@pytest.mark.parametrize(("targets", "kinds"), [((), (FaultKind.KILL,)), (TARGETS, ())])
 def test_a_campaign_without_any_fault_is_none(targets, kinds):
     with pytest.raises(ConfigurationError, match="--kinds"):
         plan(1, targets, kinds, Timing(60))
@@ -75,11 +75,11 @@ class Place:
 @pytest.mark.parametrize(
     ("kind", "done"),
     [
-        (Kind.DELETE, [("delete", "sink")]),
-        (Kind.KILL, [("kill", "sink")]),
-        (Kind.PAUSE, [("pause", "sink"), ("wait", 2.0), ("resume", "sink")]),
-        (Kind.BROKER, [("restart_broker",)]),
-        (Kind.REDIS, [("flush_redis",)]),
+        (FaultKind.DELETE, [("delete", "sink")]),
+        (FaultKind.KILL, [("kill", "sink")]),
+        (FaultKind.PAUSE, [("pause", "sink"), ("wait", 2.0), ("resume", "sink")]),
+        (FaultKind.BROKER, [("restart_broker",)]),
+        (FaultKind.REDIS, [("flush_redis",)]),
     ],
 )
 def test_a_fault_is_done(kind, done):
@@ -95,5 +95,5 @@ def test_a_pause_ends_whatever_happens():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        strike(place, Fault(0.0, Kind.PAUSE, "sink", 2.0), interrupted)
+        strike(place, Fault(0.0, FaultKind.PAUSE, "sink", 2.0), interrupted)
     assert place.done == [("pause", "sink"), ("resume", "sink")]

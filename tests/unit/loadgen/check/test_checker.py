@@ -8,7 +8,7 @@ import pytest
 
 from loadgen.check import judging, ordering, rows
 from loadgen.check.ordering import StreamRows
-from loadgen.check.results import Message, accept
+from loadgen.check.results import ResultRecord, accept
 from loadgen.check.verdict import Verdict
 from spojoin.query.load import parse_query
 
@@ -293,7 +293,7 @@ def message(frame, begin, end, last, seqs):
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     headers = {"spojoin-frame": frame, "spojoin-begin": begin, "spojoin-end": end, "spojoin-last": int(last)}
-    return Message({k: str(v).encode() for k, v in headers.items()}, sink.getvalue().to_pybytes())
+    return ResultRecord({k: str(v).encode() for k, v in headers.items()}, sink.getvalue().to_pybytes())
 
 
 def test_records_sent_again_are_dropped():

@@ -80,12 +80,12 @@ def as_tuples(query, stream, values, times, dtype=np.int64):
 def check(query, stream, values, times, dtype=np.int64):
     loop = NestedLoop(query, as_tuples(query, stream, values, times, dtype))
     expected = list(naive(query, stream, values, times))
-    for number, role in enumerate(nested_loop.roles(query)):
-        probes = np.arange(len(loop.seqs[role.probe]))
-        want = [e[1 + number] for e in expected if query.is_self or stream[e[0]] == role.probe]
+    for number, direction in enumerate(nested_loop.directions(query)):
+        probes = np.arange(len(loop.seqs[direction.probe]))
+        want = [e[1 + number] for e in expected if query.is_self or stream[e[0]] == direction.probe]
         assert loop.counts(number, probes).tolist() == [len(w) for w in want]
         left, right = loop.pairs(number, probes)
-        seqs = [e[0] for e in expected if query.is_self or stream[e[0]] == role.probe]
+        seqs = [e[0] for e in expected if query.is_self or stream[e[0]] == direction.probe]
         assert list(zip(left.tolist(), right.tolist(), strict=True)) == [
             (seq, u) for seq, partners in zip(seqs, want, strict=True) for u in partners
         ]
@@ -109,8 +109,8 @@ def test_an_interval_join_is_its_definition(rows, data):
     stream, keys = [s for s, _, _ in rows], [key for _, key, _ in rows]
     loop = NestedLoop(query, as_tuples(query, stream, [(key, 0) for key in keys], times))
     found = set()
-    for number, role in enumerate(nested_loop.roles(query)):
-        probe, partner = loop.pairs(number, np.arange(len(loop.seqs[role.probe])))
+    for number, direction in enumerate(nested_loop.directions(query)):
+        probe, partner = loop.pairs(number, np.arange(len(loop.seqs[direction.probe])))
         pairs = zip(probe.tolist(), partner.tolist(), strict=True)
         found |= {(t, u) if number == 0 else (u, t) for t, u in pairs}
     left, right = ([i for i, own in enumerate(stream) if own == side] for side in (0, 1))

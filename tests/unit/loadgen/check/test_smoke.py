@@ -3,7 +3,7 @@
 import pytest
 
 from loadgen.check import smoke
-from loadgen.check.smoke import Answer, SmokeFailed, check, wait_for_topics
+from loadgen.check.smoke import SmokeFailed, SmokeRow, check, wait_for_topics
 from loadgen.load.load_streams import LOADS
 from spojoin.errors import Retryable
 from spojoin.ports.memory import MemoryLog
@@ -18,7 +18,7 @@ def query():
 
 def right(first, count=3):
     windows = [seq - max(-(-seq // 10_000) * 10_000 - 100_000, 0) for seq in range(first, first + count)]
-    return [Answer(first + n, f"mark-{n:03}", window, 0) for n, window in enumerate(windows)]
+    return [SmokeRow(first + n, f"mark-{n:03}", window, 0) for n, window in enumerate(windows)]
 
 
 @pytest.mark.parametrize("first", [0, 5, 99_999, 109_999, 123_456])

@@ -18,7 +18,7 @@ from loadgen.engines.adapters import jars as locking
 from loadgen.engines.adapters import java
 from loadgen.engines.adapters.jars import JARS, locked
 from loadgen.engines.adapters.job import write_job
-from loadgen.engines.runner import ENGINES, Limits, Mark, Outcome, Runner
+from loadgen.engines.runner import ENGINES, EngineOutcome, Mark, RunLimits, Runner
 from loadgen.engines.variants import CHECKED_ROWS, VARIANTS
 from loadgen.engines.worker import PACKAGES, make, measure
 from loadgen.engines.workloads import MARKS, QUESTIONS, WINDOWS, workload
@@ -194,7 +194,7 @@ def test_jars_that_are_others_than_locked_are_not_run(tmp_path, monkeypatch, fil
 def ran(monkeypatch, tmp_path, program, budget=0.2, fill=20):
     """The outcome of an engine that is this Python program, on q3-taxi with a window of 100."""
     monkeypatch.setattr(Runner, "_command", lambda *_: [sys.executable, "-uc", program])
-    limits = Limits(budget, fill, frozenset({0}))
+    limits = RunLimits(budget, fill, frozenset({0}))
     return Runner(limits, tmp_path, print).run("some", workload("q3", "taxi", 100))
 
 
@@ -244,9 +244,9 @@ def test_the_report_has_ratios_and_messages(tmp_path):
     marks = [Mark(16, 1, 1.0, 1.0), Mark(32, 2, 2.0, 1.5)]
     slow = [Mark(16, 1, 1.0, 1.0), Mark(32, 2, 9.0, 5.0)]
     outcomes = [
-        Outcome("spo", "q3-taxi", 100, "1", marks),
-        Outcome("scan", "q3-taxi", 100, "1", slow),
-        Outcome("hash", "q3-taxi", 100, message="refuses: needs <an equality>"),
+        EngineOutcome("spo", "q3-taxi", 100, "1", marks),
+        EngineOutcome("scan", "q3-taxi", 100, "1", slow),
+        EngineOutcome("hash", "q3-taxi", 100, message="refuses: needs <an equality>"),
     ]
     assert report.ratios(outcomes) == {("spo", "q3-taxi", 100): 1.0, ("scan", "q3-taxi", 100): 8.0}
     page = report.write(outcomes, {"cpu": "some"}, tmp_path).read_text()

@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from loadgen.load.open_loop import BEHIND_S, OpenLoop, Packet
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 
-HERE = Input("t", 0)
+HERE = LogPartition("t", 0)
 PATIENCE_S = 60
 
 

@@ -13,7 +13,7 @@ from loadgen.load.arrivals import Arrivals
 from loadgen.load.load import Load
 from loadgen.load.load_streams import LOADS
 from loadgen.load.ramp.main import climb, fill_windows, rows_of_window, table, write
-from loadgen.load.ramp.measure import Bench, Plan
+from loadgen.load.ramp.measure import Bench, StepTimes
 from loadgen.load.ramp.search import Search, highest_that_holds
 from loadgen.load.ramp.step import LagPoint, Measured, judge, lag_growth
 from spojoin.errors import ConfigurationError
@@ -137,7 +137,7 @@ class Overseen(Bench):
 
 
 def bench(services):
-    plan = Plan(settle_s=0.2, measure_s=1.0, drain_s=60.0)
+    plan = StepTimes(settle_s=0.2, measure_s=1.0, drain_s=60.0)
     return Overseen(Load(LOADS["q1"], Arrivals(1.0)), services, Silent, plan)
 
 
@@ -166,7 +166,7 @@ def test_windows_are_filled_first():
 
 def test_services_that_take_rows_and_give_none_are_told(tmp_path):
     overseen = bench(Services(is_up=False))
-    overseen.plan = Plan(drain_s=0.2)
+    overseen.plan = StepTimes(drain_s=0.2)
     with pytest.raises(ConfigurationError, match="gave no result for 0 s"):
         fill_windows(overseen, load_query(LOADS["q1"].query_path), 10, lambda _: None)
     fill_windows(overseen, load_query(LOADS["q1"].query_path), 0, lambda _: None)
@@ -204,5 +204,5 @@ def test_the_ramp_goes_no_further_behind_a_backlog():
 
 def test_services_that_answer_nothing_are_not_drained():
     overseen = bench(Services(is_up=False))
-    overseen.plan = Plan(settle_s=0.1, measure_s=0.5, drain_s=0.2)
+    overseen.plan = StepTimes(settle_s=0.1, measure_s=0.5, drain_s=0.2)
     assert not overseen.measure(100.0).is_drained

@@ -9,11 +9,11 @@ import pytest
 from loadgen.papers import catalog, data
 from loadgen.papers.joins import INEQUALITIES, cross_join, self_join, timed_join
 from loadgen.papers.latency import waited
-from loadgen.papers.meter import Share, Sides, Whole, measure
+from loadgen.papers.meter import Sides, StoredPart, Whole, measure
 from loadgen.papers.methods import promise
-from loadgen.papers.model import Figure, LeftOut, Panel, Series, Verdict, claim, falls, rises, tells
+from loadgen.papers.model import ClaimVerdict, Figure, LeftOut, Panel, Series, claim, falls, rises, tells
 from loadgen.papers.page import write
-from loadgen.papers.run import NO_TIME, Run
+from loadgen.papers.run import NO_TIME, FigureRun
 from loadgen.papers.sweep import Line, sweep
 from spojoin.errors import ConfigurationError
 
@@ -25,7 +25,7 @@ def holds(x, y):
 
 
 def pairs(join, first, end):
-    """Matches of turns [first, end) in both roles, one by one."""
+    """Matches of turns [first, end) in both directions, one by one."""
     found = 0
     for turn in range(first, end):
         stream = int(join.stream[turn])
@@ -74,7 +74,7 @@ def test_shares_of_workers_add_up_to_the_whole():
     for block in (1, SLIDE):
         found = []
         for worker in range(3):
-            sides = Sides(join, "scan", {}, share=Share(worker, 3, block))
+            sides = Sides(join, "scan", {}, share=StoredPart(worker, 3, block))
             sides.fill(0, join.fill)
             found.append(sides.take(join.fill, join.fill + 100)[1])
         assert sum(found) == whole
@@ -110,7 +110,7 @@ def test_time_windows_follow_event_time():
 
 
 def test_a_method_that_refuses_says_why():
-    run = Run(1.0, is_quick=True)
+    run = FigureRun(1.0, is_quick=True)
     table = sweep(run, (WINDOW,), [Line("a hash join", "hash")], lambda _: own_join())
     assert table.series(lambda point: point.us) == []
     assert run.left_out[0].point == "a hash join at 300"
@@ -119,26 +119,26 @@ def test_a_method_that_refuses_says_why():
 
 def test_points_are_left_out_when_a_figures_time_is_over():
     now = iter(range(0, 1000, 10))
-    run = Run(20.0, is_quick=True, clock=lambda: float(next(now)))
+    run = FigureRun(20.0, is_quick=True, clock=lambda: float(next(now)))
     assert list(run.each([1, 2, 3, 4, 5])) == [1, 2, 3]
     assert run.left_out == [("4", NO_TIME), ("5", NO_TIME)]
 
 
 def test_claims_compare_direction_and_size():
-    assert claim("", [14.0, 20.0], 12, 31, "").verdict is Verdict.AGREES
-    assert claim("", [1.5, 2.0], 12, 31, "").verdict is Verdict.OTHER_SIZE
-    assert claim("", [0.9, 20.0], 12, 31, "").verdict is Verdict.DISAGREES
-    assert claim("", [1.02, 1.1], 1.5, 1.5, "").verdict is Verdict.OTHER_SIZE
-    assert claim("", [0.4], 0.5, 0.9, "").verdict is Verdict.AGREES
-    assert claim("", [0.1], 0.5, 0.9, "").verdict is Verdict.OTHER_SIZE
-    assert claim("", [1.1], 0.5, 0.9, "").verdict is Verdict.DISAGREES
-    assert claim("", [3.0], 0.9, 1.1, "").verdict is Verdict.DISAGREES
-    assert claim("", [], 1, 2, "").verdict is Verdict.UNKNOWN
-    assert rises("", [1.01, 50.0], "").verdict is Verdict.AGREES
-    assert rises("", [0.99], "").verdict is Verdict.DISAGREES
-    assert falls("", [0.2], "").verdict is Verdict.AGREES
-    assert falls("", [1.01], "").verdict is Verdict.DISAGREES
-    assert tells("", "", holds=None).verdict is Verdict.UNKNOWN
+    assert claim("", [14.0, 20.0], 12, 31, "").verdict is ClaimVerdict.AGREES
+    assert claim("", [1.5, 2.0], 12, 31, "").verdict is ClaimVerdict.OTHER_SIZE
+    assert claim("", [0.9, 20.0], 12, 31, "").verdict is ClaimVerdict.DISAGREES
+    assert claim("", [1.02, 1.1], 1.5, 1.5, "").verdict is ClaimVerdict.OTHER_SIZE
+    assert claim("", [0.4], 0.5, 0.9, "").verdict is ClaimVerdict.AGREES
+    assert claim("", [0.1], 0.5, 0.9, "").verdict is ClaimVerdict.OTHER_SIZE
+    assert claim("", [1.1], 0.5, 0.9, "").verdict is ClaimVerdict.DISAGREES
+    assert claim("", [3.0], 0.9, 1.1, "").verdict is ClaimVerdict.DISAGREES
+    assert claim("", [], 1, 2, "").verdict is ClaimVerdict.UNKNOWN
+    assert rises("", [1.01, 50.0], "").verdict is ClaimVerdict.AGREES
+    assert rises("", [0.99], "").verdict is ClaimVerdict.DISAGREES
+    assert falls("", [0.2], "").verdict is ClaimVerdict.AGREES
+    assert falls("", [1.01], "").verdict is ClaimVerdict.DISAGREES
+    assert tells("", "", holds=None).verdict is ClaimVerdict.UNKNOWN
 
 
 def test_waiting_is_that_of_one_server():
@@ -192,7 +192,7 @@ def test_figures_are_chosen_by_name():
 
 @pytest.mark.parametrize(
     ("scan", "verdict", "told"),
-    [(20.0, Verdict.AGREES, "scan 50"), (21.0, Verdict.DISAGREES, "too few: scan")],
+    [(20.0, ClaimVerdict.AGREES, "scan 50"), (21.0, ClaimVerdict.DISAGREES, "too few: scan")],
 )
 def test_the_promise_is_held_to_each_method(scan, verdict, told):
     windows = [10_000, 1_000_000]
@@ -204,4 +204,4 @@ def test_the_promise_is_held_to_each_method(scan, verdict, told):
 
 
 def test_without_its_window_the_promise_is_not_measured():
-    assert promise(Panel("", "", "", [Series("spo", [1_000], [1.0])])).verdict == Verdict.UNKNOWN
+    assert promise(Panel("", "", "", [Series("spo", [1_000], [1.0])])).verdict == ClaimVerdict.UNKNOWN

@@ -5,7 +5,7 @@ import pytest
 
 from loadgen.papers import ppoij, scale_join, sta
 from loadgen.papers.laid import Fed, Laid, Steps, cost, costs, panel
-from loadgen.papers.run import Run
+from loadgen.papers.run import FigureRun
 
 WINDOW, TUPLES = 200, 1_200
 TEXT = f"""\
@@ -68,7 +68,7 @@ def test_balanced_work_has_no_imbalance():
 
 
 def test_a_layout_that_refuses_is_left_out():
-    run = Run(5.0, is_quick=True)
+    run = FigureRun(5.0, is_quick=True)
     found = costs(
         run,
         (2,),
@@ -89,7 +89,7 @@ def test_self_similar_keys_have_their_share():
 
 
 def test_simulated_figures_draw_themselves():
-    aggregation = sta.figure_33(Run(5.0, is_quick=True))
+    aggregation = sta.figure_33(FigureRun(5.0, is_quick=True))
     assert aggregation.panels[0].named("round robin").y == [100.0] * 4
     merged = scale_join._merged(3, 3_000)
     assert merged > 0

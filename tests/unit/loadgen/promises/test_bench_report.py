@@ -10,16 +10,16 @@ from rich.console import Console
 
 from loadgen.promises import machine
 from loadgen.promises.context import Context
-from loadgen.promises.figures import Figure, at_least, at_most
+from loadgen.promises.figures import Measurement, at_least, at_most
 from loadgen.promises.report import Report, SectionResult, table, write_json, write_markdown
 from loadgen.promises.sections import NAMES, load, run_all
 from loadgen.promises.sizes import FULL, QUICK
 
 FIGURES = [
-    Figure("fast", 250.0, "times", at_least(200)),
-    Figure("slow", 150.0, "times", at_least(200)),
-    Figure("late", 180.0, "ms", at_most(150), "with a | in it"),
-    Figure("plain", 0.1234, "us"),
+    Measurement("fast", 250.0, "times", at_least(200)),
+    Measurement("slow", 150.0, "times", at_least(200)),
+    Measurement("late", 180.0, "ms", at_most(150), "with a | in it"),
+    Measurement("plain", 0.1234, "us"),
 ]
 
 
@@ -74,22 +74,22 @@ def test_table_and_page_tell_bar_and_verdict(tmp_path: Path) -> None:
     assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
 
 
-def good(context: Context) -> Iterator[Figure]:
+def good(context: Context) -> Iterator[Measurement]:
     yield FIGURES[0]
 
 
-def breaks(context: Context) -> Iterator[Figure]:
+def breaks(context: Context) -> Iterator[Measurement]:
     yield FIGURES[3]
     raise ValueError("nothing there")
 
 
-def missing() -> Callable[[Context], Iterator[Figure]]:
+def missing() -> Callable[[Context], Iterator[Measurement]]:
     raise ModuleNotFoundError("no such section")
 
 
 def test_a_failing_section_hides_no_other_and_is_raised_at_the_end(tmp_path: Path) -> None:
     kept: list[SectionResult] = []
-    shown: list[Figure] = []
+    shown: list[Measurement] = []
     sections = {"gone": missing, "broken": lambda: breaks, "good": lambda: good}
     with pytest.raises(ExceptionGroup, match="gone, broken") as caught:
         run_all(sections, lambda _: Context(QUICK, tmp_path, print), shown.append, kept.extend)

@@ -18,13 +18,13 @@ from loadgen.promises.data import FLIGHTS, NAMES, columns, self_join, self_join_
 from loadgen.promises.parts import Stopwatch, run_by_part
 from loadgen.promises.produce import INTERVAL_S, PacedProducer, arrow_messages, fill, json_messages
 from loadgen.promises.services import on_cores
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
-from spojoin.roles.router.parse import Message, parse
+from spojoin.roles.router.parse import InputMessage, parse
 from spojoin.wire.records import Result
 from spojoin.wire.results import result_to_message
 
-ROWS, RESULTS = Input("in.rows", 0), Input("bench.results", 0)
+ROWS, RESULTS = LogPartition("in.rows", 0), LogPartition("bench.results", 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,13 +45,13 @@ def test_flights_are_looped() -> None:
 def test_router_reads_back_the_messages() -> None:
     data, stream = columns("ties", 10), self_join(10, 5).streams[0]
     for values in (arrow_messages(data, 4), json_messages(data)):
-        messages = [Message(offset, 0, value) for offset, value in enumerate(values)]
+        messages = [InputMessage(offset, 0, value) for offset, value in enumerate(values)]
         rows = parse(stream, False, 0, 0, messages)
         assert not rows.dead
         assert [column.tolist() for column in rows.codes] == [column.tolist() for column in data.codes]
 
 
-def read_all(log: MemoryLog[bytes], source: Input) -> list:
+def read_all(log: MemoryLog[bytes], source: LogPartition) -> list:
     reader = log.reader()
     reader.open(source, 0)
     return list(reader.poll(1_000, 0.0))

@@ -12,7 +12,7 @@ from spojoin.kernels.spread import spread
 from spojoin.model import DEFAULT_LAYOUT
 from spojoin.published.layouts import catalog as described
 from spojoin.published.layouts.catalog import layout
-from spojoin.published.layouts.layout import Layout, Share
+from spojoin.published.layouts.layout import FrameShare, Layout
 from spojoin.published.layouts.registry import LAYOUTS
 from spojoin.published.layouts.workers import HANDSHAKE
 from spojoin.query.load import parse_query
@@ -125,7 +125,7 @@ class Greedy(Layout):
 
     def share(self, frame, stream, worker, workers):
         share = LAYOUTS["split_join"](self.query).share(frame, stream, worker, workers)
-        return Share(share.stored | (worker == 0), share.asked)
+        return FrameShare(share.stored | (worker == 0), share.asked)
 
 
 def test_a_layout_that_breaks_it_is_found():

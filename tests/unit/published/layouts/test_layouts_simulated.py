@@ -8,7 +8,7 @@ import pytest
 from spojoin.published.layouts import registry
 from spojoin.published.layouts.catalog import layout
 from spojoin.published.layouts.handshake import HandshakeChain
-from spojoin.published.layouts.layout import Layout, Share, every
+from spojoin.published.layouts.layout import FrameShare, Layout, every
 from spojoin.published.layouts.machine import LayoutMachine
 from spojoin.published.methods.catalog import method
 from spojoin.published.methods.registry import SIDES
@@ -76,7 +76,7 @@ class Counting(Layout):
     def share(self, frame, stream, worker, workers):
         numbers = self._counter + np.arange(len(frame.slices[stream]))
         self._counter += len(numbers)
-        return Share(numbers % workers == worker, every(frame, stream))
+        return FrameShare(numbers % workers == worker, every(frame, stream))
 
 
 def test_a_counter_that_dies_with_its_worker_is_found(monkeypatch):

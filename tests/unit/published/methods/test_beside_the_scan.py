@@ -26,11 +26,11 @@ def searches(rng, codes, domain, checks):
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("domain", [5, 100_000])
 def test_trees_with_levels_find_what_the_scan_finds(name, lists, domain):
-    # A hash table needs an equality in each role; trees are to have wide ranges.
+    # A hash table needs an equality in each direction; trees are to have wide ranges.
     first = Check(0, negated=False, equality=name == "hash")
     second, outside = Check(1, negated=False, equality=False), Check(0, negated=True, equality=False)
-    roles = ((first, second), (second, first) if name == "hash" else (second, outside))
-    spec = SideSpec(2, roles, False, LENGTH, SLIDE, lists, dict(method(name, {}).options))
+    directions = ((first, second), (second, first) if name == "hash" else (second, outside))
+    spec = SideSpec(2, directions, False, LENGTH, SLIDE, lists, dict(method(name, {}).options))
     side = SIDES[name](spec)
     scan, rng = Scan(dataclasses.replace(spec, options={})), np.random.default_rng(domain)
     for first in range(0, TUPLES, CHUNK):
@@ -39,7 +39,7 @@ def test_trees_with_levels_find_what_the_scan_finds(name, lists, domain):
         lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
         # Few probes a chunk: partners are many.
         chosen = np.sort(rng.choice(CHUNK, 40, replace=False))
-        asked = [searches(rng, codes[:, chosen], domain, checks) for checks in roles]
+        asked = [searches(rng, codes[:, chosen], domain, checks) for checks in directions]
         ours, theirs = (each.take(codes, asked, lower[chosen], upper[chosen]) for each in (side, scan))
         for found, expected in zip(ours, theirs, strict=True):
             assert found.counts.tolist() == expected.counts.tolist()

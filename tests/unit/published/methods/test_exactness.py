@@ -55,7 +55,7 @@ def cases(draw):
     columns, n = draw(st.integers(1, 3)), draw(st.integers(0, 120))
     domain = st.integers(-draw(st.sampled_from([0, 1, 3, 50])), 3)
     codes = np.array(draw(st.lists(st.lists(domain, min_size=n, max_size=n), min_size=columns, max_size=columns)))
-    roles = tuple(
+    directions = tuple(
         tuple(
             Check(draw(st.integers(0, columns - 1)), draw(st.booleans()), equality=draw(st.booleans()))
             for _ in range(draw(st.integers(1, 3)))
@@ -66,9 +66,9 @@ def cases(draw):
     upper = np.array(sorted(draw(st.lists(st.integers(0, n), max_size=60))), np.int64)
     lower = np.maximum(-(-upper // slide) * slide - length, 0)
     ends = st.integers(-52, 4) | st.sampled_from([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
-    probes = [tuple(_bounds(draw, tests, len(upper), ends)) for tests in roles]
+    probes = [tuple(_bounds(draw, tests, len(upper), ends)) for tests in directions]
     cuts = sorted(draw(st.lists(st.integers(0, n), max_size=6)))
-    spec = SideSpec(columns, roles, False, length, slide, draw(st.booleans()))
+    spec = SideSpec(columns, directions, False, length, slide, draw(st.booleans()))
     return Case(spec, codes.reshape(columns, n).astype(np.int64), probes, np.minimum(lower, upper), upper, cuts)
 
 
@@ -81,14 +81,14 @@ def _bounds(draw, tests, m, ends):
     return lo, hi
 
 
-def looped(case, role, probe):
+def looped(case, direction, probe):
     """Indexes of the stored tuples that a probe finds, by the definition."""
-    lo, hi = case.probes[role]
+    lo, hi = case.probes[direction]
     found = []
     for index in range(case.lower[probe], case.upper[probe]):
         holds = (
             (lo[k, probe] <= case.codes[test.column, index] <= hi[k, probe]) != test.negated
-            for k, test in enumerate(case.spec.roles[role])
+            for k, test in enumerate(case.spec.directions[direction])
         )
         if all(holds):
             found.append(index)
@@ -96,22 +96,24 @@ def looped(case, role, probe):
 
 
 def expected(case):
-    """By role and probe: partners, or how many they are where lists aren't asked for."""
-    found = [[looped(case, role, i) for i in range(len(case.upper))] for role in range(len(case.spec.roles))]
-    return found if case.spec.lists else [[len(partners) for partners in role] for role in found]
+    """By direction and probe: partners, or how many they are where lists aren't asked for."""
+    found = [
+        [looped(case, direction, i) for i in range(len(case.upper))] for direction in range(len(case.spec.directions))
+    ]
+    return found if case.spec.lists else [[len(partners) for partners in direction] for direction in found]
 
 
 def taken(side, case):
-    """The partners of each probe by role, taken chunk by chunk."""
-    by_role = [[] for _ in case.spec.roles]
+    """The partners of each probe by direction, taken chunk by chunk."""
+    by_role = [[] for _ in case.spec.directions]
     stored = done = 0
     for cut in [*case.cuts, case.codes.shape[1]]:
         # A chunk ends between tuples: its probes come before whatever is stored after it.
         end = int(np.searchsorted(case.upper, cut, "right"))
-        roles = [Searches(lo[:, done:end], hi[:, done:end]) for lo, hi in case.probes]
-        found = side.take(case.codes[:, stored:cut], roles, case.lower[done:end], case.upper[done:end])
-        for role, each in enumerate(found):
-            by_role[role] += listed(each)
+        directions = [Searches(lo[:, done:end], hi[:, done:end]) for lo, hi in case.probes]
+        found = side.take(case.codes[:, stored:cut], directions, case.lower[done:end], case.upper[done:end])
+        for direction, each in enumerate(found):
+            by_role[direction] += listed(each)
         stored, done = cut, end
     return by_role
 

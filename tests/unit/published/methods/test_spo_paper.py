@@ -24,21 +24,21 @@ def run(name, spec, options):
     side = SIDES[name](dataclasses.replace(spec, options=dict(method(name, options).options)))
     rng = np.random.default_rng(7)
     codes = rng.integers(-40, 40, (2, COUNT))
-    searches = [rng.integers(-45, 45, (2, len(tests), COUNT)) for tests in spec.roles]
+    searches = [rng.integers(-45, 45, (2, len(tests), COUNT)) for tests in spec.directions]
     upper = np.arange(COUNT)
     lower = np.maximum(upper - LENGTH, 0)
     results = []
     for begin, end in pairwise([*range(0, COUNT, CHUNK), COUNT]):
-        roles = [Searches(lo[:, begin:end], (lo + abs(width) // 4)[:, begin:end]) for lo, width in searches]
-        results.append(side.take(codes[:, begin:end], roles, lower[begin:end], upper[begin:end]))
+        directions = [Searches(lo[:, begin:end], (lo + abs(width) // 4)[:, begin:end]) for lo, width in searches]
+        results.append(side.take(codes[:, begin:end], directions, lower[begin:end], upper[begin:end]))
     return results, side
 
 
 @pytest.mark.parametrize("lists", [True, False], ids=["lists", "counts"])
 @pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES.keys())
 @pytest.mark.parametrize("delta", [1, 3, 64, 700, 2_000])
-def test_every_size_of_batch_finds_what_the_scan_finds(delta, roles, lists):
-    spec = SideSpec(2, roles, False, LENGTH, SLIDE, lists)
+def test_every_size_of_batch_finds_what_the_scan_finds(delta, directions, lists):
+    spec = SideSpec(2, directions, False, LENGTH, SLIDE, lists)
     expected, _ = run("scan", spec, {})
     found, side = run("spo_paper", spec, {"delta": str(delta)})
     for chunk, wanted in zip(found, expected, strict=True):

@@ -13,8 +13,8 @@ from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import Check, Searches, SideSpec
 from spojoin.published.methods.spo_paper import SpoPaper
 from spojoin.published.methods.spo_paper_unsafe import setup_of
-from spojoin.published.schemes.logical_and import NONE, Load, LogicalAnd, Meeting
-from spojoin.published.schemes.state import Scheme, Workers
+from spojoin.published.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad
+from spojoin.published.schemes.state import Scheme, SimulatedWorkers
 
 LENGTH, SLIDE, COUNT = 240, 60, 700
 ROLES = ((Check(0, False, False), Check(1, False, False)), (Check(1, True, True), Check(0, False, False)))
@@ -39,25 +39,25 @@ DATA = data()
 
 
 def counts_of(asked, cuts=(0, 1, 130, 500, COUNT)):
-    """Counts of both roles, int64 (2, COUNT), taken chunk by chunk, and the side's counters."""
+    """Counts of both directions, int64 (2, COUNT), taken chunk by chunk, and the side's counters."""
     side = SIDES["spo_paper"](asked)
     codes, lo, hi = DATA
     upper = np.arange(COUNT)
     lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
     found = []
     for begin, end in pairwise(cuts):
-        roles = [Searches(lo[r][:, begin:end], hi[r][:, begin:end]) for r in range(2)]
-        taken = side.take(codes[:, begin:end], roles, lower[begin:end], upper[begin:end])
+        directions = [Searches(lo[r][:, begin:end], hi[r][:, begin:end]) for r in range(2)]
+        taken = side.take(codes[:, begin:end], directions, lower[begin:end], upper[begin:end])
         found.append(np.stack([each.counts for each in taken]))
     return np.concatenate(found, axis=1), side.counters.as_dict()
 
 
-def holds(role, sources, i):
-    """Whether tuple i meets the bounds of the role, each test's taken from its source."""
+def holds(direction, sources, i):
+    """Whether tuple i meets the bounds of the direction, each test's taken from its source."""
     codes, lo, hi = DATA
     return all(
-        (lo[role, k, source] <= codes[test.column, i] <= hi[role, k, source]) != test.negated
-        for k, (test, source) in enumerate(zip(ROLES[role], sources, strict=True))
+        (lo[direction, k, source] <= codes[test.column, i] <= hi[direction, k, source]) != test.negated
+        for k, (test, source) in enumerate(zip(ROLES[direction], sources, strict=True))
     )
 
 
@@ -65,20 +65,20 @@ def by_a_loop(asked, trace, sources):
     """Counts, false positives and false negatives, pair by pair."""
     setup = setup_of(asked)
     counts, positives, negatives = np.zeros((2, COUNT), int), 0, 0
-    for role in range(2):
+    for direction in range(2):
         for probe in range(COUNT):
             lower = max(-(-probe // SLIDE) * SLIDE - LENGTH, 0)
-            met = sources[role][:, probe].tolist()
+            met = sources[direction][:, probe].tolist()
             starts = [source // setup.delta * setup.delta for source in met]
             for i in range(probe):
-                batch, is_true = i // setup.delta, holds(role, (probe, probe), i)
+                batch, is_true = i // setup.delta, holds(direction, (probe, probe), i)
                 worker, end = batch % setup.workers, (batch + 1) * setup.delta
                 is_held = trace.lower[worker, probe] < end <= trace.upper[worker, probe]
                 times = int(is_true and is_held)
                 if NONE not in met and max(starts) <= i < min(met):
-                    times += holds(role, met, i)
+                    times += holds(direction, met, i)
                 is_due = is_true and i >= lower
-                counts[role, probe] += times
+                counts[direction, probe] += times
                 positives += max(times - is_due, 0)
                 negatives += is_due and not times
     return counts, positives, negatives
@@ -92,7 +92,7 @@ def themselves():
 def test_a_scheme_answers_what_its_workers_held(scheme):
     asked = spec(state=scheme)
     counts, told = counts_of(asked)
-    trace = Workers(setup_of(asked), scheme, MemoryStore()).take(COUNT)
+    trace = SimulatedWorkers(setup_of(asked), scheme, MemoryStore()).take(COUNT)
     wanted, positives, negatives = by_a_loop(asked, trace, themselves())
     assert (counts == wanted).all()
     assert (told["false_positives"], told["false_negatives"]) == (positives, negatives)
@@ -104,9 +104,9 @@ def test_without_a_hash_table_bit_arrays_of_other_tuples_are_met(cuts):
     asked = spec(logical_and="overwriting_unsafe")
     setup = setup_of(asked)
     counts, told = counts_of(asked, cuts)
-    ands = [LogicalAnd(Meeting.OVERWRITING_UNSAFE, Load(1e6, (0.01, 0.01), 3, 0.1)) for _ in range(2)]
+    ands = [LogicalAnd(Meeting.OVERWRITING_UNSAFE, OperatorLoad(1e6, (0.01, 0.01), 3, 0.1)) for _ in range(2)]
     sources = [np.concatenate([a.meet(b, e - b) for b, e in pairwise(cuts)], axis=1) for a in ands]
-    trace = Workers(setup, Scheme.EXACT, MemoryStore()).take(COUNT)
+    trace = SimulatedWorkers(setup, Scheme.EXACT, MemoryStore()).take(COUNT)
     wanted, positives, negatives = by_a_loop(asked, trace, sources)
     assert (counts == wanted).all()
     assert (told["false_positives"], told["false_negatives"]) == (positives, negatives)

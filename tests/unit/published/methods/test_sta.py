@@ -31,8 +31,8 @@ def run(name, options, lists):
     results = []
     for begin in range(0, COUNT, CHUNK):
         part = slice(begin, begin + CHUNK)
-        roles = [Searches(lo[:, part], lo[:, part] + 60) for lo in low]
-        results += side.take(stored[:, part], roles, np.maximum(upper[part] - LENGTH, 0), upper[part])
+        directions = [Searches(lo[:, part], lo[:, part] + 60) for lo in low]
+        results += side.take(stored[:, part], directions, np.maximum(upper[part] - LENGTH, 0), upper[part])
     return results, side
 
 

@@ -61,8 +61,10 @@ def test_every_option_gives_what_a_plain_comparison_gives(name, given, domain, i
         chunk = codes[:, first : first + CHUNK]
         upper = np.arange(first, first + CHUNK)
         lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
-        roles = [searches_of(chunk, tests, domain // 3) for tests in spec.roles]
-        for tests, searches, found in zip(spec.roles, roles, side.take(chunk, roles, lower, upper), strict=True):
+        directions = [searches_of(chunk, tests, domain // 3) for tests in spec.directions]
+        for tests, searches, found in zip(
+            spec.directions, directions, side.take(chunk, directions, lower, upper), strict=True
+        ):
             for i in range(0, CHUNK, 24):
                 one = Searches(searches.lo[:, i], searches.hi[:, i])
                 partners = found.partners[found.offsets[i] : found.offsets[i + 1]].tolist()
@@ -78,12 +80,12 @@ def test_a_predicate_that_the_query_has_not_is_told():
 
 def test_two_roles_over_one_column_share_its_tree():
     spec = spec_of("chain_b", {})
-    alone = SIDES["chain_b"](dataclasses.replace(spec, roles=(TESTS,)))
-    both = SIDES["chain_b"](dataclasses.replace(spec, roles=(TESTS, TESTS)))
+    alone = SIDES["chain_b"](dataclasses.replace(spec, directions=(TESTS,)))
+    both = SIDES["chain_b"](dataclasses.replace(spec, directions=(TESTS, TESTS)))
     codes = codes_of(100, np.random.default_rng(0))
     for side in alone, both:
         nothing = Searches(np.empty((2, 0), np.int64), np.empty((2, 0), np.int64))
-        side.take(codes, [nothing] * len(side.spec.roles), np.empty(0, np.int64), np.empty(0, np.int64))
+        side.take(codes, [nothing] * len(side.spec.directions), np.empty(0, np.int64), np.empty(0, np.int64))
     assert both.nbytes == alone.nbytes
 
 

@@ -7,9 +7,9 @@ from spojoin.errors import ConfigurationError
 from spojoin.ports.memory import MemoryStore
 from spojoin.published.schemes.checkpoint import Sharing, completeness
 from spojoin.published.schemes.errors import count
-from spojoin.published.schemes.logical_and import NONE, Load, LogicalAnd, Meeting, correctness, overwrite
+from spojoin.published.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad, correctness, overwrite
 from spojoin.published.schemes.setup import Setup, in_order, served
-from spojoin.published.schemes.state import Scheme, Workers
+from spojoin.published.schemes.state import Scheme, SimulatedWorkers
 
 TUPLES = 600
 UNSAFE = [Scheme.ROUND_ROBIN_UNSAFE, Scheme.SIZE_BROADCAST_UNSAFE, Scheme.DISTRIBUTED_CACHE_UNSAFE]
@@ -50,7 +50,7 @@ def pairs_found(workers, trace):
 @pytest.mark.parametrize("scheme", list(Scheme))
 @pytest.mark.parametrize("is_queueing", [True, False])
 def test_errors_are_those_of_a_plain_loop(scheme, is_queueing):
-    workers = Workers(setup(scheme, is_queueing=is_queueing, hop_ms=3.0), scheme, MemoryStore())
+    workers = SimulatedWorkers(setup(scheme, is_queueing=is_queueing, hop_ms=3.0), scheme, MemoryStore())
     trace = workers.take(TUPLES)
     told = count(workers, trace, matches)
     found, wanted = pairs_found(workers, trace)
@@ -61,7 +61,7 @@ def test_errors_are_those_of_a_plain_loop(scheme, is_queueing):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_exact_way_has_no_errors_whatever_is_late(seed):
-    workers = Workers(setup(Scheme.EXACT, hop_ms=50.0, seed=seed), Scheme.EXACT, MemoryStore())
+    workers = SimulatedWorkers(setup(Scheme.EXACT, hop_ms=50.0, seed=seed), Scheme.EXACT, MemoryStore())
     told = count(workers, workers.take(TUPLES), matches)
     assert (told.extra, told.probes, told.false_positives, told.false_negatives) == (0, 0, 0, 0)
 
@@ -71,7 +71,7 @@ def test_without_delays_only_what_waits_for_a_message_of_tuples_is_wrong():
     instant = {"hop_ms": 1e-9, "merge_us": 0.0, "interval_ms": 0.2, "rate": 1_000.0}
     extra = {}
     for scheme in UNSAFE:
-        workers = Workers(setup(scheme, **instant), scheme, MemoryStore())
+        workers = SimulatedWorkers(setup(scheme, **instant), scheme, MemoryStore())
         extra[scheme] = count(workers, workers.take(TUPLES), matches).extra
     assert extra[Scheme.ROUND_ROBIN_UNSAFE] == 0
     assert extra[Scheme.SIZE_BROADCAST_UNSAFE] > 0
@@ -80,8 +80,8 @@ def test_without_delays_only_what_waits_for_a_message_of_tuples_is_wrong():
 
 @pytest.mark.parametrize("scheme", list(Scheme))
 def test_what_workers_hold_does_not_depend_on_how_much_is_asked_at_a_time(scheme):
-    at_once = Workers(setup(scheme, hop_ms=3.0), scheme, MemoryStore()).take(TUPLES)
-    workers = Workers(setup(scheme, hop_ms=3.0), scheme, MemoryStore())
+    at_once = SimulatedWorkers(setup(scheme, hop_ms=3.0), scheme, MemoryStore()).take(TUPLES)
+    workers = SimulatedWorkers(setup(scheme, hop_ms=3.0), scheme, MemoryStore())
     traces = [workers.take(n) for n in (1, 2, 97, 300, TUPLES - 400)]
     assert np.array_equal(np.concatenate([trace.lower for trace in traces], axis=1), at_once.lower)
     assert np.array_equal(np.concatenate([trace.upper for trace in traces], axis=1), at_once.upper)
@@ -91,14 +91,14 @@ def test_a_slower_cache_is_more_wrong():
     extra = []
     for interval_ms in (1.0, 40.0):
         scheme = Scheme.DISTRIBUTED_CACHE_UNSAFE
-        workers = Workers(setup(scheme, interval_ms=interval_ms), scheme, MemoryStore())
+        workers = SimulatedWorkers(setup(scheme, interval_ms=interval_ms), scheme, MemoryStore())
         extra.append(count(workers, workers.take(TUPLES), matches).extra)
     assert extra[0] < extra[1]
 
 
 def test_round_robin_needs_as_many_slides_a_worker():
     with pytest.raises(ConfigurationError, match="6 slides are shared by 4 workers"):
-        Workers(Setup(420, 60, 60, 4, 1_000.0), Scheme.ROUND_ROBIN_UNSAFE, MemoryStore())
+        SimulatedWorkers(Setup(420, 60, 60, 4, 1_000.0), Scheme.ROUND_ROBIN_UNSAFE, MemoryStore())
     with pytest.raises(ConfigurationError, match="multiple"):
         Setup(420, 60, 50, 3, 1_000.0)
 
@@ -110,15 +110,16 @@ def bit_arrays():
 
 @pytest.mark.parametrize(("rate", "service"), [(100.0, (0.1, 0.2)), (5_000.0, (4.0, 6.0)), (5_000.0, (6.0, 4.0))])
 def test_a_hash_table_makes_every_meeting_right(rate, service):
-    told = correctness(Meeting.BY_ID, Load(rate, service, 4), bit_arrays())
+    told = correctness(Meeting.BY_ID, OperatorLoad(rate, service, 4), bit_arrays())
     assert (told.tuples, told.false_positives, told.false_negatives, told.answers) == (1.0, 0, 0, 400)
 
 
 def test_without_it_a_high_rate_makes_most_wrong_and_more_workers_fewer():
     shares = [
-        correctness(Meeting.OVERWRITING_UNSAFE, Load(5_000.0, (4.0, 6.0), n), bit_arrays()).tuples for n in (4, 16)
+        correctness(Meeting.OVERWRITING_UNSAFE, OperatorLoad(5_000.0, (4.0, 6.0), n), bit_arrays()).tuples
+        for n in (4, 16)
     ]
-    slow = correctness(Meeting.OVERWRITING_UNSAFE, Load(10.0, (0.1, 0.2), 4), bit_arrays())
+    slow = correctness(Meeting.OVERWRITING_UNSAFE, OperatorLoad(10.0, (0.1, 0.2), 4), bit_arrays())
     assert shares[0] < shares[1] < 0.5
     assert slow.tuples == 1.0
 
@@ -138,7 +139,7 @@ def test_what_is_overwritten_meets_another_tuples_bits():
 
 @pytest.mark.parametrize("meeting", list(Meeting))
 def test_tuples_meet_themselves_where_there_is_time(meeting):
-    meets = LogicalAnd(meeting, Load(1.0, (0.1, 0.1), 3))
+    meets = LogicalAnd(meeting, OperatorLoad(1.0, (0.1, 0.1), 3))
     assert meets.meet(5, 40).tolist() == 2 * [list(range(5, 45))]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from spojoin.errors import WireError
-from spojoin.ports.interfaces import AmbiguousAppend, Input
+from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
 from spojoin.ports.memory import Fate, ManualClock, MemoryLog
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Barrier, Layout
+from spojoin.wire.records import Barrier, WorkerCount
 
-SOURCE = Input("q.control", 0)
+SOURCE = LogPartition("q.control", 0)
 
 
 @pytest.fixture
@@ -36,17 +36,17 @@ def test_nobody_has_asked_yet(log):
 def test_what_is_asked_for_is_read_by_all(log):
     one, other = control(log), control(log)
     one.ask(3)
-    assert one.refresh() == other.refresh() == Layout(1, 3)
+    assert one.refresh() == other.refresh() == WorkerCount(1, 3)
     other.ask(2)
-    assert one.refresh() == Layout(2, 2)
-    assert control(log).refresh() == Layout(2, 2)
+    assert one.refresh() == WorkerCount(2, 2)
+    assert control(log).refresh() == WorkerCount(2, 2)
 
 
 def test_of_equal_versions_the_first_counts(log):
     one, other = control(log), control(log)
     one.ask(3)
     other.ask(4)
-    assert one.refresh() == other.refresh() == Layout(1, 3)
+    assert one.refresh() == other.refresh() == WorkerCount(1, 3)
 
 
 def test_the_topic_keeps_the_last_two(log):
@@ -54,8 +54,8 @@ def test_the_topic_keeps_the_last_two(log):
     for workers in range(1, 9):
         one.ask(workers)
         one.refresh()
-    assert held(log) == [Layout(7, 7), Layout(8, 8)]
-    assert control(log).refresh() == Layout(8, 8)
+    assert held(log) == [WorkerCount(7, 7), WorkerCount(8, 8)]
+    assert control(log).refresh() == WorkerCount(8, 8)
 
 
 def test_a_layout_that_was_not_acknowledged_is_an_error(log):

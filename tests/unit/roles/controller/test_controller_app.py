@@ -7,23 +7,23 @@ import threading
 import pytest
 
 from spojoin.errors import ConfigurationError
-from spojoin.ports.interfaces import Input, StoreUnavailable
+from spojoin.ports.interfaces import LogPartition, StoreUnavailable
 from spojoin.ports.shared_state import key
-from spojoin.protocol.machine import Watermark
+from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.controller.__main__ import limits_of, supervise
 from spojoin.roles.controller.app import Controller
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, Workers
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
 from spojoin.roles.controller.control_topic import ControlTopic
-from spojoin.roles.controller.policy import Limits
+from spojoin.roles.controller.policy import ScalingLimits
 from spojoin.runtime import service
 from spojoin.runtime.settings import Settings, load_settings
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.codec import decode
-from spojoin.wire.records import Layout
+from spojoin.wire.records import WorkerCount
 from tests.support.runtime_world import TOPICS, Bench
 
-CONTROL = Input(TOPICS.name(Topic.CONTROL), 0)
+CONTROL = LogPartition(TOPICS.name(Topic.CONTROL), 0)
 
 
 class FakeCluster:
@@ -34,11 +34,11 @@ class FakeCluster:
         self.events: list[Event] = []
         self.failures = 0
 
-    def workers(self) -> Workers:
+    def workers(self) -> ReplicaCounts:
         if self.failures:
             self.failures -= 1
             raise ClusterUnavailable("broken on purpose")
-        return Workers(self.replicas, self.ready)
+        return ReplicaCounts(self.replicas, self.ready)
 
     def scale(self, replicas: int) -> None:
         self.replicas = replicas
@@ -50,7 +50,7 @@ class FakeCluster:
 class Stage:
     """One controller and what is around it; `turn` lets a second pass."""
 
-    def __init__(self, limits: Limits, replicas: int = 2) -> None:
+    def __init__(self, limits: ScalingLimits, replicas: int = 2) -> None:
         self.bench = Bench(Role.CONTROLLER)
         self.bench.shared.log_id = self.bench.log.topic_id("q.frames")
         self.cluster = FakeCluster(replicas)
@@ -71,42 +71,42 @@ class Stage:
             fields = {"wall_ms": self.bench.clock.wall_ms(), "cpu_s": self.cpu_s, "lag": 0, "pid": 7}
             self.bench.shared.put({key("q", "status", f"pojoin-{worker}"): fields})
 
-    def layouts(self) -> list[Layout]:
+    def layouts(self) -> list[WorkerCount]:
         return [decode(record.value) for record in self.bench.log.records(CONTROL)]
 
     def answer(self, workers: int) -> None:
         self.bench.shared.put({key("q", "head"): {"workers": workers, "layout_frame": 7}})
-        self.bench.shared.put_watermark(Watermark(7, 0))
+        self.bench.shared.put_result_position(ResultPosition(7, 0))
 
 
 def test_kubectl_scale_is_followed_up_and_down():
-    stage = Stage(Limits(workers_max=4))
+    stage = Stage(ScalingLimits(workers_max=4))
     stage.turn()
-    assert stage.layouts() == [Layout(1, 2)]
+    assert stage.layouts() == [WorkerCount(1, 2)]
     stage.cluster.replicas = 4
     stage.turn(seconds=3)
-    assert stage.layouts() == [Layout(1, 2)]
+    assert stage.layouts() == [WorkerCount(1, 2)]
     stage.cluster.ready = 4
     stage.turn(seconds=2)
     stage.cluster.replicas = 1
     stage.turn(seconds=2)
-    assert stage.layouts() == [Layout(2, 4), Layout(3, 1)]
+    assert stage.layouts() == [WorkerCount(2, 4), WorkerCount(3, 1)]
     assert [event.reason for event in stage.cluster.events] == ["WaitingForWorkers", "LayoutGrown", "LayoutShrunk"]
     assert value_of(stage.bench.world.metrics.scale_layout) == 1
 
 
 def test_load_brings_a_worker_and_calm_takes_it_away_in_order():
     stage = Stage(
-        Limits(4, is_autoscaling=True, scale_min=2, scale_max=3, up_after_s=5, down_after_s=20, wait_s_max=60)
+        ScalingLimits(4, is_autoscaling=True, scale_min=2, scale_max=3, up_after_s=5, down_after_s=20, wait_s_max=60)
     )
     stage.turn(cores=1.0, seconds=10)
     assert stage.cluster.replicas == 3
-    assert stage.layouts() == [Layout(1, 2)]
+    assert stage.layouts() == [WorkerCount(1, 2)]
     stage.cluster.ready = 3
     stage.turn(cores=1.0)
-    assert stage.layouts()[-1] == Layout(2, 3)
+    assert stage.layouts()[-1] == WorkerCount(2, 3)
     stage.turn(cores=0.0, seconds=40)
-    assert stage.layouts()[-1] == Layout(3, 2)
+    assert stage.layouts()[-1] == WorkerCount(3, 2)
     assert stage.cluster.replicas == 3
     stage.answer(2)
     stage.turn(cores=0.0)
@@ -116,13 +116,13 @@ def test_load_brings_a_worker_and_calm_takes_it_away_in_order():
 
 
 def test_a_new_controller_goes_on_from_the_topic():
-    stage = Stage(Limits(workers_max=4), replicas=3)
+    stage = Stage(ScalingLimits(workers_max=4), replicas=3)
     stage.turn(seconds=3)
-    assert stage.layouts() == [Layout(1, 2), Layout(2, 3)]
+    assert stage.layouts() == [WorkerCount(1, 2), WorkerCount(2, 3)]
     control = ControlTopic(stage.bench.log, CONTROL, stage.bench.clock)
-    again = Controller(stage.cluster, control, stage.bench.world, Limits(workers_max=4), workers=2)
+    again = Controller(stage.cluster, control, stage.bench.world, ScalingLimits(workers_max=4), workers=2)
     again.turn()
-    assert stage.layouts() == [Layout(1, 2), Layout(2, 3)]
+    assert stage.layouts() == [WorkerCount(1, 2), WorkerCount(2, 3)]
 
 
 class StopWhen(threading.Event):
@@ -158,7 +158,7 @@ def test_a_cluster_that_fails_is_asked_again_and_readiness_tells_it(monkeypatch)
     supervise(cluster, bench.world, TOPICS, limits_of(settings), settings, StopWhen(done, bench.clock))
     assert "waiting: broken on purpose" in said
     assert value_of(bench.metrics.retries) == 3
-    assert [decode(r.value) for r in bench.log.records(CONTROL)] == [Layout(1, 2), Layout(2, 3)]
+    assert [decode(r.value) for r in bench.log.records(CONTROL)] == [WorkerCount(1, 2), WorkerCount(2, 3)]
 
 
 def test_a_controller_without_a_statefulset_says_what_to_set(tmp_path, capsys):
@@ -194,7 +194,7 @@ def test_defaults_of_limits():
 
 
 def test_a_service_that_is_away_for_long_is_an_event():
-    stage = Stage(Limits(workers_max=4))
+    stage = Stage(ScalingLimits(workers_max=4))
     stage.controller._needs = ("sink",)
     stage.cluster.replicas = 1
 
@@ -215,7 +215,7 @@ def test_a_service_that_is_away_for_long_is_an_event():
 
 
 def test_without_the_store_nobody_is_said_to_be_away():
-    stage = Stage(Limits(workers_max=4))
+    stage = Stage(ScalingLimits(workers_max=4))
     stage.controller._needs = ("sink",)
     stage.turn(seconds=100)
     stage.bench.store.scan = lambda _: (_ for _ in ()).throw(StoreUnavailable("gone"))

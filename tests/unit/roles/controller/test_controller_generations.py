@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spojoin.ports.interfaces import Input
+from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic
 from spojoin.roles.controller.__main__ import limits_of, supervise
 from spojoin.runtime.settings import Settings
@@ -19,7 +19,7 @@ FIRST, SECOND = TOPICS, replace(TOPICS, generation=2)
 
 def served(bench, *records):
     """Let records come into the topic of generations, which is made where it isn't there."""
-    source = Input(TOPICS.name(Topic.GENERATIONS), 0)
+    source = LogPartition(TOPICS.name(Topic.GENERATIONS), 0)
     bench.log.create_topics({source.topic: 1})
     writer = bench.log.writer()
     for record in records:

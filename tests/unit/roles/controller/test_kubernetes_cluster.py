@@ -11,7 +11,7 @@ from kubernetes import client
 
 from spojoin.errors import ConfigurationError
 from spojoin.roles.controller import kubernetes_cluster
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, Workers
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
 from spojoin.roles.controller.kubernetes_cluster import KubernetesCluster, connect
 
 STATEFULSET = "/apis/apps/v1/namespaces/ns/statefulsets/work-pojoin"
@@ -74,9 +74,9 @@ def statefulset(replicas, **status):
 
 def test_replicas_and_ready_ones_are_read(server, cluster):
     server.answers["GET", STATEFULSET] = 200, statefulset(3, readyReplicas=2)
-    assert cluster.workers() == Workers(3, 2)
+    assert cluster.workers() == ReplicaCounts(3, 2)
     server.answers["GET", STATEFULSET] = 200, statefulset(3)
-    assert cluster.workers() == Workers(3, 0)
+    assert cluster.workers() == ReplicaCounts(3, 0)
 
 
 def test_the_scale_is_patched_and_nothing_else(server, cluster):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spojoin.roles.controller.loads import AGE_MS_MAX, SPAN_MS, LoadMeter
-from spojoin.roles.controller.policy import Load
+from spojoin.roles.controller.policy import WorkerLoad
 
 
 def said(wall_ms, cpu_s, lag=0, pid=1):
@@ -16,7 +16,7 @@ def test_cores_are_processor_time_over_a_span():
     meter = LoadMeter()
     assert meter.read({"pojoin-0": said(1_000, 5.0)}, 1_000) == {}
     assert meter.read({"pojoin-0": said(2_000, 5.9)}, 2_000) == {}
-    assert meter.read({"pojoin-0": said(5_000, 7.0, lag=9)}, 5_000) == {0: Load(pytest.approx(0.5), 9)}
+    assert meter.read({"pojoin-0": said(5_000, 7.0, lag=9)}, 5_000) == {0: WorkerLoad(pytest.approx(0.5), 9)}
 
 
 def test_old_samples_leave_the_span():
@@ -25,7 +25,7 @@ def test_old_samples_leave_the_span():
     for second in range(1, 30):
         loads = meter.read({"pojoin-0": said(1000 * second, 0.0 if second < 15 else second - 15.0)}, 1000 * second)
     assert SPAN_MS < 14_000
-    assert loads == {0: Load(pytest.approx(1.0), 0)}
+    assert loads == {0: WorkerLoad(pytest.approx(1.0), 0)}
 
 
 def test_a_new_process_begins_anew():

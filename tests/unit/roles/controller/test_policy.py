@@ -7,13 +7,21 @@ import itertools
 import pytest
 
 from spojoin.roles.controller.cluster import Event
-from spojoin.roles.controller.policy import Ask, Limits, Load, Observation, Scale, State, decide
+from spojoin.roles.controller.policy import (
+    ControllerMemory,
+    Observation,
+    RequestWorkers,
+    Scale,
+    ScalingLimits,
+    WorkerLoad,
+    decide,
+)
 
-FOLLOW = Limits(workers_max=4)
-AUTO = Limits(
+FOLLOW = ScalingLimits(workers_max=4)
+AUTO = ScalingLimits(
     workers_max=4, is_autoscaling=True, scale_min=1, scale_max=3, up_after_s=10, down_after_s=60, wait_s_max=100
 )
-CALM, BUSY, BEHIND, IDLE = Load(0.5, 5), Load(0.9, 5), Load(0.1, 100), Load(0.05, 0)
+CALM, BUSY, BEHIND, IDLE = WorkerLoad(0.5, 5), WorkerLoad(0.9, 5), WorkerLoad(0.1, 100), WorkerLoad(0.05, 0)
 
 
 def seen(now_s=0.0, replicas=2, ready=None, layout=2, load=None, **more):
@@ -33,47 +41,50 @@ def reasons(steps):
 
 
 def test_nothing_is_done_while_layout_and_workers_agree():
-    assert decide(seen(), State(), FOLLOW) == (State(replicas=2), [])
+    assert decide(seen(), ControllerMemory(), FOLLOW) == (ControllerMemory(replicas=2), [])
 
 
 def test_the_layout_that_routers_begin_with_is_written_down_first():
-    assert decide(seen(replicas=4, is_asked=False), State(), FOLLOW) == (State(), [Ask(2)])
+    assert decide(seen(replicas=4, is_asked=False), ControllerMemory(), FOLLOW) == (
+        ControllerMemory(),
+        [RequestWorkers(2)],
+    )
 
 
 def test_a_smaller_number_shrinks_the_layout_at_once_whoever_is_ready():
-    state, steps = decide(seen(replicas=1, ready=0, layout=3), State(replicas=1), FOLLOW)
-    assert acts(steps) == [Ask(1)]
+    state, steps = decide(seen(replicas=1, ready=0, layout=3), ControllerMemory(replicas=1), FOLLOW)
+    assert acts(steps) == [RequestWorkers(1)]
     assert steps[1] == Event("LayoutShrunk", "from 3 to 1 workers: replicas is 1")
     assert decide(seen(replicas=1, layout=1), state, FOLLOW)[1] == []
 
 
 def test_a_larger_number_waits_until_all_are_ready_and_says_so_once():
-    state, steps = decide(seen(replicas=4, ready=3), State(), FOLLOW)
+    state, steps = decide(seen(replicas=4, ready=3), ControllerMemory(), FOLLOW)
     assert reasons(steps) == ["WaitingForWorkers"]
     assert not acts(steps)
     state, steps = decide(seen(replicas=4, ready=3), state, FOLLOW)
     assert steps == []
     _, steps = decide(seen(replicas=4, ready=4), state, FOLLOW)
-    assert acts(steps) == [Ask(4)]
+    assert acts(steps) == [RequestWorkers(4)]
 
 
 def test_without_workers_the_layout_keeps_one_and_says_what_waits():
-    state, steps = decide(seen(replicas=0, layout=3), State(), FOLLOW)
-    assert acts(steps) == [Ask(1)]
+    state, steps = decide(seen(replicas=0, layout=3), ControllerMemory(), FOLLOW)
+    assert acts(steps) == [RequestWorkers(1)]
     _, steps = decide(seen(replicas=0, layout=1), state, FOLLOW)
     assert reasons(steps) == ["NoWorkers"]
 
 
 def test_a_layout_never_exceeds_workers_max():
-    _, steps = decide(seen(replicas=9, ready=4), State(), FOLLOW)
-    assert acts(steps) == [Ask(4)]
-    state, steps = decide(seen(replicas=9, ready=4, layout=4), State(), FOLLOW)
+    _, steps = decide(seen(replicas=9, ready=4), ControllerMemory(), FOLLOW)
+    assert acts(steps) == [RequestWorkers(4)]
+    state, steps = decide(seen(replicas=9, ready=4, layout=4), ControllerMemory(), FOLLOW)
     assert reasons(steps) == ["TooManyWorkers"]
     assert decide(seen(replicas=9, ready=4, layout=4), state, FOLLOW)[1] == []
 
 
 def test_load_changes_nothing_where_scaling_is_off():
-    state = State()
+    state = ControllerMemory()
     for now_s in range(0, 1000, 10):
         state, steps = decide(seen(now_s, load=BUSY if now_s < 500 else IDLE), state, FOLLOW)
         assert steps == []
@@ -84,7 +95,7 @@ def test_load_changes_nothing_where_scaling_is_off():
 
 @pytest.mark.parametrize("load", [BUSY, BEHIND])
 def test_a_worker_more_after_one_was_busy_without_a_break(load):
-    state, steps = decide(seen(0, load=load), State(), AUTO)
+    state, steps = decide(seen(0, load=load), ControllerMemory(), AUTO)
     assert steps == []
     state, steps = decide(seen(9, load=CALM), state, AUTO)
     state, steps = decide(seen(12, load=load), state, AUTO)
@@ -97,20 +108,20 @@ def test_a_worker_more_after_one_was_busy_without_a_break(load):
 
 def test_one_busy_worker_is_enough():
     mixed = Observation(20, 2, 2, 2, loads={0: IDLE, 1: BUSY})
-    _, steps = decide(mixed, State(replicas=2, busy_since_s=0), AUTO)
+    _, steps = decide(mixed, ControllerMemory(replicas=2, busy_since_s=0), AUTO)
     assert acts(steps) == [Scale(3)]
 
 
 def test_the_layout_grows_when_the_new_worker_is_ready():
-    state, _ = decide(seen(20, load=BUSY), State(replicas=2, busy_since_s=0), AUTO)
+    state, _ = decide(seen(20, load=BUSY), ControllerMemory(replicas=2, busy_since_s=0), AUTO)
     state, steps = decide(seen(21, replicas=3, ready=2, load=BUSY), state, AUTO)
     assert reasons(steps) == ["WaitingForWorkers"]
     _, steps = decide(seen(30, replicas=3, ready=3, load=BUSY), state, AUTO)
-    assert acts(steps) == [Ask(3)]
+    assert acts(steps) == [RequestWorkers(3)]
 
 
 def test_a_worker_that_does_not_come_is_given_up():
-    state, _ = decide(seen(0, replicas=3, ready=2), State(replicas=3), AUTO)
+    state, _ = decide(seen(0, replicas=3, ready=2), ControllerMemory(replicas=3), AUTO)
     state, steps = decide(seen(99, replicas=3, ready=2), state, AUTO)
     assert steps == []
     _, steps = decide(seen(100, replicas=3, ready=2), state, AUTO)
@@ -119,7 +130,7 @@ def test_a_worker_that_does_not_come_is_given_up():
 
 
 def test_at_the_upper_limit_it_is_told_once():
-    state = State(replicas=3, busy_since_s=0)
+    state = ControllerMemory(replicas=3, busy_since_s=0)
     told = []
     for now_s in (20, 21, 22):
         state, steps = decide(seen(now_s, replicas=3, layout=3, load=BUSY), state, AUTO)
@@ -129,10 +140,10 @@ def test_at_the_upper_limit_it_is_told_once():
 
 
 def test_a_worker_less_first_in_the_layout_then_when_its_frames_are_answered():
-    state, steps = decide(seen(0, load=IDLE), State(), AUTO)
+    state, steps = decide(seen(0, load=IDLE), ControllerMemory(), AUTO)
     assert steps == []
     state, steps = decide(seen(60, load=IDLE), state, AUTO)
-    assert acts(steps) == [Ask(1)]
+    assert acts(steps) == [RequestWorkers(1)]
     state, steps = decide(seen(61, layout=1, load=IDLE, is_answered=False), state, AUTO)
     assert steps == []
     state, steps = decide(seen(62, layout=1, load=IDLE, is_answered=True), state, AUTO)
@@ -143,7 +154,7 @@ def test_a_worker_less_first_in_the_layout_then_when_its_frames_are_answered():
 
 @pytest.mark.parametrize("is_answered", [None, False])
 def test_a_worker_leaves_in_the_end_even_if_nobody_knows_that_it_may(is_answered):
-    state = State(replicas=2, leaving_since_s=0)
+    state = ControllerMemory(replicas=2, leaving_since_s=0)
     state, steps = decide(seen(99, layout=1, is_answered=is_answered), state, AUTO)
     assert steps == []
     _, steps = decide(seen(100, layout=1, is_answered=is_answered), state, AUTO)
@@ -151,33 +162,33 @@ def test_a_worker_leaves_in_the_end_even_if_nobody_knows_that_it_may(is_answered
 
 
 def test_somebody_else_who_scales_meanwhile_is_followed():
-    state = State(replicas=2, leaving_since_s=0)
+    state = ControllerMemory(replicas=2, leaving_since_s=0)
     _, steps = decide(seen(1, replicas=3, ready=3, layout=1), state, AUTO)
-    assert acts(steps) == [Ask(3)]
+    assert acts(steps) == [RequestWorkers(3)]
 
 
 def test_few_workers_that_would_be_busy_keep_the_one_that_has_little_to_do():
-    half = Load(0.3, 0)  # one worker would use 0.6 cores: more than cpu_low
-    state = State()
+    half = WorkerLoad(0.3, 0)  # one worker would use 0.6 cores: more than cpu_low
+    state = ControllerMemory()
     for now_s in range(0, 500, 10):
         state, steps = decide(seen(now_s, load=half), state, AUTO)
         assert steps == []
 
 
 def test_limits_hold_for_what_others_ask_for():
-    _, steps = decide(seen(replicas=4, layout=4, load=CALM), State(), AUTO)
-    assert acts(steps) == [Ask(3)]
-    _, steps = decide(seen(replicas=1, layout=1), State(), Limits(4, True, scale_min=2, scale_max=3))
+    _, steps = decide(seen(replicas=4, layout=4, load=CALM), ControllerMemory(), AUTO)
+    assert acts(steps) == [RequestWorkers(3)]
+    _, steps = decide(seen(replicas=1, layout=1), ControllerMemory(), ScalingLimits(4, True, scale_min=2, scale_max=3))
     assert acts(steps) == [Scale(2)]
 
 
 def test_no_workers_are_a_pause_that_is_kept():
-    _, steps = decide(seen(replicas=0, layout=1), State(), AUTO)
+    _, steps = decide(seen(replicas=0, layout=1), ControllerMemory(), AUTO)
     assert not acts(steps)
 
 
 def test_unknown_loads_change_nothing_and_are_told_once():
-    state, told = State(), []
+    state, told = ControllerMemory(), []
     for now_s in range(0, 200, 10):
         partly = Observation(now_s, 2, 2, 2, loads={0: BUSY})
         state, steps = decide(partly, state, AUTO)
@@ -186,7 +197,7 @@ def test_unknown_loads_change_nothing_and_are_told_once():
 
 
 def test_what_is_not_ready_is_not_judged():
-    state = State(replicas=2, busy_since_s=0, idle_since_s=0)
+    state = ControllerMemory(replicas=2, busy_since_s=0, idle_since_s=0)
     state, steps = decide(seen(100, ready=1, load=BUSY), state, AUTO)
     assert (state.busy_since_s, state.idle_since_s, steps) == (None, None, [])
 
@@ -194,12 +205,12 @@ def test_what_is_not_ready_is_not_judged():
 @pytest.mark.parametrize("work", [0.1, 0.5, 0.9, 1.5, 2.0, 2.9])
 def test_any_steady_work_comes_to_rest(work):
     """A worker's share is work / workers: growing and shrinking never chase each other."""
-    replicas, state, changes = 1, State(), []
+    replicas, state, changes = 1, ControllerMemory(), []
     for now_s in range(2_000):
-        state, steps = decide(seen(now_s, replicas, layout=replicas, load=Load(work / replicas, 0)), state, AUTO)
+        state, steps = decide(seen(now_s, replicas, layout=replicas, load=WorkerLoad(work / replicas, 0)), state, AUTO)
         for step in acts(steps):
-            replicas = step.workers if isinstance(step, Ask) else step.replicas
+            replicas = step.workers if isinstance(step, RequestWorkers) else step.replicas
             changes.append(replicas)
-            state = State(replicas)
+            state = ControllerMemory(replicas)
     assert len(changes) <= 2
     assert all(b > a for a, b in itertools.pairwise(changes))

@@ -10,7 +10,7 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.joiners import predicates_of
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.__main__ import wire
@@ -59,8 +59,8 @@ def said(machine, frames):
     return found
 
 
-def said_by_single_machines(frames, watermark):
-    return {p: said(MutableMachine(QUERY, p, watermark), frames)[p] for p in range(PREDICATES)}
+def said_by_single_machines(frames, result_position):
+    return {p: said(MutableMachine(QUERY, p, result_position), frames)[p] for p in range(PREDICATES)}
 
 
 def test_the_predicates_are_shared_out_each_to_one_joiner():
@@ -69,14 +69,14 @@ def test_the_predicates_are_shared_out_each_to_one_joiner():
         assert sorted(predicate for share in shares for predicate in share) == list(range(PREDICATES))
 
 
-@pytest.mark.parametrize("watermark", [START, Watermark(7, 3)], ids=["anew", "behind results"])
+@pytest.mark.parametrize("result_position", [START, ResultPosition(7, 3)], ids=["anew", "behind results"])
 @pytest.mark.parametrize("joiners", [1, 2, 3, 5])
-def test_joiners_say_together_what_a_machine_a_predicate_says(frames, joiners, watermark):
-    expected = said_by_single_machines(frames, watermark)
+def test_joiners_say_together_what_a_machine_a_predicate_says(frames, joiners, result_position):
+    expected = said_by_single_machines(frames, result_position)
     assert {topic for record in expected[0] for topic in record[:1]} == {Topic.PARTIALS, Topic.RUNS}
     found = {}
     for joiner in range(joiners):
-        mine = said(Joiner(QUERY, predicates_of(joiner, joiners, PREDICATES), watermark), frames)
+        mine = said(Joiner(QUERY, predicates_of(joiner, joiners, PREDICATES), result_position), frames)
         assert not mine.keys() & found.keys()
         found |= mine
     assert found == expected

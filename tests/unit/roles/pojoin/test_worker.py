@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.protocol.machine import START, Emit, Rewind, Watermark
+from spojoin.protocol.machine import START, Emit, ResultPosition, Rewind
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
@@ -17,7 +17,7 @@ from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.worker import PATIENCE_MS, PoJoinWorker
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.wire.records import Batch, Frame, Layout, Rows
+from spojoin.wire.records import Batch, Frame, Rows, WorkerCount
 
 QUERY = parse_query(
     "name: q\nstreams:\n  s: {schema: {a: int}}\n"
@@ -40,7 +40,7 @@ class Log:
         self.take(self.router.on_caught_up())
         self.take(self.router.on_record(Topic.FRAMES, 0, 0, self.records[Topic.FRAMES][0]))
         for version, workers in enumerate(layouts):
-            self.take(self.router.on_record(Topic.CONTROL, 0, version, Layout(version, workers)))
+            self.take(self.router.on_record(Topic.CONTROL, 0, version, WorkerCount(version, workers)))
             self.rows(16, first=16 * version)
 
     def rows(self, count, first):
@@ -64,9 +64,9 @@ class Log:
 class Reader:
     """Feeds a worker as the loop does, and keeps what it emits."""
 
-    def __init__(self, log: Log, worker: int, watermark: Watermark = START) -> None:
+    def __init__(self, log: Log, worker: int, result_position: ResultPosition = START) -> None:
         self.log = log
-        self.worker = PoJoinWorker(QUERY, worker, watermark)
+        self.worker = PoJoinWorker(QUERY, worker, result_position)
         self.at = {Topic.FRAMES: 0, Topic.BATCHES: 0}
         self.parts = {}
         self.rewinds = []
@@ -107,7 +107,7 @@ class Reader:
 
 
 def same(a, b):
-    counts = [[matches.counts.tolist() for matches in each.roles] for each in (a, b)]
+    counts = [[matches.counts.tolist() for matches in each.directions] for each in (a, b)]
     return (a.begin, a.end, counts[0]) == (b.begin, b.end, counts[1])
 
 
@@ -133,7 +133,7 @@ def test_nobody_stands_in_before_patience_is_over_or_while_results_move():
     reader = Reader(log, 0).read()
     for moves in range(4):
         reader.time(moves * PATIENCE_MS * 3 // 4)
-        reader.worker.on_watermark(Watermark(0, moves))
+        reader.worker.on_result_position(ResultPosition(0, moves))
     assert reader.answered(2) == []
     reader.time(10 * PATIENCE_MS).time(11 * PATIENCE_MS)
     assert reader.answered(2) == due(log, 1)
@@ -151,14 +151,14 @@ def test_those_that_are_left_answer_exactly_as_those_that_are_gone(layouts):
         assert all(same(part, stand_in.parts[key]) for key, part in itself.parts.items())
 
 
-def test_a_stand_in_begins_at_the_watermark_and_ends_with_the_layout():
+def test_a_stand_in_begins_at_the_result_position_and_ends_with_the_layout():
     log = Log(3, 1)
     shrunk = next(frame.frame_id for frame in log.frames if frame.workers == 1)
-    reader = Reader(log, 0, Watermark(2, 1)).read().wait()
+    reader = Reader(log, 0, ResultPosition(2, 1)).read().wait()
     assert reader.answered(3) == [frame for frame in due(log, 2) if frame >= 2]
     assert reader.parts[2, 3].begin == 1
     counted, rewinds = reader.worker.counters(), len(reader.rewinds)
-    reader.worker.on_watermark(Watermark(shrunk, 0))
+    reader.worker.on_result_position(ResultPosition(shrunk, 0))
     assert reader.worker.counters() == counted
     reader.time(9 * PATIENCE_MS).time(99 * PATIENCE_MS)
     assert len(reader.rewinds) == rewinds
@@ -167,7 +167,7 @@ def test_a_stand_in_begins_at_the_watermark_and_ends_with_the_layout():
 def test_what_is_answered_already_needs_no_stand_in():
     log = Log(3, 1)
     shrunk = next(frame.frame_id for frame in log.frames if frame.workers == 1)
-    reader = Reader(log, 0, Watermark(shrunk, 0)).read().wait()
+    reader = Reader(log, 0, ResultPosition(shrunk, 0)).read().wait()
     assert reader.answered(2) == reader.answered(3) == []
     assert Topic.FRAMES not in reader.rewinds
 
@@ -179,15 +179,15 @@ def test_a_worker_may_leave_when_no_frame_waits_for_it():
     assert not reader.worker.is_needed()
     reader.read()
     assert reader.worker.is_needed()
-    reader.worker.on_watermark(Watermark(shrunk - 1, 3))
+    reader.worker.on_result_position(ResultPosition(shrunk - 1, 3))
     assert reader.worker.is_needed()
-    reader.worker.on_watermark(Watermark(shrunk, 0))
+    reader.worker.on_result_position(ResultPosition(shrunk, 0))
     assert not reader.worker.is_needed()
 
 
 def test_a_worker_of_the_layout_is_always_needed():
     reader = Reader(Log(2), 1).read()
-    reader.worker.on_watermark(Watermark(99, 0))
+    reader.worker.on_result_position(ResultPosition(99, 0))
     assert reader.worker.is_needed()
 
 
@@ -208,7 +208,7 @@ def test_a_batch_that_is_gone_holds_up_no_frame_that_is_answered():
     first = next(batch for batch in batches if isinstance(batch, Batch) and batch.batch_id == 1)
     after = next(f.frame_id for f in log.frames if f.slices[0].handover_batch > first.batch_id)
     assert after not in waiting
-    reader.worker.on_watermark(Watermark(len(log.frames) + 1, 0))
+    reader.worker.on_result_position(ResultPosition(len(log.frames) + 1, 0))
     reader.time(1)
     assert reader.worker.wants(Topic.FRAMES, 0)
     assert reader.answered(1) == waiting
@@ -218,7 +218,7 @@ def test_a_worker_that_is_outrun_holds_no_more_than_the_window():
     log = Log(1, 1, 1, 1)
     reader = Reader(log, 0).read()
     log.rows(64, first=64)
-    reader.worker.on_watermark(Watermark(len(log.frames), 0))
+    reader.worker.on_result_position(ResultPosition(len(log.frames), 0))
     reader.read()
     reach = QUERY.window.length + len(log.frames[-1].slices[0])
     assert reader.worker.state_tuples() <= reach + BATCH_TUPLES

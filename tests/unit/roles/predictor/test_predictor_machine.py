@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.predictor.machine import PredictorMachine
@@ -11,8 +11,8 @@ from spojoin.roles.predictor.sample import Sample
 from tests.support.frames import log_of, make_frame, make_query
 
 
-def plans_of(records, watermark=START, **sizes):
-    machine = PredictorMachine(make_query(), watermark, plan_frames=4, **sizes)
+def plans_of(records, result_position=START, **sizes):
+    machine = PredictorMachine(make_query(), result_position, plan_frames=4, **sizes)
     actions = [a for offset, record in enumerate(records) for a in machine.on_record(Topic.FRAMES, 0, offset, record)]
     assert {(a.topic, a.partition) for a in actions} <= {(Topic.PLAN, 0)}
     return [a.record for a in actions]
@@ -51,7 +51,7 @@ def test_records_that_the_log_does_not_accept_count_for_nothing():
 
 
 def test_is_silent_for_what_results_have_covered():
-    assert [p.version for p in plans_of(log_of(skewed(), 100), Watermark(8, 0))] == [11, 15]
+    assert [p.version for p in plans_of(log_of(skewed(), 100), ResultPosition(8, 0))] == [11, 15]
 
 
 def test_halving_forgets_the_past():

@@ -7,14 +7,14 @@ import pytest
 from spojoin.errors import ConfigurationError
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.layout import LayoutWish
-from spojoin.wire.records import Layout
+from spojoin.wire.records import WorkerCount
 
 
 def heard(*layouts):
     said = []
     wish = LayoutWish(RouterConfig("r", workers=2, workers_max=4), said.append)
     for layout in layouts:
-        wish.hear(Layout(*layout))
+        wish.hear(WorkerCount(*layout))
     return wish.workers, said
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
 from spojoin.roles.router.json_lines import JsonLines
-from spojoin.roles.router.parse import Format, Message, parse
+from spojoin.roles.router.parse import Format, InputMessage, parse
 
 MISSING = object()
 
@@ -214,13 +214,15 @@ def flat(rows):
 
 def given_to(stream, values, needs_time=False, **settings_):
     """Rows of plain values, offsets counted from 0."""
-    return parse(stream, needs_time, 1, 4, [Message(i, 0, v) for i, v in enumerate(values)], **settings_)
+    return parse(stream, needs_time, 1, 4, [InputMessage(i, 0, v) for i, v in enumerate(values)], **settings_)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(sent(), min_size=1, max_size=6), st.booleans())
 def test_against_the_naive_twin(messages, needs_time):
-    rows = parse(STREAM, needs_time, 1, 4, [Message(i, 1000 + i, m.value, m.headers) for i, m in enumerate(messages)])
+    rows = parse(
+        STREAM, needs_time, 1, 4, [InputMessage(i, 1000 + i, m.value, m.headers) for i, m in enumerate(messages)]
+    )
     taken, letters = naive(messages, needs_time)
     assert flat(rows) == taken
     assert [(d.offset, d.row, d.reason) for d in rows.dead] == letters
@@ -317,7 +319,7 @@ def arrow_file_bytes(batch):
 def test_an_arrow_ipc_file_is_read_as_a_stream_is(content_type):
     value = arrow_file_bytes(pa.RecordBatch.from_pydict({"n": [7, None]}))
     headers = ((("content-type", content_type),) if content_type else ()) + (("other", None),)
-    rows = parse(ONE, False, 1, 4, [Message(5, 0, value, headers)])
+    rows = parse(ONE, False, 1, 4, [InputMessage(5, 0, value, headers)])
     assert (rows.codes[0].tolist(), rows.rows.tolist()) == ([7, 7], [0, 2])
     assert [(d.row, d.reason) for d in rows.dead] == [(1, "null"), (3, "null")]
 
@@ -400,11 +402,11 @@ def test_csv_spellings_of_null():
 
 def test_heartbeats():
     messages = [
-        Message(0, 0, b'{"n": 1}'),
-        Message(1, 0, b"", (("spojoin-heartbeat", b"2000"),)),
-        Message(2, 0, None, (("spojoin-heartbeat", b"1500"),)),
-        Message(3, 0, None, (("spojoin-heartbeat", b"soon"),)),
-        Message(4, 0, None),
+        InputMessage(0, 0, b'{"n": 1}'),
+        InputMessage(1, 0, b"", (("spojoin-heartbeat", b"2000"),)),
+        InputMessage(2, 0, None, (("spojoin-heartbeat", b"1500"),)),
+        InputMessage(3, 0, None, (("spojoin-heartbeat", b"soon"),)),
+        InputMessage(4, 0, None),
     ]
     rows = parse(ONE, False, 0, 0, messages)
     assert rows.heartbeat_us == 2_000_000

@@ -12,7 +12,7 @@ import pytest
 from spojoin.errors import Fenced
 from spojoin.model import Order
 from spojoin.protocol.generations import Beginning
-from spojoin.protocol.machine import START, Action, Emit, Watermark
+from spojoin.protocol.machine import START, Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.router.book import StreamBook
@@ -153,7 +153,7 @@ def take_over(stage: Stage) -> Takeover:
     if stage.frames:
         assert not closes(stage), "results are not out"
         assert not [record for record in stage.others if isinstance(record, Takeover)]
-        stage.router.on_watermark(Watermark(stage.frames[-1].frame_id + 1, 0))
+        stage.router.on_result_position(ResultPosition(stage.frames[-1].frame_id + 1, 0))
     stage.tick()
     stage.tick()
     assert closes(stage) == stage.log[-1:]
@@ -238,7 +238,9 @@ def test_a_closed_log_ends_a_router_and_lets_another_closing_one_hand_over():
     found = take_over(first)
     with pytest.raises(Fenced, match="has ended"):
         Stage(RouterMachine(QUERY, START, config("late")), first.log)
-    second = ClosingRouter(QUERY, Watermark(1, 0), config("second"), lambda _: None, Beginning(), keeps_order=False)
+    second = ClosingRouter(
+        QUERY, ResultPosition(1, 0), config("second"), lambda _: None, Beginning(), keeps_order=False
+    )
     again = Stage(second, first.log)
     again.tick()
     assert again.others == [found]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spojoin.errors import Stop
-from spojoin.ports.interfaces import Clock, Input, Log, LogReader, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import Clock, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.ports.shared_state import SharedState
-from spojoin.protocol.machine import START, Watermark
+from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION
-from spojoin.wire.results import Progress, progress
+from spojoin.wire.results import ResultProgress, progress
 
 #: the latest records of a results topic that are looked at; some may be transaction markers
 TAIL_RECORDS = 16
@@ -17,7 +17,7 @@ TAIL_RECORDS = 16
 SILENCE_MS = 1_000
 
 
-class Tail:
+class ResultsEnd:
     """Finds the furthest progress among the last records of the results topic, without waiting for it.
 
     A record may stand behind one that is further: a sink that was replaced can still write where transactions are
@@ -25,9 +25,9 @@ class Tail:
     """
 
     def __init__(
-        self, log: Log[bytes], reader: LogReader[bytes], results: Input, generation: int = FIRST_GENERATION
+        self, log: Log[bytes], reader: LogReader[bytes], results: LogPartition, generation: int = FIRST_GENERATION
     ) -> None:
-        self._furthest: Progress | None = None
+        self._furthest: ResultProgress | None = None
         self._generation = generation
         self._log = log
         self._reader = reader
@@ -37,7 +37,7 @@ class Tail:
         self._is_reading = False
 
     @property
-    def furthest(self) -> Progress | None:
+    def furthest(self) -> ResultProgress | None:
         """How far this generation's results have come; None where there are none yet."""
         found = self._furthest
         return found if found is not None and found.generation == self._generation else None
@@ -85,7 +85,7 @@ class Tail:
             self._is_reading = False
             self._go_deeper()
 
-    def _note(self, found: Progress) -> None:
+    def _note(self, found: ResultProgress) -> None:
         if self._furthest is None or _place(found) > _place(self._furthest):
             self._furthest = found
 
@@ -97,47 +97,47 @@ class Tail:
             self.begin()
 
 
-def _place(at: Progress) -> tuple[int, Watermark, int]:
-    return at.generation, watermark_of(at), -1 if at.seq is None else at.seq
+def _place(at: ResultProgress) -> tuple[int, ResultPosition, int]:
+    return at.generation, position_of_results(at), -1 if at.seq is None else at.seq
 
 
-def watermark_of(at: Progress | None) -> Watermark:
-    """The watermark that a record's progress stands for."""
+def position_of_results(at: ResultProgress | None) -> ResultPosition:
+    """The result position that a record's progress stands for."""
     if at is None:
         return START
-    return Watermark(at.frame_id + 1, 0) if at.is_last else Watermark(at.frame_id, at.position)
+    return ResultPosition(at.frame_id + 1, 0) if at.is_last else ResultPosition(at.frame_id, at.position)
 
 
 class WatermarkFollower:
-    """Tells when the watermark has moved.
+    """Tells when the result position has moved.
 
     Asks the store every `interval_ms`; where that says nothing new for a second, the results topic.
     """
 
-    def __init__(self, tail: Tail, shared: SharedState, clock: Clock, interval_ms: float) -> None:
-        self.latest = watermark_of(tail.furthest)
+    def __init__(self, tail: ResultsEnd, shared: SharedState, clock: Clock, interval_ms: float) -> None:
+        self.latest = position_of_results(tail.furthest)
         self._tail = tail
         self._shared = shared
         self._clock = clock
         self._interval_ms = interval_ms
         self._asked_ms = self._moved_ms = clock.monotonic_ms()
 
-    def poll(self) -> Watermark | None:
-        """The watermark, if it has moved since the last call."""
+    def poll(self) -> ResultPosition | None:
+        """The result position, if it has moved since the last call."""
         now_ms = self._clock.monotonic_ms()
-        candidates = [watermark_of(self._tail.furthest)]
+        candidates = [position_of_results(self._tail.furthest)]
         if now_ms - self._asked_ms >= self._interval_ms:
             self._asked_ms = now_ms
-            candidates.append(self._shared.watermark() or START)
+            candidates.append(self._shared.result_position() or START)
         if now_ms - self._moved_ms >= SILENCE_MS:
             self._moved_ms = now_ms
             self._tail.begin()
         return self.move(max(candidates))
 
-    def move(self, watermark: Watermark) -> Watermark | None:
-        """Note a watermark; itself if it is news."""
-        if watermark <= self.latest:
+    def move(self, result_position: ResultPosition) -> ResultPosition | None:
+        """Note a result position; itself if it is news."""
+        if result_position <= self.latest:
             return None
-        self.latest = watermark
+        self.latest = result_position
         self._moved_ms = self._clock.monotonic_ms()
-        return watermark
+        return result_position
