@@ -72,9 +72,9 @@ def test_topics_are_the_topologys():
     assert topics["typed.partials"].partitions == 2
     for edge in TOPOLOGY:
         for topic in set(edge.writes) - {"dlq"}:
-            assert edge.direction in topics[f"typed.{topic}"].written_by
+            assert edge.role in topics[f"typed.{topic}"].written_by
         for topic in set(edge.reads) - {"input"}:
-            assert edge.direction in topics[f"typed.{topic}"].read_by
+            assert edge.role in topics[f"typed.{topic}"].read_by
 
 
 def test_state_grows_with_the_window_and_shrinks_with_workers():
