@@ -13,12 +13,12 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.credentials import Properties
 from spojoin.ports.interfaces import Bounds, LogPartition, LogUnavailable
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, topic_config
-from spojoin.telemetry.log_lines import CLIENT_LOGGER
 
 #: the client waits in vain for a leader that it doesn't know; see `_offset`
 LEADER_TIMEOUT_S = 2.0

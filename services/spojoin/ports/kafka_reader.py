@@ -8,9 +8,9 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import Headers, LogPartition, LogRecord, LogUnavailable
 from spojoin.protocol.access import UNUSED_GROUP
-from spojoin.telemetry.log_lines import CLIENT_LOGGER
 
 #: what is fetched ahead, in KiB: some milliseconds of a fast log, and not lost for much when an input is paused
 PREFETCH_KBYTES = 16 << 10

@@ -10,8 +10,8 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spojoin.errors import Fenced, SpoJoinError
+from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import AmbiguousAppend, Headers, LogPartition, LogUnavailable
-from spojoin.telemetry.log_lines import CLIENT_LOGGER
 
 #: bounds of the producer's queue; a full one makes `append` wait
 QUEUE_MESSAGES_MAX = 20_000

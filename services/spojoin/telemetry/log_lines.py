@@ -8,20 +8,6 @@ import sys
 import structlog
 
 
-class _ToStructlog(logging.Handler):
-    """Passes lines of the standard library's loggers on."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
-        structlog.get_logger(record.name).log(record.levelno, record.getMessage())
-
-
-#: where the Kafka client's own lines go, which it would else write to stderr in a form of its own
-CLIENT_LOGGER = logging.getLogger("librdkafka")
-CLIENT_LOGGER.propagate = False
-CLIENT_LOGGER.addHandler(_ToStructlog())
-
-
 def configure(level: str, service: str) -> None:
     """Send all log lines of this process to stderr, each with the service's name."""
     is_terminal = sys.stderr.isatty()

@@ -18,6 +18,7 @@ from faust.exceptions import FaustError
 
 from spojoin.errors import Retryable, SpoJoinError
 from spojoin.model import Query
+from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.access import consumer_group
 from spojoin.protocol.machine import START, Emit
@@ -30,7 +31,6 @@ from spojoin.runtime.loop import Surroundings, check_query
 from spojoin.runtime.service import BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
-from spojoin.telemetry.log_lines import CLIENT_LOGGER
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Frame, HotKeys
 

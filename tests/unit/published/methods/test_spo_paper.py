@@ -35,7 +35,7 @@ def run(name, spec, options):
 
 
 @pytest.mark.parametrize("lists", [True, False], ids=["lists", "counts"])
-@pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES.keys())
+@pytest.mark.parametrize("directions", ROLES.values(), ids=ROLES.keys())
 @pytest.mark.parametrize("delta", [1, 3, 64, 700, 2_000])
 def test_every_size_of_batch_finds_what_the_scan_finds(delta, directions, lists):
     spec = SideSpec(2, directions, False, LENGTH, SLIDE, lists)
