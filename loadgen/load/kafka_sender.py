@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from loadgen.load.connection import Connection
 from loadgen.load.formats import MessageFormat
+from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
 from spojoin.ports.kafka import KafkaConfig
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX
-from spojoin.telemetry.log_lines import CLIENT_LOGGER
 
 #: Bounds of the client's queue, of which a second or so of any load fills a part; a full one makes `send` wait.
 QUEUE_MESSAGES_MAX = 200_000
