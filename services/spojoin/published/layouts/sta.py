@@ -30,7 +30,7 @@ from spojoin.wire.records import Frame
 class StaLayout(Layout):
     """Hot tuples go round the first workers, cold ones to the less loaded of those drawn among the rest."""
 
-    needs_plan = True
+    needs_hot_keys = True
 
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored by one worker, evaluated by all."""

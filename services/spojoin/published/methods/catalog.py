@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from spojoin.errors import QueryError
 from spojoin.model import DEFAULT_METHOD, Method, OptionValue, Query
-from spojoin.query.suggest import listed, unknown
+from spojoin.suggest import listed, unknown
 
 
 @dataclass(frozen=True, slots=True)
