@@ -26,7 +26,7 @@ from spojoin.model import (
 from spojoin.protocol.topology import GENERATION_PART
 from spojoin.published.door import check_method, check_served
 from spojoin.published.layouts.catalog import check_key, layout
-from spojoin.published.methods.catalog import check_effects, method
+from spojoin.published.methods.catalog import method
 from spojoin.query.column_types import parse_type
 from spojoin.query.condition import read_condition
 from spojoin.query.document import Item, compose, items, lines_within, text_of
@@ -268,9 +268,7 @@ def _method(item: Item | None) -> Method:
     if item is None:
         return Method()
     name, given = _named_options(item, "method")
-    chosen = method(name, given, item.line)
-    check_effects(name, given, item.line)
-    return chosen
+    return method(name, given, item.line)
 
 
 def _layout(item: Item | None) -> LayoutChoice:
