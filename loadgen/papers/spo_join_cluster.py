@@ -16,14 +16,14 @@ from loadgen.papers.laid import panel as drawn
 from loadgen.papers.meter import StoredPart
 from loadgen.papers.model import Claim, Entry, Figure, Panel, Series, claim, falls, tells
 from loadgen.papers.run import FigureRun
+from loadgen.papers.schemes.errors import Errors, Matches, count
+from loadgen.papers.schemes.logical_and import Meeting, OperatorLoad, correctness
+from loadgen.papers.schemes.setup import Setup
+from loadgen.papers.schemes.state import Scheme, SimulatedWorkers
 from loadgen.papers.sweep import Line, SweepTable, sweep
 from spojoin.local.children import Children
 from spojoin.local.redis import LocalRedis
 from spojoin.ports.redis_store import RedisStore
-from spojoin.published.schemes.errors import Errors, Matches, count
-from spojoin.published.schemes.logical_and import Meeting, OperatorLoad, correctness
-from spojoin.published.schemes.setup import Setup
-from spojoin.published.schemes.state import Scheme, SimulatedWorkers
 
 Value = Callable[[Errors], float]
 

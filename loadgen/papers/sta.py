@@ -12,9 +12,9 @@ from loadgen.papers.joins import INEQUALITIES, query_text
 from loadgen.papers.laid import FRAME_TUPLES, SIMULATED, Cost, Costs, Fed, Laid, Steps, costs, panel
 from loadgen.papers.model import Claim, Entry, Figure, Panel, Series, claim, tells
 from loadgen.papers.run import FigureRun
+from loadgen.papers.schemes.checkpoint import Sharing, completeness
 from spojoin.kernels.spread import spread
 from spojoin.published.layouts.load import imbalance
-from spojoin.published.schemes.checkpoint import Sharing, completeness
 
 F64 = NDArray[np.float64]
 SECONDS = 50

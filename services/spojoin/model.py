@@ -212,34 +212,36 @@ class Direction:
 
 
 OptionValue = int | float | str
-#: The product's own method, and the only one that the services run.
+#: What searches where a query names no method: permutations as wavelet matrices, in the default layout.
 DEFAULT_METHOD = "spo"
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """By what method the window is searched, and the method's options, complete."""
+    """By what method the window is searched, and the method's options, complete.
+
+    `spojoin run` searches by any method. Services search by the default one, or by any within another layout's workers.
+    """
 
     name: str = DEFAULT_METHOD
     options: tuple[tuple[str, OptionValue], ...] = ()
 
 
-#: The product's own layout: batches of consecutive tuples go to PO-Join workers in turn.
+#: How work is spread where a query names no layout: batches of consecutive tuples go to PO-Join workers in turn.
 DEFAULT_LAYOUT = "batch"
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """By what layout the work is spread over workers, with its options, complete; workers 0: as many as there are."""
+    """By what layout the work is spread over workers, with its options, complete; workers 0: as many as there are.
+
+    has_mutable_part: whether new tuples wait in a mutable part, which reports on every frame, until they are batched
+    """
 
     name: str = DEFAULT_LAYOUT
     workers: int = 0
     options: tuple[tuple[str, OptionValue], ...] = ()
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is the product's own, with a mutable part, batches and PO-Join workers."""
-        return self.name == DEFAULT_LAYOUT
+    has_mutable_part: bool = True
 
 
 @dataclass(frozen=True, slots=True)

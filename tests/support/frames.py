@@ -59,8 +59,5 @@ def make_frame(epoch, frame_id, first, codes, previous_link=None):
         rejected={},
         produced_ms=np.zeros(1, np.int64),
         produced_runs=np.array([n], np.uint32),
-        hot=np.zeros(0, np.uint8),
-        plan_version=-1,
-        match_rate=float("nan"),
         checkpoint=b"",
     )

@@ -17,6 +17,7 @@ from spojoin.wire.records import (
     DirectionRanks,
     Frame,
     Frequencies,
+    Guidance,
     HotKeys,
     Matches,
     Part,
@@ -119,13 +120,16 @@ def frames(draw):
         rejected=draw(st.dictionaries(st.sampled_from(["null", "nan", "late"]), natural)),
         produced_ms=draw(ints(len(runs))),
         produced_runs=np.array(runs, np.uint32),
-        hot=draw(ints(n, np.uint8) | ints(0, np.uint8)),
-        plan_version=draw(natural),
-        match_rate=draw(rates),
-        frequencies=draw(frequencies()),
+        guidance=draw(guidance(n)),
         fingerprint=draw(natural),
         silent=draw(ints(n, np.uint8, st.integers(0, 1)) | ints(0, np.uint8)),
     )
+
+
+@st.composite
+def guidance(draw, n):
+    hot, found = draw(ints(n, np.uint8) | ints(0, np.uint8)), draw(frequencies())
+    return Guidance(hot, found) if len(hot) or len(found) else None
 
 
 @st.composite
@@ -229,9 +233,7 @@ def results(draw):
 @st.composite
 def plans(draw):
     hot = draw(st.dictionaries(st.tuples(small, small), small, max_size=3))
-    return HotKeys(
-        draw(natural), draw(natural), {at: (draw(ints(n)), draw(ints(n))) for at, n in hot.items()}, draw(rates)
-    )
+    return HotKeys(draw(natural), draw(natural), {at: (draw(ints(n)), draw(ints(n))) for at, n in hot.items()})
 
 
 barriers = st.builds(

@@ -13,24 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.embedded.frame_times import FrameTimes
+from spojoin.embedded.own import by_batches
 from spojoin.errors import BadData
-from spojoin.model import DEFAULT_METHOD, Query
+from spojoin.model import Query
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
-from spojoin.published.layouts.handshake import HandshakeChain
-from spojoin.published.layouts.load import WorkDone, measures
-from spojoin.published.layouts.machine import LayoutMachine
-from spojoin.published.layouts.own_loads import BatchLoads, MethodLoads, OwnLoads
+from spojoin.published.layouts.load import measures
 from spojoin.published.layouts.traffic import Traffic
-from spojoin.published.layouts.workers import Workers, needs_plan, workers_of
-from spojoin.published.methods.machine import MethodMachine
-from spojoin.published.methods.registry import SIDES
-from spojoin.published.methods.side import summed
+from spojoin.published.machines import evaluation
 from spojoin.query.extract import extract
-from spojoin.roles.logical_and.machine import LogicalAndMachine
-from spojoin.roles.mutable.machine import MutableMachine
-from spojoin.roles.permutation.machine import PermutationMachine
-from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
@@ -68,8 +59,8 @@ class Engine:
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes)
         self._sink = SinkMachine(query, START)
-        self._searching = self._searchers()
-        self._own_loads = _own_loads(query, self._searching)
+        self._evaluation = evaluation(query, self._sizes.workers, by_batches)
+        self._searching = self._evaluation.searching
         self._traffic = Traffic(query)
         self._readers = self._wire()
         self._rejects: list[DeadLetter] = []
@@ -78,29 +69,13 @@ class Engine:
         self._router.on_inputs([(stream, 0) for stream in range(len(query.streams))])
         list(self._run(self._router.on_caught_up()))
 
-    def _searchers(self) -> list[PoJoinMachine] | list[MethodMachine] | Workers:
-        """What keeps the window: PO-Join workers, or what stands in the place of all that search."""
-        if not self.query.layout.is_own:
-            return workers_of(self.query, self._sizes.workers)
-        if self.query.method.name == DEFAULT_METHOD:
-            return [PoJoinMachine(self.query, worker, START) for worker in range(self._sizes.workers)]
-        return [MethodMachine(self.query, SIDES[self.query.method.name])]
-
     def _wire(self) -> dict[Topic, list[Machine]]:
-        if not self.query.layout.is_own and needs_plan(self.query):
-            predictor = PredictorMachine(self.query, START, PLAN_FRAMES)
-            frames = [self._router, self._sink, predictor, *self._searching]
-            return {Topic.FRAMES: frames, Topic.PLAN: [self._router]}
-        if not self.query.layout.is_own or self.query.method.name != DEFAULT_METHOD:
-            return {Topic.FRAMES: [self._router, self._sink, *self._searching]}
-        joiners = [MutableMachine(self.query, p, START) for p in range(len(self.query.predicates))]
-        permutation, logical_and = PermutationMachine(self.query, START), LogicalAndMachine(self.query, START)
-        return {
-            Topic.FRAMES: [self._router, self._sink, *joiners, logical_and, *self._searching],
-            Topic.RUNS: [permutation],
-            Topic.BATCHES: [*self._searching],
-            Topic.PARTIALS: [logical_and],
-        }
+        readers = {topic: list(machines) for topic, machines in self._evaluation.readers.items()}
+        if self._evaluation.needs_hot_keys:
+            readers[Topic.FRAMES].insert(0, PredictorMachine(self.query, START, PLAN_FRAMES))
+            readers[Topic.PLAN] = [self._router]
+        readers[Topic.FRAMES][:0] = [self._router, self._sink]
+        return readers
 
     @property
     def matches(self) -> int:
@@ -119,19 +94,15 @@ class Engine:
 
     def counters(self) -> dict[str, float]:
         """What the search has done: comparisons, merges and such, of all its machines together."""
-        return summed(
-            m.search_counters() if isinstance(m, LayoutMachine | HandshakeChain) else m.counters()
-            for m in self._searching
-        )
+        return self._evaluation.counters()
 
     def layout_measures(self) -> dict[str, object]:
         """What the layout has cost: latency a frame, the share of tuples that are answered, the load of each worker.
 
-        topics: what passed between machines, and how many read it; mutable: what the product's own layout does besides
-        its workers
+        topics: what passed between machines, and how many read it; mutable: what the mutable part does besides the
+        workers
         """
-        loads = self._loads()
-        mutable = None if self._own_loads is None else self._own_loads.mutable_part()
+        loads, mutable = self._evaluation.loads.loads(), self._evaluation.loads.mutable_part()
         return {
             "name": self.query.layout.name,
             "workers": len(loads),
@@ -144,11 +115,6 @@ class Engine:
                 for topic, passed in self._traffic.figures().items()
             },
         }
-
-    def _loads(self) -> list[WorkDone]:
-        if self._own_loads is not None:
-            return self._own_loads.loads()
-        return [load for m in self._searching if isinstance(m, LayoutMachine | HandshakeChain) for load in m.loads()]
 
     def _reading(self, topic: Topic) -> int:
         """Machines that read a topic; matches pass to the sink at once."""
@@ -211,8 +177,7 @@ class Engine:
             for machine in self._readers.get(topic, ()):
                 actions = machine.on_record(topic, partition, 0, record)
                 yield from self._step(self.frame_times.worker(actions) if machine in self._searching else actions)
-            if self._own_loads is not None:
-                self._own_loads.note(record)
+            self._evaluation.loads.note(record)
 
     def _step(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
         for action in actions:
@@ -240,14 +205,6 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
-
-
-def _own_loads(query: Query, searching: list[PoJoinMachine] | list[MethodMachine] | Workers) -> OwnLoads | None:
-    """What counts for workers that don't count for themselves; None for all other layouts' workers, which do."""
-    if not query.layout.is_own:
-        return None
-    kind = BatchLoads if query.method.name == DEFAULT_METHOD else MethodLoads
-    return kind(query, [m for m in searching if isinstance(m, PoJoinMachine | MethodMachine)])
 
 
 def _by_reference(record: Record) -> Record:

@@ -12,8 +12,9 @@ from rich.table import Table
 
 from spojoin.explain.footprint import ServiceState, SetupSizes, expected_state, window_tuples
 from spojoin.explain.selectivity import Selectivity, measure
-from spojoin.model import DEFAULT_METHOD, Direction, Domain, Output, Query, Window
+from spojoin.model import Direction, Domain, Output, Query, Window
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, input_topic, partitions, topic_name
+from spojoin.published.door import explained
 
 _DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64"}
 _UNITS_US = ((86_400_000_000, "day"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
@@ -202,28 +203,11 @@ def render(plan: QueryPlan, console: Console) -> None:
     console.print(f"window {length}, slide {slide}; order {query.order}; output {query.output}", highlight=False)
     for rule in plan.window_rules:
         console.print(f"  {escape(rule)}", highlight=False)
-    if stands_in := _stands_in(query):
-        console.print(stands_in, highlight=False)
+    if other := explained(query):
+        console.print(other, highlight=False)
     console.print(f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in a window", highlight=False)
     for table in (_predicate_table(plan), _key_table(plan), _index_table(plan), _state_table(plan), _topic_table(plan)):
         console.print(table)
-
-
-def _stands_in(query: Query) -> str:
-    """What is other than told where the query names a layout or a method; nothing by the product's own."""
-    if not query.layout.is_own:
-        return _OTHER_LAYOUT.format(query.layout.name)
-    return "" if query.method.name == DEFAULT_METHOD else _OTHER_METHOD.format(query.method.name)
-
-
-_OTHER_LAYOUT = (
-    "layout {}: each worker holds its share of the window, and nothing is mutable or batched; batches, index, state "
-    "and topics below are those of layout batch"
-)
-_OTHER_METHOD = (
-    "method {}: `spojoin run` holds the window in one part, services don't run it, and nothing is mutable or batched; "
-    "batches, index, state and topics below are those of method spo"
-)
 
 
 def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:

@@ -14,7 +14,7 @@ from spojoin.kernels.codes import unfold_doubles
 from spojoin.model import Domain, Op, Predicate, Query, Stream
 from spojoin.query.extract import extract
 from spojoin.query.schema import arrow_schema
-from spojoin.query.suggest import unknown
+from spojoin.suggest import unknown
 
 ROWS_MAX = 2_000  # 4 million pairs: a selectivity of 0.1 % comes out within about 2 % of itself
 _SEED = 20_250_325

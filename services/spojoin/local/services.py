@@ -12,7 +12,8 @@ from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.joiners import joiner_count
-from spojoin.protocol.topology import BATCH_ROLES, Role
+from spojoin.protocol.services import idle_roles
+from spojoin.protocol.topology import Role
 from spojoin.runtime.settings import ENV_PREFIX
 
 
@@ -65,8 +66,8 @@ def page_of(deployment: Deployment) -> Service:
 
 def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
     counts = {Role.MUTABLE: deployment.joiner_count, Role.POJOIN: deployment.workers, Role.CONTROLLER: 0}
-    if not deployment.query.layout.is_own and not deployment.replaces:
-        counts |= dict.fromkeys(BATCH_ROLES, 0)
+    if not deployment.replaces:
+        counts |= dict.fromkeys(idle_roles(deployment.query.layout), 0)
     for role in Role:
         if role in counts:
             yield from ((role, number) for number in range(counts[role]))

@@ -20,14 +20,14 @@ CHUNK_PROBES_FIRST = 64
 
 
 def expected_parts(frame: Frame, layout: LayoutChoice) -> list[int]:
-    """The parts that must report on a frame; only the product's own layout has a mutable part.
+    """The parts that must report on a frame: the mutable part where the layout has one, and each worker.
 
     Nobody reports on a frame of which nothing is to be answered (P12).
     """
     if frame.is_silent:
         return []
-    own = [MUTABLE_PART] if layout.is_own else []
-    return [*own, *(1 + worker for worker in range(frame.workers))] if frame.count else []
+    mutable = [MUTABLE_PART] if layout.has_mutable_part else []
+    return [*mutable, *(1 + worker for worker in range(frame.workers))] if frame.count else []
 
 
 def first_position(frame: Frame, result_position: ResultPosition) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spojoin.model import Query
+from spojoin.model import LayoutChoice, Query
 from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.topology import BATCH_ROLES, TOPOLOGY, Role
 
@@ -17,12 +17,17 @@ def names(role: Role, count: int) -> tuple[str, ...]:
     return tuple(f"{role.value}-{number}" for number in range(count))
 
 
+def idle_roles(layout: LayoutChoice) -> tuple[Role, ...]:
+    """The roles that a layout has no work for."""
+    return () if layout.has_mutable_part else BATCH_ROLES
+
+
 def without_workers(query: Query, joiners: int | None = None) -> tuple[str, ...]:
     """The services that results need, but for the PO-Join workers, whose number the log says; in the data's way.
 
     What the query's layout has no work for is left out. `joiners`: None for as many as predicates.
     """
-    idle = () if query.layout.is_own else BATCH_ROLES
+    idle = idle_roles(query.layout)
     found: list[str] = []
     for role in (edge.role for edge in TOPOLOGY):
         if role is Role.MUTABLE and role not in idle:

@@ -82,7 +82,7 @@ TOPOLOGY = (
 #: What no machine reads as records: the users' rows, where the output stands, and which generation is served.
 NOT_RECORDS = (Topic.INPUT, Topic.RESULTS, Topic.GENERATIONS)
 
-#: Roles that only the product's own layout has work for: by any other they are idle, or left out.
+#: Roles that have work where there is a mutable part whose tuples are batched: else they are idle, or left out.
 BATCH_ROLES = (Role.MUTABLE, Role.PERMUTATION, Role.LOGICAL_AND)
 
 

@@ -6,7 +6,7 @@ import re
 
 from spojoin.errors import QueryError
 from spojoin.model import ColumnType, TimeUnit, TypeName
-from spojoin.query.suggest import listed, unknown
+from spojoin.suggest import listed, unknown
 
 DECIMAL_PRECISION_MAX = 18  # the widest whose scaled integer always fits an int64
 

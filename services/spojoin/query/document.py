@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import yaml
 
 from spojoin.errors import QueryError
-from spojoin.query.suggest import unknown
+from spojoin.suggest import unknown
 
 _DECIMAL_HEAD = re.compile(r"(decimal|numeric|number|dec|decimal(32|64|128|256))\s*\(\s*\d+\s*", re.IGNORECASE)
 _DECIMAL_TAIL = re.compile(r"\s*\d+\s*\)")

@@ -24,16 +24,17 @@ from spojoin.model import (
     Window,
 )
 from spojoin.protocol.topology import GENERATION_PART
-from spojoin.published.layouts.catalog import check_key, check_method, check_served, layout
-from spojoin.published.methods.catalog import check_effects, method
+from spojoin.published.door import check_method, check_served
+from spojoin.published.layouts.catalog import check_key, layout
+from spojoin.published.methods.catalog import method
 from spojoin.query.column_types import parse_type
 from spojoin.query.condition import read_condition
 from spojoin.query.document import Item, compose, items, lines_within, text_of
 from spojoin.query.operands import Scope
 from spojoin.query.statement import Statement, parse_statement
-from spojoin.query.suggest import listed, unknown
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 from spojoin.query.window import LENGTH_US_MAX, split_window
+from spojoin.suggest import listed, unknown
 
 LIMIT_MAX = 2**31 - 1
 
@@ -267,9 +268,7 @@ def _method(item: Item | None) -> Method:
     if item is None:
         return Method()
     name, given = _named_options(item, "method")
-    chosen = method(name, given, item.line)
-    check_effects(name, given, item.line)
-    return chosen
+    return method(name, given, item.line)
 
 
 def _layout(item: Item | None) -> LayoutChoice:

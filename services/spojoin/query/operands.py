@@ -13,8 +13,8 @@ from sqlglot import exp
 from spojoin.errors import QueryError
 from spojoin.model import Arithmetic, Column, ColumnType, Constant, Expression, TypeName
 from spojoin.query.statement import bare
-from spojoin.query.suggest import listed, unknown
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
+from spojoin.suggest import listed, unknown
 
 DAY_US = 86_400_000_000
 MILLISECOND_US = 1_000

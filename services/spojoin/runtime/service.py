@@ -24,8 +24,8 @@ from spojoin.ports.redis_store import RedisStore
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.access import seen_by, transactional_id
 from spojoin.protocol.machine import Idle
-from spojoin.protocol.services import without_workers
-from spojoin.protocol.topology import BATCH_ROLES, FIRST_GENERATION, Role, Topic
+from spojoin.protocol.services import idle_roles, without_workers
+from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office, Serving, goes_on
@@ -81,7 +81,7 @@ def run(role: Role, settings: Settings) -> int:
 
     def wire(serving: Serving) -> Wiring:
         wiring = cast("Wire", room.wire)(serving, settings)
-        is_idle = role in BATCH_ROLES and not serving.query.layout.is_own
+        is_idle = role in idle_roles(serving.query.layout)
         return Wiring(wiring.service, lambda _: Idle()) if is_idle else wiring
 
     return exit_status(lambda: _serve(role, load_served_query(settings.query_file), settings, wire))

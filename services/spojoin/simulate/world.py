@@ -316,8 +316,8 @@ class World:
     def _advise(self) -> None:
         self._plans += 1
         codes = np.array([self.rng.choice((-2, 0, 1, 300))], np.int64)
-        hot = {(0, 0): (codes, np.ones(1, np.int64))}
-        self.log.append((Topic.PLAN, 0), HotKeys(self._plans, len(self.frames.accepted), hot, self.rng.random()))
+        counts = np.array([1 + int(100 * self.rng.random())], np.int64)
+        self.log.append((Topic.PLAN, 0), HotKeys(self._plans, len(self.frames.accepted), {(0, 0): (codes, counts)}))
 
     # -- the layout as a controller changes it
 

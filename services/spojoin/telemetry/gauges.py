@@ -8,9 +8,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from spojoin.model import Query
+from spojoin.protocol.guidance import hot_flags
 from spojoin.protocol.machine import Machine
 from spojoin.telemetry.metrics import Metrics
-from spojoin.wire.records import I64, Frame
+from spojoin.wire.records import I64, Frame, HotKeys
 
 
 @runtime_checkable
@@ -80,11 +81,12 @@ class WindowGauges:
             self._metrics.window_tuples.labels(name).set(end - begin)
             self._metrics.window_fill.labels(name).set(self._fill(begin, end))
 
-    def wrote(self, frame: Frame) -> None:
-        """Count what a new frame holds."""
+    def wrote(self, frame: Frame, hot_keys: HotKeys | None = None) -> None:
+        """Count what a new frame holds; hot_keys: the latest that a predictor found."""
         windows = (_window_tuples(frame, *search) for search in self._searches)
         self._metrics.candidates.inc(sum(int(tuples.sum()) for tuples in windows))
-        self._metrics.hot_tuples.inc(int(np.count_nonzero(frame.hot)))
+        if hot_keys is not None:
+            self._metrics.hot_tuples.inc(int(np.count_nonzero(hot_flags(hot_keys, frame.count, frame.slices))))
 
     def _fill(self, begin: int, end: int) -> float:
         if self._query.window.is_time:

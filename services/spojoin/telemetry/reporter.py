@@ -108,7 +108,7 @@ class Reporter:
             self._metrics.layout_workers.set(frame.workers)
             self._head = {**place, **layout, "epoch": frame.epoch, "wall_ms": self._clock.wall_ms()}
             if self._windows is not None:
-                self._windows.wrote(frame)
+                self._windows.wrote(frame, self._plan)
 
     def trimmed(self, trim: Trim) -> None:
         """Records before an offset are needed no more."""

@@ -108,7 +108,8 @@ class ColumnReader:
     """Gives back views of the arrays in the order in which they were written."""
 
     def __init__(self, directory: Directory, body: memoryview, name: str) -> None:
-        """`body` is exactly the padded arrays; `name` tells in errors whose they are."""
+        """`body` is exactly the padded arrays; `name` tells in errors whose they are; `left`: columns not yet taken."""
+        self.left = len(directory)
         self._entries = iter(directory)
         self._body = body
         self._position = 0
@@ -155,6 +156,7 @@ class ColumnReader:
             raise self._fault("the column directory ends before the columns that its header calls for")
         if entry.offset != self._position:
             raise self._fault(f"a column claims offset {entry.offset}, expected {self._position}")
+        self.left -= 1
         return entry
 
     def _view(self, entry: pb.Column, dtype: np.dtype[Any]) -> NDArray[Any]:

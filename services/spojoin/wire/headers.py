@@ -14,6 +14,7 @@ from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.columns import ColumnReader, ColumnWriter, memory
 from spojoin.wire.records import (
     NO_FREQUENCIES,
+    NONE_HOT,
     NONE_SILENT,
     Announcement,
     Barrier,
@@ -22,6 +23,7 @@ from spojoin.wire.records import (
     DirectionRanks,
     Frame,
     Frequencies,
+    Guidance,
     HotKeys,
     Matches,
     Part,
@@ -73,8 +75,6 @@ _FRAME = (
     "workers",
     "previous_link",
     "link",
-    "plan_version",
-    "match_rate",
     "checkpoint",
     "fingerprint",
 )
@@ -88,15 +88,21 @@ def _write_frame(frame: Frame, header: pb.Frame, columns: ColumnWriter) -> None:
         _write_slice(part, header.slices.add(), columns)
     columns.array(frame.produced_ms, np.int64)
     columns.array(frame.produced_runs, np.uint32)
-    columns.array(frame.hot, np.uint8)
-    header.has_frequencies = len(frame.frequencies) > 0
-    if header.has_frequencies:
-        columns.array(frame.frequencies.codes, np.int64)
-        columns.array(frame.frequencies.tuples, np.uint32)
-        columns.array(frame.frequencies.pairs, np.uint32)
+    if frame.guidance is not None:
+        _write_guidance(frame.guidance, header, columns)
     header.has_silent = len(frame.silent) > 0
     if header.has_silent:
         columns.array(frame.silent, np.uint8)
+
+
+def _write_guidance(guidance: Guidance, header: pb.Frame, columns: ColumnWriter) -> None:
+    if len(guidance.hot):
+        columns.array(guidance.hot, np.uint8)
+    header.has_frequencies = len(guidance.frequencies) > 0
+    if header.has_frequencies:
+        columns.array(guidance.frequencies.codes, np.int64)
+        columns.array(guidance.frequencies.tuples, np.uint32)
+        columns.array(guidance.frequencies.pairs, np.uint32)
 
 
 def _write_source(source: SourceState, header: pb.Frame | pb.Takeover) -> None:
@@ -129,10 +135,17 @@ def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
         rejected=dict(header.rejected),
         produced_ms=columns.array(np.int64),
         produced_runs=columns.array(np.uint32),
-        hot=columns.array(np.uint8),
-        frequencies=_read_frequencies(columns) if header.has_frequencies else NO_FREQUENCIES,
+        guidance=_read_guidance(header, columns),
         silent=columns.array(np.uint8) if header.has_silent else NONE_SILENT,
     )
+
+
+def _read_guidance(header: pb.Frame, columns: ColumnReader) -> Guidance | None:
+    """Hot flags are there where one column more is left than the header calls for; older frames always have one."""
+    called_for = 3 * header.has_frequencies + header.has_silent
+    hot = columns.array(np.uint8) if columns.left > called_for else NONE_HOT
+    found = _read_frequencies(columns) if header.has_frequencies else NO_FREQUENCIES
+    return Guidance(hot, found) if len(hot) or len(found) else None
 
 
 def _read_frequencies(columns: ColumnReader) -> Frequencies:
@@ -296,7 +309,7 @@ def ipc_batch(data: bytes | memoryview) -> pa.RecordBatch:
     return batches[0]
 
 
-_PLAN = ("version", "frame_id", "match_rate")
+_PLAN = ("version", "frame_id")
 
 
 def _write_plan(plan: HotKeys, header: pb.Plan, columns: ColumnWriter) -> None:

@@ -19,6 +19,7 @@ from spojoin.wire.records import (
     DirectionRanks,
     Frame,
     Frequencies,
+    Guidance,
     HotKeys,
     Matches,
     Part,
@@ -66,9 +67,16 @@ def _check_frame(frame: Frame) -> None:
     _check_produced(where, frame.produced_ms, frame.produced_runs)
     if (total := int(frame.produced_runs.sum())) != frame.count:
         _fail(f"{where}: produced_runs add up to {total}, expected {frame.count}")
-    _expect_length(f"{where}: hot", frame.hot, 0, frame.count)
     _expect_length(f"{where}: silent", frame.silent, 0, frame.count)
-    _check_frequencies(where, frame.frequencies)
+    if frame.guidance is not None:
+        _check_guidance(where, frame.guidance, frame.count)
+
+
+def _check_guidance(where: str, guidance: Guidance, count: int) -> None:
+    if not len(guidance.hot) and not len(guidance.frequencies.codes) and not len(guidance.frequencies):
+        _fail(f"{where}: its guidance says nothing, expected none at all")
+    _expect_length(f"{where}: hot", guidance.hot, 0, count)
+    _check_frequencies(where, guidance.frequencies)
 
 
 def _check_frequencies(where: str, found: Frequencies) -> None:

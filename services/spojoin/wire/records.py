@@ -89,6 +89,20 @@ class Frequencies:
 
 NO_FREQUENCIES = Frequencies(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
 
+NONE_HOT: U8 = np.empty(0, np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guidance:
+    """What one layout goes by that a frame's tuples alone don't say; at least one of the two has a length.
+
+    hot: uint8 (count,), 1 where the predictor calls a tuple's key hot
+    frequencies: of keys, the same in every frame once they are known
+    """
+
+    hot: U8 = field(default_factory=lambda: NONE_HOT)
+    frequencies: Frequencies = NO_FREQUENCIES
+
 
 NONE_SILENT: U8 = np.empty(0, np.uint8)
 
@@ -101,9 +115,7 @@ class Frame:
     produced_ms, produced_runs: run-length coded time at which the inputs were produced, in frame order
     rejected: cumulative count of rows refused, by reason
     checkpoint: what only a router needs to go on from here (event-time merge), opaque to all others
-    hot: uint8 (count,) flags of the predictor's hot keys, or empty
-    match_rate: the plan's estimate of matches per window tuple, NaN where unknown
-    frequencies: of keys, for a layout that goes by them: none until they are known, then the same in every frame
+    guidance: for a layout that goes by more than the tuples, None until it is known and by any other layout
     fingerprint: of the query's meaning; 0 in logs that are older than it
     silent: uint8 (count,), 1 where an earlier generation has answered the tuple; empty where none has (rule P12)
     """
@@ -121,10 +133,7 @@ class Frame:
     rejected: dict[str, int]
     produced_ms: I64
     produced_runs: U32
-    hot: U8
-    plan_version: int
-    match_rate: float
-    frequencies: Frequencies = NO_FREQUENCIES
+    guidance: Guidance | None = None
     fingerprint: int = 0
     silent: U8 = field(default_factory=lambda: NONE_SILENT)
 
@@ -310,12 +319,11 @@ class Result:
 
 @dataclass(slots=True)
 class HotKeys:
-    """The predictor's advice: hot codes by (stream, slot) with estimated counts, and the match rate (NaN: unknown)."""
+    """The predictor's advice: hot codes by (stream, slot) with estimated counts."""
 
     version: int
     frame_id: int
     hot: dict[tuple[int, int], tuple[I64, I64]]
-    match_rate: float
 
 
 @dataclass(frozen=True, slots=True)

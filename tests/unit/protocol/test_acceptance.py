@@ -13,7 +13,7 @@ NOTHING = np.empty(0, np.int64)
 def frame(epoch, frame_id, first_seq, previous_link, count=1, link=None):
     return Frame(
         epoch, frame_id, first_seq, count, (), 1, previous_link, link or previous_link + 1, {}, b"", {},
-        NOTHING, NOTHING.astype(np.uint32), NOTHING.astype(np.uint8), -1, float("nan"),
+        NOTHING, NOTHING.astype(np.uint32),
     )  # fmt: skip
 
 

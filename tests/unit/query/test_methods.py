@@ -63,6 +63,12 @@ def test_the_command_line_wins():
         chosen(query, None, ["ratio=1"])
 
 
+@pytest.mark.parametrize("option", ["state=exact", "logical_and=overwriting_unsafe", "cache=memory", "workers=2"])
+def test_options_of_simulations_are_refused_by_the_command_line(option):
+    with pytest.raises(QueryError, match=f"{option.split('=')[0]} is of a simulation .* `python -m loadgen.papers`"):
+        chosen(parse_query(QUERY), "spo_paper", [option])
+
+
 def test_services_run_their_own_method_only(tmp_path):
     path = tmp_path / "query.yaml"
     path.write_text(QUERY)

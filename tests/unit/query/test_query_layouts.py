@@ -17,16 +17,16 @@ name: q
 streams: {s: {schema: {a: int}}}
 sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '5' ON '20')
 """
-STA = LayoutChoice("sta", 3, (("hot_workers", 2), ("choices", 1)))
+STA = LayoutChoice("sta", 3, (("hot_workers", 2), ("choices", 1)), has_mutable_part=False)
 
 
 def test_the_default_is_the_products_own():
     assert parse_query(QUERY).layout == LayoutChoice("batch", 0, ())
-    assert parse_query(QUERY).layout.is_own
+    assert parse_query(QUERY).layout.has_mutable_part
 
 
 def test_a_layout_is_named_alone_or_with_options():
-    assert parse_query(QUERY + "layout: split_join").layout == LayoutChoice("split_join")
+    assert parse_query(QUERY + "layout: split_join").layout == LayoutChoice("split_join", has_mutable_part=False)
     assert parse_query(QUERY + "layout: {name: sta, workers: 3, choices: 1}").layout == STA
 
 
@@ -51,7 +51,7 @@ def test_mistakes_are_told(text, said):
 def test_the_command_line_wins():
     query = parse_query(QUERY + "layout: {name: split_join, workers: 3}")
     assert chosen_layout(query, None, None, ()).layout == query.layout
-    assert chosen_layout(query, None, 5, ()).layout == LayoutChoice("split_join", 5)
+    assert chosen_layout(query, None, 5, ()).layout == LayoutChoice("split_join", 5, has_mutable_part=False)
     assert chosen_layout(query, "sta", 3, ["choices=1"]).layout == STA
     assert chosen_layout(query, "sta", None, ["workers=3", "choices=1"]).layout == STA
     with pytest.raises(QueryError, match="--layout-option 'choices': expected name=value"):
@@ -102,4 +102,4 @@ def test_a_router_refuses_another_number_of_workers(tmp_path):
 
 
 def test_a_layout_without_options_takes_workers_alone():
-    assert layout("bchj", {"workers": "7"}) == LayoutChoice("bchj", 7)
+    assert layout("bchj", {"workers": "7"}) == LayoutChoice("bchj", 7, has_mutable_part=False)

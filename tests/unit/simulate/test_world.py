@@ -86,9 +86,7 @@ def test_a_trim_beyond_the_end_is_a_bug():
 
 
 def frame(epoch, number, seq, previous_link, link):
-    return Frame(
-        epoch, number, seq, 1, (), 1, previous_link, link, {}, b"", {}, NOTHING, NOTHING, NOTHING, -1, float("nan")
-    )
+    return Frame(epoch, number, seq, 1, (), 1, previous_link, link, {}, b"", {}, NOTHING, NOTHING)
 
 
 def test_frames_count_by_epoch_number_seq_and_link():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from spojoin.errors import WireError
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.codec import Peek, decode, encode, peek
+from spojoin.wire.columns import ColumnWriter
 from spojoin.wire.headers import FORMS
 from spojoin.wire.records import (
     FREQUENCY_BUCKETS,
@@ -19,6 +20,7 @@ from spojoin.wire.records import (
     DirectionRanks,
     Frame,
     Frequencies,
+    Guidance,
     Matches,
     Part,
     Partial,
@@ -63,9 +65,6 @@ def frame(n=3, **changes):
         "rejected": {"null": 1},
         "produced_ms": np.array([1_000]),
         "produced_runs": np.array([n], np.uint32),
-        "hot": np.zeros(0, np.uint8),
-        "plan_version": 0,
-        "match_rate": 0.5,
     }
     return Frame(**{**fields, **changes})
 
@@ -297,10 +296,13 @@ UNFIT = {
     "slices that overlap": frame(count=6, slices=slice_with() * 2, produced_runs=np.array([6], np.uint32)),
     "runs that miss a tuple": frame(produced_runs=np.array([2], np.uint32)),
     "runs without times": frame(produced_ms=none),
-    "hot of another length": frame(hot=np.zeros(2, np.uint8)),
-    "frequencies of no buckets": frame(frequencies=frequencies([5], 1, 1)),
-    "frequencies of fewer pairs": frame(frequencies=frequencies([5], 1 + FREQUENCY_BUCKETS, 1)),
-    "frequencies of unsorted keys": frame(frequencies=frequencies([5, 4], *[2 + FREQUENCY_BUCKETS] * 2)),
+    "hot of another length": frame(guidance=Guidance(np.zeros(2, np.uint8))),
+    "frequencies of no buckets": frame(guidance=Guidance(frequencies=frequencies([5], 1, 1))),
+    "frequencies of fewer pairs": frame(guidance=Guidance(frequencies=frequencies([5], 1 + FREQUENCY_BUCKETS, 1))),
+    "frequencies of unsorted keys": frame(
+        guidance=Guidance(frequencies=frequencies([5, 4], *[2 + FREQUENCY_BUCKETS] * 2))
+    ),
+    "guidance that says nothing": frame(guidance=Guidance()),
     "epoch too large": frame(epoch=2**63),
     "epoch of another type": frame(epoch="1"),
     "negative link": frame(link=-1),
@@ -325,6 +327,26 @@ UNFIT = {
 def test_what_no_reader_could_use_is_not_sent(record):
     with pytest.raises(WireError):
         encode(record)
+
+
+def test_frames_without_guidance_carry_nothing_of_it():
+    envelope = pb.Envelope()
+    FORMS[Frame].write(frame(), envelope.frame, ColumnWriter(envelope.columns))
+    last = [column.dtype for column in envelope.columns][-2:]
+    assert last == [pb.I64, pb.U32], "produced_ms and produced_runs are the last"
+
+
+def test_frames_from_before_guidance_always_have_a_column_of_hot_flags():
+    def add_empty_column(envelope):
+        envelope.columns.add(dtype=pb.U8, count=0, offset=len(body_of(encode(frame()))))
+
+    assert decode(reseal(encode(frame()), add_empty_column)).guidance is None
+    flagged = frame(guidance=Guidance(np.array([1, 0, 1], np.uint8)))
+    assert decode(encode(flagged)).guidance.hot.tolist() == [1, 0, 1]
+
+
+def body_of(message):
+    return message[len(message) - struct.unpack_from("<4sIIIII", message)[4] :]
 
 
 def test_records_from_before_generations_have_none_of_their_fields():

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spojoin.errors import QueryError
-from spojoin.model import DEFAULT_METHOD, LayoutChoice, Query
+from spojoin.model import DEFAULT_LAYOUT, LayoutChoice, Query
 from spojoin.published.methods.catalog import MethodOption, as_options, complete
-from spojoin.query.suggest import listed, unknown
+from spojoin.suggest import unknown
 
 WORKERS_MAX = 1_024
 _PPOIJ = "PPOIJ (Mencagli, Rymarchuk, Griebler, DEBS 2025)"
@@ -17,9 +17,10 @@ _WORKERS = MethodOption("workers", 0, "how many workers; 0: as many as the run o
 
 @dataclass(frozen=True, slots=True)
 class LayoutAbout:
-    """A layout; `cites` names paper and section, `is_served` tells whether the services run it.
+    """A layout; `cites` names paper and section.
 
-    needs_key: whether it goes by the equality of a key
+    is_served: whether the services run it; needs_key: whether it goes by the equality of a key
+    has_mutable_part: whether new tuples wait in a mutable part until they are batched
     """
 
     name: str
@@ -28,14 +29,16 @@ class LayoutAbout:
     options: tuple[MethodOption, ...] = ()
     is_served: bool = False
     needs_key: bool = False
+    has_mutable_part: bool = False
 
 
 _ALL = (
     LayoutAbout(
-        "batch",
+        DEFAULT_LAYOUT,
         "the product's own: new tuples in the mutable part, then batches of consecutive ones to workers in turn",
         "SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), sections 4.2 and 4.4",
         is_served=True,
+        has_mutable_part=True,
     ),
     LayoutAbout(
         "split_join",
@@ -102,8 +105,9 @@ def layout(name: str, given: Mapping[str, str], line: int | None = None) -> Layo
     """A layout, its options as text, `workers` among them; those not given have their defaults. Raises QueryError."""
     if name not in LAYOUTS:
         raise QueryError(unknown("layout", name, LAYOUTS), line)
-    options = complete(f"layout {name}", (_WORKERS, *LAYOUTS[name].options), given, line)
-    return LayoutChoice(name, int(options[0][1]), options[1:])
+    about = LAYOUTS[name]
+    options = complete(f"layout {name}", (_WORKERS, *about.options), given, line)
+    return LayoutChoice(name, int(options[0][1]), options[1:], has_mutable_part=about.has_mutable_part)
 
 
 def chosen_layout(query: Query, name: str | None, workers: int | None, given: Sequence[str]) -> Query:
@@ -122,31 +126,4 @@ def check_key(query: Query, choice: LayoutChoice, line: int | None = None) -> No
             f"layout {choice.name!r} spreads tuples by a key, and no condition is an equality of one: add one such as "
             "l.key = r.key (in a self join of the same column on both sides), or choose another layout, such as 'dp'",
             line,
-        )
-
-
-def check_method(query: Query, line: int | None = None) -> None:
-    """Raises QueryError where a number of workers has no effect: another method than the own searches alone."""
-    if query.layout.is_own and query.layout.workers and query.method.name != DEFAULT_METHOD:
-        raise QueryError(
-            f"method {query.method.name!r} takes the place of all workers of layout {query.layout.name!r}, so that "
-            f"workers: {query.layout.workers} says nothing: remove it, or name a layout whose workers search by a "
-            "method, such as 'split_join'",
-            line,
-        )
-
-
-def check_served(query: Query, source: str) -> None:
-    """Raises QueryError where services can't run a query; `source` names it."""
-    choice = query.layout
-    if not LAYOUTS[choice.name].is_served:
-        served = listed([about.name for about in _ALL if about.is_served])
-        raise QueryError(
-            f"{source}: layout {choice.name!r} runs in `spojoin run` only; the services run {served}: "
-            "name one of these, or remove 'layout'"
-        )
-    if choice.is_own and query.method.name != DEFAULT_METHOD:
-        raise QueryError(
-            f"{source}: method {query.method.name!r} runs in `spojoin run` only: remove 'method' for the services, "
-            f"whose own is {DEFAULT_METHOD!r}"
         )

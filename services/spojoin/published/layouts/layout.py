@@ -45,7 +45,7 @@ class Layout(ABC):
     #: Whether each worker stores all tuples, and not about one in n.
     is_replicated: ClassVar[bool] = False
     #: Whether it goes by the frame's flags of hot keys, which need a predictor.
-    needs_plan: ClassVar[bool] = False
+    needs_hot_keys: ClassVar[bool] = False
 
     def __init__(self, query: Query) -> None:
         self.query = query

@@ -6,7 +6,7 @@ in the machines, which services run as well, and what is counted here takes a fe
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -15,6 +15,7 @@ import numpy as np
 
 from spojoin.kernels.tail import Tail
 from spojoin.model import Query
+from spojoin.published.evaluation import Loads
 from spojoin.published.layouts.layout import I64
 from spojoin.published.layouts.load import WorkDone
 from spojoin.published.layouts.traffic import batch_bytes
@@ -33,7 +34,7 @@ class Searching(Protocol):
         ...
 
 
-class OwnLoads(ABC):
+class LogLoads(Loads):
     """The loads of workers that don't count for themselves; `machines`: one a worker."""
 
     def __init__(self, query: Query, machines: Sequence[Searching]) -> None:
@@ -81,12 +82,8 @@ class OwnLoads(ABC):
             for load, machine in zip(self._loads, self._machines, strict=True)
         ]
 
-    def mutable_part(self) -> dict[str, int] | None:
-        """What the mutable part does besides the workers; None where there is no such part."""
-        return None
 
-
-class BatchLoads(OwnLoads):
+class BatchLoads(LogLoads):
     """PO-Join workers: worker w of n stores batch k iff k mod n = w, and is asked about every tuple.
 
     So a tuple comes to all workers in a frame, and once more, sorted in a batch, to the one that stores it; all read
@@ -146,7 +143,7 @@ class BatchLoads(OwnLoads):
         return dict(self._mutable)
 
 
-class MethodLoads(OwnLoads):
+class MethodLoads(LogLoads):
     """A method in the place of all that search: one worker, which stores every tuple and is asked about each."""
 
     def _compared(self, target: int, own: StreamSlice, probes: StreamSlice, pairs: int) -> None:

@@ -63,7 +63,8 @@ class Hybrid(Layout):
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored by one worker of the key's group, evaluated by all of them."""
         codes = keys_of(self.query, frame, stream)
-        groups = self._groups_of(frame.frequencies, workers)
+        found = NO_FREQUENCIES if frame.guidance is None else frame.guidance.frequencies
+        groups = self._groups_of(found, workers)
         items = groups.items(codes)
         stored = groups.member(items, turns(codes, frame.slices[stream].first_index)) == worker
         return FrameShare(stored, groups.has(items, worker))

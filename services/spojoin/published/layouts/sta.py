@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from spojoin.kernels.compile import kernel
 from spojoin.kernels.spread import spread
 from spojoin.published.layouts.layout import I64, FrameShare, Layout, every, indexes
-from spojoin.wire.records import Frame
+from spojoin.wire.records import NONE_HOT, Frame
 
 
 class StaLayout(Layout):
     """Hot tuples go round the first workers, cold ones to the less loaded of those drawn among the rest."""
 
-    needs_plan = True
+    needs_hot_keys = True
 
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored by one worker, evaluated by all."""
@@ -38,7 +38,8 @@ class StaLayout(Layout):
 
     def _homes(self, frame: Frame, stream: int, workers: int) -> I64:
         piece, numbers = frame.slices[stream], indexes(frame, stream)
-        is_hot = frame.hot[piece.positions] != 0 if len(frame.hot) else np.zeros(len(piece), np.bool_)
+        hot = NONE_HOT if frame.guidance is None else frame.guidance.hot
+        is_hot = hot[piece.positions] != 0 if len(hot) else np.zeros(len(piece), np.bool_)
         kept = min(int(self.options["hot_workers"]), workers - 1) if is_hot.any() else 0
         if kept == 0:
             is_hot = np.zeros(len(piece), np.bool_)

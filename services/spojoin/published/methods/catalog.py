@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 
 from spojoin.errors import QueryError
 from spojoin.model import DEFAULT_METHOD, Method, OptionValue, Query
-from spojoin.query.suggest import listed, unknown
+from spojoin.suggest import listed, unknown
 
 
 @dataclass(frozen=True, slots=True)
 class MethodOption:
-    """An option: a number from `least` to `most`, whole where its default is, or one of `choices`, or any text.
-
-    of: options of the same method; while all of them have their defaults, this one says nothing
-    """
+    """An option: a number from `least` to `most`, whole where its default is, or one of `choices`, or any text."""
 
     name: str
     default: OptionValue
@@ -23,7 +20,6 @@ class MethodOption:
     least: float = 0
     most: float = 0
     choices: tuple[str, ...] = ()
-    of: tuple[str, ...] = ()
 
     @property
     def expected(self) -> str:
@@ -51,12 +47,16 @@ class MethodOption:
 
 @dataclass(frozen=True, slots=True)
 class MethodAbout:
-    """A method; `cites` names paper and section."""
+    """A method; `cites` names paper and section.
+
+    simulated: options of a simulation of the method that may answer wrongly, which is run elsewhere
+    """
 
     name: str
     about: str
     cites: str
     options: tuple[MethodOption, ...] = ()
+    simulated: tuple[str, ...] = ()
 
 
 _FANOUT = MethodOption("fanout", 256, "entries of a tree's node", 4, 1_024)
@@ -68,28 +68,8 @@ _MERGING = (
     MethodOption("threads", 1, "threads that share out the probes", 1, 64),
     _PREDICATE,
 )
-_SIMULATED = ("state", "logical_and")
-_STATES = ("exact", "round_robin_unsafe", "size_broadcast_unsafe", "distributed_cache_unsafe")
-#: SPO-Join's own ways over many workers: simulated, wrong where they say unsafe, their errors counted.
-_PUBLISHED = (
-    MethodOption("state", "exact", "how workers know what has expired; wrong answers are counted", choices=_STATES),
-    MethodOption("logical_and", "by_id", "whether the AND has a hash table", choices=("by_id", "overwriting_unsafe")),
-    MethodOption("workers", 4, "of state and logical_and: workers that are simulated", 1, 1_024, of=_SIMULATED),
-    MethodOption("rate", 10_000.0, "the same: tuples a second", 1, 1e9, of=_SIMULATED),
-    MethodOption("hop_ms", 1.0, "the same: mean delay of a message", 1e-9, 1e6, of=_SIMULATED),
-    MethodOption(
-        "service_ms",
-        0.05,
-        "of logical_and: mean time of a predicate's operator a tuple",
-        1e-9,
-        1e6,
-        of=("logical_and",),
-    ),
-    MethodOption(
-        "interval_ms", 10.0, "of the distributed cache: between two writes, and reads", 1e-3, 1e6, of=("state",)
-    ),
-    MethodOption("cache", "memory", "the same: the URL of a Redis, or memory", of=("state",)),
-)
+#: Of SPO-Join's own ways over many workers, which can answer wrongly and are simulated in loadgen.papers.
+_SIMULATED = ("state", "logical_and", "workers", "rate", "hop_ms", "service_ms", "interval_ms", "cache")
 _PIM_TREE = "PIM-Tree (Shahvarani, Jacobsen, SIGMOD 2020), section"
 
 _CSS = (
@@ -160,7 +140,8 @@ _ALL = (
         "spo_paper",
         "as published: B+-trees with bit arrays for what is new, sorted lists with permutations for the rest",
         "SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), sections 3.2-3.4, algorithms 1, 2 and 4",
-        (MethodOption("delta", 0, "tuples of a batch; 0: the slide, within bounds", 0, 1 << 20), *_PUBLISHED),
+        (MethodOption("delta", 0, "tuples of a batch; 0: the slide, within bounds", 0, 1 << 20),),
+        _SIMULATED,
     ),
     MethodAbout(
         "sta",
@@ -181,6 +162,13 @@ def method(name: str, given: Mapping[str, str], line: int | None = None) -> Meth
     """A method with its options as text; those not given have their defaults. Raises QueryError."""
     if name not in METHODS:
         raise QueryError(unknown("method", name, METHODS), line)
+    for option in given:
+        if option in METHODS[name].simulated:
+            raise QueryError(
+                f"method {name}: {option} is of a simulation that answers wrongly, which "
+                "runs in `python -m loadgen.papers` alone: remove it",
+                line,
+            )
     return Method(name, complete(f"method {name}", METHODS[name].options, given, line))
 
 
@@ -220,18 +208,6 @@ def _value(owner: str, option: MethodOption, given: Mapping[str, str], line: int
     if value is None:
         raise QueryError(f"{owner}: {option.name} is {given[option.name]!r}; expected {option.expected}", line)
     return value
-
-
-def check_effects(name: str, given: Mapping[str, str], line: int | None = None) -> None:
-    """Raises QueryError where an option of a method belongs to others that all have their defaults."""
-    known = {option.name: option for option in METHODS[name].options}
-    for option in (known[each] for each in given):
-        defaults = {other: str(known[other].default) for other in option.of}
-        if defaults and all(given.get(other, default) == default for other, default in defaults.items()):
-            beside = " and ".join(f"{other}: {default}" for other, default in defaults.items())
-            raise QueryError(
-                f"method {name}: {option.name} says nothing beside {beside}: remove it, or choose another", line
-            )
 
 
 def _none(owner: str, option: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from spojoin.kernels.bounds import bounds
 from spojoin.model import Direction, Method, Op, Output, Query
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.machine import Action, Emit, Machine
+from spojoin.protocol.machine import Action, Emit, WindowMachine
 from spojoin.protocol.parts import Chunks, SeqTrail, expected_parts, first_reached, lower_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of, summed
@@ -22,7 +22,7 @@ from spojoin.wire.records import Barrier, Frame, Matches, Part, Record, StreamSl
 Make = Callable[[SideSpec], Side]
 
 
-class MethodMachine(Machine):
+class MethodMachine(WindowMachine):
     """Evaluates every frame whole; reports as all of its parts."""
 
     def __init__(self, query: Query, make: Make) -> None:

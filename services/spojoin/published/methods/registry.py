@@ -11,7 +11,7 @@ from spojoin.published.methods.hash_side import Hash
 from spojoin.published.methods.merge_tree import ImTree, PimTree
 from spojoin.published.methods.scan import Scan
 from spojoin.published.methods.side import Side, SideSpec
-from spojoin.published.methods.spo_paper_unsafe import spo_paper
+from spojoin.published.methods.spo_paper import SpoPaper
 from spojoin.published.methods.sta import Sta
 
 #: All but the product's own, which is the services' machines themselves.
@@ -26,6 +26,6 @@ SIDES: Mapping[str, Callable[[SideSpec], Side]] = {
     "css_bits": CssBits,
     "css_sets": CssSets,
     "hash": Hash,
-    "spo_paper": spo_paper,
+    "spo_paper": SpoPaper,
     "sta": Sta,
 }

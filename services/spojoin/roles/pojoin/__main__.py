@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spojoin.protocol.topology import Role
-from spojoin.published.layouts.machine import LayoutMachine
+from spojoin.published.machines import worker as worker_of
 from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.roles.pojoin.worker import Make, PoJoinWorker
 from spojoin.runtime.generations import Serving
@@ -16,7 +16,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes the worker that the settings name."""
     query = serving.query
     worker = numbered(settings, "worker", settings.workers_max)
-    make: Make = PoJoinMachine if query.layout.is_own else LayoutMachine
+    make: Make = worker_of(query, PoJoinMachine)
     return Wiring(f"pojoin-{worker}", lambda result_position: PoJoinWorker(query, worker, result_position, make))
 
 

@@ -73,4 +73,4 @@ class PredictorMachine(Machine):
     def _plan(self, frame_id: int) -> HotKeys:
         hot = {place: sketch.hot(HOT_SHARE, HOT_COUNT) for place, sketch in self._sketches.items()}
         found = {place: (codes, counts) for place, (codes, counts) in hot.items() if len(codes)}
-        return HotKeys(version=frame_id, frame_id=frame_id, hot=found, match_rate=self._sample.match_rate())
+        return HotKeys(version=frame_id, frame_id=frame_id, hot=found)

@@ -42,17 +42,6 @@ class Sample:
                 kept = np.concatenate([self._codes[stream], _some(piece)], axis=1)
                 self._codes[stream] = kept[:, -SAMPLE_TUPLES:]
 
-    def match_rate(self) -> float:
-        """Expected matches of a tuple per tuple of its window, in all its roles; NaN where too little is known."""
-        left, right = self._codes[0], self._codes[-1]
-        pairs = left.shape[1] * right.shape[1] - (left.shape[1] if self._query.is_self else 0)
-        if pairs <= 0:
-            return float("nan")
-        matches = np.logical_and.reduce([_satisfied(p, left, right) for p in self._query.predicates])
-        if self._query.is_self:
-            np.fill_diagonal(matches, False)
-        return float(np.count_nonzero(matches)) / pairs * (2 if self._query.is_self else 1)
-
     def selectivities(self) -> list[float]:
         """For each predicate the share of pairs that satisfy it; NaN where too little is known."""
         left, right = self._codes[0], self._codes[-1]

@@ -18,9 +18,9 @@ from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, Trim
 from spojoin.protocol.topology import Topic
+from spojoin.published.guides import guide_of
 from spojoin.roles.router.backfill import BackfillOrder
 from spojoin.roles.router.book import StreamBook
-from spojoin.roles.router.calibration import calibration_of
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.layout import LayoutWish, Tell
 from spojoin.roles.router.ledger import InputLedger
@@ -88,9 +88,9 @@ class RouterMachine(InputMachine):
         self._inputs: list[PhysicalInput] = []
         self._ordering: Ordering = ArrivalOrder(self._queue, len(query.streams))
         self._last: Frame | None = None
-        self._plan: HotKeys | None = None
+        self._plan_version = -1
         self._wish = LayoutWish(config, tell)
-        self._calibration = calibration_of(query)
+        self._guide = guide_of(query)
         self._rejected: dict[str, int] = dict(beginning.rejected)
         self._result_frame = result_position.frame_id
         self._claimed = -1
@@ -113,8 +113,9 @@ class RouterMachine(InputMachine):
             self._follow(record)
         elif isinstance(record, Batch) and not self.active:
             self._books[record.stream].restore(record)
-        elif isinstance(record, HotKeys) and (self._plan is None or record.version > self._plan.version):
-            self._plan = record
+        elif isinstance(record, HotKeys) and record.version > self._plan_version:
+            self._plan_version = record.version
+            self._guide.hear(record)
         elif isinstance(record, WorkerCount):
             self._wish.hear(record)
         yield from self._tell_layout()
@@ -156,7 +157,7 @@ class RouterMachine(InputMachine):
                 book.adopt(piece)
             book.apply(frame.frame_id, piece)
             self._books[self._opposite(stream)].note_lower(int(piece.lower[0]))
-        self._calibration.note(frame)
+        self._guide.note(frame)
         self._last = frame
         self._rejected = dict(frame.rejected)
 
@@ -388,22 +389,10 @@ class RouterMachine(InputMachine):
             rejected=dict(self._rejected),
             produced_ms=produced_ms,
             produced_runs=runs,
-            hot=self._hot(len(places), slices),
-            plan_version=-1 if self._plan is None else self._plan.version,
-            match_rate=float("nan") if self._plan is None else self._plan.match_rate,
-            frequencies=self._calibration.found,
+            guidance=self._guide.guidance(len(places), slices),
             fingerprint=self._beginning.fingerprint,
             silent=silent,
         )
-
-    def _hot(self, count: int, slices: tuple[StreamSlice, ...]) -> U8:
-        if self._plan is None or not self._plan.hot:
-            return np.empty(0, np.uint8)
-        hot = np.zeros(count, np.uint8)
-        for (stream, slot), (codes, _) in self._plan.hot.items():
-            piece = slices[stream]
-            hot[piece.positions] |= np.isin(piece.codes[slot], codes).astype(np.uint8)
-        return hot
 
     # -- a frame's slices
 

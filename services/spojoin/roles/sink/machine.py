@@ -200,7 +200,7 @@ class SinkMachine(Machine):
         ]
         if not parts:
             return [_no_matches(self._query) for _ in self._query.directions]
-        if self._query.layout.is_own:
+        if self._query.layout.has_mutable_part:
             # Workers hold older tuples than the mutable part: in this order a merge of partners is mostly a copy.
             parts = [*parts[1:], parts[0]]
         return [combined([part[number] for part in parts], self._query.limit) for number in range(len(parts[0]))]

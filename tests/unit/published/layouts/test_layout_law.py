@@ -16,7 +16,7 @@ from spojoin.published.layouts.layout import FrameShare, Layout
 from spojoin.published.layouts.registry import LAYOUTS
 from spojoin.published.layouts.workers import HANDSHAKE
 from spojoin.query.load import parse_query
-from spojoin.wire.records import Frame, StreamSlice
+from spojoin.wire.records import Frame, Guidance, StreamSlice
 
 SELF = parse_query(
     "name: q\nstreams:\n  s: {schema: {a: int}}\n"
@@ -52,11 +52,9 @@ def frame_of(number, first_seq, firsts, streams, codes, hot):
         at = [i for i, own in enumerate(streams) if own == stream]
         slices.append(piece_of(at, [codes[i] for i in at], first))
     nothing = np.empty(0, np.int64)
-    count, flags = len(streams), np.array(hot, np.uint8)
+    guidance = Guidance(np.array(hot, np.uint8)) if hot else None
     runs = nothing.astype(np.uint32)
-    return Frame(
-        0, number, first_seq, count, tuple(slices), 1, 0, 0, {}, b"", {}, nothing, runs, flags, -1, float("nan")
-    )
+    return Frame(0, number, first_seq, len(streams), tuple(slices), 1, 0, 0, {}, b"", {}, nothing, runs, guidance)
 
 
 @st.composite

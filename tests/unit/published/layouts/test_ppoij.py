@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.errors import QueryError
-from spojoin.published.layouts import ppoij, registry
+from spojoin.published.layouts import registry
+from spojoin.published.layouts.calibration import Calibration, frequencies
 from spojoin.published.layouts.catalog import chosen_layout, layout
 from spojoin.published.layouts.ppoij import Groups, Hybrid, homes, split, turns
 from spojoin.query.load import parse_query
-from spojoin.roles.router.calibration import Calibration, frequencies
 from spojoin.simulate.layout import run_layout
 from spojoin.simulate.scenario import draw
+from spojoin.wire.records import Guidance
 from tests.unit.published.layouts.test_layout_law import frame_of, shares
 
 STREAMS = "name: q\nstreams:\n  s: {schema: {a: int, b: int}}\n"
@@ -37,7 +38,9 @@ def logs(draw):
         streams = draw(st.lists(st.integers(0, len(query.streams) - 1), max_size=9))
         codes = [draw(st.integers(-3, 3)) for _ in streams]
         frame = frame_of(number, seq, firsts, streams, codes, [])
-        frames.append(dataclasses.replace(frame, frequencies=found) if number >= known_from else frame)
+        frames.append(
+            dataclasses.replace(frame, guidance=Guidance(frequencies=found)) if number >= known_from else frame
+        )
         seq += len(streams)
         firsts = [first + streams.count(stream) for stream, first in enumerate(firsts)]
     return query, frames
@@ -158,10 +161,10 @@ class Restless(Calibration):
 
     def note(self, frame):
         self._counts = self._counts or [Counter() for _ in self._slots]
-        self.found = ppoij.NO_FREQUENCIES
-        super().note(dataclasses.replace(frame, frequencies=ppoij.NO_FREQUENCIES))
+        self._found = None
+        super().note(dataclasses.replace(frame, guidance=None))
 
 
 def test_frequencies_that_change_are_found(monkeypatch):
-    monkeypatch.setattr("spojoin.roles.router.calibration.Calibration", Restless)
+    monkeypatch.setattr("spojoin.published.guides.Calibration", Restless)
     assert is_found()

@@ -31,7 +31,7 @@ def frame(frame_id: int, first: int, silent: list[int], previous_link: int) -> F
     )  # fmt: skip
     return Frame(
         0, frame_id, first, count, (piece,), 0, previous_link, previous_link + 1, {}, b"", {}, np.array([5]),
-        np.array([count], np.uint32), np.empty(0, np.uint8), -1, float("nan"),
+        np.array([count], np.uint32),
         silent=np.array(silent, np.uint8) if any(silent) else np.empty(0, np.uint8),
     )  # fmt: skip
 

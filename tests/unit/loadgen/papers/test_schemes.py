@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from loadgen.papers.schemes.checkpoint import Sharing, completeness
+from loadgen.papers.schemes.errors import count
+from loadgen.papers.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad, correctness, overwrite
+from loadgen.papers.schemes.setup import Setup, in_order, served
+from loadgen.papers.schemes.state import Scheme, SimulatedWorkers
 from spojoin.errors import ConfigurationError
 from spojoin.ports.memory import MemoryStore
-from spojoin.published.schemes.checkpoint import Sharing, completeness
-from spojoin.published.schemes.errors import count
-from spojoin.published.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad, correctness, overwrite
-from spojoin.published.schemes.setup import Setup, in_order, served
-from spojoin.published.schemes.state import Scheme, SimulatedWorkers
 
 TUPLES = 600
 UNSAFE = [Scheme.ROUND_ROBIN_UNSAFE, Scheme.SIZE_BROADCAST_UNSAFE, Scheme.DISTRIBUTED_CACHE_UNSAFE]

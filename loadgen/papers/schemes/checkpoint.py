@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.published.schemes.setup import F64, I64
+from loadgen.papers.schemes.setup import F64, I64
 
 #: Probes compared with all stored tuples at once.
 PROBES = 256

@@ -26,9 +26,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from loadgen.papers.schemes.setup import F64, I64, Channel, Setup, in_order
 from spojoin.errors import ConfigurationError
 from spojoin.ports.interfaces import Store
-from spojoin.published.schemes.setup import F64, I64, Channel, Setup, in_order
 
 #: Where the first worker's count stands.
 KEY, FIELD = "published:window-state", "tuples"

@@ -1,16 +1,20 @@
 """The distributed cache of the published state schemes through a real Redis: the same errors as through memory."""
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from loadgen.papers.schemes.errors import count
+from loadgen.papers.schemes.options import simulated
+from loadgen.papers.schemes.setup import Setup
+from loadgen.papers.schemes.spo_paper_unsafe import side_of
+from loadgen.papers.schemes.state import Scheme, SimulatedWorkers
 from spojoin.embedded.engine import Engine
 from spojoin.ports.memory import MemoryStore
 from spojoin.ports.redis_store import RedisStore
-from spojoin.published.methods.catalog import chosen
-from spojoin.published.schemes.errors import count
-from spojoin.published.schemes.setup import Setup
-from spojoin.published.schemes.state import Scheme, SimulatedWorkers
+from spojoin.published.methods.registry import SIDES
 from spojoin.query.load import parse_query
 
 TUPLES = 4_000
@@ -40,13 +44,14 @@ def test_the_cache_is_wrong_in_the_same_way_through_redis(redis_url):
 
 
 @pytest.mark.integration
-def test_the_method_counts_the_same_wrong_pairs_through_redis(redis_url):
+def test_the_method_counts_the_same_wrong_pairs_through_redis(redis_url, monkeypatch):
+    monkeypatch.setitem(SIDES, "spo_paper", side_of)
     rows = np.random.default_rng(2).integers(0, 9, (2, TUPLES))
     batch = pa.record_batch({"power": rows[0].astype(float), "cooling": rows[1].astype(float)})
     told = []
     for cache in (redis_url, "memory"):
-        options = [f"cache={cache}", "state=distributed_cache_unsafe", "rate=50000"]
-        engine = Engine(chosen(parse_query(QUERY), "spo_paper", options))
+        method = simulated({"cache": cache, "state": "distributed_cache_unsafe", "rate": "50000"})
+        engine = Engine(dataclasses.replace(parse_query(QUERY), method=method))
         found = [*engine.feed(0, batch), *engine.flush()]
         told.append((sum(part.num_rows for part in found), engine.matches, engine.counters()["false_positives"]))
     assert told[0] == told[1]

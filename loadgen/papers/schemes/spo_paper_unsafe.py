@@ -1,8 +1,8 @@
 """SPO-Join with its published ways of keeping many workers' state: how they answer, and how often wrongly.
 
 Aslam, Beedkar, Simonini, "SPO-Join: Efficient Stream Inequality Join" (EDBT 2025), section 4.2 (state schemes) and
-section 4.3 (the logical AND, with and without a hash table). `spojoin.published` says what each worker held when it
-evaluated a probe, and whose bit arrays met; here that is put on top of the exact search:
+section 4.3 (the logical AND, with and without a hash table). `state` says what each worker held when it evaluated a
+probe, `logical_and` whose bit arrays met; here that is put on top of the exact search:
 
 - Immutable part. The search goes back as far as the worker that lags most. A pair counts if the worker that has the
   partner's batch held it at that time, whether the window had left it or not.
@@ -10,7 +10,7 @@ evaluated a probe, and whose bit arrays met; here that is put on top of the exac
   bounds, over what was in the trees for all of them; a probe whose bit arrays were overwritten gets no answer.
 
 What was answered is compared with the window's definition pair by pair. Errors that a worker makes with tuples that
-come after the probe aren't seen here, for these aren't stored yet; `spojoin.published.schemes.errors` counts them too.
+come after the probe aren't seen here, for these aren't stored yet; `errors` counts them too.
 
 The delays are simulated, drawn from a seed: the counters of comparisons are those of one worker that has all batches.
 """
@@ -25,13 +25,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from loadgen.papers.schemes.cache import MEMORY, open_cache
+from loadgen.papers.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad
+from loadgen.papers.schemes.setup import Setup
+from loadgen.papers.schemes.state import KEY, HeldTrace, Scheme, SimulatedWorkers
 from spojoin.errors import ConfigurationError
 from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec
 from spojoin.published.methods.spo_paper import SpoPaper
-from spojoin.published.schemes.cache import MEMORY, open_cache
-from spojoin.published.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad
-from spojoin.published.schemes.setup import Setup
-from spojoin.published.schemes.state import KEY, HeldTrace, Scheme, SimulatedWorkers
 
 Mask = NDArray[np.bool_]
 #: Probes compared with all tuples of the trees at once.
@@ -42,8 +42,8 @@ HI: Final = 1
 UPPER: Final = 2
 
 
-def spo_paper(spec: SideSpec) -> Side:
-    """SPO-Join as published; exact by default, else with what its options say. Raises ConfigurationError."""
+def side_of(spec: SideSpec) -> Side:
+    """SPO-Join as published, with what its options (`options.OPTIONS`) say. Raises ConfigurationError."""
     if is_exact(spec):
         return SpoPaper(spec)
     return SpoPaperUnsafe(spec)

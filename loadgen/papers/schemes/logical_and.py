@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loadgen.papers.schemes.setup import I64, Channel, in_order, served
 from spojoin.kernels.compile import kernel
-from spojoin.published.schemes.setup import I64, Channel, in_order, served
 
 Bits = NDArray[np.bool_]
 

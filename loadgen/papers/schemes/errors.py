@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.published.schemes.setup import I64
-from spojoin.published.schemes.state import HeldTrace, SimulatedWorkers
+from loadgen.papers.schemes.setup import I64
+from loadgen.papers.schemes.state import HeldTrace, SimulatedWorkers
 
 #: (probes int64 (m,), stored int64 (k,)) -> which of them match, bool (m, k).
 Matches = Callable[[I64, I64], NDArray[np.bool_]]

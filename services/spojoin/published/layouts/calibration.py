@@ -1,8 +1,8 @@
 """The calibration phase of hybrid parallelism: how often each key comes (PPOIJ, section 4.3).
 
-In the paper the emitters count, and the first replica makes one distribution of theirs. Here the router is all of that:
-it counts the tuples of the log's frames, its predecessors' included, and from the frame after the last that it needs
-on writes what it found into every frame. So a worker that reads the log again finds it beside the tuples, and a
+In the paper the emitters count, and the first replica makes one distribution of theirs. Here the router's guide does
+all of that: it counts the tuples of the log's frames, its predecessors' included, and every frame after the last that
+it needs carries what it found. So a worker that reads the log again finds it beside the tuples, and a
 successor takes it from the last frame; where the log was trimmed before the end of the calibration, a successor counts
 from what is left. Once found it never changes: the paper calibrates once, in an initial period (why that is kept:
 `layouts.ppoij.Hybrid`).
@@ -13,67 +13,43 @@ Not every key is told, which would fill the frames: the most frequent ones are, 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Protocol
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.spread import spread
-from spojoin.model import Query
-from spojoin.wire.records import FREQUENCY_BUCKETS, I64, NO_FREQUENCIES, U32, Frame, Frequencies
+from spojoin.protocol.guidance import Guide
+from spojoin.wire.records import FREQUENCY_BUCKETS, I64, U32, Frame, Frequencies, Guidance, StreamSlice
 
 #: Keys that are told one by one: with the buckets 2 KB a frame, where a full one has 170.
 KEYS_TOLD = 64
 
 
-class Calibrating(Protocol):
-    """found: what every new frame carries."""
-
-    found: Frequencies
-
-    def note(self, frame: Frame) -> None:
-        """A frame of the log."""
-        ...
-
-
-class NoCalibration:
-    """Of all layouts but one."""
-
-    found = NO_FREQUENCIES
-
-    def note(self, frame: Frame) -> None:
-        """Nothing is counted."""
-
-
-class Calibration:
+class Calibration(Guide):
     """Counts keys of both streams until there are `tuples`; key_slots: each stream's slot of the key."""
 
     def __init__(self, key_slots: tuple[int, ...], tuples: int) -> None:
-        self.found = NO_FREQUENCIES
+        self._found: Guidance | None = None
         self._slots = key_slots
         self._wanted = tuples
         self._counts: list[Counter[int]] = [Counter() for _ in key_slots]
 
     def note(self, frame: Frame) -> None:
         """Count a frame's keys, or take what it has found."""
-        if len(frame.frequencies):
-            self.found = frame.frequencies
-        if len(self.found):
+        self._found = self._found or frame.guidance
+        if self._found is not None:
             return
         for counts, slot, piece in zip(self._counts, self._slots, frame.slices, strict=True):
             codes, times = np.unique(piece.codes[slot], return_counts=True)
             counts.update(dict(zip(codes.tolist(), times.tolist(), strict=True)))
         if sum(counts.total() for counts in self._counts) >= self._wanted:
-            self.found = frequencies(self._counts)
+            self._found = Guidance(frequencies=frequencies(self._counts))
             self._counts = []
 
-
-def calibration_of(query: Query) -> Calibrating:
-    """What the router of a query counts."""
-    options = dict(query.layout.options)
-    if "calibration" not in options or query.key_slots is None:
-        return NoCalibration()
-    return Calibration(query.key_slots, int(options["calibration"]))
+    def guidance(self, count: int, slices: Sequence[StreamSlice]) -> Guidance | None:
+        """What was found, the same for all frames."""
+        return self._found
 
 
 def frequencies(counts: list[Counter[int]]) -> Frequencies:

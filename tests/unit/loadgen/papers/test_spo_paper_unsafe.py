@@ -6,15 +6,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from loadgen.papers.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad
+from loadgen.papers.schemes.options import OPTIONS, simulated
+from loadgen.papers.schemes.spo_paper_unsafe import setup_of, side_of
+from loadgen.papers.schemes.state import Scheme, SimulatedWorkers
 from spojoin.errors import ConfigurationError
 from spojoin.ports.memory import MemoryStore
-from spojoin.published.methods.catalog import METHODS, method
-from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import Check, Searches, SideSpec
 from spojoin.published.methods.spo_paper import SpoPaper
-from spojoin.published.methods.spo_paper_unsafe import setup_of
-from spojoin.published.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad
-from spojoin.published.schemes.state import Scheme, SimulatedWorkers
 
 LENGTH, SLIDE, COUNT = 240, 60, 700
 ROLES = ((Check(0, False, False), Check(1, False, False)), (Check(1, True, True), Check(0, False, False)))
@@ -24,7 +23,7 @@ FAST = {"rate": "1000000", "hop_ms": "0.1", "service_ms": "0.01", "workers": "3"
 
 def spec(**options):
     base = SideSpec(2, ROLES, False, LENGTH, SLIDE, False)
-    return dataclasses.replace(base, options=dict(method("spo_paper", {**FAST, **options}).options))
+    return dataclasses.replace(base, options=dict(simulated({**FAST, **options}).options))
 
 
 def data():
@@ -40,7 +39,7 @@ DATA = data()
 
 def counts_of(asked, cuts=(0, 1, 130, 500, COUNT)):
     """Counts of both directions, int64 (2, COUNT), taken chunk by chunk, and the side's counters."""
-    side = SIDES["spo_paper"](asked)
+    side = side_of(asked)
     codes, lo, hi = DATA
     upper = np.arange(COUNT)
     lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
@@ -124,7 +123,7 @@ def test_where_nothing_is_late_bit_arrays_meet_their_own():
 def test_probes_that_come_at_the_same_place_see_the_same():
     """Of a cross join many probes may come between two stored tuples, and none between many."""
     codes = DATA[0]
-    side = SIDES["spo_paper"](spec(state="size_broadcast_unsafe"))
+    side = side_of(spec(state="size_broadcast_unsafe"))
     every = [Searches(np.full((2, 4), -1), np.full((2, 4), 9))] * 2
     for begin, end, places in ((0, 300, (5, 5, 299, 300)), (300, 650, (300, 300, 640, 650))):
         upper = np.array(places)
@@ -135,15 +134,15 @@ def test_probes_that_come_at_the_same_place_see_the_same():
 
 
 def test_the_options_name_all_schemes_and_meetings():
-    choices = {option.name: option.choices for option in METHODS["spo_paper"].options}
+    choices = {option.name: option.choices for option in OPTIONS}
     assert choices["state"] == tuple(Scheme)
     assert choices["logical_and"] == tuple(Meeting)
 
 
 def test_the_exact_way_is_the_default_and_wrong_ones_count_over_count_windows_alone():
-    assert type(SIDES["spo_paper"](spec())) is SpoPaper
+    assert type(side_of(spec())) is SpoPaper
     for wrong in ({"is_time": True}, {"lists": True}):
         with pytest.raises(ConfigurationError, match="output: count"):
-            SIDES["spo_paper"](dataclasses.replace(spec(state="round_robin_unsafe"), **wrong))
+            side_of(dataclasses.replace(spec(state="round_robin_unsafe"), **wrong))
     with pytest.raises(ConfigurationError, match="slide is 60; it must be a multiple of 50"):
-        SIDES["spo_paper"](spec(state="size_broadcast_unsafe", delta="50"))
+        side_of(spec(state="size_broadcast_unsafe", delta="50"))

@@ -1,0 +1,32 @@
+"""The product's own way to evaluate frames, in one process."""
+
+from __future__ import annotations
+
+from spojoin.model import Query
+from spojoin.protocol.machine import START
+from spojoin.protocol.topology import Topic
+from spojoin.published.evaluation import Evaluation
+from spojoin.published.layouts.own_loads import BatchLoads
+from spojoin.published.methods.side import summed
+from spojoin.roles.logical_and.machine import LogicalAndMachine
+from spojoin.roles.mutable.machine import MutableMachine
+from spojoin.roles.permutation.machine import PermutationMachine
+from spojoin.roles.pojoin.machine import PoJoinMachine
+
+
+def by_batches(query: Query, workers: int) -> Evaluation:
+    """Mutable joiners and their logical AND for new tuples, PO-Join workers for what is batched."""
+    searching = [PoJoinMachine(query, worker, START) for worker in range(workers)]
+    joiners = [MutableMachine(query, predicate, START) for predicate in range(len(query.predicates))]
+    permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START)
+    return Evaluation(
+        searching=searching,
+        readers={
+            Topic.FRAMES: [*joiners, logical_and, *searching],
+            Topic.RUNS: [permutation],
+            Topic.BATCHES: searching,
+            Topic.PARTIALS: [logical_and],
+        },
+        loads=BatchLoads(query, searching),
+        counters=lambda: summed(machine.counters() for machine in searching),
+    )
