@@ -242,6 +242,10 @@ class LayoutChoice:
         return self.name == DEFAULT_LAYOUT
 
 
+#: A part of topics' names between dots, which no query's name may have: `<query>.generation.<topic>.<number>`.
+GENERATION_PART = "generation"
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A validated query. `streams` holds one stream (self join) or two (left, right).

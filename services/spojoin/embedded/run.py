@@ -7,8 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -18,6 +17,7 @@ from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
+from spojoin.embedded.whole import Whole
 from spojoin.embedded.writers import TableWriter, open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import Order, Query
@@ -136,7 +136,7 @@ def _progress(files: Sequence[InputFile], engine: Engine) -> RunProgress:
     return RunProgress(fraction, engine.tuples, engine.matches, sum(engine.rejected.values()))
 
 
-class _Results:
+class _Results(Whole):
     """The results' output, opened with the columns of the first batch so that nothing the engine adds is lost."""
 
     def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType]) -> None:
@@ -151,16 +151,12 @@ class _Results:
             self._opened(batch.schema).write(batch)
             self.rows += batch.num_rows
 
-    def __enter__(self) -> Self:
-        return self
+    def close(self) -> None:
+        self._opened(self._default_schema).close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self._opened(self._default_schema).close()
-        elif self._writer:
-            self._writer.abandon()
+    def abandon(self, error: BaseException) -> None:
+        if self._writer:
+            self._writer.abandon(error)
 
     def _opened(self, schema: pa.Schema) -> TableWriter:
         if self._writer is None:

@@ -13,6 +13,7 @@ import yaml
 
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import (
+    GENERATION_PART,
     ColumnType,
     LayoutChoice,
     Method,
@@ -23,7 +24,6 @@ from spojoin.model import (
     TypeName,
     Window,
 )
-from spojoin.protocol.topology import GENERATION_PART
 from spojoin.published.layouts.catalog import check_key, check_method, check_served, layout
 from spojoin.published.methods.catalog import check_effects, method
 from spojoin.query.column_types import parse_type

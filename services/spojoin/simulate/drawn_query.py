@@ -61,7 +61,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class DrawnQuery:
-    """One query as the oracle's join and as the product's model, which holds its YAML; and the columns it was drawn from."""
+    """One query as the oracle's join and as the product's model, and the columns that it was drawn from."""
 
     join: OracleJoin
     query: Query

@@ -1,8 +1,8 @@
 """What a seed draws from: every chance and every choice of the simulator, in one place.
 
 A number between 0 and 1 is the probability of what its name says, each time it is drawn; A_STEP in a name says that it
-is drawn once a scheduler step. A tuple holds the values that one draw chooses from, each as likely as the others; a value that stands
-twice is twice as likely. `_WEIGHTS` go with alternatives, in their order.
+is drawn once a scheduler step. A tuple holds the values that one draw chooses from, each as likely as the others; a
+value that stands twice is twice as likely. `_WEIGHTS` go with alternatives, in their order.
 
 Changing a value changes what each seed runs, and so which seeds find which planted bug.
 """

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spojoin.embedded import readers
+from spojoin.embedded import parquet_reader
 from spojoin.embedded.run import run
 from spojoin.embedded.run_files import RunFiles
 from spojoin.errors import BadData, ConfigurationError
@@ -127,7 +127,7 @@ def test_pairs_come_sorted_with_their_keys(trips, tmp_path):
 
 @pytest.mark.parametrize("chunk_rows", [3, 1000])
 def test_two_files_are_merged_by_event_time(tmp_path, monkeypatch, chunk_rows):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", chunk_rows)
     draw = random.Random(5)
     left = sorted((draw.randrange(12), draw.randrange(4)) for _ in range(30))
     right = sorted((draw.randrange(6), draw.randrange(4)) for _ in range(20))
@@ -190,7 +190,7 @@ def test_keys_that_change_their_type_are_an_error(tmp_path):
 
 
 def test_the_figures_after_the_window_is_full(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", 5_000)
+    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 5_000)
     n = 30_000
     pq.write_table(pa.table({"id": range(n), "a": [1] * n, "b": [1.0] * n}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1000, window=10_000, output="count"))
@@ -203,7 +203,7 @@ def test_the_figures_after_the_window_is_full(tmp_path, monkeypatch):
 
 
 def test_rejected_rows_show_their_values_though_frames_close_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 100)
     b = [math.nan if i % 1000 == 500 else 1.0 for i in range(20_000)]
     pq.write_table(pa.table({"id": range(20_000), "a": [1] * 20_000, "b": b}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1, window=2, output="count"))
