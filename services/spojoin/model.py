@@ -244,6 +244,10 @@ class LayoutChoice:
     has_mutable_part: bool = True
 
 
+#: A part of topics' names between dots, which no query's name may have: `<query>.generation.<topic>.<number>`.
+GENERATION_PART = "generation"
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A validated query. `streams` holds one stream (self join) or two (left, right).

@@ -8,9 +8,9 @@ from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Emit, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.machine import RouterMachine
+from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.oracle import nested_loop
 from spojoin.simulate.verdict import expected_rows, rows_in
-from spojoin.simulate.world import MachineMakers
 from spojoin.wire.records import Barrier, Frame, Result
 
 

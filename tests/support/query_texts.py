@@ -1,7 +1,7 @@
 """Query files for the tests of this room."""
 # ruff: noqa: E501 - people write long comments
 
-ISSUE = """\
+TRIPS = """\
 name: farther-in-less-time
 streams:
   trips:

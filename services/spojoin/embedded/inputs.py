@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spojoin.embedded.readers import Reader, open_reader
+from spojoin.embedded.file_reader import Reader
+from spojoin.embedded.readers import open_reader
 from spojoin.embedded.writers import common_key_type
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import ColumnType, Output, Query, Stream

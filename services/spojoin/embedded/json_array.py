@@ -46,6 +46,8 @@ class ArrayOrLines:
         if self._is_array is None and piece.strip(_BLANK):
             self._is_array = piece.lstrip(_BLANK).startswith(b"[")
             piece = piece.lstrip(_BLANK) if self._is_array else piece
+        elif self._is_array is None:
+            piece = b" " * len(piece)  # part of a byte order mark alone would look like a line
         return self._as_lines(piece) if self._is_array else piece
 
     def _as_lines(self, piece: bytes) -> bytes:

@@ -12,12 +12,12 @@ import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
 from spojoin.embedded.places import NamedFile, is_written_directly, open_file_number
+from spojoin.embedded.whole import Whole
 from spojoin.errors import ConfigurationError
 
 #: Ends the name of a file that is not whole yet; one that stands alone is left from a run that was killed.
@@ -35,7 +35,7 @@ class _Staged:
     sink: pa.NativeFile
 
 
-class Outputs:
+class Outputs(Whole):
     """The outputs of one run: all put in their places at the end of the block, none where it ends with an error.
 
     The error is given a note that says what became of each.
@@ -51,19 +51,8 @@ class Outputs:
         self._staged.append(_Staged(place, beside, sink))
         return sink
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self._commit()
-        else:
-            self._give_up(error)
-
-    def _commit(self) -> None:
-        """All are closed before the first is renamed, so that a full disk leaves every place as it was."""
+    def close(self) -> None:
+        """Put all in their places; all are closed before the first is renamed, so that a full disk changes nothing."""
         try:
             for each in self._staged:
                 each.sink.close()
@@ -72,10 +61,11 @@ class Outputs:
                 if each.beside:
                     each.beside.replace(_target(each.place.path))
         except BaseException as error:
-            self._give_up(error)
+            self.abandon(error)
             raise
 
-    def _give_up(self, error: BaseException) -> None:
+    def abandon(self, error: BaseException) -> None:
+        """Remove what isn't whole; the error gets a note that says what became of each."""
         left = [_discarded(each) for each in self._staged]
         if left:
             error.add_note("; ".join(left))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.rejects import Reject, RejectsWriter
+from spojoin.embedded.whole import Whole
 from spojoin.wire.records import DeadLetter
 
 MALFORMED = "malformed"
@@ -19,7 +18,7 @@ LATE = "late"
 _LATE_BY = re.compile(r"event time (-?\d+) us came after (-?\d+) us")
 
 
-class RefusedRows:
+class RefusedRows(Whole):
     """The engine's dead letters as rejects, with the lines that were no rows under a reason of their own.
 
     late_by_us: how far the latest of the late rows was behind its stream's time
@@ -67,11 +66,12 @@ class RefusedRows:
             detail = f"the line is no row with the columns of {file.reader.path.name}"
         return Reject(letter.offset, file.stream.name, MALFORMED, detail, row)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the file, if there is one."""
         if self._writer:
-            self._writer.__exit__(kind, error, trace)
+            self._writer.close()
+
+    def abandon(self, error: BaseException) -> None:
+        """Close the file as it is, if there is one."""
+        if self._writer:
+            self._writer.abandon(error)

@@ -6,12 +6,11 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import orjson
 import pyarrow as pa
 
+from spojoin.embedded.whole import Whole
 from spojoin.embedded.writers import TableWriter, is_parquet, open_writer
 
 #: `row` holds the row's values as a JSON object.
@@ -35,7 +34,7 @@ class Reject:
         return self.position
 
 
-class RejectsWriter:
+class RejectsWriter(Whole):
     """Appends rejects to a file, as JSON lines (the row as an object) or Parquet (the row as JSON text).
 
     `sink` takes the bytes in place of a file at `path`, and is closed with the writer.
@@ -58,24 +57,13 @@ class RejectsWriter:
         """Close the file."""
         (self._table or self._file).close()
 
-    def abandon(self) -> None:
+    def abandon(self, error: BaseException) -> None:
         """Close the file as it is, without what would make it look whole."""
         if self._table:
-            self._table.abandon()
+            self._table.abandon(error)
         else:
             with contextlib.suppress(OSError):  # what went wrong before is what to report
                 self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abandon()
 
 
 def _as_batch(rejects: list[Reject]) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""A query over files, in this process: readers, engine, writers, and what is told about the run."""
+"""A query over files, in this process: readers, engine, writers, and the report of the run."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import dataclasses
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.inputs import InputFile, balanced, check_names, open_inputs
 from spojoin.embedded.outputs import Outputs
-from spojoin.embedded.places import NamedFile, check_apart, check_inputs, check_outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
-from spojoin.embedded.writers import TableWriter, is_parquet, open_writer, report_bytes, result_schema
+from spojoin.embedded.run_files import RunFiles
+from spojoin.embedded.whole import Whole
+from spojoin.embedded.writers import TableWriter, open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import Order, Query
 from spojoin.roles.router.config import RouterConfig
@@ -36,50 +35,50 @@ class RunProgress(NamedTuple):
 
 def run(
     query: Query,
-    inputs: Mapping[str, Path],
-    output: Path,
+    files: RunFiles,
     *,
-    rejects: Path | None = None,
-    report: Path | None = None,
     workers: int | None = None,
-    query_file: Path | None = None,
     progress: Callable[[RunProgress], None] = lambda _: None,
 ) -> dict[str, object]:
-    """Join files and return the report, which is also written to `report`.
+    """Join files and return the report, which is also written to `files.report`.
 
-    `inputs` maps each stream's name to its file. One file is a stream in its order; two are merged by event time, ties
-    by the streams' order in the query, then position. `workers` goes before the number that the query's layout has.
+    One file is a stream in its order; two are merged by event time, ties by the streams' order in the query, then
+    position. `workers` goes before the number that the query's layout has.
     All outputs appear at the end, and none after an error, which has a note that says so; see Outputs.
 
-    Raises ConfigurationError where inputs and query don't fit, or where an output would destroy an input, `query_file`
-    or another output; BadData where a file can't be read on.
+    Raises ConfigurationError where inputs and query don't fit, or where an output would destroy an input, the query's
+    file or another output; BadData where a file can't be read on.
     """
     query = _with_an_order(query)
-    check_names(query, inputs)
-    places = _Places.of(inputs, output, rejects, report)
-    places.check(query_file)
-    files = open_inputs(query, inputs)
+    check_names(query, files.inputs)
+    files.check()
+    inputs = open_inputs(query, files.inputs)
     with Outputs() as outputs:
-        told = _joined(query, files, places, outputs, workers, progress)
-        if places.report:
-            outputs.open(places.report).write(report_bytes(told))
-    return told
+        report = _joined(query, inputs, _Sinks(outputs, files), engine_for(query, workers), progress)
+        if files.named_report:
+            outputs.open(files.named_report).write(report_bytes(report))
+    return report
+
+
+class _Sinks(NamedTuple):
+    """Where a run writes to."""
+
+    outputs: Outputs
+    files: RunFiles
 
 
 def _joined(
     query: Query,
     files: Sequence[InputFile],
-    places: _Places,
-    outputs: Outputs,
-    workers: int | None,
+    sinks: _Sinks,
+    engine: Engine,
     progress: Callable[[RunProgress], None],
 ) -> dict[str, object]:
-    """The files' rows through the engine, results and refused rows to their outputs; what is told about it."""
-    engine = engine_for(query, workers)
+    """The files' rows through the engine, results and refused rows to their outputs; the report."""
     meter = _Meter(query)
     with (
-        _Results(places.output, outputs, query, [file.key_type for file in files]) as results,
-        _refused_rows(files, places.rejects, outputs) as refused,
+        _Results(sinks, query, [file.key_type for file in files]) as results,
+        _refused_rows(files, sinks) as refused,
     ):
         for file, batch in balanced(files):
             results.write(engine.end(file.index) if batch is None else engine.feed(file.index, batch))
@@ -106,35 +105,6 @@ def _joined(
         "search": engine.counters(),
         "layout": engine.layout_measures(),
     }
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Places:
-    """All that a run reads and writes."""
-
-    inputs: tuple[NamedFile, ...]
-    output: NamedFile
-    rejects: NamedFile | None
-    report: NamedFile | None
-
-    @staticmethod
-    def of(inputs: Mapping[str, Path], output: Path, rejects: Path | None, report: Path | None) -> _Places:
-        return _Places(
-            tuple(NamedFile(f"--input {name}=", Path(path)) for name, path in inputs.items()),
-            NamedFile("--output ", Path(output)),
-            NamedFile("--rejects ", Path(rejects)) if rejects else None,
-            NamedFile("--report ", Path(report)) if report else None,
-        )
-
-    def check(self, query_file: Path | None) -> None:
-        """Nothing is opened before all of it is known to be harmless."""
-        writes = [place for place in (self.output, self.rejects, self.report) if place]
-        check_inputs(self.inputs)
-        check_outputs(writes)
-        check_apart([*self.inputs, *([NamedFile("the query file ", query_file)] if query_file else [])], writes)
-        for place in (self.output, self.rejects):
-            if place:
-                is_parquet(place.path)
 
 
 #: Nobody waits for a single frame here, so frames are as large as pays (measured: 8,192 tuples cost 16 % less than
@@ -166,13 +136,13 @@ def _progress(files: Sequence[InputFile], engine: Engine) -> RunProgress:
     return RunProgress(fraction, engine.tuples, engine.matches, sum(engine.rejected.values()))
 
 
-class _Results:
+class _Results(Whole):
     """The results' output, opened with the columns of the first batch so that nothing the engine adds is lost."""
 
-    def __init__(self, place: NamedFile, outputs: Outputs, query: Query, key_types: Sequence[pa.DataType]) -> None:
+    def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType]) -> None:
         self.rows = 0
-        self._path = place.path
-        self._sink = outputs.open(place)
+        self._path = sinks.files.output
+        self._sink = sinks.outputs.open(sinks.files.named_output)
         self._default_schema = result_schema(query, key_types)
         self._writer: TableWriter | None = None
 
@@ -181,16 +151,12 @@ class _Results:
             self._opened(batch.schema).write(batch)
             self.rows += batch.num_rows
 
-    def __enter__(self) -> Self:
-        return self
+    def close(self) -> None:
+        self._opened(self._default_schema).close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self._opened(self._default_schema).close()
-        elif self._writer:
-            self._writer.abandon()
+    def abandon(self, error: BaseException) -> None:
+        if self._writer:
+            self._writer.abandon(error)
 
     def _opened(self, schema: pa.Schema) -> TableWriter:
         if self._writer is None:
@@ -198,8 +164,9 @@ class _Results:
         return self._writer
 
 
-def _refused_rows(files: Sequence[InputFile], place: NamedFile | None, outputs: Outputs) -> RefusedRows:
-    return RefusedRows(files, RejectsWriter(place.path, outputs.open(place)) if place else None)
+def _refused_rows(files: Sequence[InputFile], sinks: _Sinks) -> RefusedRows:
+    file = sinks.files.named_rejects
+    return RefusedRows(files, RejectsWriter(file.path, sinks.outputs.open(file)) if file else None)
 
 
 class _Meter:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spojoin.embedded.places import is_written_directly
+from spojoin.embedded.whole import Whole
 from spojoin.errors import ConfigurationError
 from spojoin.model import Output, Query
 
@@ -35,28 +36,14 @@ _join: Any = pc.binary_join_element_wise
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
-class TableWriter(Protocol):
-    """A file that takes record batches of one schema."""
+class TableWriter(Whole):
+    """A file that takes record batches of one schema; rows: those written so far."""
 
     rows: int
 
+    @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the batch's rows."""
-        ...
-
-    def close(self) -> None:
-        """Write what is held back and close the file."""
-        ...
-
-    def abandon(self) -> None:
-        """Close the file as it is, without what would make it look whole."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 def open_writer(path: Path, schema: pa.Schema, sink: pa.NativeFile | None = None) -> TableWriter:
@@ -116,28 +103,7 @@ def report_bytes(report: Mapping[str, object]) -> bytes:
     return orjson.dumps(dict(report), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-class _Closing:
-    """The context manager that every writer is: it closes the file, whole only where all went well."""
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def abandon(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abandon()
-
-
-class JsonLinesWriter(_Closing):
+class JsonLinesWriter(TableWriter):
     """One JSON object a line; binary columns as base64."""
 
     def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
@@ -155,7 +121,7 @@ class JsonLinesWriter(_Closing):
         """Close the file."""
         self._file.close()
 
-    def abandon(self) -> None:
+    def abandon(self, error: BaseException) -> None:
         """Close the file as it is."""
         with contextlib.suppress(OSError):  # what went wrong before is what to report
             self._file.close()
@@ -200,7 +166,7 @@ def _per_cell(column: pa.Array[Any], text: Callable[[Any], str]) -> pa.StringArr
     return pa.array([None if value is None else text(value) for value in column.to_pylist()], pa.string())
 
 
-class ParquetWriter(_Closing):
+class ParquetWriter(TableWriter):
     """Row groups of ROW_GROUP_ROWS rows.
 
     Sequence numbers ascend or repeat, so the delta encoding shrinks them to about a byte and is faster than both a
@@ -232,7 +198,7 @@ class ParquetWriter(_Closing):
         self._file.close()
         self._sink.close()
 
-    def abandon(self) -> None:
+    def abandon(self, error: BaseException) -> None:
         """Close the file without its footer."""
         with contextlib.suppress(OSError, ValueError):  # the footer finds the file closed
             self._sink.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from spojoin.model import GENERATION_PART
+
 #: Header of an input message without a value: milliseconds of event time up to which its partition promises silence.
 HEARTBEAT = "spojoin-heartbeat"
 
@@ -119,8 +121,6 @@ KEPT = (Topic.RESULTS, Topic.DEAD)
 #: Topics that all generations of a query share (rule P12); of the others each generation has its own.
 SHARED = (Topic.INPUT, Topic.RESULTS, Topic.DEAD, Topic.CONTROL, Topic.GENERATIONS)
 
-#: A part of topics' names between dots, which no query's name may have: `<query>.generation.<topic>.<number>`.
-GENERATION_PART = "generation"
 FIRST_GENERATION = 1
 
 

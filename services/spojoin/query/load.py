@@ -13,6 +13,7 @@ import yaml
 
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import (
+    GENERATION_PART,
     ColumnType,
     LayoutChoice,
     Method,
@@ -23,7 +24,6 @@ from spojoin.model import (
     TypeName,
     Window,
 )
-from spojoin.protocol.topology import GENERATION_PART
 from spojoin.published.door import check_method, check_served
 from spojoin.published.layouts.catalog import check_key, layout
 from spojoin.published.methods.catalog import method

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-COUNT_EXPECTED = "a count such as '500', '10K' or '2M'"
 DURATION_EXPECTED = "a duration such as '250 ms', '5 s', '1 min', '2 hours' or '1 day'"
 
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-zµ]*)\s*", re.ASCII)

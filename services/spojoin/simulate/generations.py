@@ -16,7 +16,7 @@ from typing import cast
 from spojoin.ports.interfaces import Log
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Generations
-from spojoin.protocol.machine import START, Machine, ResultPosition
+from spojoin.protocol.machine import START, InputMachine, Machine, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, SHARED, Role, Topic
 from spojoin.query.meaning import is_same_order
 from spojoin.roles.router.closing import ClosingRouter
@@ -25,24 +25,21 @@ from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime.backfill import fill
 from spojoin.runtime.generations import beginning_after
+from spojoin.simulate import probabilities as odds
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.inputs import InputsLog
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.memorylog import SimulatedLog, Target
+from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.replacement import Replacement, draw_replacement
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
 from spojoin.simulate.scenario import Scenario, for_router
 from spojoin.simulate.succession import judge_succession
 from spojoin.simulate.verdict import Wrong
-from spojoin.simulate.world import InputMachine, RunOutcome, World
+from spojoin.simulate.world import World
 from spojoin.wire.records import Announcement, Record, Result, SourceState, Takeover
-
-#: How soon a process finds out that it serves what is over, as a chance a step.
-NOTICES = 0.02
-#: When the next generation is asked for, in steps.
-ASKED_AT = (0, 100, 400, 1_000, 2_000)
 
 
 def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:
@@ -101,7 +98,7 @@ class GenerationsWorld(World):
         self._generations.hear(self._announcement(FIRST_GENERATION))
         super().__init__(replacement.scenarios[0], WIRING)
         drawn = Random(f"asked {replacement.scenarios[0].seed}")
-        self._ask_at = sorted(drawn.choice(ASKED_AT) for _ in replacement.scenarios[1:])
+        self._ask_at = sorted(drawn.choice(odds.REPLACED_AT_STEPS) for _ in replacement.scenarios[1:])
 
     def run_all(self) -> list[tuple[Era, RunOutcome]]:
         """Every era that took over, with what it left behind."""
@@ -151,11 +148,11 @@ class GenerationsWorld(World):
         super()._create_topics()
         for topic in SHARED:
             self._share(topic, before.log)
-        if self._ask_at and self.rng.random() < 0.5:  # while it fills its windows
-            self._ask_at[0] = self.step + self.rng.choice((0, 20, 100))
+        if self._ask_at and self.rng.random() < odds.REPLACED_WHILE_FILLING:  # while it fills its windows
+            self._ask_at[0] = self.step + self.rng.choice(odds.REPLACED_WHILE_FILLING_STEPS)
         self._note(f"generation {takeover.generation} takes over at {takeover.source}")
         for post in self._posts():
-            self._replace_at(self.step + (self.rng.choice((0, 5, 50)) if self._is_storm else 0), post)
+            self._replace_at(self.step + (self.rng.choice(odds.TAKEOVER_START_STEPS) if self._is_storm else 0), post)
 
     def _share(self, topic: Topic, before: SimulatedLog) -> None:
         for target, partition in before.partitions.items():
@@ -189,7 +186,7 @@ class GenerationsWorld(World):
         era = self._eras[self._current]
         if self._current == FIRST_GENERATION or result_position > START:
             return era.begun
-        inputs = InputsLog(self.scenario, self._available)
+        inputs = InputsLog(self.scenario, self._feed.available)
         backfill = self._announcement(self._current).backfill
         topics = [str(stream) for stream in range(len(self.scenario.query.streams))]
         begun = fill(
@@ -245,7 +242,7 @@ class GenerationsWorld(World):
         super()._make_trouble()
 
     def _advance(self, process: Process, action: Callable[[Process], bool]) -> bool:
-        if self._is_over(process) and (not self._is_storm or self.rng.random() < NOTICES):
+        if self._is_over(process) and (not self._is_storm or self.rng.random() < odds.NOTICES):
             return self._end(process, "it serves what is over")
         self._enter(self._era_of[process.name])
         return super()._advance(process, action)

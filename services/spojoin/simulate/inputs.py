@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spojoin.ports.interfaces import Bounds, LogPartition, LogRecord
-from spojoin.simulate.scenario import Place, Scenario, parse
+from spojoin.simulate.scenario import Scenario, Source, parse
 from spojoin.wire.records import Rows
 
 #: Messages given at once, so few that a reader has to ask again.
@@ -15,7 +15,7 @@ POLLED = 3
 class InputsLog:
     """Topics are streams' numbers as text; of each partition the first `available` messages were written."""
 
-    def __init__(self, scenario: Scenario, available: Mapping[Place, int]) -> None:
+    def __init__(self, scenario: Scenario, available: Mapping[Source, int]) -> None:
         self._scenario = scenario
         self._available = available
 

@@ -22,11 +22,13 @@ from spojoin.published.layouts.workers import HANDSHAKE
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.method import Pipeline, judge_rows
+from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
 from spojoin.simulate.scenario import Scenario, draw
 from spojoin.simulate.verdict import Wrong, judge_output, state_bound
-from spojoin.simulate.world import MachineMakers, RunOutcome, World
+from spojoin.simulate.world import World
 
 
 def _idle(*_: object) -> Machine:

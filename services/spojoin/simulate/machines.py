@@ -8,7 +8,7 @@ from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.simulate.world import MachineMakers
+from spojoin.simulate.makers import MachineMakers
 
 WIRING = MachineMakers(
     router=RouterMachine,

@@ -24,7 +24,7 @@ from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.oracle import SourceRow, nested_loop
 from spojoin.simulate.run import Failure
-from spojoin.simulate.scenario import Place, Scenario, draw, parse
+from spojoin.simulate.scenario import Scenario, Source, draw, parse
 from spojoin.simulate.verdict import Row, Wrong, expected_rows, readable, rows_in
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import Frame, Part, Record, Result, Rows
@@ -83,7 +83,7 @@ class Pipeline:
             self._drain(self._router.on_rows(*place, self._silence(place)))
         self._drain(self._router.flush())
 
-    def _silence(self, place: Place) -> Rows:
+    def _silence(self, place: Source) -> Rows:
         nothing = np.empty(0, np.int64)
         columns = tuple(nothing for _ in self._scenario.query.streams[place[0]].keys)
         times_us = nothing if self._scenario.query.needs_time else None

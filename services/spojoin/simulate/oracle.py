@@ -34,7 +34,7 @@ class SourceRow:
     values: Mapping[str, Value]
 
     @property
-    def place(self) -> tuple[int, int, int, int]:
+    def position(self) -> tuple[int, int, int, int]:
         """The row's identity: stream, partition, offset of its message, row in the message."""
         return self.stream, self.partition, self.offset, self.row
 
@@ -194,11 +194,11 @@ def split_late(rows: Iterable[SourceRow], lateness_us: int) -> tuple[list[Source
 
 def merge_by_time(rows: Iterable[SourceRow]) -> list[SourceRow]:
     """The one order of event time: by time, ties by stream, partition, offset and row."""
-    return sorted(rows, key=lambda row: (_time(row), row.place))
+    return sorted(rows, key=lambda row: (_time(row), row.position))
 
 
 def _time(row: SourceRow) -> int:
-    assert row.time_us is not None, f"{row.place} has no time"
+    assert row.time_us is not None, f"{row.position} has no time"
     return row.time_us
 
 

@@ -10,10 +10,11 @@ from functools import lru_cache
 from unittest.mock import patch
 
 from spojoin.simulate.machines import WIRING
+from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.mutants import MUTANTS
 from spojoin.simulate.scenario import Scenario, draw
 from spojoin.simulate.verdict import Wrong, judge
-from spojoin.simulate.world import MachineMakers, World
+from spojoin.simulate.world import World
 
 #: The last faults are those that matter.
 FAULTS_SHOWN = 40

@@ -29,42 +29,61 @@ class RunKind:
 SERVED = RunKind(run_seed, MUTANTS)
 REPLACED = RunKind(run_replacement, GENERATION_MUTANTS)
 
-#: Failures that are told before the rest is given up.
+#: Failures reported before the remaining seeds are given up.
 FAILURES_MAX = 5
 #: Seeds given to a process at once: a fifth of a second of work.
 _CHUNK = 8
 
 
-def simulate(
-    seeds: int = 2_000,
-    start: int = 0,
-    *,
-    jobs: int | None = None,
-    mutant: str | None = None,
-    seed: int | None = None,
-    generations: bool = False,
-    console: Console | None = None,
-) -> int:
-    """Run seeds start..start+seeds-1, or one `seed`; returns an exit status.
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Which seeds to run: start..start+seeds-1, or one `seed`.
 
-    generations: the query is replaced while it is served, and mutants are of that. Without a mutant 0 means that every
-    output equals the oracle's; with one, that it was found.
+    jobs: processes; None takes one a core.
+    mutant: the planted bug that is looked for.
+    generations: the query is replaced while it is served, and mutants are of that.
+    """
+
+    seeds: int = 2_000
+    start: int = 0
+    jobs: int | None = None
+    mutant: str | None = None
+    seed: int | None = None
+    generations: bool = False
+
+    @property
+    def kind(self) -> RunKind:
+        """What each seed does."""
+        return REPLACED if self.generations else SERVED
+
+    @property
+    def wanted(self) -> range:
+        """The seeds."""
+        return range(self.start, self.start + self.seeds) if self.seed is None else range(self.seed, self.seed + 1)
+
+    def check(self) -> None:
+        """Raises ConfigurationError for an unknown mutant or a count below 1."""
+        if self.seeds < 1:
+            raise ConfigurationError(f"--seeds is {self.seeds}; it must be at least 1")
+        if self.jobs is not None and self.jobs < 1:
+            raise ConfigurationError(f"--jobs is {self.jobs}; it must be at least 1")
+        if self.mutant is not None and self.mutant not in self.kind.mutants:
+            choices = ", ".join(self.kind.mutants)
+            raise ConfigurationError(f"there is no mutant {self.mutant!r}; choose one of {choices}")
+
+
+def simulate(simulation: Simulation, console: Console | None = None) -> int:
+    """Run the seeds; returns an exit status.
+
+    Without a mutant 0 means that every output equals the oracle's; with one, that it was found.
     Raises ConfigurationError for an unknown mutant or a count below 1.
     """
-    kind = REPLACED if generations else SERVED
-    _check(seeds, jobs, mutant, kind)
+    simulation.check()
     console = console or Console()
-    wanted = range(start, start + seeds) if seed is None else range(seed, seed + 1)
-    failures = _first_failures(wanted, jobs or os.cpu_count() or 1, mutant, console, kind)
-    if mutant is not None:
-        return _tell_mutant(console, mutant, kind.mutants[mutant], failures, len(wanted))
-    for failure in failures:
-        console.print(f"\n{failure.account}\n", markup=False, highlight=False)
-        option = " --generations" if generations else ""
-        console.print(f"replay: spojoin simulate{option} --seed {failure.seed}", markup=False)
-    if not failures:
-        console.print(f"{len(wanted)} seeds from {wanted.start} on: every output equals the oracle's")
-    return 1 if failures else 0
+    failures = _first_failures(simulation, console)
+    if simulation.mutant is not None:
+        return _report_mutant(console, simulation, simulation.mutant, failures)
+    return _report_failures(console, simulation, failures)
 
 
 def find_mutant(mutant: str, seeds: Iterable[int], kind: RunKind = SERVED) -> Failure | None:
@@ -72,21 +91,13 @@ def find_mutant(mutant: str, seeds: Iterable[int], kind: RunKind = SERVED) -> Fa
     return next((failure for seed in seeds if (failure := kind.run(seed, mutant)) is not None), None)
 
 
-def _check(seeds: int, jobs: int | None, mutant: str | None, kind: RunKind) -> None:
-    if seeds < 1:
-        raise ConfigurationError(f"--seeds is {seeds}; it must be at least 1")
-    if jobs is not None and jobs < 1:
-        raise ConfigurationError(f"--jobs is {jobs}; it must be at least 1")
-    if mutant is not None and mutant not in kind.mutants:
-        raise ConfigurationError(f"there is no mutant {mutant!r}; choose one of {', '.join(kind.mutants)}")
-
-
-def _first_failures(seeds: range, jobs: int, mutant: str | None, console: Console, kind: RunKind) -> list[Failure]:
-    enough = FAILURES_MAX if mutant is None else 1
+def _first_failures(simulation: Simulation, console: Console) -> list[Failure]:
+    enough = FAILURES_MAX if simulation.mutant is None else 1
+    seeds, jobs = simulation.wanted, simulation.jobs or os.cpu_count() or 1
     failures: list[Failure] = []
     with _progress(console) as progress:
         task = progress.add_task("seeds", total=len(seeds))
-        for outcome in run_all(seeds, jobs, mutant, kind):
+        for outcome in run_all(seeds, jobs, simulation.mutant, simulation.kind):
             progress.advance(task)
             if outcome is not None:
                 failures.append(outcome)
@@ -116,10 +127,22 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _tell_mutant(console: Console, name: str, mutant: Mutant, failures: list[Failure], tried: int) -> int:
+def _report_failures(console: Console, simulation: Simulation, failures: list[Failure]) -> int:
+    option = " --generations" if simulation.generations else ""
+    for failure in failures:
+        console.print(f"\n{failure.account}\n", markup=False, highlight=False)
+        console.print(f"replay: spojoin simulate{option} --seed {failure.seed}", markup=False)
     if not failures:
-        console.print(f"{name} ({mutant.what}) was not found in {tried} seeds")
+        seeds = simulation.wanted
+        console.print(f"{len(seeds)} seeds from {seeds.start} on: every output equals the oracle's")
+    return 1 if failures else 0
+
+
+def _report_mutant(console: Console, simulation: Simulation, name: str, failures: list[Failure]) -> int:
+    what = simulation.kind.mutants[name].what
+    if not failures:
+        console.print(f"{name} ({what}) was not found in {len(simulation.wanted)} seeds")
         return 1
     console.print(f"{failures[0].account}\n", markup=False, highlight=False)
-    console.print(f"{name} ({mutant.what}) was found by seed {failures[0].seed}", markup=False)
+    console.print(f"{name} ({what}) was found by seed {failures[0].seed}", markup=False)
     return 0

@@ -1,4 +1,4 @@
-"""Everything about a run that is drawn from its seed: the question, the input rows, the layout and the faults."""
+"""Everything about a run that is drawn from its seed: the query, the input rows, the sizes and the faults."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from spojoin.model import Domain, Order, Query
 from spojoin.roles.router.config import RouterConfig
-from spojoin.simulate.asked import TICK_US, Attribute, DrawnQuestion, as_interval_join, draw_question
+from spojoin.simulate import probabilities as odds
+from spojoin.simulate.drawn_query import TICK_US, Attribute, DrawnQuery, as_interval_join, draw_query
 from spojoin.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_refused, is_valid
 from spojoin.wire.records import I64, DeadLetter, Rows
 
-Place = tuple[int, int]
+#: An input partition: stream and partition.
+Source = tuple[int, int]
 REFUSED = "null or NaN"
 
 
@@ -32,13 +34,17 @@ class ScenarioMessage:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How often what goes wrong, as a chance a scheduler step, and how many crashes there are at most.
+    """How often each fault happens, as a probability, and how many crashes and stalls there are at most.
 
-    crash: a process dies, its unsent appends lost or landing later; zombie: of these, it keeps running beside its heir
-    twice: an append happens twice; stall: a process doesn't hear of a topic for a while
-    stale: an old result position is given; rescale: a router restart changes the number of workers
-    layouts: how often a controller changes it while data flows, taking workers away and bringing others
-    encode: records pass through the wire codec
+    crash: a process dies in a step, its unsent appends lost or landing later.
+    zombie: a process that crashes keeps running beside the one that replaces it.
+    twice: an append happens twice.
+    stall: in a step, a process stops reading a topic for a while.
+    stale: the result position that a process gets is an old one.
+    rescale: a router that restarts changes the worker count.
+    worker_counts: how many times a controller changes the worker count while data flows.
+    encode: whether records pass through the wire codec.
+    at_most: the most crashes, and the most stalls.
     """
 
     crash: float
@@ -47,7 +53,7 @@ class Faults:
     stall: float
     stale: float
     rescale: float
-    layouts: int
+    worker_counts: int
     encode: bool
     at_most: int
 
@@ -59,7 +65,7 @@ class Scenario:
     seed: int
     query: Query
     join: OracleJoin
-    inputs: dict[Place, tuple[ScenarioMessage, ...]]
+    inputs: dict[Source, tuple[ScenarioMessage, ...]]
     config: RouterConfig
     faults: Faults
     limits: dict[str, int]
@@ -82,78 +88,78 @@ class Scenario:
 
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
-    return draw_asked(seed)[0]
+    return draw_with_query(seed)[0]
 
 
-def draw_asked(seed: int) -> tuple[Scenario, DrawnQuestion]:
-    """The scenario of a seed and what it asks, with columns and all."""
+def draw_with_query(seed: int) -> tuple[Scenario, DrawnQuery]:
+    """The scenario of a seed, and its query with the columns that it was drawn from."""
     rngs = chain([Random(seed)], (Random(f"again {number} {seed}") for number in count()))
     return next(drawn for drawn in (_draw(seed, rng) for rng in rngs) if fits(drawn[0]))
 
 
 def fits(scenario: Scenario) -> bool:
-    """Whether all codes have 64 bits: a row with one that has not is refused, which the oracle doesn't know of."""
+    """Whether all codes fit in 64 bits: a row whose code doesn't is refused, a rule that the oracle doesn't have."""
     codes = (code for row in scenario.valid_rows() for code in codes_of(scenario.query, row))
     return all(-(2**63) <= code < 2**63 for code in codes)
 
 
-def _draw(seed: int, rng: Random) -> tuple[Scenario, DrawnQuestion]:
-    question = _some_interval_join(seed, draw_question(rng))
-    config = _draw_config(rng, question.query)
-    workers_max = rng.randint(config.workers, 4)
+def _draw(seed: int, rng: Random) -> tuple[Scenario, DrawnQuery]:
+    drawn = _some_interval_join(seed, draw_query(rng))
+    config = _draw_config(rng, drawn.query)
+    workers_max = rng.randint(config.workers, odds.WORKERS_MAX)
     scenario = Scenario(
         seed,
-        question.query,
-        question.join,
-        _draw_inputs(rng, question),
+        drawn.query,
+        drawn.join,
+        _draw_inputs(rng, drawn),
         replace(config, workers_max=workers_max),
         _draw_faults(rng),
         _draw_limits(rng),
     )
-    return scenario, question
+    return scenario, drawn
 
 
-def _some_interval_join(seed: int, question: DrawnQuestion) -> DrawnQuestion:
-    """One in four of the questions in event-time order, by draws of their own."""
+def _some_interval_join(seed: int, drawn: DrawnQuery) -> DrawnQuery:
+    """Makes some queries in event-time order interval joins, by a generator of its own."""
     rng = Random(f"interval {seed}")
-    if question.query.order is Order.ARRIVAL or rng.random() >= 0.25:
-        return question
-    return as_interval_join(rng, question)
+    if drawn.query.order is Order.ARRIVAL or rng.random() >= odds.INTERVAL_JOIN:
+        return drawn
+    return as_interval_join(rng, drawn)
 
 
-# --- layout and faults ------------------------------------------------------------------------------------------------
+# --- sizes and faults ------------------------------------------------------------------------------------------------
 
 
 def _draw_config(rng: Random, query: Query) -> RouterConfig:
-    batch = rng.choice((1, 2, 3, 4, 6, 8, 12))
+    batch = rng.choice(odds.BATCH_TUPLES)
     if not query.window.is_time and query.window.slide > batch:
         batch = rng.choice([d for d in range(1, query.window.slide + 1) if query.window.slide % d == 0])
     return RouterConfig(
         router_id="router-0",
-        workers=rng.choice((1, 1, 2, 3, 4)),
-        frame_tuples=rng.choice((1, 2, 3, 5, 8, 16)),
+        workers=rng.choice(odds.WORKERS),
+        frame_tuples=rng.choice(odds.FRAME_TUPLES),
         batch_tuples=batch,
-        batch_frames=rng.choice((2, 4, 16, 256)),
-        handover_frames=rng.choice((1, 2, 3, 5)),
-        linger_ms=rng.choice((0, 1, 5, 50)),
+        batch_frames=rng.choice(odds.BATCH_FRAMES),
+        handover_frames=rng.choice(odds.HANDOVER_FRAMES),
+        linger_ms=rng.choice(odds.LINGER_MS),
         idle_timeout_ms=1_000_000,
-        credits_frames=rng.choice((1, 2, 4, 64)),
+        credits_frames=rng.choice(odds.CREDITS_FRAMES),
     )
 
 
 def _draw_faults(rng: Random) -> Faults:
-    if rng.random() < 0.1:
-        return Faults(0, 0, 0, 0, 0, 0, 0, rng.random() < 0.2, 0)
+    if rng.random() < odds.NO_FAULTS:
+        return Faults(0, 0, 0, 0, 0, 0, 0, rng.random() < odds.ENCODED, 0)
     return Faults(
-        crash=rng.choice((0.0, 0.002, 0.005, 0.02)),
-        zombie=rng.choice((0.0, 0.3, 0.7)),
-        twice=rng.choice((0.0, 0.02, 0.2)),
-        stall=rng.choice((0.0, 0.005, 0.02)),
-        stale=rng.choice((0.0, 0.3)),
-        rescale=rng.choice((0.0, 0.5, 1.0)),
-        layouts=rng.choice((0, 0, 1, 2, 4)),
-        encode=rng.random() < 0.2,
-        at_most=rng.choice((2, 6, 16)),
+        crash=rng.choice(odds.CRASH_A_STEP),
+        zombie=rng.choice(odds.ZOMBIE),
+        twice=rng.choice(odds.TWICE),
+        stall=rng.choice(odds.STALL_A_STEP),
+        stale=rng.choice(odds.STALE),
+        rescale=rng.choice(odds.RESCALE),
+        worker_counts=rng.choice(odds.WORKER_COUNTS),
+        encode=rng.random() < odds.ENCODED,
+        at_most=rng.choice(odds.FAULTS_MAX),
     )
 
 
@@ -174,71 +180,73 @@ def _draw_limits(rng: Random) -> dict[str, int]:
 # --- inputs -----------------------------------------------------------------------------------------------------------
 
 
-def _draw_inputs(rng: Random, question: DrawnQuestion) -> dict[Place, tuple[ScenarioMessage, ...]]:
-    places = [(s, p) for s in range(len(question.attributes)) for p in range(rng.choice((1, 1, 2, 3)))]
-    weights = [rng.choice((1.0, 1.0, 1.0, 0.1)) for _ in places]
-    messages: dict[Place, list[ScenarioMessage]] = {place: [] for place in places}
-    writer = _Writer(rng, question)
-    left = rng.choice((25, 40, 40, 60, 60, 90, 160))
+def _draw_inputs(rng: Random, drawn: DrawnQuery) -> dict[Source, tuple[ScenarioMessage, ...]]:
+    sources = [(s, p) for s in range(len(drawn.attributes)) for p in range(rng.choice(odds.PARTITIONS))]
+    weights = [rng.choice(odds.PARTITION_WEIGHTS) for _ in sources]
+    messages: dict[Source, list[ScenarioMessage]] = {source: [] for source in sources}
+    writer = _Writer(rng, drawn)
+    left = rng.choice(odds.ROWS)
     while left > 0:
-        place = rng.choices(places, weights)[0]
-        size = min(left, rng.choice((1, 1, 1, 2, 4)))
-        messages[place].append(writer.message(place, len(messages[place]), size))
+        source = rng.choices(sources, weights)[0]
+        size = min(left, rng.choice(odds.ROWS_A_MESSAGE))
+        messages[source].append(writer.message(source, len(messages[source]), size))
         left -= size
-    return {place: tuple(written) for place, written in messages.items()}
+    return {source: tuple(written) for source, written in messages.items()}
 
 
 class _Writer:
-    """Writes messages; its clock runs on a little with every row."""
+    """Writes messages; its clock advances with the rows."""
 
-    def __init__(self, rng: Random, question: DrawnQuestion) -> None:
+    def __init__(self, rng: Random, drawn: DrawnQuery) -> None:
         self._rng = rng
-        self._question = question
-        self._clock_us = rng.choice((-3, 0, 3_400_000_000)) * TICK_US
-        self._pace = rng.choice((0.1, 0.4, 0.9))
-        self._jumps = rng.choice((0.0, 0.02))
-        self._dirt = rng.choice((0.0, 0.0, 0.03, 0.1))
-        self._skew = {place: rng.choice((0, 0, 2)) * TICK_US for place in ((s, p) for s in (0, 1) for p in range(3))}
-        self._promised: dict[Place, int] = {}
-        self._uses_text_keys = [rng.random() < 0.4 for _ in range(2)]
+        self._drawn = drawn
+        self._clock_us = rng.choice(odds.CLOCK_START_TICKS) * TICK_US
+        self._pace = rng.choice(odds.PACE)
+        self._jumps = rng.choice(odds.JUMPS)
+        self._dirt = rng.choice(odds.DIRT)
+        sources = ((s, p) for s in (0, 1) for p in range(max(odds.PARTITIONS)))
+        self._skew = {source: rng.choice(odds.SKEW_TICKS) * TICK_US for source in sources}
+        self._promised: dict[Source, int] = {}
+        self._uses_text_keys = [rng.random() < odds.TEXT_KEYS for _ in range(2)]
         self._written = 0
 
-    def message(self, place: Place, offset: int, size: int) -> ScenarioMessage:
-        if self._question.query.order is Order.EVENT_TIME and self._rng.random() < 0.04:
-            return ScenarioMessage(offset, (), self._promise(place))
-        return ScenarioMessage(offset, tuple(self._row(place, offset, i) for i in range(size)), None)
+    def message(self, source: Source, offset: int, size: int) -> ScenarioMessage:
+        if self._drawn.query.order is Order.EVENT_TIME and self._rng.random() < odds.HEARTBEAT:
+            return ScenarioMessage(offset, (), self._promise(source))
+        return ScenarioMessage(offset, tuple(self._row(source, offset, i) for i in range(size)), None)
 
-    def _promise(self, place: Place) -> int:
-        self._promised[place] = self._clock_us - self._skew[place]
-        return self._promised[place]
+    def _promise(self, source: Source) -> int:
+        self._promised[source] = self._clock_us - self._skew[source]
+        return self._promised[source]
 
-    def _row(self, place: Place, offset: int, row: int) -> SourceRow:
+    def _row(self, source: Source, offset: int, row: int) -> SourceRow:
         self._written += 1
         key = self._written * 3
-        values = {a.name: self._value(a) for a in self._question.attributes[place[0]]}
-        user_key = f"k{key}" if self._uses_text_keys[place[0]] else key
-        return SourceRow(*place, offset, row, self._time(place), user_key, values)
+        values = {a.name: self._value(a) for a in self._drawn.attributes[source[0]]}
+        user_key = f"k{key}" if self._uses_text_keys[source[0]] else key
+        return SourceRow(*source, offset, row, self._time(source), user_key, values)
 
     def _value(self, attribute: Attribute) -> Value:
         if self._rng.random() < self._dirt:
-            return float("nan") if isinstance(attribute.domain[0], float) and self._rng.random() < 0.5 else None
+            is_nan = isinstance(attribute.domain[0], float) and self._rng.random() < odds.NAN
+            return float("nan") if is_nan else None
         return self._rng.choice(attribute.domain)
 
-    def _time(self, place: Place) -> int | None:
-        query = self._question.query
-        if not query.needs_time or self._rng.random() < self._dirt / 4:
+    def _time(self, source: Source) -> int | None:
+        query = self._drawn.query
+        if not query.needs_time or self._rng.random() < self._dirt * odds.NULL_TIMES_OF_DIRT:
             return None
         if self._rng.random() < self._pace:
-            self._clock_us += TICK_US * (30 if self._rng.random() < self._jumps else 1)
-        back = self._rng.choice((0, 0, 1, 2, 5)) * TICK_US if self._rng.random() < 0.3 else 0
-        time_us = self._clock_us - self._skew[place] - back
-        return max(time_us, self._promised.get(place, time_us - 1) + 1 if place in self._promised else time_us)
+            self._clock_us += TICK_US * (odds.JUMP_TICKS if self._rng.random() < self._jumps else 1)
+        back = self._rng.choice(odds.BACK_TICKS) * TICK_US if self._rng.random() < odds.RUNS_BACK else 0
+        time_us = self._clock_us - self._skew[source] - back
+        return max(time_us, self._promised.get(source, time_us - 1) + 1 if source in self._promised else time_us)
 
 
 # --- what a parser would hand to the router ---------------------------------------------------------------------------
 
 
-def parse(scenario: Scenario, place: Place, messages: tuple[ScenarioMessage, ...], first_row: int) -> Rows:
+def parse(scenario: Scenario, source: Source, messages: tuple[ScenarioMessage, ...], first_row: int) -> Rows:
     """The rows of consecutive messages, the first of them from `first_row` on, as the router gets them."""
     rows = [r for m in messages for r in m.rows if m.offset > messages[0].offset or r.row >= first_row]
     valid: list[SourceRow] = []
@@ -252,11 +260,11 @@ def parse(scenario: Scenario, place: Place, messages: tuple[ScenarioMessage, ...
         next_offset=messages[-1].offset + 1,
         codes=tuple(_int64(codes) for codes in zip(*(codes_of(scenario.query, r) for r in valid), strict=True))
         if valid
-        else tuple(_int64(()) for _ in scenario.query.streams[place[0]].keys),
+        else tuple(_int64(()) for _ in scenario.query.streams[source[0]].keys),
         times_us=_int64(r.time_us for r in valid) if scenario.query.needs_time else None,
-        keys=pa.array([r.key for r in valid], _key_type(scenario, place[0])),
+        keys=pa.array([r.key for r in valid], _key_type(scenario, source[0])),
         produced_ms=_int64(r.offset for r in valid),
-        dead=[DeadLetter(*r.place, REFUSED, "", b"") for r in refused],
+        dead=[DeadLetter(*r.position, REFUSED, "", b"") for r in refused],
         heartbeat_us=max(heartbeats, default=None),
     )
 
@@ -287,5 +295,5 @@ def _key_type(scenario: Scenario, stream: int) -> pa.DataType:
 
 
 def for_router(scenario: Scenario, router_id: str, workers: int) -> RouterConfig:
-    """The scenario's layout for one router instance."""
+    """The scenario's configuration for one router instance."""
     return replace(scenario.config, router_id=router_id, workers=workers)

@@ -12,7 +12,8 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import ResultPosition
 from spojoin.query.meaning import is_same_order
 from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, split_late
-from spojoin.simulate.scenario import Place, Scenario
+from spojoin.simulate.outcome import RunOutcome
+from spojoin.simulate.scenario import Scenario, Source
 from spojoin.simulate.verdict import (
     Wrong,
     check_memory,
@@ -22,7 +23,6 @@ from spojoin.simulate.verdict import (
     readable,
     rows_in,
 )
-from spojoin.simulate.world import RunOutcome
 
 if TYPE_CHECKING:
     from spojoin.simulate.generations import Era
@@ -38,29 +38,29 @@ class RowsInCharge:
     """The rows that a generation is in charge of: per input from `begin` to `end`; it reads from `start` on.
 
     read_end: how far it has read when it ended; no bound where the next generation goes on in its order
-    answered: places of rows that earlier generations have answered
+    answered: positions of rows that earlier generations have answered
     """
 
-    start: dict[Place, At]
-    begin: dict[Place, At]
-    end: dict[Place, At]
-    read_end: dict[Place, At]
+    start: dict[Source, At]
+    begin: dict[Source, At]
+    end: dict[Source, At]
+    read_end: dict[Source, At]
     answered: frozenset[tuple[int, int, int, int]] = frozenset()
 
     def reads(self, row: SourceRow) -> bool:
         """Whether the generation takes note of a row."""
-        place = row.stream, row.partition
-        return self.start.get(place, _FIRST) <= (row.offset, row.row) < self.read_end.get(place, _LAST)
+        source = row.stream, row.partition
+        return self.start.get(source, _FIRST) <= (row.offset, row.row) < self.read_end.get(source, _LAST)
 
     def is_due(self, row: SourceRow) -> bool:
         """Whether a row that the generation has taken is to be answered."""
-        place = row.stream, row.partition
-        return row.place not in self.answered and self.begin.get(place, _FIRST) <= (row.offset, row.row)
+        source = row.stream, row.partition
+        return row.position not in self.answered and self.begin.get(source, _FIRST) <= (row.offset, row.row)
 
     def refuses(self, row: SourceRow) -> bool:
         """Whether the generation refuses a row that it can't take."""
-        place = row.stream, row.partition
-        return self.begin.get(place, _FIRST) <= (row.offset, row.row) < self.end.get(place, _LAST)
+        source = row.stream, row.partition
+        return self.begin.get(source, _FIRST) <= (row.offset, row.row) < self.end.get(source, _LAST)
 
 
 def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
@@ -74,7 +74,7 @@ def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
         charge = replace(_charge(era, eras[number + 1][0] if number + 1 < len(eras) else None), answered=answered)
         refused += _judge_era(era, outcome, charge)
         said = zip(_order(era, outcome), _is_silent(outcome), strict=True)
-        answered |= {row.place for row, is_silent in said if not is_silent}
+        answered |= {row.position for row, is_silent in said if not is_silent}
         refusable += _valid(era.scenario, RowsInCharge({}, {}, {}, {}))[1]
     _check_dead(eras, refused, refusable)
     last, outcome = eras[-1]
@@ -83,15 +83,15 @@ def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
 
 def _charge(era: Era, successor: Era | None) -> RowsInCharge:
     inputs = list(era.scenario.inputs)
-    begin = {place: era.begun.cut.get(place, _FIRST) for place in inputs}
-    starts = {place: (at.offset, at.row) for place, at in era.starts.items()}
+    begin = {source: era.begun.cut.get(source, _FIRST) for source in inputs}
+    starts = {source: (at.offset, at.row) for source, at in era.starts.items()}
     if successor is None:
         return RowsInCharge(starts, begin, {}, {})
-    end = {place: successor.begun.cut.get(place, _FIRST) for place in inputs}
+    end = {source: successor.begun.cut.get(source, _FIRST) for source in inputs}
     if is_same_order(era.scenario.query, successor.scenario.query):
         return RowsInCharge(starts, begin, end, {})
-    source = era.frames.accepted[-1].source if era.frames.accepted else era.starts
-    read = {place: (source[place].offset, source[place].row) if place in source else _FIRST for place in inputs}
+    reached = era.frames.accepted[-1].source if era.frames.accepted else era.starts
+    read = {source: (reached[source].offset, reached[source].row) if source in reached else _FIRST for source in inputs}
     return RowsInCharge(starts, begin, end, read)
 
 
@@ -118,8 +118,8 @@ def _valid(scenario: Scenario, charge: RowsInCharge) -> tuple[list[SourceRow], l
     """Rows that take part, in event-time order where that is asked for, and rows that are refused."""
     read = [row for row in scenario.rows() if charge.reads(row)]
     valid = [row for row in read if is_valid(scenario.join, row, scenario.query.needs_time)]
-    places = {row.place for row in valid}
-    refused = [row for row in read if row.place not in places]
+    positions = {row.position for row in valid}
+    refused = [row for row in read if row.position not in positions]
     if scenario.query.order is Order.ARRIVAL:
         return valid, refused
     in_time, late = split_late(valid, scenario.query.lateness_us)
@@ -127,7 +127,7 @@ def _valid(scenario: Scenario, charge: RowsInCharge) -> tuple[list[SourceRow], l
 
 
 def _check_order(era: Era, order: list[SourceRow], valid: list[SourceRow]) -> None:
-    found, wanted = sorted(row.place for row in order), sorted(row.place for row in valid)
+    found, wanted = sorted(row.position for row in order), sorted(row.position for row in valid)
     if found != wanted:
         missing, surplus = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
         raise Wrong(
@@ -143,7 +143,7 @@ def _check_silence(era: Era, outcome: RunOutcome, order: list[SourceRow], charge
     said = _is_silent(outcome)
     for row, is_silent in zip(order, said, strict=True):
         if is_silent == charge.is_due(row):
-            raise Wrong(f"generation {era.number}: {row.place} is {'silent' if is_silent else 'answered'}, wrongly")
+            raise Wrong(f"generation {era.number}: {row.position} is {'silent' if is_silent else 'answered'}, wrongly")
     if era.scenario.query.order is Order.ARRIVAL and said != sorted(said, reverse=True):
         raise Wrong(f"generation {era.number}: rows of an earlier one come behind rows that it answers")
 
@@ -230,7 +230,7 @@ def _check_stream(
                 too_far = missing if seen < window.length else []
             if too_far:
                 raise Wrong(
-                    f"generation {era.number}: {row.place} reaches {too_far[0].place}, which was not read again"
+                    f"generation {era.number}: {row.position} reaches {too_far[0].position}, which was not read again"
                 )
             if not window.is_time:
                 return
@@ -243,10 +243,10 @@ def _check_stream(
 def _check_dead(eras: Sequence[tuple[Era, RunOutcome]], refused: list[SourceRow], refusable: list[SourceRow]) -> None:
     """A router may have sent a letter whose frame didn't count: then a later generation is in charge of the row."""
     last = eras[-1][1]
-    wanted = {row.place for row in refused}
+    wanted = {row.position for row in refused}
     found = {(d.stream, d.partition, d.offset, d.row) for d in last.dead}
     lost = {(d.stream, d.partition, d.offset, d.row) for d in last.dead_lost}
-    allowed = wanted | {row.place for row in refusable}
+    allowed = wanted | {row.position for row in refusable}
     if not (found <= allowed and wanted <= found | lost):
         raise Wrong(f"dead letters lack {sorted(wanted - found)[:5]} and must not hold {sorted(found - allowed)[:5]}")
     accepted = next((outcome.frames.accepted for _, outcome in reversed(eras) if outcome.frames.accepted), [])

@@ -15,8 +15,8 @@ from spojoin.model import Order, Output
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.simulate.oracle import Probe, SourceRow, merge_by_time, nested_loop, split_late
+from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.scenario import Scenario, codes_of
-from spojoin.simulate.world import RunOutcome
 from spojoin.wire.records import DeadLetter, Frame
 
 Row = dict[str, Any]
@@ -54,8 +54,8 @@ def judge_output(scenario: Scenario, outcome: RunOutcome) -> list[SourceRow]:
 
 def _expected(scenario: Scenario) -> Participants:
     valid = scenario.valid_rows()
-    places = {row.place for row in valid}
-    refused = [row for row in scenario.rows() if row.place not in places]
+    positions = {row.position for row in valid}
+    refused = [row for row in scenario.rows() if row.position not in positions]
     if scenario.query.order is Order.ARRIVAL:
         return Participants(valid, refused)
     in_time, late = split_late(valid, scenario.query.lateness_us)
@@ -84,11 +84,11 @@ def rows_in(scenario: Scenario, frame: Frame, by_key: dict[tuple[int, int | str]
 
 
 def _check_order(scenario: Scenario, order: list[SourceRow], expected: Participants) -> None:
-    places = Counter(row.place for row in order)
-    wanted = {row.place for row in expected.taking_part}
-    twice = [place for place, count in places.items() if count > 1]
-    if twice or places.keys() != wanted:
-        missing, surplus = sorted(wanted - places.keys()), sorted(places.keys() - wanted)
+    positions = Counter(row.position for row in order)
+    wanted = {row.position for row in expected.taking_part}
+    twice = [position for position, count in positions.items() if count > 1]
+    if twice or positions.keys() != wanted:
+        missing, surplus = sorted(wanted - positions.keys()), sorted(positions.keys() - wanted)
         raise Wrong(f"the log holds twice: {twice[:5]}, lacks {missing[:5]}, must not hold {surplus[:5]}")
     if scenario.query.order is Order.EVENT_TIME:
         check_same_order(order, expected.taking_part)
@@ -101,7 +101,7 @@ def check_same_order(order: list[SourceRow], expected: list[SourceRow]) -> None:
     for seq, (found, wanted) in enumerate(zip(order, expected, strict=True)):
         if found is not wanted:
             raise Wrong(
-                f"seq {seq} is {found.place} at {found.time_us}; by time it is {wanted.place} at {wanted.time_us}"
+                f"seq {seq} is {found.position} at {found.time_us}; by time it is {wanted.position} at {wanted.time_us}"
             )
 
 
@@ -110,8 +110,8 @@ def check_partitions_in_order(order: list[SourceRow]) -> None:
     last: dict[tuple[int, int], SourceRow] = {}
     for row in order:
         before = last.get((row.stream, row.partition))
-        if before is not None and before.place >= row.place:
-            raise Wrong(f"{row.place} follows {before.place}: an input's order was lost")
+        if before is not None and before.position >= row.position:
+            raise Wrong(f"{row.position} follows {before.position}: an input's order was lost")
         last[row.stream, row.partition] = row
 
 
@@ -190,8 +190,8 @@ def _partners(scenario: Scenario, order: Sequence[SourceRow], row: Row | None) -
 
 
 def _check_dead(outcome: RunOutcome, expected: Participants) -> None:
-    found, lost = _places(outcome.dead), _places(outcome.dead_lost)
-    wanted = {row.place for row in expected.refused}
+    found, lost = _positions(outcome.dead), _positions(outcome.dead_lost)
+    wanted = {row.position for row in expected.refused}
     # A letter may get lost with its router while the frame that counts it lands; the count is exact always.
     if not found <= wanted <= found | lost:
         raise Wrong(f"dead letters lack {sorted(wanted - found)[:5]} and must not hold {sorted(found - wanted)[:5]}")
@@ -203,7 +203,7 @@ def _check_dead(outcome: RunOutcome, expected: Participants) -> None:
         raise Wrong(f"the last frame counts {counted} rejected rows; there are {len(wanted)}")
 
 
-def _places(letters: Iterable[DeadLetter]) -> set[tuple[int, int, int, int]]:
+def _positions(letters: Iterable[DeadLetter]) -> set[tuple[int, int, int, int]]:
     return {(d.stream, d.partition, d.offset, d.row) for d in letters}
 
 

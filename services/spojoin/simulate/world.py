@@ -8,67 +8,30 @@ and everything must come to rest with all results out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
 
 from spojoin.errors import Fenced
-from spojoin.model import Query
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.topology import Role, Topic, partitions
-from spojoin.roles.router.config import RouterConfig
+from spojoin.simulate import probabilities as odds
+from spojoin.simulate.feed import InputsFeed
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
+from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.memorylog import SimulatedLog, Target
+from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
-from spojoin.simulate.scenario import Place, Scenario, for_router, parse
+from spojoin.simulate.scenario import Scenario, Source, for_router, parse
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Batch, DeadLetter, HotKeys, Record, WorkerCount
 
 #: A seed takes some 5,000 steps; one that needs 40 times as many goes round in circles.
 STEPS_MAX = 200_000
-#: Actions of one record, however many.
-ALL = 1 << 30
 #: Steps without progress that end the storm: each process had several turns.
 LULL = 120
 #: Rounds without progress, each after a jump of time beyond every timeout, that count as rest.
 ROUNDS_AT_REST = 3
-
-
-@dataclass(frozen=True, slots=True)
-class MachineMakers:
-    """How to make each role's machine; mutants replace some."""
-
-    router: Callable[[Query, ResultPosition, RouterConfig], InputMachine]
-    mutable: Callable[[Query, int, ResultPosition], Machine]
-    permutation: Callable[[Query, ResultPosition], Machine]
-    pojoin: Callable[[Query, int, ResultPosition], Machine]
-    logical_and: Callable[[Query, ResultPosition], Machine]
-    sink: Callable[[Query, ResultPosition], Machine]
-
-
-@dataclass(slots=True)
-class RunOutcome:
-    """What a run left behind."""
-
-    frames: FramesFollower
-    results: ResultsFollower
-    dead: list[DeadLetter]
-    dead_lost: list[DeadLetter]
-    faults: list[str]
-    retained: dict[Topic, int]
-    frames_retained: int
-    batch_tuples: int
-    state_tuples: dict[str, int]
-    steps: int
-    came_to_rest: bool
-
-
-@dataclass(slots=True)
-class _Feed:
-    """Where one router instance reads the users' inputs: message and row."""
-
-    cursors: dict[Place, tuple[int, int]] = field(default_factory=dict)
 
 
 class World:
@@ -89,13 +52,12 @@ class World:
         self._progress = 0
         self._names = 0
         self._workers = scenario.config.workers
-        self._layouts_left = scenario.faults.layouts if scenario.config.workers_max > 1 else 0
-        # Without a controller all workers that a layout may name are there from the start.
-        self._replicas = scenario.config.workers if self._layouts_left else scenario.config.workers_max
+        self._worker_counts_left = scenario.faults.worker_counts if scenario.config.workers_max > 1 else 0
+        # Without a controller all workers that a frame may name are there from the start.
+        self._replicas = scenario.config.workers if self._worker_counts_left else scenario.config.workers_max
         self._versions = 0
         self._result_positions = [self.results.result_position]
-        self._available = dict.fromkeys(scenario.inputs, 0)
-        self._feeds: dict[str, _Feed] = {}
+        self._feed = InputsFeed(scenario.inputs)
         self._ghosts: list[AppendsUnderWay] = []
         self._stray: set[int] = set()
         self._newest_batch: dict[tuple[int, int], int] = {}
@@ -103,7 +65,7 @@ class World:
         self._plans = 0
         self._stalls_left = self._crashes_left = scenario.faults.at_most
         self._is_storm = True
-        self._landing = self.rng.choice((0.1, 0.5, 0.5))
+        self._landing = self.rng.choice(odds.LANDING)
         self._create_topics()
         self.processes = [self._start(post) for post in self._posts()]
 
@@ -113,7 +75,7 @@ class World:
 
     def _weather(self) -> bool:
         """Storm, heal, rest; whether it came to rest."""
-        self._storm(self.rng.choice((500, 2_000, 4_000, 8_000)))
+        self._storm(self.rng.choice(odds.STORM_STEPS))
         self._heal()
         return self._rest()
 
@@ -147,7 +109,7 @@ class World:
         }
         return sum(batches.values())
 
-    # -- the layout
+    # -- topics and processes
 
     def _create_topics(self) -> None:
         query = self.scenario.query
@@ -209,16 +171,16 @@ class World:
         return record
 
     def _note_batch(self, target: Target, batch: Batch) -> None:
-        place = id(self.log), target[1]
-        if batch.batch_id < self._newest_batch.get(place, 0):
+        partition = id(self.log), target[1]
+        if batch.batch_id < self._newest_batch.get(partition, 0):
             self._stray.add(id(batch))
         else:
-            self._newest_batch[place] = batch.batch_id
+            self._newest_batch[partition] = batch.batch_id
 
     # -- storm
 
     def _storm(self, steps_max: int) -> None:
-        """Until so many steps are done, or nothing has moved for a good while."""
+        """Until `steps_max` steps are done, or nothing has moved for LULL of them."""
         moved_at = 0
         while self.step < min(steps_max, moved_at + LULL):
             before = self._progress
@@ -228,10 +190,10 @@ class World:
 
     def _storm_step(self) -> None:
         self.step += 1
-        self.now_ms += self.rng.choice((0, 0, 0, 1, 3))
+        self.now_ms += self.rng.choice(odds.STEP_MS)
         self._revive()
         self._write_inputs()
-        if self._ghosts and self.rng.random() < 0.1:
+        if self._ghosts and self.rng.random() < odds.GHOST_LANDS_A_STEP:
             self._land_ghost()
         if self.processes:
             self._make_trouble()
@@ -239,9 +201,8 @@ class World:
             self._advance(self.rng.choice(self.processes), self._do_one_thing)
 
     def _write_inputs(self) -> None:
-        if self.rng.random() < 0.3:
-            place = self.rng.choice(list(self._available))
-            self._available[place] = min(self._available[place] + 1, len(self.scenario.inputs[place]))
+        if self.rng.random() < odds.INPUT_GROWS_A_STEP:
+            self._feed.grow(self.rng.choice(list(self.scenario.inputs)))
 
     def _revive(self) -> None:
         for due, post in [entry for entry in self._down if entry[0] <= self.step]:
@@ -257,7 +218,7 @@ class World:
 
     def _may_rescale(self) -> bool:
         faults = self.scenario.faults
-        return self.scenario.config.workers_max > 1 and not faults.layouts and self.rng.random() < faults.rescale
+        return self.scenario.config.workers_max > 1 and not faults.worker_counts and self.rng.random() < faults.rescale
 
     def _make_trouble(self) -> None:
         faults = self.scenario.faults
@@ -267,21 +228,21 @@ class World:
         if self._stalls_left and self.rng.random() < faults.stall:
             self._stalls_left -= 1
             self._stall(self.rng.choice(self.processes))
-        if self.rng.random() < 0.002:
+        if self.rng.random() < odds.ADVICE_A_STEP:
             self._advise()
-        if self._layouts_left and self.rng.random() < 0.005:
-            self._layouts_left -= 1
-            self._change_layout()
-        if self.rng.random() < 0.01:
+        if self._worker_counts_left and self.rng.random() < odds.WORKER_COUNT_A_STEP:
+            self._worker_counts_left -= 1
+            self._change_worker_count()
+        if self.rng.random() < odds.DISMISSAL_A_STEP:
             self._dismiss()
 
     def _victim(self) -> Process:
         """Any process; rather one with appends under way, or the router, where a crash is the hardest."""
         sending = [p for p in self.processes if p.outbox and p.post.role in {Role.ROUTER, Role.SINK}]
-        return self.rng.choice(sending if sending and self.rng.random() < 0.5 else self.processes)
+        return self.rng.choice(sending if sending and self.rng.random() < odds.CRASH_HITS_SENDER else self.processes)
 
     def _crash(self, process: Process) -> None:
-        due = self.step + self.rng.choice((0, 5, 50, 400))
+        due = self.step + self.rng.choice(odds.RESTART_STEPS)
         if self.rng.random() < self.scenario.faults.zombie:
             self._note(f"{process.name} is replaced, but goes on")
             self._down.append((due, process.post))
@@ -310,19 +271,19 @@ class World:
         topics = sorted({topic for topic, _ in process.cursors})
         if topics:
             topic = self.rng.choice(topics)
-            process.stalled[topic] = self.step + self.rng.choice((50, 300, 1_000))
+            process.stalled[topic] = self.step + self.rng.choice(odds.STALL_STEPS)
             self._note(f"{process.name} hears nothing of {topic} until step {process.stalled[topic]}")
 
     def _advise(self) -> None:
         self._plans += 1
-        codes = np.array([self.rng.choice((-2, 0, 1, 300))], np.int64)
+        codes = np.array([self.rng.choice(odds.HOT_CODES)], np.int64)
         counts = np.array([1 + int(100 * self.rng.random())], np.int64)
         self.log.append((Topic.PLAN, 0), HotKeys(self._plans, len(self.frames.accepted), {(0, 0): (codes, counts)}))
 
-    # -- the layout as a controller changes it
+    # -- the worker count as a controller changes it
 
-    def _change_layout(self) -> None:
-        """Workers come before their layout is asked for; of those that go some go before and some later (P11)."""
+    def _change_worker_count(self) -> None:
+        """Workers come before a frame may name them; of those that go some go before and some later (P11)."""
         workers_max = self.scenario.config.workers_max
         self._replicas = self.rng.choice([w for w in range(1, workers_max + 1) if w != self._replicas])
         self._note(f"{self._replicas} workers are asked for")
@@ -330,17 +291,17 @@ class World:
         for number in set(range(self._replicas)) - there:
             self._replace_at(self.step, Post(Role.POJOIN, number))
         self._revive()
-        if self.rng.random() < 0.5:
+        if self.rng.random() < odds.DISMISSAL_AT_ONCE:
             self._dismiss()
-        self._ask_for(self._replicas)
+        self._request(self._replicas)
 
-    def _ask_for(self, workers: int) -> None:
-        """Write the wish: perhaps twice, or before it one that is too large, and after it one that is out of date."""
+    def _request(self, workers: int) -> None:
+        """Write the request: perhaps twice, or behind one that is too large, or before one that is out of date."""
         self._versions += 2
         records = [WorkerCount(self._versions, workers)]
-        if self.rng.random() < 0.2:
+        if self.rng.random() < odds.REQUEST_TOO_LARGE:
             records.insert(0, WorkerCount(self._versions - 1, self.scenario.config.workers_max + 1))
-        if self.rng.random() < 0.2:
+        if self.rng.random() < odds.REQUEST_REPEATED:
             records.append(self.rng.choice((records[-1], WorkerCount(self._versions - 2, 1))))
         for record in records:
             self.log.append((Topic.CONTROL, 0), record)
@@ -361,12 +322,12 @@ class World:
 
     def _heal(self) -> None:
         self._is_storm = False
-        self._landing = 0.5
+        self._landing = odds.LANDING_AT_REST
         self._note("faults end")
         self._dismiss()
         self._down = [(0, post) for _, post in self._down]
         self._revive()
-        self._available = {place: len(messages) for place, messages in self.scenario.inputs.items()}
+        self._feed.complete()
         for process in self.processes:
             process.stalled.clear()
 
@@ -394,10 +355,10 @@ class World:
                 self.step += 1
 
     def _hear_and_tick(self, process: Process) -> bool:
-        process.go_on(ALL)
+        process.go_on(odds.ALL)
         process.hear(self.results.result_position)
         process.begin(process.machine.on_time(self.now_ms))
-        process.go_on(ALL)
+        process.go_on(odds.ALL)
         return True
 
     # -- one step of one process
@@ -427,17 +388,17 @@ class World:
         if process.outbox and self.rng.random() < self._landing:
             process.outbox.land(self.rng, self.log, self._is_storm and self.rng.random() < self.scenario.faults.twice)
         elif process.is_busy:
-            process.go_on(self.rng.choice((1, 2, ALL)))
-        elif self._is_storm and self.rng.random() < 0.2:
+            process.go_on(self.rng.choice(odds.ACTIONS_LATER))
+        elif self._is_storm and self.rng.random() < odds.HEARS_OR_TICKS:
             self._hear_or_tick(process)
         elif process.catch_up():
-            process.go_on(self.rng.choice((0, ALL)))
+            process.go_on(self.rng.choice(odds.ACTIONS_OF_CATCHING_UP))
         else:
             return self._read(process) or bool(process.outbox)
         return True
 
     def _hear_or_tick(self, process: Process) -> None:
-        if self.rng.random() < 0.5:
+        if self.rng.random() < odds.TICKS:
             process.begin(process.machine.on_time(self.now_ms))
         elif self.rng.random() < self.scenario.faults.stale:
             process.hear(self.rng.choice(self._result_positions))
@@ -446,39 +407,29 @@ class World:
 
     def _read(self, process: Process) -> bool:
         targets = process.readable(self.step)
-        feeds = self._feedable(process) if process.post.role is Role.ROUTER else []
+        feeds = self._feedable(process)
         if not targets and not feeds:
             return False
         self._progress += 1
-        if feeds and (not targets or self.rng.random() < 0.5):
+        if feeds and (not targets or self.rng.random() < odds.FEEDS):
             self._feed_rows(process, self.rng.choice(feeds))
         else:
             process.read(self.rng.choice(targets))
-        process.go_on(self.rng.choice((0, 1, ALL, ALL, ALL)))
+        process.go_on(self.rng.choice(odds.ACTIONS_AT_FIRST))
         return True
 
     # -- the users' inputs
 
-    def _feedable(self, process: Process) -> list[Place]:
-        router: InputMachine = process.machine  # type: ignore[assignment]
-        if not router.active:
+    def _feedable(self, process: Process) -> list[Source]:
+        if process.post.role is not Role.ROUTER:
             return []
-        if process.name not in self._feeds:
-            at = router.sources()
-            cursors = {p: (at[p].offset, at[p].row) if p in at else (0, 0) for p in self.scenario.inputs}
-            self._feeds[process.name] = _Feed(cursors)
-        feed = self._feeds[process.name].cursors
-        for place, (offset, _) in feed.items():
-            router.on_input_end(*place, ended=offset == self._available[place])
-        return [p for p, (offset, _) in feed.items() if offset < self._available[p] and router.wants_rows(*p)]
-
-    def _feed_rows(self, process: Process, place: Place) -> None:
         router: InputMachine = process.machine  # type: ignore[assignment]
-        offset, row = self._feeds[process.name].cursors[place]
-        end = min(offset + self.rng.choice((1, 1, 2, 5)), self._available[place])
-        self._feeds[process.name].cursors[place] = (end, 0)
-        rows = parse(self.scenario, place, self.scenario.inputs[place][offset:end], row)
-        process.begin(router.on_rows(*place, rows))
+        return self._feed.readable(process.name, router)
+
+    def _feed_rows(self, process: Process, source: Source) -> None:
+        router: InputMachine = process.machine  # type: ignore[assignment]
+        messages, row = self._feed.take(process.name, source, self.rng.choice(odds.MESSAGES_AT_ONCE))
+        process.begin(router.on_rows(*source, parse(self.scenario, source, messages, row)))
 
 
 def _state_tuples(machine: Machine) -> int:

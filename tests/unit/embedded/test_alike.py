@@ -10,6 +10,7 @@ import pytest
 
 from spojoin.embedded.inputs import open_inputs
 from spojoin.embedded.run import run
+from spojoin.embedded.run_files import RunFiles
 from spojoin.errors import ConfigurationError
 from spojoin.query.load import parse_query
 
@@ -39,7 +40,7 @@ def write(path: Path, columns: dict[str, list]) -> Path:
 def joined(folder: Path, text: str, path: Path) -> tuple[list, list]:
     """Result rows, and (position, reason) of refused ones."""
     out, rejects = folder / f"out-{path.suffix[1:]}.jsonl", folder / f"rejects-{path.suffix[1:]}.jsonl"
-    run(parse_query(text), {"s": path}, out, rejects=rejects)
+    run(parse_query(text), RunFiles({"s": path}, out, rejects=rejects))
     rows, refused = ([json.loads(line) for line in each.read_text().splitlines()] for each in (out, rejects))
     return rows, [(row["position"], row["reason"]) for row in refused]
 
@@ -86,7 +87,7 @@ def test_a_time_column_that_is_not_there_is_named(tmp_path, name, order):
     text = QUERY.replace("TYPE", "int").replace("time: t,", "time: tiem,") + f"order: {order}\n"
     path = write(tmp_path / f"x.{name}", {"a": [1, 2], "t": [0, 1], "k": [1, 2]})
     with pytest.raises(ConfigurationError, match="no column 'tiem'; its columns are a, t, k"):
-        run(parse_query(text), {"s": path}, tmp_path / "out.jsonl")
+        run(parse_query(text), RunFiles({"s": path}, tmp_path / "out.jsonl"))
 
 
 def test_two_files_in_seconds_are_read_at_a_balanced_pace(tmp_path):
@@ -103,5 +104,5 @@ order: event_time
     files = open_inputs(parse_query(text), paths)
     assert [file.read().num_rows for file in files] == [2, 2]
     assert [file.last_time_us for file in files] == [1_357_016_400_000_000, 1_357_016_401_000_000]
-    told = run(parse_query(text), paths, tmp_path / "out.jsonl")
+    told = run(parse_query(text), RunFiles(paths, tmp_path / "out.jsonl"))
     assert (told["tuples"], told["matches"], told["rejected"]) == (4, 1, 0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.embedded import readers
+from spojoin.embedded import file_reader
 from spojoin.embedded.readers import open_reader
 from spojoin.embedded.text import Utf8Stream, is_marked, unmarked
 from spojoin.errors import BadData, ConfigurationError
@@ -50,7 +50,7 @@ def test_compressed_text_that_breaks_off_says_so(tmp_path, monkeypatch, codec, s
     assert len(read(path)[1]) == 5_000
     path.write_bytes(compressed(codec, text)[:-200])
     for block in (1 << 10, 4 << 20):
-        monkeypatch.setattr(readers, "BLOCK_BYTES", block)
+        monkeypatch.setattr(file_reader, "BLOCK_BYTES", block)
         with pytest.raises(
             BadData, match=rf"x.{suffix}.{codec} can't be read on: its \w+ data break off .* download it"
         ):
@@ -94,7 +94,7 @@ def test_column_names_may_begin_as_a_format_does(tmp_path):
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("block", [64, 4 << 20])
 def test_a_csv_row_that_is_not_utf8_is_refused_alone(tmp_path, monkeypatch, key, block):
-    monkeypatch.setattr(readers, "BLOCK_BYTES", block)
+    monkeypatch.setattr(file_reader, "BLOCK_BYTES", block)
     path = tmp_path / "x.csv"
     path.write_bytes("a,k,more\n1,grün,\n".encode() + "2,grün,\n3,x,ö\n4,ö,x,ö\n5,ok,\n".encode("latin-1"))
     reader, rows = read(path, key)
@@ -144,7 +144,7 @@ def test_a_quote_that_is_never_closed_loses_no_rows_in_silence(tmp_path, text):
 
 
 def test_a_quote_that_is_never_closed_in_a_long_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(file_reader, "BLOCK_BYTES", 1 << 10)
     (tmp_path / "x.csv").write_text(CSV.replace("7,name7", '7,"name7', 1))
     with pytest.raises(BadData, match="or a quote is opened and never closed"):
         read(tmp_path / "x.csv")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spojoin.embedded import readers
+from spojoin.embedded import file_reader, json_reader
 from spojoin.embedded.readers import open_reader
 from spojoin.errors import BadData, ConfigurationError
 
@@ -34,6 +34,7 @@ VALUES = st.integers(0, 99) | st.sampled_from(
 
 
 @settings(max_examples=80, deadline=None)
+@example(rows=[], indent=None, around="\ufeff", block=1)
 @given(
     rows=st.lists(st.fixed_dictionaries({"a": st.integers(0, 99), "other": VALUES}), max_size=12),
     indent=st.sampled_from([None, 0, 2]),
@@ -43,7 +44,7 @@ VALUES = st.integers(0, 99) | st.sampled_from(
 def test_an_array_reads_as_its_elements_whatever_the_blocks(tmp_path_factory, rows, indent, around, block):
     text = around + json.dumps(rows, indent=indent) + around.strip("\ufeff")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readers, "BLOCK_BYTES", block)
+        patch.setattr(file_reader, "BLOCK_BYTES", block)
         reader, found = rows_of(write(tmp_path_factory.mktemp("json"), text))
     assert [int(row["a"]) for row in found] == [row["a"] for row in rows]
     assert reader.malformed == {}
@@ -96,7 +97,7 @@ def test_a_column_that_no_row_has_is_named(tmp_path, name):
 
 
 def test_a_column_that_only_later_rows_have_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(file_reader, "BLOCK_BYTES", 16)
     _, found = rows_of(write(tmp_path, '{"a": 1}\n{"a": 2}\n{"a": 3, "t": 4}\n'), TIMES)
     assert [row["t"] for row in found][:2] == [None, None]
     assert str(found[2]["t"]) == "4"
@@ -112,6 +113,6 @@ def test_times_with_a_fraction_are_read_exactly_and_together(tmp_path, monkeypat
     def never(*_: object) -> None:
         raise AssertionError("read line by line")
 
-    monkeypatch.setattr(readers.JsonLinesReader, "_by_line", never)
+    monkeypatch.setattr(json_reader.JsonLinesReader, "_by_line", never)
     _, found = rows_of(write(tmp_path, '{"a": 1, "t": 1357016400.123456789}\n{"a": 2, "t": 1357016401}\n'), TIMES)
     assert [str(row["t"]) for row in found] == ["1357016400.123456789", "1357016401.000000000"]

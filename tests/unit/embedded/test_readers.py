@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.embedded import readers
+from spojoin.embedded import file_reader, parquet_reader
 from spojoin.embedded.readers import open_reader
 from spojoin.errors import ConfigurationError
 
@@ -51,7 +51,7 @@ def test_csv_keys_are_integers_only_where_all_of_them_are(tmp_path, keys, expect
 
 
 def test_the_key_type_holds_for_the_whole_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(file_reader, "BLOCK_BYTES", 64)
     path = write(tmp_path, "x.csv", "k\n" + "".join(f"{i}\n" for i in range(100)) + "last\n")
     reader, rows = read(path, pa.schema([("k", pa.null())]), "k")
     assert reader.key_type == pa.string()
@@ -63,7 +63,7 @@ def test_the_key_type_holds_for_the_whole_file(tmp_path, monkeypatch):
 def test_malformed_csv_lines_keep_their_place_whatever_the_blocks(tmp_path_factory, lines, block):
     path = write(tmp_path_factory.mktemp("csv"), "x.csv", "a,b\n" + "".join(f"{line}\n" for line in lines))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readers, "BLOCK_BYTES", block)
+        patch.setattr(file_reader, "BLOCK_BYTES", block)
         reader, rows = read(path, PLAIN)
     naive = [[c.strip('"') for c in line.split(",")] for line in lines]
     expected = [{"a": c[0], "b": c[1]} if len(c) == 2 else {"a": None, "b": None} for c in naive]
@@ -98,7 +98,7 @@ def test_json_lines_in_any_blocks(tmp_path_factory, lines, block):
     lines = ['{"a": 3, "b": 4}', *lines]
     path = write(tmp_path_factory.mktemp("json"), "x.jsonl", "".join(f"{line}\n" for line in lines))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readers, "BLOCK_BYTES", block)
+        patch.setattr(file_reader, "BLOCK_BYTES", block)
         reader, rows = read(path, PLAIN)
     bad = {i: line for i, line in enumerate(lines) if line in {"{broken", "[1]"}}
     expected = [{} if i in bad else json.loads(line) for i, line in enumerate(lines)]
@@ -146,7 +146,7 @@ def test_no_rows_at_all(tmp_path, name):
 
 
 def test_parquet_comes_in_chunks_of_the_asked_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 3)
     table = pa.table({"b": [0.5] * 7, "x": list("abcdefg"), "a": range(7)})
     pq.write_table(table, tmp_path / "x.parquet")
     reader = open_reader(tmp_path / "x.parquet", PLAIN, None)

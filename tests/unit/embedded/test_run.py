@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spojoin.embedded import readers
+from spojoin.embedded import parquet_reader
 from spojoin.embedded.run import run
+from spojoin.embedded.run_files import RunFiles
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.query.load import parse_query
 
@@ -91,7 +92,7 @@ def trips(request, tmp_path):
 def test_counts_of_a_self_join_from_every_format(trips, tmp_path):
     path, rows = trips
     query = parse_query(SELF.format(slide=3, window=12, output="count"))
-    told = run(query, {"trips": path}, tmp_path / "out.jsonl", rejects=tmp_path / "bad.jsonl")
+    told = run(query, RunFiles({"trips": path}, tmp_path / "out.jsonl", rejects=tmp_path / "bad.jsonl"))
     pairs = naive_self(rows, 12, 3)
     expected = [
         {
@@ -117,7 +118,7 @@ def test_counts_of_a_self_join_from_every_format(trips, tmp_path):
 def test_pairs_come_sorted_with_their_keys(trips, tmp_path):
     path, rows = trips
     query = parse_query(SELF.format(slide=1, window=9, output="pairs"))
-    run(query, {"trips": path}, tmp_path / "out.parquet", workers=2)
+    run(query, RunFiles({"trips": path}, tmp_path / "out.parquet"), workers=2)
     table = pq.read_table(tmp_path / "out.parquet").to_pylist()
     pairs = naive_self(rows, 9, 1)
     assert [(r["probe_seq"], r["left_seq"], r["right_seq"]) for r in table] == pairs
@@ -126,7 +127,7 @@ def test_pairs_come_sorted_with_their_keys(trips, tmp_path):
 
 @pytest.mark.parametrize("chunk_rows", [3, 1000])
 def test_two_files_are_merged_by_event_time(tmp_path, monkeypatch, chunk_rows):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", chunk_rows)
     draw = random.Random(5)
     left = sorted((draw.randrange(12), draw.randrange(4)) for _ in range(30))
     right = sorted((draw.randrange(6), draw.randrange(4)) for _ in range(20))
@@ -136,11 +137,11 @@ def test_two_files_are_merged_by_event_time(tmp_path, monkeypatch, chunk_rows):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     paths = {name: tmp_path / f"{name}.parquet" for name in ("left", "right")}
     order, pairs = naive_cross(left, right, 6, 2)
-    run(parse_query(CROSS.format(output="pairs")), paths, tmp_path / "pairs.jsonl")
+    run(parse_query(CROSS.format(output="pairs")), RunFiles(paths, tmp_path / "pairs.jsonl"))
     found = read_json(tmp_path / "pairs.jsonl")
     assert [(r["probe_seq"], r["left_seq"], r["right_seq"]) for r in found] == pairs
     assert [(r["left_key"], r["right_key"]) for r in found] == [(f"l{order[x][2]}", order[y][2]) for _, x, y in pairs]
-    run(parse_query(CROSS.format(output="count")), paths, tmp_path / "count.jsonl")
+    run(parse_query(CROSS.format(output="count")), RunFiles(paths, tmp_path / "count.jsonl"))
     counts = read_json(tmp_path / "count.jsonl")
     assert [(r["seq"], r["stream"]) for r in counts] == [(s, ("left", "right")[o[1]]) for s, o in enumerate(order)]
     assert [r["key"] for r in counts] == [f"l{o[2]}" if o[1] == 0 else str(o[2]) for o in order]
@@ -150,7 +151,7 @@ def test_two_files_are_merged_by_event_time(tmp_path, monkeypatch, chunk_rows):
 def test_lines_that_are_no_rows_are_rejected_by_their_text(tmp_path):
     (tmp_path / "x.csv").write_text("id,a,b\n1,2,3\n4,5\n6,7,8\n")
     query = parse_query(SELF.format(slide=1, window=4, output="count"))
-    told = run(query, {"trips": tmp_path / "x.csv"}, tmp_path / "o.jsonl", rejects=tmp_path / "bad.jsonl")
+    told = run(query, RunFiles({"trips": tmp_path / "x.csv"}, tmp_path / "o.jsonl", rejects=tmp_path / "bad.jsonl"))
     assert told["rejected_by_reason"] == {"malformed": 1}
     assert [(r["position"], r["reason"], r["row"]) for r in read_json(tmp_path / "bad.jsonl")] == [
         (1, "malformed", "4,5")
@@ -161,7 +162,7 @@ def test_lines_that_are_no_rows_are_rejected_by_their_text(tmp_path):
 def test_an_input_without_rows_gives_an_output_without_rows(tmp_path, name):
     (tmp_path / "x.csv").write_text("id,a,b\n")
     query = parse_query(SELF.format(slide=1, window=4, output="count"))
-    told = run(query, {"trips": tmp_path / "x.csv"}, tmp_path / name, report=tmp_path / "report.json")
+    told = run(query, RunFiles({"trips": tmp_path / "x.csv"}, tmp_path / name, report=tmp_path / "report.json"))
     assert told["tuples"] == 0
     assert json.loads((tmp_path / "report.json").read_text()) == told
     assert (pq.read_table(tmp_path / name).num_rows if name.endswith("parquet") else read_json(tmp_path / name)) in (
@@ -173,28 +174,28 @@ def test_an_input_without_rows_gives_an_output_without_rows(tmp_path, name):
 def test_inputs_that_do_not_fit_the_query_are_named(tmp_path):
     query = parse_query(SELF.format(slide=1, window=4, output="count"))
     with pytest.raises(ConfigurationError, match="no file for the stream 'trips'"):
-        run(query, {}, tmp_path / "o.jsonl")
+        run(query, RunFiles({}, tmp_path / "o.jsonl"))
     with pytest.raises(ConfigurationError, match="the query has no stream 'x', it has trips"):
-        run(query, {"x": tmp_path / "x.csv"}, tmp_path / "o.jsonl")
+        run(query, RunFiles({"x": tmp_path / "x.csv"}, tmp_path / "o.jsonl"))
     no_time = CROSS.replace("time: ts, ", "").format(output="count")
     with pytest.raises(ConfigurationError, match="stream 'left' has no time column"):
-        run(parse_query(no_time), {}, tmp_path / "o.jsonl")
+        run(parse_query(no_time), RunFiles({}, tmp_path / "o.jsonl"))
 
 
 def test_keys_that_change_their_type_are_an_error(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"id": 1, "a": 1, "b": 1}\n{"id": "one", "a": 1, "b": 1}\n')
     query = parse_query(SELF.format(slide=1, window=4, output="count"))
     with pytest.raises(BadData, match="key column 'id'"):
-        run(query, {"trips": tmp_path / "x.jsonl"}, tmp_path / "o.jsonl")
+        run(query, RunFiles({"trips": tmp_path / "x.jsonl"}, tmp_path / "o.jsonl"))
 
 
 def test_the_figures_after_the_window_is_full(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", 5_000)
+    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 5_000)
     n = 30_000
     pq.write_table(pa.table({"id": range(n), "a": [1] * n, "b": [1.0] * n}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1000, window=10_000, output="count"))
     seen = []
-    told = run(query, {"trips": tmp_path / "x.parquet"}, tmp_path / "o.jsonl", progress=seen.append)
+    told = run(query, RunFiles({"trips": tmp_path / "x.parquet"}, tmp_path / "o.jsonl"), progress=seen.append)
     assert 20_000 <= told["tuples_window_full"] < 20_000 + 5_000  # less than a frame was under way
     assert told["tuples_per_second_window_full"] > 0
     assert seen[-1] == (1.0, n, 0, 0)
@@ -202,11 +203,11 @@ def test_the_figures_after_the_window_is_full(tmp_path, monkeypatch):
 
 
 def test_rejected_rows_show_their_values_though_frames_close_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 100)
     b = [math.nan if i % 1000 == 500 else 1.0 for i in range(20_000)]
     pq.write_table(pa.table({"id": range(20_000), "a": [1] * 20_000, "b": b}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1, window=2, output="count"))
-    run(query, {"trips": tmp_path / "x.parquet"}, tmp_path / "o.jsonl", rejects=tmp_path / "bad.jsonl")
+    run(query, RunFiles({"trips": tmp_path / "x.parquet"}, tmp_path / "o.jsonl", rejects=tmp_path / "bad.jsonl"))
     assert [(r["position"], r["row"]["id"]) for r in read_json(tmp_path / "bad.jsonl")] == [
         (i, i) for i in range(500, 20_000, 1000)
     ]

@@ -14,7 +14,7 @@ from spojoin.explain.plan import explain, render
 from spojoin.protocol.topology import TOPOLOGY
 from spojoin.query.load import parse_query
 from spojoin.query.schema import arrow_schema
-from tests.support.query_texts import ISSUE, typed
+from tests.support.query_texts import TRIPS, typed
 
 
 def shown(plan) -> str:
@@ -24,7 +24,7 @@ def shown(plan) -> str:
 
 
 def test_the_plan_of_a_self_join():
-    plan = explain(parse_query(ISSUE))
+    plan = explain(parse_query(TRIPS))
     assert [(k.stream, k.slot, k.text) for k in plan.keys] == [("trips", 0, "distance"), ("trips", 1, "air_time")]
     assert [(i.direction, i.intervals) for i in plan.indexes] == [("as left", 2), ("as right", 2)]
     assert "wavelet" in plan.indexes[0].structure
@@ -79,7 +79,7 @@ def test_topics_are_the_topologys():
 
 def test_state_grows_with_the_window_and_shrinks_with_workers():
     def worker(window: str, workers: int) -> int:
-        query = parse_query(ISSUE.replace("'10K' ON '100K'", window))
+        query = parse_query(TRIPS.replace("'10K' ON '100K'", window))
         (state,) = [s for s in explain(query, sizes=SetupSizes(workers=workers)).state if s.service == "PO-Join worker"]
         return state.bytes_each
 
@@ -97,7 +97,7 @@ def test_selectivity_of_a_self_join():
     rng = np.random.default_rng(1)
     rows = rng.integers(0, 5, (60, 2)).astype(float)
     table = pa.table({"distance": rows[:, 0], "air_time": rows[:, 1]})
-    plan = explain(parse_query(ISSUE), {"trips": table})
+    plan = explain(parse_query(TRIPS), {"trips": table})
     tuples = rows.tolist()
     longer, sooner = (lambda x, y: x[0] > y[0]), (lambda x, y: x[1] < y[1])
     assert plan.selectivity.each == (
@@ -138,7 +138,7 @@ def test_selectivity_of_a_cross_join(predicate: str, holds):
 
 def test_a_large_sample_is_sampled():
     values = np.arange(20_000, dtype=float)
-    plan = explain(parse_query(ISSUE), {"trips": pa.table({"distance": values, "air_time": -values})})
+    plan = explain(parse_query(TRIPS), {"trips": pa.table({"distance": values, "air_time": -values})})
     assert plan.selectivity.rows == (2_000,)
     assert plan.selectivity.whole == pytest.approx(0.5)
 
@@ -156,7 +156,7 @@ def test_samples_that_do_not_fit():
 
 def test_what_people_see():
     table = pa.table({"distance": [1.0, 2.0, 3.0], "air_time": [3.0, 2.0, 1.0]})
-    text = shown(explain(parse_query(ISSUE), {"trips": table}))
+    text = shown(explain(parse_query(TRIPS), {"trips": table}))
     for part in (
         "farther-in-less-time",
         "l.distance > r.distance",
@@ -170,30 +170,30 @@ def test_what_people_see():
 
 
 def test_another_layout_is_said_to_have_no_batches():
-    text = " ".join(shown(explain(parse_query(ISSUE + "layout: scale_join\n"))).split())
+    text = " ".join(shown(explain(parse_query(TRIPS + "layout: scale_join\n"))).split())
     assert "layout scale_join: each worker holds its share of the window" in text
-    assert "layout batch" not in shown(explain(parse_query(ISSUE)))
+    assert "layout batch" not in shown(explain(parse_query(TRIPS)))
 
 
 def test_another_method_is_said_to_have_no_batches():
-    text = " ".join(shown(explain(parse_query(ISSUE + "method: scan\n"))).split())
+    text = " ".join(shown(explain(parse_query(TRIPS + "method: scan\n"))).split())
     assert "method scan: `spojoin run` holds the window in one part" in text
     assert "those of method spo" in text
-    assert "method" not in shown(explain(parse_query(ISSUE)))
-    both = shown(explain(parse_query(ISSUE + "method: scan\nlayout: scale_join\n")))
+    assert "method" not in shown(explain(parse_query(TRIPS)))
+    both = shown(explain(parse_query(TRIPS + "method: scan\nlayout: scale_join\n")))
     assert "layout scale_join" in both
     assert "method scan" not in both, "workers of a layout are many, and served"
 
 
 def test_odd_names_are_no_markup():
-    text = ISSUE.replace("air_time: double", '"[red]x": double').replace("air_time", '"[red]x"')
+    text = TRIPS.replace("air_time: double", '"[red]x": double').replace("air_time", '"[red]x"')
     assert "[red]x" in shown(explain(parse_query(text)))
 
 
 def test_the_arrow_schema_holds_what_a_query_reads():
     query = parse_query(typed("l.p < r.p AND l.at + INTERVAL '1 s' > r.at"))
     assert arrow_schema(query.streams[0]) == pa.schema([("p", pa.decimal128(10, 2)), ("at", pa.timestamp("us", "UTC"))])
-    trips = parse_query(ISSUE).streams[0]
+    trips = parse_query(TRIPS).streams[0]
     assert arrow_schema(trips).names == ["distance", "air_time", "time_hour", "flight_id"]
     assert arrow_schema(trips, needs_time=False).names == ["distance", "air_time", "flight_id"]
     assert arrow_schema(trips).field("time_hour").type == pa.null()

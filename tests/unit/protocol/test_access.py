@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spojoin.errors import QueryError
+from spojoin.model import GENERATION_PART
 from spojoin.protocol.access import UNUSED_GROUP, Operation, Person, ResourceKind, Right, names, rights, seen_by
 from spojoin.protocol.topology import (
-    GENERATION_PART,
     SHARED,
     TOPOLOGY,
     Edge,

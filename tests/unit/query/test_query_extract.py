@@ -16,7 +16,7 @@ from spojoin.kernels.codes import fold_doubles, unfold_doubles
 from spojoin.query import load
 from spojoin.query.extract import extract
 from tests.support.naive_extract import naive_extract
-from tests.support.query_texts import ISSUE
+from tests.support.query_texts import TRIPS
 
 parse_query = functools.cache(load.parse_query)
 
@@ -172,7 +172,7 @@ SOURCES = {
 
 def one_column(kind: str, expression: str = "COLUMN") -> str:
     left = expression.replace("COLUMN", "l.x").replace("OTHER", "l.y")
-    text = ISSUE.replace("distance: double, air_time: double", f"x: {kind}, y: {kind}")
+    text = TRIPS.replace("distance: double, air_time: double", f"x: {kind}, y: {kind}")
     return text.replace("l.distance > r.distance AND l.air_time < r.air_time", f"{left} > r.x")
 
 
@@ -267,7 +267,7 @@ def test_random_longs_never_wrap(rows):
 
 @pytest.mark.parametrize("arrow", MOMENT_SOURCES, ids=str)
 def test_event_times(arrow: pa.DataType):
-    text = ISSUE.replace("order: arrival", "order: event_time")
+    text = TRIPS.replace("order: arrival", "order: event_time")
     values = list(fitting(MOMENT_SOURCES[arrow], arrow).elements)
     n = len(values)
     batch = pa.record_batch(
@@ -284,7 +284,7 @@ def test_event_times(arrow: pa.DataType):
 
 def test_nanoseconds():
     stamps = pa.array([1_999, -1, 2_000, None], pa.timestamp("ns"))
-    query = parse_query(ISSUE.replace("order: arrival", "order: event_time"))
+    query = parse_query(TRIPS.replace("order: arrival", "order: event_time"))
     batch = pa.record_batch(
         {"distance": np.ones(4), "air_time": np.ones(4), "time_hour": stamps, "flight_id": np.arange(4)}
     )
@@ -313,7 +313,7 @@ def test_what_a_refusal_says():
 
 
 def test_each_row_is_refused_once_with_its_first_reason():
-    query = parse_query(ISSUE)
+    query = parse_query(TRIPS)
     batch = pa.record_batch(
         {"distance": ["x", "1", None], "air_time": [math.nan, None, math.nan], "flight_id": [None, 2, 3]}
     )
@@ -337,7 +337,7 @@ def test_each_row_is_refused_once_with_its_first_reason():
 )
 def test_keys(keys, expected):
     batch = pa.record_batch({"distance": np.ones(3), "air_time": np.ones(3), "flight_id": keys})
-    got = extract(parse_query(ISSUE).streams[0], batch, False)
+    got = extract(parse_query(TRIPS).streams[0], batch, False)
     assert got.keys.equals(expected)
     assert [r.row for r in got.refused] == [2]
 
@@ -351,14 +351,14 @@ def test_doubles_are_the_decimals_that_they_print_as(numbers: list[int]):
 
 
 def test_no_key_column():
-    stream = parse_query(ISSUE.replace("    key: flight_id", "    #")).streams[0]
+    stream = parse_query(TRIPS.replace("    key: flight_id", "    #")).streams[0]
     got = extract(stream, pa.record_batch({"distance": np.ones(2), "air_time": np.ones(2)}), False)
     assert got.keys is None
 
 
 @pytest.mark.parametrize("missing", ["distance", "time_hour", "flight_id"])
 def test_a_column_that_is_not_there(missing: str):
-    query = parse_query(ISSUE.replace("order: arrival", "order: event_time"))
+    query = parse_query(TRIPS.replace("order: arrival", "order: event_time"))
     columns = {"distance": [1.0], "air_time": [1.0], "time_hour": [0], "flight_id": [1]}
     del columns[missing]
     with pytest.raises(BadData, match=f"stream trips: expected one column '{missing}', the input's columns are: "):
@@ -367,7 +367,7 @@ def test_a_column_that_is_not_there(missing: str):
 
 def test_columns_that_are_not_needed_need_not_be_there():
     batch = pa.record_batch({"distance": [1.0], "air_time": [None], "flight_id": [1]})
-    query = parse_query(ISSUE.replace(" AND l.air_time < r.air_time", ""))
+    query = parse_query(TRIPS.replace(" AND l.air_time < r.air_time", ""))
     assert extract(query.streams[0], batch, False).kept.tolist() == [0]
 
 

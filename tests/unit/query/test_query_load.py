@@ -24,7 +24,7 @@ from spojoin.model import (
     Window,
 )
 from spojoin.query.load import load_query, parse_query
-from tests.support.query_texts import ISSUE, typed
+from tests.support.query_texts import TRIPS, typed
 
 DOUBLE = ColumnType(TypeName.DOUBLE)
 
@@ -42,7 +42,7 @@ def only(text: str) -> tuple[Predicate, KeyColumn, KeyColumn]:
 
 def test_a_whole_query(tmp_path: Path):
     path = tmp_path / "query.yaml"
-    path.write_text(ISSUE)
+    path.write_text(TRIPS)
     assert load_query(path) == Query(
         name="farther-in-less-time",
         streams=(
@@ -63,12 +63,12 @@ def test_a_whole_query(tmp_path: Path):
         output=Output.PAIRS,
         limit=1000,
         lateness_us=0,
-        text=ISSUE,
+        text=TRIPS,
     )
 
 
 def test_defaults():
-    text = ISSUE.split("order:")[0].replace("    time: time_hour", "    #").replace("    key: flight_id", "    #")
+    text = TRIPS.split("order:")[0].replace("    time: time_hour", "    #").replace("    key: flight_id", "    #")
     query = parse_query(text)
     assert (query.order, query.output, query.limit, query.lateness_us) == (Order.ARRIVAL, Output.COUNT, None, 0)
     assert (query.streams[0].time, query.streams[0].key, query.needs_time) == (None, None, False)
@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path):
 
 def test_the_source_stands_before_the_line(tmp_path: Path):
     path = tmp_path / "wrong.yaml"
-    path.write_text(ISSUE.replace("order: arrival", "order: arival"))
+    path.write_text(TRIPS.replace("order: arrival", "order: arival"))
     with pytest.raises(QueryError) as caught:
         load_query(path)
     assert str(caught.value).startswith(f"{path}, line 11: unknown order 'arival'")
@@ -175,7 +175,7 @@ def constant(value) -> Constant:
 )
 def test_expressions_stay_as_written(text: str, expression, shown: str):
     query = parse_query(
-        ISSUE.replace("distance: double, air_time: double", "a: double, b: double").replace(
+        TRIPS.replace("distance: double, air_time: double", "a: double, b: double").replace(
             "l.distance > r.distance AND l.air_time < r.air_time", f"{text} > r.a"
         )
     )
@@ -193,7 +193,7 @@ def test_moments_move_by_intervals():
 
 def test_key_columns_are_shared():
     query = parse_query(
-        ISSUE.replace("l.air_time < r.air_time", "l.distance != r.air_time AND (l.distance + 1 >= r.distance + 1)")
+        TRIPS.replace("l.air_time < r.air_time", "l.distance != r.air_time AND (l.distance + 1 >= r.distance + 1)")
     )
     assert [k.text for k in query.streams[0].keys] == ["distance", "air_time", "distance + 1"]
     assert [(p.left_slot, p.right_slot) for p in query.predicates] == [(0, 0), (0, 1), (2, 2)]
@@ -243,21 +243,21 @@ def test_windows(slide: str, length: str, window: Window):
     ],
 )
 def test_the_window_clause_in_other_clothes(sql: str):
-    query = parse_query(ISSUE.split("sql:")[0] + f"sql: |\n  {sql}\n")
+    query = parse_query(TRIPS.split("sql:")[0] + f"sql: |\n  {sql}\n")
     assert query.window == Window(False, 10, 1)
     assert [p.op for p in query.predicates] == [Op.GT]
 
 
 @pytest.mark.parametrize("name", ["window", "date", "time", "order", "left"])
 def test_columns_named_like_keywords(name: str):
-    text = ISSUE.replace("air_time: double", f"{name}: double").replace(
+    text = TRIPS.replace("air_time: double", f"{name}: double").replace(
         "l.air_time < r.air_time", f"l.{name} < r.{name}"
     )
     assert parse_query(text).streams[0].keys[1].text.strip('"') == name
 
 
 def test_quoted_names():
-    text = ISSUE.replace("trips", "my-trips").replace("air_time: double", "air time: double")
+    text = TRIPS.replace("trips", "my-trips").replace("air_time: double", "air time: double")
     text = (
         text.replace("air_time", '"air time"')
         .replace("FROM my-trips", 'FROM "my-trips"')
@@ -284,7 +284,7 @@ def test_lateness(text: str, expected: int):
 
 
 def test_pairs_with_a_limit():
-    query = parse_query(ISSUE)
+    query = parse_query(TRIPS)
     assert (query.output, query.limit) == (Output.PAIRS, 1000)
 
 
@@ -296,6 +296,6 @@ def test_forty_predicates():
 
 
 def test_comments_and_text_do_not_change_a_query():
-    plain = parse_query(ISSUE)
-    other = parse_query("# a comment\n" + ISSUE)
+    plain = parse_query(TRIPS)
+    other = parse_query("# a comment\n" + TRIPS)
     assert replace(other, text=plain.text) == plain

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spojoin.errors import QueryError
 from spojoin.query.load import parse_query
-from tests.support.query_texts import ISSUE, typed
+from tests.support.query_texts import TRIPS, typed
 
 
 def told(text: str) -> tuple[int | None, str]:
@@ -197,8 +197,8 @@ PREDICATES = [
     [(old, new, line, parts) for old, new, line, *parts in [*DOCUMENT, *STREAMS, *WINDOWS, *STATEMENTS]],
 )
 def test_mistakes_in_a_file(old: str, new: str, line: int | None, parts: list[str]):
-    assert old in ISSUE
-    found, message = told(ISSUE.replace(old, new, 1) if old else new)
+    assert old in TRIPS
+    found, message = told(TRIPS.replace(old, new, 1) if old else new)
     assert [part for part in parts if part not in message] == [], message
     assert line is None or (found == line and f"line {line}: " in message), message
 

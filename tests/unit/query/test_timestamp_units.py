@@ -17,7 +17,7 @@ from spojoin.query.load import parse_query
 from spojoin.query.refusals import Refusals
 from spojoin.query.times import read_times_us
 from tests.support.naive_extract import naive_extract
-from tests.support.query_texts import ISSUE
+from tests.support.query_texts import TRIPS
 
 UNITS = ["s", "ms", "us", "ns"]
 KINDS = ["timestamp", *(f"timestamp({unit})" for unit in UNITS)]
@@ -63,7 +63,7 @@ SOURCES += [(pa.decimal128(30, 7), DECIMALS), (pa.timestamp("ns"), [0, 1, 1_357_
 
 
 def query_of(kind: str, **options: str):
-    text = ISSUE.replace("distance: double, air_time: double", f"x: {kind}, y: {kind}")
+    text = TRIPS.replace("distance: double, air_time: double", f"x: {kind}, y: {kind}")
     text = text.replace("l.distance > r.distance AND l.air_time < r.air_time", "l.x > r.x")
     for old, new in options.items():
         text = text.replace(f"{old}:", f"{old}: {new} #")
@@ -234,6 +234,6 @@ def test_names_of_other_dialects(own: str, other: str):
 
 
 def test_numerics_within_braces():
-    text = ISSUE.replace("distance: double", "distance: numeric(10, 2), at: timestamp(s)")
+    text = TRIPS.replace("distance: double", "distance: numeric(10, 2), at: timestamp(s)")
     schema = parse_query(text).streams[0].schema
     assert [str(kind) for kind in schema.values()] == ["decimal(10,2)", "timestamp(s)", "double"]

@@ -155,7 +155,7 @@ def test_time_order_breaks_ties_by_stream_partition_and_position():
         row(3, 0, stream=0, time_us=5),
         row(0, 0, stream=1, time_us=4),
     ]
-    assert [r.place for r in merge_by_time(rows)] == [
+    assert [r.position for r in merge_by_time(rows)] == [
         (1, 0, 0, 0),
         (0, 0, 3, 0),
         (0, 0, 4, 0),

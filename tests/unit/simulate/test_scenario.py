@@ -23,7 +23,7 @@ def test_a_seed_always_draws_the_same(scenarios):
     for scenario in scenarios[:20]:
         again = draw(scenario.seed)
         assert (again.query, again.config, again.faults) == (scenario.query, scenario.config, scenario.faults)
-        assert [r.place for r in again.rows()] == [r.place for r in scenario.rows()]
+        assert [r.position for r in again.rows()] == [r.position for r in scenario.rows()]
         assert again.query.text == scenario.query.text
 
 

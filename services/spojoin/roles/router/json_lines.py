@@ -19,6 +19,7 @@ import pyarrow.json as pa_json
 
 from spojoin.model import Stream, TypeName
 from spojoin.query.extract import Extracted
+from spojoin.query.json_number import JsonNumber
 from spojoin.query.schema import JSON_FRACTIONS
 from spojoin.roles.router.columns import columns_needed
 from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, Readout
@@ -154,13 +155,7 @@ class _BadLine(Exception):  # a signal within this module
         self.detail = detail
 
 
-class _Number(str):
-    """A number's literal."""
-
-    __slots__ = ()
-
-
-class _Whole(_Number):
+class _Whole(JsonNumber):
     """A number's literal without fraction or exponent."""
 
     __slots__ = ()
@@ -182,7 +177,7 @@ def _has_infinity(table: pa.Table) -> bool:
 def _pairs(line: bytes) -> _Pairs:
     try:
         value = json.loads(
-            line.decode(), parse_int=_Whole, parse_float=_Number, parse_constant=_Number, object_pairs_hook=_Pairs
+            line.decode(), parse_int=_Whole, parse_float=JsonNumber, parse_constant=JsonNumber, object_pairs_hook=_Pairs
         )
     except (ValueError, RecursionError) as error:
         raise _BadLine("malformed", f"no JSON object: {error or 'nested too deep'}") from error

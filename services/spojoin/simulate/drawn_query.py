@@ -1,6 +1,6 @@
-"""Draws a query: what the oracle is asked, and the same question as the product's model.
+"""Draws a query in two forms: the join that the oracle computes, and the product's model of it.
 
-Domains are tiny so that ties are dense; now and then they hold what a type makes hard: neighbours above 2**53,
+Domains are tiny so that ties are dense. Some hold the values that are hard for a type: neighbours above 2**53,
 extremes of 64 bits, signed zeros, infinities, sums that doubles round.
 """
 
@@ -31,6 +31,7 @@ from spojoin.model import (
     TypeName,
     Window,
 )
+from spojoin.simulate import probabilities as odds
 from spojoin.simulate.oracle import Comparison, OracleJoin, Value
 
 #: Event times are drawn in steps of half a second, so that several share one.
@@ -59,75 +60,76 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnQuestion:
-    """One question in three forms: the oracle's, the product's model, and YAML for people."""
+class DrawnQuery:
+    """One query as the oracle's join and as the product's model, and the columns that it was drawn from."""
 
     join: OracleJoin
     query: Query
     attributes: tuple[tuple[Attribute, ...], ...]
 
 
-def draw_question(rng: Random) -> DrawnQuestion:
+def draw_query(rng: Random) -> DrawnQuery:
     """Everything of the query comes from `rng`."""
-    is_self = rng.random() < 0.5
+    is_self = rng.random() < odds.SELF_JOIN
     attributes = _draw_attributes(rng, 1 if is_self else 2)
     comparisons = _draw_comparisons(rng, attributes)
-    order = Order.EVENT_TIME if rng.random() < 0.4 else Order.ARRIVAL
+    order = Order.EVENT_TIME if rng.random() < odds.EVENT_TIME_ORDER else Order.ARRIVAL
     return _draw_rest(rng, attributes, comparisons, order)
 
 
-def ask_otherwise(rng: Random, question: DrawnQuestion) -> DrawnQuestion:
-    """Another question about the same columns; rows without times can't be ordered by them."""
-    is_timed = question.query.order is Order.EVENT_TIME
-    order = Order.EVENT_TIME if is_timed and rng.random() < 0.8 else Order.ARRIVAL
-    return _draw_rest(rng, question.attributes, _draw_comparisons(rng, question.attributes), order)
+def redraw_query(rng: Random, drawn: DrawnQuery) -> DrawnQuery:
+    """Another query over the same columns. Rows without times can't be ordered by time, so arrival order stays."""
+    is_timed = drawn.query.order is Order.EVENT_TIME
+    order = Order.EVENT_TIME if is_timed and rng.random() < odds.KEEPS_EVENT_TIME_ORDER else Order.ARRIVAL
+    return _draw_rest(rng, drawn.attributes, _draw_comparisons(rng, drawn.attributes), order)
 
 
 def _draw_comparisons(rng: Random, attributes: tuple[tuple[Attribute, ...], ...]) -> tuple[Comparison, ...]:
-    return tuple(_draw_comparison(rng, attributes) for _ in range(rng.choices((1, 2, 3), (30, 45, 25))[0]))
+    predicates = rng.choices(odds.PREDICATES, odds.PREDICATES_WEIGHTS)[0]
+    return tuple(_draw_comparison(rng, attributes) for _ in range(predicates))
 
 
 def _draw_rest(
     rng: Random, attributes: tuple[tuple[Attribute, ...], ...], comparisons: tuple[Comparison, ...], order: Order
-) -> DrawnQuestion:
+) -> DrawnQuery:
     is_self = len(attributes) == 1
-    output = rng.choices(tuple(Output), (50, 30, 20))[0]
-    limit = rng.randint(1, 4) if output is Output.PAIRS and rng.random() < 0.4 else None
+    output = rng.choices(tuple(Output), odds.OUTPUT_WEIGHTS)[0]
+    limit = rng.randint(*odds.PAIR_LIMIT_RANGE) if output is Output.PAIRS and rng.random() < odds.PAIR_LIMIT else None
     join = OracleJoin(is_self, comparisons, _draw_window(rng, order), output, limit)
-    lateness_us = rng.choice((0, 1, 2, 4)) * TICK_US if order is Order.EVENT_TIME else 0
-    return DrawnQuestion(join, as_model(join, attributes, order, lateness_us), attributes)
+    lateness_us = rng.choice(odds.LATENESS_TICKS) * TICK_US if order is Order.EVENT_TIME else 0
+    return DrawnQuery(join, as_model(join, attributes, order, lateness_us), attributes)
 
 
-def as_interval_join(rng: Random, question: DrawnQuestion) -> DrawnQuestion:
-    """The same comparisons over an interval of event times in the window's place; for questions in event-time order."""
-    join, query = question.join, question.query
-    upper_us = rng.choice((0, 0, 1, 2, 5, 12, 40)) * TICK_US
-    lower_us = -upper_us if join.is_self else -rng.choice((0, 0, 1, 3, 12, 40)) * TICK_US
+def as_interval_join(rng: Random, drawn: DrawnQuery) -> DrawnQuery:
+    """The same comparisons over an interval of event times instead of a window; for queries in event-time order."""
+    join, query = drawn.join, drawn.query
+    upper_us = rng.choice(odds.INTERVAL_UPPER_TICKS) * TICK_US
+    lower_us = -upper_us if join.is_self else -rng.choice(odds.INTERVAL_LOWER_TICKS) * TICK_US
     window = Window(True, max(upper_us, -lower_us), 1)
-    asked = replace(join, window=window, interval_us=(lower_us, upper_us))
-    return replace(question, join=asked, query=as_model(asked, question.attributes, query.order, query.lateness_us))
+    bounded = replace(join, window=window, interval_us=(lower_us, upper_us))
+    return replace(drawn, join=bounded, query=as_model(bounded, drawn.attributes, query.order, query.lateness_us))
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
 
 
 def _draw_window(rng: Random, order: Order) -> Window:
-    is_time = order is Order.EVENT_TIME and rng.random() < 0.5
+    is_time = order is Order.EVENT_TIME and rng.random() < odds.TIME_WINDOW
     unit = TICK_US if is_time else 1
-    slide = rng.choice((1, 1, 2, 3, 4, 5, 8, 12)) * unit
-    return Window(is_time, slide * rng.choice((1, 1, 2, 3, 4, 6, 20)), slide)
+    slide = rng.choice(odds.SLIDE) * unit
+    return Window(is_time, slide * rng.choice(odds.LENGTH_SLIDES), slide)
 
 
 def _draw_attributes(rng: Random, streams: int) -> tuple[tuple[Attribute, ...], ...]:
     """Columns of one name belong to one family in both streams, so that they may be compared."""
-    families = [rng.choices(_FAMILIES, (42, 38, 8, 6, 6))[0] for _ in _COLUMN_NAMES]
+    families = [rng.choices(_FAMILIES, odds.FAMILY_WEIGHTS)[0] for _ in _COLUMN_NAMES]
     return tuple(
         tuple(family(rng, name) for family, name in zip(families, _COLUMN_NAMES, strict=True)) for _ in range(streams)
     )
 
 
 def _whole(rng: Random, name: str) -> Attribute:
-    kind = rng.choice(("int", "int", "long", "decimal", "decimal"))
+    kind = rng.choice(odds.WHOLE_TYPES)
     if kind == "int":
         return Attribute(name, ColumnType(TypeName.INT), tuple(range(-3, rng.randint(0, 5))), True, _WHOLE)
     if kind == "long":
@@ -138,11 +140,11 @@ def _whole(rng: Random, name: str) -> Attribute:
 
 
 def _real(rng: Random, name: str) -> Attribute:
-    if rng.random() < 0.3:
+    if rng.random() < odds.SINGLE_PRECISION:
         singles = tuple(_single(v) for v in (-0.0, 0.0, 0.1, 0.2, 0.3, 1.0, 1e30))
         return Attribute(name, ColumnType(TypeName.FLOAT), singles, True, _REAL)
     domain: tuple[Value, ...] = (-0.3, -0.1, -0.0, 0.0, 0.1, 0.2, 0.1 + 0.2, 0.3, 1.0)
-    if rng.random() < 0.3:
+    if rng.random() < odds.INFINITIES:
         domain += (float("inf"), float("-inf"), 5e-324, -1.7976931348623157e308)
     return Attribute(name, ColumnType(TypeName.DOUBLE), domain, True, _REAL)
 
@@ -197,7 +199,7 @@ def _draw_width(rng: Random, op: Op, family: int) -> Fraction:
 
 def _draw_side(rng: Random, attribute: Attribute, siblings: tuple[Attribute, ...]) -> Expression:
     column = Column(attribute.name)
-    if not attribute.may_compute or rng.random() < 0.75:
+    if not attribute.may_compute or rng.random() < odds.PLAIN_COLUMN:
         return column
     number = Constant(Fraction(rng.choice(("1", "2", "3", "0.5"))))
     summands = [a for a in siblings if a.may_compute and a.family == attribute.family]
@@ -215,7 +217,7 @@ def _draw_side(rng: Random, attribute: Attribute, siblings: tuple[Attribute, ...
 
 
 def as_model(join: OracleJoin, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> Query:
-    """The question as validated query data; equal expressions of a stream share one key column."""
+    """The query as validated data; equal expressions of a stream share one key column."""
     keys: tuple[list[KeyColumn], ...] = tuple([] for _ in attributes)
     predicates = tuple(_predicate(c, keys, attributes) for c in join.comparisons)
     needs_time = join.window.is_time or order is Order.EVENT_TIME
@@ -225,8 +227,8 @@ def as_model(join: OracleJoin, attributes: tuple[tuple[Attribute, ...], ...], or
     )
     text = as_yaml(join, attributes, order, lateness_us)
     interval = Interval(*join.interval_us, _held(*join.interval_us)) if join.interval_us else None
-    asked = Query("simulated", streams, predicates, join.window, order, join.output, join.limit, lateness_us, text)
-    return replace(asked, interval=interval)
+    query = Query("simulated", streams, predicates, join.window, order, join.output, join.limit, lateness_us, text)
+    return replace(query, interval=interval)
 
 
 def _held(lower_us: int, upper_us: int) -> tuple[str, str]:
@@ -291,7 +293,7 @@ def comparison_sql(c: Comparison) -> str:
 
 
 def as_yaml(join: OracleJoin, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> str:
-    """A query file that asks the same."""
+    """The query file that gives this query."""
     time = "" if order is Order.ARRIVAL and not join.window.is_time else ", time: ts"
     lines = ["name: simulated", "streams:"]
     for name, columns in zip(_STREAM_NAMES, attributes, strict=False):

@@ -1,0 +1,31 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spojoin.errors import ConfigurationError
+
+QueryFile = Annotated[Path, typer.Argument(help="The query's YAML file.", show_default=False)]
+Redis = Annotated[
+    str, typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="Where services report.")
+]
+Bootstrap = Annotated[str, typer.Option(envvar="SPOJOIN_BOOTSTRAP_SERVERS", metavar="HOST:PORT", help="Kafka.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback where something fails.")]
+
+
+def stream_files(inputs: Sequence[str]) -> dict[str, Path]:
+    """The file of each stream, of texts STREAM=FILE. Raises ConfigurationError."""
+    paths: dict[str, Path] = {}
+    for text in inputs:
+        stream, equals, path = text.partition("=")
+        if not (stream and equals and path):
+            raise ConfigurationError(f"--input {text}: expected STREAM=FILE, such as trips=trips.csv")
+        if stream in paths:
+            raise ConfigurationError(f"--input {text}: the stream {stream!r} has a file already, {paths[stream]}")
+        paths[stream] = Path(path)
+    return paths

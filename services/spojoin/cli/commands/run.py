@@ -1,0 +1,116 @@
+"""`spojoin run`: files joined in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spojoin.cli.commands.common import Debug, QueryFile, stream_files
+from spojoin.cli.errors import one_sentence
+from spojoin.cli.options import with_options
+
+if TYPE_CHECKING:
+    from spojoin.model import Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What to join, where results go, and how the window is searched."""
+
+    query: QueryFile
+    inputs: Annotated[
+        list[str],
+        typer.Option("--input", "-i", metavar="STREAM=FILE", help="CSV, JSON lines or Parquet; one for each stream."),
+    ]
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON lines or Parquet, by extension.")]
+    rejects: Annotated[
+        Path | None, typer.Option(help="Where refused rows go, with the reason; JSON lines or Parquet.")
+    ] = None
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Where the figures of the run go, as JSON; what the layout cost each worker is among them."),
+    ] = None
+    max_rejects: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE|ROWS",
+            help="Status 1 where more rows than that are refused: a share, 0.5 or 50%, or a number. Results are kept.",
+        ),
+    ] = "50%"
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="In how many parts the window is searched; default the layout's number, or 1."),
+    ] = None
+    layout: Annotated[
+        str | None, typer.Option(help="How the work is spread over workers; `spojoin layouts` lists the ways.")
+    ] = None
+    layout_option: Annotated[
+        list[str] | None,
+        typer.Option("--layout-option", metavar="NAME=VALUE", help="An option of --layout; repeatable."),
+    ] = None
+    method: Annotated[
+        str | None, typer.Option(help="By what method the window is searched; `spojoin methods` lists them.")
+    ] = None
+    method_option: Annotated[
+        list[str] | None,
+        typer.Option("--method-option", metavar="NAME=VALUE", help="An option of --method; repeatable."),
+    ] = None
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", help="Show no progress and no summary; refused rows are still counted on stderr."
+        ),
+    ] = False
+    debug: Debug = False
+
+
+@with_options
+def run(options: RunOptions) -> None:
+    """Join files in this process: no broker, constant memory.
+
+    One file is a stream in its order; two files are merged by event time. Outputs appear whole at the end, or not at
+    all. The status is 0; 1 if too many rows were refused; 2 for a mistake; 130 after Ctrl-C.
+
+    Examples:
+
+        spojoin run query.yaml -i trips=trips.csv -o matches.jsonl
+
+        spojoin run query.yaml -i trips=trips.parquet -o matches.parquet --rejects refused.jsonl --report report.json
+
+        spojoin run cross.yaml -i orders=orders.csv -i quotes=quotes.parquet -o pairs.parquet
+    """
+    with one_sentence(is_debug=options.debug):
+        from spojoin.cli.progress import run_progress
+        from spojoin.cli.refused import refused_line, too_many_refused
+        from spojoin.cli.summary import show_run
+        from spojoin.embedded.reject_limit import parse_reject_limit
+        from spojoin.embedded.run import run as run_files
+        from spojoin.embedded.run_files import RunFiles
+        from spojoin.local.supervise import ending_on_signals
+
+        query = _chosen_query(options)
+        files = RunFiles(
+            stream_files(options.inputs), options.output, options.rejects, options.report, query_file=options.query
+        )
+        limit = parse_reject_limit(options.max_rejects)
+        with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:
+            report = run_files(query, files, workers=options.workers, progress=progress)
+        if not options.quiet:
+            show_run(report, options.output)
+        if line := refused_line(report, query):
+            typer.echo(f"spojoin: {line}", err=True)
+        if sentence := too_many_refused(report, limit, options.output, options.rejects):
+            typer.echo(f"spojoin: {sentence}", err=True)
+            raise typer.Exit(1)
+
+
+def _chosen_query(options: RunOptions) -> Query:
+    from spojoin.published.layouts.catalog import chosen_layout
+    from spojoin.published.methods.catalog import chosen
+    from spojoin.query.load import load_query
+
+    query = chosen(load_query(options.query), options.method, options.method_option or ())
+    return chosen_layout(query, options.layout, options.workers, options.layout_option or ())

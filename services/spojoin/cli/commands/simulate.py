@@ -1,0 +1,49 @@
+"""`spojoin simulate`: the services' logic under seeded faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+import typer
+
+from spojoin.cli.commands.common import Debug
+from spojoin.cli.errors import one_sentence
+from spojoin.cli.options import with_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateOptions:
+    """Which seeds to run, and with which planted bug."""
+
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 2_000
+    start: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
+    seed: Annotated[int | None, typer.Option(min=0, help="Replay this seed only.")] = None
+    mutant: Annotated[str | None, typer.Option(help="Plant a known bug; it must be found.")] = None
+    generations: Annotated[
+        bool, typer.Option("--generations", help="Replace the query by others while it is served.")
+    ] = False
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core.")] = None
+    debug: Debug = False
+
+
+@with_options
+def simulate(options: SimulateOptions) -> None:
+    """Run the real services' logic through seeded faults, and compare every output with the oracle's.
+
+    Examples:
+
+        spojoin simulate --seeds 2000
+
+        spojoin simulate --seed 1234
+
+        spojoin simulate --mutant no-epoch-barrier
+
+        spojoin simulate --generations --seeds 500
+    """
+    with one_sentence(is_debug=options.debug):
+        from spojoin.simulate.runner import Simulation
+        from spojoin.simulate.runner import simulate as run_seeds
+
+        named = {field.name: getattr(options, field.name) for field in fields(Simulation)}
+        raise typer.Exit(run_seeds(Simulation(**named)))

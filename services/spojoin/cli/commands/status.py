@@ -1,0 +1,56 @@
+"""`spojoin status`: what services report, at the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spojoin.cli.commands.common import Bootstrap, Debug, Redis
+from spojoin.cli.errors import one_sentence
+from spojoin.cli.options import with_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusOptions:
+    """What to show, and how often."""
+
+    query: Annotated[Path | None, typer.Argument(help="A query's YAML file, to see all about it.")] = None
+    redis: Redis = "redis://127.0.0.1:6379/0"
+    bootstrap: Bootstrap = "127.0.0.1:9092"
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C; so it is at a terminal.")] = False
+    once: Annotated[bool, typer.Option("--once", help="Print once; so it is where there is no terminal.")] = False
+    debug: Debug = False
+
+
+@with_options
+def status(options: StatusOptions) -> None:
+    """Show all services of all queries: state, lag, tuples, matches and latency.
+
+    With a query also its flow with rates, how full its window is, its latest results and its dead letters.
+
+    Examples:
+
+        spojoin status --redis redis://127.0.0.1:6379/0
+
+        spojoin status query.yaml --watch --redis redis://127.0.0.1:6379/0 --bootstrap 127.0.0.1:9092
+    """
+    with one_sentence(is_debug=options.debug):
+        from rich.console import Console
+
+        from spojoin.cli.live import show_query, show_status
+        from spojoin.errors import ConfigurationError
+        from spojoin.runtime.settings import load_settings
+
+        if options.watch and options.once:
+            raise ConfigurationError("--watch goes on and --once does not: give one of them")
+        console = Console()
+        is_once = options.once or not (options.watch or console.is_terminal)
+        if options.query is None:
+            # A table of all queries: the settings tell the store's user and password, and no query is read.
+            settings = load_settings(query_file=Path(), redis_url=options.redis)
+            show_status(settings.store_url() or options.redis, console, is_once=is_once)
+        else:
+            show_query(options.query, options.redis, options.bootstrap, console, is_once=is_once)

@@ -1,0 +1,57 @@
+"""`spojoin validate`: a query checked, as a file or as services would run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from spojoin.cli.commands.common import Debug, QueryFile
+from spojoin.cli.errors import one_sentence
+from spojoin.cli.options import with_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateOptions:
+    """What to check, and against what."""
+
+    query: QueryFile
+    deployed: Annotated[
+        bool, typer.Option("--deployed", help="Check it as the services would run it, and their SPOJOIN_ variables.")
+    ] = False
+    running: Annotated[
+        bool, typer.Option("--running", help="Ask Kafka, too, whether another query is served under its name.")
+    ] = False
+    partials: Annotated[
+        int | None, typer.Option(min=1, help="Partitions of the topic of partials, where another makes it.")
+    ] = None
+    named: Annotated[
+        list[str] | None,
+        typer.Option(help="A name that another read in the query: its own, or a stream's; repeatable."),
+    ] = None
+    debug: Debug = False
+
+
+@with_options
+def validate(options: ValidateOptions) -> None:
+    """Check a query; say nothing but its name if it is right, and the line, the name and what was expected if not.
+
+    Examples:
+
+        spojoin validate query.yaml
+
+        SPOJOIN_WORKERS=4 spojoin validate query.yaml --deployed
+
+        SPOJOIN_BOOTSTRAP_SERVERS=kafka:9092 spojoin validate query.yaml --deployed --running
+    """
+    with one_sentence(is_debug=options.debug):
+        from spojoin.cli.deployed import check_names, check_partials, check_running, load_deployed
+        from spojoin.query.load import load_query
+
+        loaded = load_deployed(options.query) if options.deployed else load_query(options.query)
+        check_partials(loaded, options.partials)
+        check_names(loaded, options.named or ())
+        if options.running and (unknown := check_running(loaded, options.query)):
+            typer.echo(f"{loaded.name}: {unknown}", err=True)
+        typer.echo(f"{loaded.name}: the query is valid")

@@ -1,0 +1,151 @@
+"""Files of JSON lines, and of one JSON array, in constant memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from spojoin.embedded import file_reader
+from spojoin.embedded.content import naming_the_file, reading_with_sentences
+from spojoin.embedded.file_reader import SHOWN_BYTES, TextReader
+from spojoin.embedded.json_array import ArrayOrLines, Source
+from spojoin.embedded.text import HOW_TO_RECODE, is_characters, is_utf8, json_cell_not_utf8
+from spojoin.query.json_number import JsonNumber
+from spojoin.query.schema import JSON_FRACTIONS
+
+# The stubs of pyarrow don't know that this takes its own files.
+_read_json: Any = pa_json.read_json
+
+
+class JsonLinesReader(TextReader):
+    """One JSON object a line, or a .json file's array of objects.
+
+    A block with any bad cell or line is read again line by line, as text.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
+        super().__init__(path, schema, key)
+        first = self._first_object()
+        self.found = list(first)
+        for name in schema.names if first else ():
+            self.check_has(name)
+        types = [f.type if _is_json_number(f.type) else _json_type(first.get(f.name), f.name == key) for f in schema]
+        self._resolved = pa.schema(list(zip(schema.names, types, strict=True)))
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """That of the first line's key: JSON tells numbers from text."""
+        wanted: pa.DataType = pa.int64() if self.key is None else self._resolved.field(self.key).type
+        return wanted
+
+    def check_has(self, name: str) -> None:
+        """A row may leave a column out; only one that none of the rows has is missing."""
+        if self.found and name not in self.found and not self._stands_anywhere(name):
+            super().check_has(name)
+
+    def _stands_anywhere(self, name: str) -> bool:
+        """Whether the file has the quoted name anywhere; a name beyond ASCII may be spelled in many ways, so it may."""
+        with pa.input_stream(str(self.path)) as file:
+            return not name.isascii() or any(json.dumps(name).encode() in block for block in _blocks(file))
+
+    def _first_object(self) -> dict[str, object]:
+        with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
+            objects = map(_object, next(_blocks(self._lines(file)), b"").splitlines())
+            return next((row for row in objects if row is not None), {})
+
+    def _lines(self, file: pa.NativeFile) -> Source:
+        """The file as lines: one that is called .json may hold an array."""
+        is_json = ".json" in (self.path.suffix.lower(), self.path.with_suffix("").suffix.lower())
+        return ArrayOrLines(file, self.path) if is_json else file
+
+    @reading_with_sentences
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Batches of about BLOCK_BYTES of text."""
+        position = 0
+        for block in _blocks(self._lines(self._open())):
+            batch = self._parsed(block)
+            if batch is None:
+                batch = self._by_line(block, position)
+            position += batch.num_rows
+            yield batch
+
+    def _parsed(self, block: bytes) -> pa.RecordBatch | None:
+        """The block, or None if any of its lines or cells isn't as declared."""
+        if not is_utf8(block):
+            return None
+        try:
+            table: pa.Table = _read_json(
+                pa.BufferReader(block),
+                read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+                parse_options=pa_json.ParseOptions(explicit_schema=self._resolved, unexpected_field_behavior="ignore"),
+            )
+        except pa.ArrowInvalid:
+            return None
+        return table.combine_chunks().to_batches()[0] if table.num_rows else None
+
+    def _by_line(self, block: bytes, first: int) -> pa.RecordBatch:
+        lines = [line for line in block.splitlines() if line.strip()]
+        rows = [_object(line) for line in lines]
+        self.malformed |= {first + at: lines[at].decode(errors="replace") for at, row in enumerate(rows) if row is None}
+        self.malformed_because |= {first + at: self._why(lines[at]) for at, row in enumerate(rows) if row is None}
+        columns = [pa.array([_text((row or {}).get(name)) for row in rows], pa.string()) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, names=self.schema.names)
+
+    def _why(self, line: bytes) -> str:
+        if not is_utf8(line):
+            cell = json_cell_not_utf8(line)
+            return f"its text isn't UTF-8; {HOW_TO_RECODE}" if cell is None else cell.sentence(self.path)
+        return (
+            f"the line is no JSON object of whole text; it begins with {line[:SHOWN_BYTES].decode(errors='replace')!r}"
+        )
+
+
+def _object(line: bytes) -> dict[str, object] | None:
+    """The line's object with its numbers as text, or None where there is none."""
+    try:
+        row = json.loads(
+            line.decode("utf-8-sig"), parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=JsonNumber
+        )
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and _is_text(row) else None
+
+
+def _is_text(row: dict[str, object]) -> bool:
+    """Whether all its text is characters: escapes can name half a surrogate pair, which is none."""
+    return all(is_characters(value) for value in row.values() if isinstance(value, str))
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+def _is_json_number(declared: pa.DataType) -> bool:
+    """Whether Arrow's JSON reader knows values of that type as numbers; dates and timestamps it doesn't read whole."""
+    return any((pa.types.is_integer(declared), pa.types.is_floating(declared), pa.types.is_decimal(declared)))
+
+
+def _json_type(value: object, is_key: bool) -> pa.DataType:
+    """What a column of times or keys holds, by its first value: text, whole numbers, or fractions of time."""
+    if not isinstance(value, JsonNumber):
+        return pa.string()
+    return pa.int64() if is_key or value.lstrip("-").isdigit() else JSON_FRACTIONS
+
+
+def _blocks(file: Source) -> Iterator[bytes]:
+    """Pieces of whole lines, each about BLOCK_BYTES long; the last line needs no line break."""
+    rest = b""
+    while piece := file.read(file_reader.BLOCK_BYTES):
+        cut = piece.rfind(b"\n") + 1
+        if cut and (block := rest + piece[:cut]).strip():
+            yield block
+        rest = piece[cut:] if cut else rest + piece
+    if rest.strip():
+        yield rest

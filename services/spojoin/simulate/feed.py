@@ -1,0 +1,51 @@
+"""The users' inputs of one seed: how much of them is written, and how far each router instance has read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spojoin.protocol.machine import InputMachine
+from spojoin.simulate.scenario import ScenarioMessage, Source
+
+#: A message of an input, and a row in it.
+Cursor = tuple[int, int]
+
+
+class InputsFeed:
+    """Messages that users have written so far, for routers to read on from what the log says."""
+
+    def __init__(self, inputs: Mapping[Source, tuple[ScenarioMessage, ...]]) -> None:
+        self.available = dict.fromkeys(inputs, 0)
+        self._inputs = inputs
+        self._cursors: dict[str, dict[Source, Cursor]] = {}
+
+    def grow(self, source: Source) -> None:
+        """One more message of an input is written, if there is one."""
+        self.available[source] = min(self.available[source] + 1, len(self._inputs[source]))
+
+    def complete(self) -> None:
+        """Everything is written."""
+        self.available = {source: len(messages) for source, messages in self._inputs.items()}
+
+    def readable(self, name: str, router: InputMachine) -> list[Source]:
+        """Inputs that hold a message which the router instance `name` wants now."""
+        if not router.active:
+            return []
+        cursors = self._cursors_of(name, router)
+        for source, (offset, _) in cursors.items():
+            router.on_input_end(*source, ended=offset == self.available[source])
+        return [s for s, (offset, _) in cursors.items() if offset < self.available[s] and router.wants_rows(*s)]
+
+    def take(self, name: str, source: Source, messages_max: int) -> tuple[tuple[ScenarioMessage, ...], int]:
+        """The next messages of an input for the router instance `name`, and the row of the first to begin with."""
+        cursors = self._cursors[name]
+        offset, row = cursors[source]
+        end = min(offset + messages_max, self.available[source])
+        cursors[source] = (end, 0)
+        return self._inputs[source][offset:end], row
+
+    def _cursors_of(self, name: str, router: InputMachine) -> dict[Source, Cursor]:
+        if name not in self._cursors:
+            at = router.sources()
+            self._cursors[name] = {s: (at[s].offset, at[s].row) if s in at else (0, 0) for s in self._inputs}
+        return self._cursors[name]

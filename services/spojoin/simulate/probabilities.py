@@ -1,0 +1,160 @@
+"""What a seed draws from: every chance and every choice of the simulator, in one place.
+
+A number between 0 and 1 is the probability of what its name says, each time it is drawn; A_STEP in a name says that it
+is drawn once a scheduler step. A tuple holds the values that one draw chooses from, each as likely as the others; a
+value that stands twice is twice as likely. `_WEIGHTS` go with alternatives, in their order.
+
+Changing a value changes what each seed runs, and so which seeds find which planted bug.
+"""
+
+from __future__ import annotations
+
+from spojoin.protocol.backfill import Backfill
+
+# --- the query: drawn once a seed -------------------------------------------------------------------------------------
+
+SELF_JOIN = 0.5
+EVENT_TIME_ORDER = 0.4
+#: Of queries in event-time order, how many are interval joins.
+INTERVAL_JOIN = 0.25
+#: Of queries in event-time order, how many have a window of time rather than of tuples.
+TIME_WINDOW = 0.5
+#: Of queries whose output is pairs, how many have a limit, and of how many partners.
+PAIR_LIMIT = 0.4
+PAIR_LIMIT_RANGE = (1, 4)
+
+PREDICATES = (1, 2, 3)
+PREDICATES_WEIGHTS = (30, 45, 25)
+#: Count, pairs, bitmap.
+OUTPUT_WEIGHTS = (50, 30, 20)
+#: Columns of whole numbers, reals, extremes, dates, timestamps.
+FAMILY_WEIGHTS = (42, 38, 8, 6, 6)
+WHOLE_TYPES = ("int", "int", "long", "decimal", "decimal")
+#: Of columns of reals, how many are single precision, and how many doubles have infinities among their values.
+SINGLE_PRECISION = 0.3
+INFINITIES = 0.3
+#: A side of a comparison that is a column alone, where an expression is possible.
+PLAIN_COLUMN = 0.75
+
+#: Event times and what is compared with them are multiples of a tick.
+LATENESS_TICKS = (0, 1, 2, 4)
+INTERVAL_UPPER_TICKS = (0, 0, 1, 2, 5, 12, 40)
+INTERVAL_LOWER_TICKS = (0, 0, 1, 3, 12, 40)
+#: A window's slide, in ticks or tuples, and its length in slides.
+SLIDE = (1, 1, 2, 3, 4, 5, 8, 12)
+LENGTH_SLIDES = (1, 1, 2, 3, 4, 6, 20)
+
+# --- sizes: drawn once a seed -----------------------------------------------------------------------------------------
+
+BATCH_TUPLES = (1, 2, 3, 4, 6, 8, 12)
+WORKERS = (1, 1, 2, 3, 4)
+WORKERS_MAX = 4
+FRAME_TUPLES = (1, 2, 3, 5, 8, 16)
+BATCH_FRAMES = (2, 4, 16, 256)
+HANDOVER_FRAMES = (1, 2, 3, 5)
+LINGER_MS = (0, 1, 5, 50)
+CREDITS_FRAMES = (1, 2, 4, 64)
+
+# --- faults: drawn once a seed, then rolled once a scheduler step where the name says so ------------------------------
+
+NO_FAULTS = 0.1
+#: Records pass through the wire codec.
+ENCODED = 0.2
+CRASH_A_STEP = (0.0, 0.002, 0.005, 0.02)
+#: Of crashes, how many leave the process running beside the one that replaces it.
+ZOMBIE = (0.0, 0.3, 0.7)
+#: Of appends, how many happen twice.
+TWICE = (0.0, 0.02, 0.2)
+STALL_A_STEP = (0.0, 0.005, 0.02)
+#: Of result positions given to a process, how many are old ones.
+STALE = (0.0, 0.3)
+#: Of a router's restarts, how many change the worker count.
+RESCALE = (0.0, 0.5, 1.0)
+#: How often a controller changes the worker count.
+WORKER_COUNTS = (0, 0, 1, 2, 4)
+#: The most crashes, and the most stalls.
+FAULTS_MAX = (2, 6, 16)
+
+# --- input rows -------------------------------------------------------------------------------------------------------
+
+PARTITIONS = (1, 1, 2, 3)
+#: How fast a partition gets messages, relative to the others.
+PARTITION_WEIGHTS = (1.0, 1.0, 1.0, 0.1)
+ROWS = (25, 40, 40, 60, 60, 90, 160)
+ROWS_A_MESSAGE = (1, 1, 1, 2, 4)
+#: Of messages of queries in event-time order, how many promise silence and hold no rows.
+HEARTBEAT = 0.04
+#: Of streams, how many have keys that are text.
+TEXT_KEYS = 0.4
+#: Drawn once a seed: of values, how many are null or NaN; a quarter of that of times.
+DIRT = (0.0, 0.0, 0.03, 0.1)
+NULL_TIMES_OF_DIRT = 1 / 4
+#: Of such values in a column of reals, how many are NaN.
+NAN = 0.5
+
+CLOCK_START_TICKS = (-3, 0, 3_400_000_000)
+#: Drawn once a seed: of rows, how many come a tick after the one before, and of those ticks how many are jumps.
+PACE = (0.1, 0.4, 0.9)
+JUMPS = (0.0, 0.02)
+JUMP_TICKS = 30
+#: How far a partition's times lie behind the clock.
+SKEW_TICKS = (0, 0, 2)
+#: Of rows, how many may run back in time, and how far.
+RUNS_BACK = 0.3
+BACK_TICKS = (0, 0, 1, 2, 5)
+
+# --- the scheduler ----------------------------------------------------------------------------------------------------
+
+STORM_STEPS = (500, 2_000, 4_000, 8_000)
+#: Milliseconds that pass in a step of the storm.
+STEP_MS = (0, 0, 0, 1, 3)
+#: An append under way lands, whenever its process has a turn; in the storm as the seed has drawn.
+LANDING = (0.1, 0.5, 0.5)
+LANDING_AT_REST = 0.5
+#: Each step of the storm: appends of a process that is gone land; an input gets a message.
+GHOST_LANDS_A_STEP = 0.1
+INPUT_GROWS_A_STEP = 0.3
+#: A process has a result position or the time instead of a record, and of those how many have the time.
+HEARS_OR_TICKS = 0.2
+TICKS = 0.5
+#: A router that could do either reads its users' inputs rather than the log.
+FEEDS = 0.5
+MESSAGES_AT_ONCE = (1, 1, 2, 5)
+#: All actions of one record, however many.
+ALL = 1 << 30
+#: How many of a record's actions are carried out at once: as it is read, in each later turn, and of catching up.
+ACTIONS_AT_FIRST = (0, 1, ALL, ALL, ALL)
+ACTIONS_LATER = (1, 2, ALL)
+ACTIONS_OF_CATCHING_UP = (0, ALL)
+
+# --- the storm's faults -----------------------------------------------------------------------------------------------
+
+#: A crash hits a process with appends under way, or the router, where there is one.
+CRASH_HITS_SENDER = 0.5
+RESTART_STEPS = (0, 5, 50, 400)
+STALL_STEPS = (50, 300, 1_000)
+ADVICE_A_STEP = 0.002
+#: Codes that are advised to be hot.
+HOT_CODES = (-2, 0, 1, 300)
+WORKER_COUNT_A_STEP = 0.005
+#: Workers beyond the worker count are taken away: in any step, and at once as it changes.
+DISMISSAL_A_STEP = 0.01
+DISMISSAL_AT_ONCE = 0.5
+#: A request for a worker count comes behind one that is too large, and before a repeated or outdated one.
+REQUEST_TOO_LARGE = 0.2
+REQUEST_REPEATED = 0.2
+
+# --- a query that is replaced -----------------------------------------------------------------------------------------
+
+REPLACEMENTS = (1, 2)
+BACKFILLS = (Backfill.WINDOW, Backfill.WINDOW, Backfill.NONE, Backfill.EARLIEST)
+#: Of queries that follow one in event-time order, how many are in that order, too.
+KEEPS_EVENT_TIME_ORDER = 0.8
+#: When the next generation is asked for, in steps from the begin.
+REPLACED_AT_STEPS = (0, 100, 400, 1_000, 2_000)
+#: A process finds out that it serves a generation that is over, whenever it has a turn.
+NOTICES = 0.02
+#: The generation after the next is asked for while the next fills its windows, so many steps after it took over.
+REPLACED_WHILE_FILLING = 0.5
+REPLACED_WHILE_FILLING_STEPS = (0, 20, 100)
+TAKEOVER_START_STEPS = (0, 5, 50)
