@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +84,7 @@ class Engine:
         if not self.query.layout.is_own:
             return workers_of(self.query, self._sizes.workers)
         if self.query.method.name == DEFAULT_METHOD:
-            return [PoJoinMachine(self.query, worker, START) for worker in range(self._sizes.workers)]
+            return [PoJoinMachine(self.query, w, START, timer=perf_counter) for w in range(self._sizes.workers)]
         return [MethodMachine(self.query, SIDES[self.query.method.name])]
 
     def _wire(self) -> dict[Topic, list[Machine]]:

@@ -14,14 +14,12 @@ from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.model import Direction, Output
-from spojoin.wire.records import Batch, Matches
+from spojoin.wire.records import NO_GROUP, Batch, Matches
 
 I64 = NDArray[np.int64]
 
 #: Largest node of a count by one or two conditions: beyond it the wavelet matrix falls out of the cache.
 COUNT_MAX = 1 << 20
-#: No group has come yet.
-_NO_GROUP = -1
 
 
 class StreamIndex:
@@ -59,7 +57,7 @@ class StreamIndex:
         self._nodes: list[Node] = []
         self._batch_ends: dict[int, int] = {}
         self._expired = 0
-        self._group = _NO_GROUP
+        self._group = NO_GROUP
 
     @property
     def tuples(self) -> int:

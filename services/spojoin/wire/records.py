@@ -31,6 +31,10 @@ class SourcePosition:
 SourceState = dict[tuple[int, int], SourcePosition]
 
 
+#: A batch's group where the window moves within a batch.
+NO_GROUP = -1
+
+
 @dataclass(slots=True)
 class StreamSlice:
     """One stream's tuples in one frame, n of them, and its bounds, constant over the frame.
@@ -43,7 +47,7 @@ class StreamSlice:
     keys: Arrow int64 or string array (n,), the users' keys
     batch_id, batch_first: the batch that this frame's tuples belong to, and its first index
     seals: whether that batch ends with this frame
-    group: batches of one group leave every window together; -1 where the window moves within a batch
+    group: batches of one group leave every window together; NO_GROUP where the window moves within a batch
     handover_batch, handover_index: batches below are immutable for this frame's probes, tuples below that index
     live_batch: the oldest batch that a window of this frame can reach
     """

@@ -9,9 +9,8 @@ import numpy as np
 from spojoin.kernels.tail import Tail
 from spojoin.model import Window
 from spojoin.roles.router.config import RouterConfig
-from spojoin.wire.records import I64, Batch, StreamSlice
+from spojoin.wire.records import I64, NO_GROUP, Batch, StreamSlice
 
-NO_GROUP = -1
 _NOTHING = np.empty(0, np.int64)
 
 

@@ -20,9 +20,10 @@ from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
-from spojoin.roles.router.layout import Tell
+from spojoin.roles.router.event_time import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.ordering import EventTimeOrder, PhysicalInput, only
+from spojoin.roles.router.physical_input import PhysicalInput, only
+from spojoin.roles.router.worker_request import ReportRefusal
 from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
 
 
@@ -34,12 +35,12 @@ class ClosingRouter(RouterMachine):
         query: Query,
         result_position: ResultPosition,
         config: RouterConfig,
-        tell: Tell,
+        report: ReportRefusal,
         beginning: Beginning,
         *,
         keeps_order: bool,
     ) -> None:
-        super().__init__(query, result_position, config, tell, beginning)
+        super().__init__(query, result_position, config, report, beginning)
         self._keeps_order = keeps_order
         self._closes = False
         self._handed_over = False
@@ -81,8 +82,7 @@ class ClosingRouter(RouterMachine):
 
     def _limit(self, source: PhysicalInput) -> Place:
         """How far this generation, or one whose order it continued, had read an input."""
-        place = source.stream, source.partition
-        return max(source.read_before, self._answered.read_of(*place))
+        return max(source.read_before, self._answered.read_of(*source.key))
 
     # -- the end
 
@@ -103,10 +103,10 @@ class ClosingRouter(RouterMachine):
         return is_written and self._result_frame >= self._next_frame
 
     def _has_read_all(self) -> bool:
-        there = {(source.stream, source.partition): source for source in self._inputs}
+        declared = {source.key: source for source in self._inputs}
         return all(
-            place in there and (self._is_read(there[place]) or there[place].ended_ms is not None)
-            for place in self._read_before()
+            key in declared and (self._is_read(declared[key]) or declared[key].ended_ms is not None)
+            for key in self._read_before()
         )
 
     def _read_before(self) -> dict[tuple[int, int], Place]:
@@ -139,15 +139,15 @@ class ClosingRouter(RouterMachine):
     def _source(self) -> SourceState:
         """Places before which every row was answered or refused, by this generation or one before it."""
         found = dict(self.sources())
-        for place, cut in self._beginning.cut.items():
-            at = found.get(place)
+        for key, cut in self._beginning.cut.items():
+            at = found.get(key)
             if at is None or (at.offset, at.row) < cut:
-                found[place] = SourcePosition(*cut, self._answered.high_of(*place))
+                found[key] = SourcePosition(*cut, self._answered.high_of(*key))
         return found
 
 
-def _frontier(told: tuple[bytes, int]) -> list[int]:
-    found: list[int] = orjson.loads(told[0])["frontier"][0]
+def _frontier(order: tuple[bytes, int]) -> list[int]:
+    found: list[int] = orjson.loads(order[0])["frontier"][0]
     return found
 
 
