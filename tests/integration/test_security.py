@@ -167,7 +167,7 @@ def ask_as_controller(closed: Secured) -> None:
     control = ControlTopic(log, LogPartition(topic_name(JOINED, Topic.CONTROL), 0), SystemClock())
     for workers in (WORKERS, WORKERS - 1, WORKERS):  # the third lets the first be trimmed
         control.refresh()
-        control.ask(workers)
+        control.request(workers)
     assert control.refresh().version == 3
     control.close()
 

@@ -147,6 +147,10 @@ class Log(Protocol[V]):
         """The retained offsets; `end` covers committed records only. Raises LogUnavailable."""
         ...
 
+    def end(self, source: LogPartition) -> int:
+        """`bounds(source).end`, for one request in place of two. Raises LogUnavailable."""
+        ...
+
     def trim(self, source: LogPartition, before: int) -> None:
         """Records before that offset may be deleted, now or later; never waits."""
         ...

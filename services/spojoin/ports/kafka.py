@@ -113,7 +113,11 @@ class KafkaLog:
 
     def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets; `end` is the last stable offset."""
-        return Bounds(self._offset(source, _EARLIEST), self._offset(source, _LATEST))
+        return Bounds(self._offset(source, _EARLIEST), self.end(source))
+
+    def end(self, source: LogPartition) -> int:
+        """The last stable offset."""
+        return self._offset(source, _LATEST)
 
     def trim(self, source: LogPartition, before: int) -> None:
         """Ask for records before that offset to be deleted; what goes wrong is logged, the next trim repairs it."""

@@ -91,6 +91,10 @@ class MemoryLog(Generic[V]):
         found = self._partition(source)
         return Bounds(found.earliest, found.end)
 
+    def end(self, source: LogPartition) -> int:
+        """The end of the retained offsets."""
+        return self._partition(source).end
+
     def trim(self, source: LogPartition, before: int) -> None:
         """Delete records before that offset."""
         self._partition(source).trim(before)
@@ -174,7 +178,7 @@ class MemoryReader(Generic[V]):
 
     def lag(self, source: LogPartition) -> int:
         """Offsets between the position and the end."""
-        return self._log.bounds(source).end - self._positions[source]
+        return self._log.end(source) - self._positions[source]
 
     def drop(self, source: LogPartition) -> None:
         """Read `source` no more."""

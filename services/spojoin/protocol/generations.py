@@ -42,10 +42,6 @@ class Beginning:
         """Rows that earlier generations have answered."""
         return Answered.of(self.cut, self.highs, self.lateness_us, self.checkpoint)
 
-    def first_index(self, stream: int) -> int:
-        """The index of a stream's first tuple."""
-        return self.first_indexes[stream] if self.first_indexes else 0
-
     def count(self, stream: int) -> int:
         """How many tuples of a stream earlier generations had."""
         return self.counts[stream] if self.counts else 0

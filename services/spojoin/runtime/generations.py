@@ -15,7 +15,7 @@ from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import differences, fingerprint, is_same_order
-from spojoin.runtime.backfill import fill
+from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.inputs import Parse
 from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.runtime.topics import Topics
@@ -47,8 +47,8 @@ class GenerationsTopic:
         self._seen_end = 0
 
     def has_news(self) -> bool:
-        """Whether there are records that were not read. Raises LogUnavailable."""
-        return self._log.bounds(self._source).end != self._seen_end
+        """Whether the topic holds records that were not read yet. Raises LogUnavailable."""
+        return self._log.end(self._source) != self._seen_end
 
     def read(self) -> Generations:
         """All that the topic says. Raises LogUnavailable, and ConfigurationError for what this version can't read."""
@@ -157,7 +157,8 @@ class Office:
         def begin(result_position: ResultPosition, parse: Parse) -> Beginning:
             if result_position > START:  # its frames say from where the inputs are read on
                 return begun
-            filled = fill(self._log, query, topics.inputs, parse, begun, current.backfill, self._pulse)
+            history = InputHistory(self._log, topics.inputs, parse, self._pulse)
+            filled = fill(history, query, begun, current.backfill)
             starts = {f"{topics.inputs[stream]}/{number}": at.offset for (stream, number), at in filled.starts.items()}
             _log.info("windows are filled from the inputs", backfill=current.backfill, starts=starts)
             return filled

@@ -24,8 +24,8 @@ from spojoin.protocol.machine import Action, Emit, InputMachine, Leaver, Machine
 from spojoin.protocol.topology import NOT_RECORDS, Role, Topic
 from spojoin.runtime.inputs import InputFeed, Parse
 from spojoin.runtime.intake import Intake
-from spojoin.runtime.outbox import Outbox
-from spojoin.runtime.result_position import ResultsEnd, WatermarkFollower, position_of_results
+from spojoin.runtime.outbox import Outbox, OutputSoFar, WriteMode
+from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnd, position_of_results
 from spojoin.runtime.topics import Topics, edge_of
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
@@ -170,22 +170,15 @@ class Loop:
         self._tail = ResultsEnd(world.log, self._intake.reader, results, spec.topics.generation)
         self._tail.find(TAIL_TIMEOUT_S, world.clock)  # L2
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
-        self._follower = WatermarkFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
-        self._outbox = Outbox(
-            self._writer,
-            spec.topics,
-            world.metrics,
-            world.clock,
-            settles=spec.transactional_id is not None or spec.role is Role.SINK,
-            is_transactional=spec.transactional_id is not None,
-            is_json=spec.is_json,
-            last_output=self._tail.furthest,
-            matches_before=self._tail.matches,
-        )
+        self._follower = ResultPositionFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
+        is_transactional = spec.transactional_id is not None
+        mode = WriteMode(is_transactional or spec.role is Role.SINK, is_transactional, spec.is_json)
+        before = OutputSoFar(self._tail.furthest, self._tail.matches)
+        self._outbox = Outbox(self._writer, spec.topics, world.metrics, world.clock, mode, before)
         self._machine = spec.machine_factory(position_of_results(self._tail.furthest))
         self._feed = self._make_feed()
         self._open_inputs()
-        self._targets = {source: world.log.bounds(source).end for source in self._intake.waiting}
+        self._targets = {source: world.log.end(source) for source in self._intake.waiting}
 
     def _make_feed(self) -> InputFeed | None:
         if self._spec.parse is None:

@@ -9,14 +9,14 @@ import structlog
 
 
 class _ToStructlog(logging.Handler):
-    """Passes lines of the standard library's loggers on."""
+    """Passes on the lines of the standard library's loggers."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """One line."""
         structlog.get_logger(record.name).log(record.levelno, record.getMessage())
 
 
-#: where the Kafka client's own lines go, which it would else write to stderr in a form of its own
+#: takes the Kafka client's own lines, which it would otherwise write to stderr in its own form
 CLIENT_LOGGER = logging.getLogger("librdkafka")
 CLIENT_LOGGER.propagate = False
 CLIENT_LOGGER.addHandler(_ToStructlog())

@@ -187,7 +187,7 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class WorkerCount:
-    """A wish: from a frame to come on, PO-Join workers 0..workers-1 share the batches. The largest version counts."""
+    """A request: from a later frame on, PO-Join workers 0..workers-1 share the batches. The largest version counts."""
 
     version: int
     workers: int

@@ -75,7 +75,7 @@ class PoJoinWorker(Machine):
         return [self._own, *self._covered.values()]
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """What every duty has room for. A full duty waits for a batch; every duty that knows a worker count wants those.
+        """What every duty has room for. A full duty waits for a batch; every duty that knows a count wants batches.
 
         A duty that covers a number knows the count from the start: else a full duty would wait for ever.
         """
