@@ -18,7 +18,7 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Unsigned = NDArray[Any]
 
-#: Level of a node that was split because windows leave it bit by bit: it is never merged again.
+#: Level of a node that was split because windows leave it gradually: it is never merged again.
 LEAVING = -1
 
 
@@ -37,13 +37,13 @@ class NodeColumn:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """n >= 1 tuples in arrival order; an *offset* counts them from 0, an *index* counts the stream's tuples.
+    """n >= 1 tuples in arrival order: an *offset* counts them from 0, an *index* counts the stream's tuples.
 
     Pieces map the two: piece k holds the offsets from `piece_offsets[k]` on and the indexes from `piece_firsts[k]` on.
     columns: by slot
     seqs: int64 (n,) by offset, or None where a partner is named by its index or not at all
     level: how often it was merged, or LEAVING
-    work: where what its structures take is counted
+    work: counts what its structures cost
     """
 
     piece_firsts: I64

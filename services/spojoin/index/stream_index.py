@@ -25,8 +25,8 @@ COUNT_MAX = 1 << 20
 class StreamIndex:
     """Immutable tuples of one stream, evaluated for the directions that search it.
 
-    Batches may come in any order and repeatedly. A window is given with every evaluation by its first index, which is
-    never below what was expired; its end is that of what was added.
+    Batches may come in any order and repeatedly. Every evaluation gives its window by the first index, which is never
+    below what was expired; the window ends with what was added.
 
     target: the stream; directions: the query's directions that search it, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
@@ -75,7 +75,7 @@ class StreamIndex:
         return sum(node.nbytes for node in self._nodes)
 
     def add(self, batch: Batch) -> None:
-        """Take a batch; one that is known, expired or empty changes nothing."""
+        """Take a batch; a known, expired or empty one changes nothing."""
         if batch.batch_id in self._batch_ends or batch.end <= max(self._expired, batch.first):
             return
         self._batch_ends[batch.batch_id] = batch.end
@@ -134,7 +134,7 @@ class StreamIndex:
         )
 
     def _size_max(self, group: int) -> int:
-        """A node that is left bit by bit is split again, so it holds at most a quarter of the window."""
+        """A node that windows leave gradually is split again, so it holds at most a quarter of the window."""
         if group >= 0:
             return self._node_max
         return min(self._node_max, max(self.tuples >> 2, 4 * evaluation.MASKED_MAX))

@@ -1,4 +1,4 @@
-"""Each record's protobuf header and the order of its columns: one writer and one reader a type, side by side."""
+"""Each record's protobuf header and the order of its columns: one writer and one reader per type, side by side."""
 
 from __future__ import annotations
 

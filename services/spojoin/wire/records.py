@@ -27,7 +27,7 @@ class SourcePosition:
     high_time_us: int
 
 
-#: (stream, partition) -> where to read on
+#: (stream, partition) -> where reading resumes
 SourceState = dict[tuple[int, int], SourcePosition]
 
 
@@ -70,7 +70,7 @@ class StreamSlice:
         return len(self.positions)
 
 
-#: Keys that are not among the frequent ones are counted together, in so many buckets.
+#: Keys that are not among the frequent ones are counted together, in this many buckets.
 FREQUENCY_BUCKETS = 128
 
 
@@ -143,7 +143,7 @@ class Barrier:
     """A router's claim to the log: frames of older epochs that follow it are void.
 
     fingerprint: of the query's meaning; 0 in logs that are older than it
-    closes: nothing that follows counts: another generation of the query goes on (rule P12)
+    closes: nothing that follows counts: another generation of the query continues (rule P12)
     first_indexes: the index of each stream's first tuple in this log; empty for 0
     """
 
@@ -156,7 +156,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A generation of a query is to be served: the first, or one in place of that before it (rule P12).
+    """A generation of a query is requested: the first, or one that replaces its predecessor (rule P12).
 
     text: the query file; backfill: how far back its windows are filled, a `Backfill`
     """
@@ -269,7 +269,7 @@ class Matches:
     """One direction's matches of the m probes in a part: counts int64 (m,); and, but for count output, the partners.
 
     offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit
-    (then counts still hold the whole number); None for count output.
+    (counts are still complete); None for count output.
     """
 
     counts: I64
@@ -296,9 +296,9 @@ class Part:
 class Result:
     """Final rows for frame positions [begin, end) of a frame, in output order, as an Arrow record batch.
 
-    `is_last` tells that `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
-    `generation` is that of the query which answered.
-    `matches` are counted where `rows` don't tell them without unpacking, as bitmaps; else it is 0.
+    `is_last` is whether `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
+    `generation` is that of the query which answered. `matches` is the number of matches where `rows` show it only by
+    unpacking, as bitmaps do; else 0.
     """
 
     frame_id: int

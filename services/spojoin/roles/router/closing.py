@@ -1,10 +1,10 @@
 """The router that ends a generation for another one (rule P12).
 
-It claims the log as any router does. If the next generation has the same order of event time, it reads nothing, and
-that one goes on in the order by the last checkpoint. If not, it first writes the rows that were read before: of each
-input all rows before some place are then in the log, and none behind it. Once results are out for all of it, it closes
-the log and hands over. Not before: while frames wait for workers that are gone, others stand in only if a frame asks
-them to (P11).
+It claims the log as any router does. If the next generation has the same order of event time, it reads nothing, and the
+next generation continues the order from the last checkpoint. If not, it first writes the rows that were read before: of
+each input, all rows before some place are then in the log, and none behind it. Once results are out for all of it, it
+closes the log and hands over; not before, because while frames wait for workers that are gone, others stand in only if
+a frame makes them (P11).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ClosingRouter(RouterMachine):
     # -- inputs: only what the log says was read
 
     def wants_rows(self, stream: int, partition: int) -> bool:
-        """Rows that the router before this one had read and that are not out, unless the next order tells."""
+        """Rows that earlier routers had read and that are not out, unless the next generation continues the order."""
         return not self._is_read(self._input(stream, partition)) and super().wants_rows(stream, partition)
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
@@ -70,7 +70,7 @@ class ClosingRouter(RouterMachine):
         yield from super().on_rows(stream, partition, _before(rows, self._limit(self._input(stream, partition))[0]))
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
-        """An input that was read as far as it had been holds the others no longer, whatever follows in it."""
+        """An input that has been read as far as before no longer holds the others, whatever follows in it."""
         source = self._input(stream, partition)
         if self._is_read(source):
             source.ended_ms = self._now_ms - self._config.idle_timeout_ms
@@ -121,7 +121,7 @@ class ClosingRouter(RouterMachine):
             self._beginning.generation + 1,
             self._beginning.generation,
             self._source(),
-            # One that was replaced while it filled its windows has not come to where the numbers go on.
+            # A generation replaced while it filled its windows has not reached the index at which the numbers continue.
             tuple(max(book.count, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
             dict(self._rejected),
             checkpoint,
@@ -129,7 +129,7 @@ class ClosingRouter(RouterMachine):
         )
 
     def _order_so_far(self) -> tuple[bytes, int]:
-        """The checkpoint of who came further, this generation or one before it, and how late its rows might be."""
+        """The further checkpoint, this generation's or an earlier one's, and how late its rows might be."""
         if not self._keeps_order:
             return b"", 0
         own = b"" if self._last is None else self._last.checkpoint, self._query.lateness_us
