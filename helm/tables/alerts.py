@@ -10,7 +10,7 @@ from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Role
 from spojoin.telemetry.absences import AWAY_MS
 
-#: A role that results need has been away for so long, as in the events of page and controller.
+#: How long a role that results need has been away, as in the events of page and controller.
 AWAY = f"{AWAY_MS / 1000:.0f}s"
 _LAG = f"sum by ({TENANT}, role) (spojoin_input_lag_records)"
 _MOVES = f'max by ({TENANT}) (changes(spojoin_result_frames{{role="sink"}}[5m]))'
@@ -18,10 +18,10 @@ _INPUTS_WAIT = f'sum by ({TENANT}) (spojoin_input_lag_records{{role="router"}})'
 _HEAD = f'max by ({TENANT}) (spojoin_head_frames{{role="router"}})'
 _DONE = f'max by ({TENANT}) (spojoin_result_frames{{role="sink"}})'
 _RUNNING = f"count by ({TENANT}) (spojoin_build_info)"
-#: Roles of which there are several, each with a part that no other answers for.
+#: Roles with several services, each with a part that no other answers for.
 _NUMBERED = f'{{role=~"{Role.MUTABLE}|{Role.POJOIN}"}}'
 _ONE = f"count by ({TENANT}, role, service_name)"
-#: Fewer PO-Join workers than a layout has are missed; those that a smaller layout let go are not.
+#: Fewer PO-Join workers than the worker count are missed; those that a lower count let go are not.
 _ENOUGH = (
     f'count by ({TENANT}, role) (spojoin_build_info{{role="{Role.POJOIN}"}})'
     f' >= on ({TENANT}) group_left () max by ({TENANT}) (spojoin_layout_workers{{role="{Role.ROUTER}"}})'
@@ -43,7 +43,7 @@ class Alert:
 
     @property
     def runbook(self) -> str:
-        """Where the runbook speaks of it, seen from the chart's folder."""
+        """Its section of the runbook, relative to the chart's folder."""
         return f"RUNBOOK.md#{self.name.lower()}"
 
 

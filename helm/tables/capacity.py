@@ -1,4 +1,4 @@
-"""The dashboard of what a query costs and what its machines have left."""
+"""The dashboard of what a query costs and how much capacity its machines have left."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _LEFT = Row(
         ),
         lines(
             "Replay",
-            "How long a service was away when it last started anew.",
+            "How long a service was away at its last restart.",
             (f"max by (role) ({pick('spojoin_replay_seconds')})", "{{role}}"),
             unit="s",
         ),
@@ -117,18 +117,21 @@ _WORKERS = Row(
     (
         lines(
             "PO-Join workers",
-            "In the layout of the latest frame, and running.",
-            (f"max({pick('spojoin_layout_workers', role='router')})", "in the layout"),
+            "By the worker count of the latest frame, and running.",
+            (f"max({pick('spojoin_layout_workers', role='router')})", "worker count"),
             (f"count({pick('spojoin_build_info', role='pojoin')})", "running"),
         ),
         lines(
             "Scale",
-            "The controller's view: workers that the cluster is to run, those ready, and the layout asked for.",
-            *((f"max({pick(f'spojoin_scale_{what}_workers')})", what) for what in ("wanted", "ready", "layout")),
+            "The controller's view: workers that the cluster should run, those ready, and the worker count requested.",
+            *(
+                (f"max({pick(f'spojoin_scale_{what}_workers')})", legend)
+                for what, legend in (("wanted", "wanted"), ("ready", "ready"), ("layout", "worker count"))
+            ),
         ),
         lines(
             "Steps of the controller",
-            "Layouts asked for, numbers of workers set and events told, within the interval.",
+            "Worker counts requested, numbers of replicas set and events reported, within the interval.",
             (
                 f"sum by (kind) (increase({pick('spojoin_scale_steps_total')}[$__rate_interval]))",
                 "{{kind}}",
@@ -147,7 +150,7 @@ _WORKERS = Row(
         ),
         lines(
             "Merging and building",
-            "Share of time that the indexes take for themselves.",
+            "Share of time that the indexes spend on themselves.",
             (total(rate("spojoin_index_merge_seconds_total", role="pojoin"), SERVICE), f"{BY_SERVICE} merging"),
             (total(rate("spojoin_index_build_seconds_total", role="pojoin"), SERVICE), f"{BY_SERVICE} building"),
             unit="percentunit",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-#: What every expression of a dashboard is about. Outside Kubernetes the first two labels are not there, and match "".
+#: What every expression of a dashboard is about. Outside Kubernetes the first two labels are missing, and match "".
 SCOPE = {"namespace": '=~"$namespace"', "release": '=~"$release"', "query": '="$query"'}
-#: What alerts are told apart by.
+#: The labels that distinguish alerts.
 TENANT = "namespace, release, query"
 
 _NAME = re.compile(r"\b(?:spojoin|process|python)_[a-z0-9_]+")
@@ -21,7 +21,7 @@ def pick(name: str, **labels: str) -> str:
 
 
 def rate(name: str, **labels: str) -> str:
-    """What a counter grows by a second, series by series."""
+    """A counter's increase per second, series by series."""
     return f"rate({pick(name, **labels)}[$__rate_interval])"
 
 

@@ -1,4 +1,4 @@
-"""The files of the chart that are made here."""
+"""The files of the chart that are generated here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RULES_HEAD = "# Made by `python -m helm.tables --write`; do not edit.\n"
 
 
 def files(chart: Path) -> dict[str, str]:
-    """What each file holds, by its path within the chart."""
+    """The content of each file, by its path within the chart."""
     boards = {f"dashboards/{each.uid}.json": json.dumps(as_json(each), indent=1) + "\n" for each in DASHBOARDS}
     readme = values_page((chart / "values.yaml").read_text())
     alerts = _RULES_HEAD + yaml.safe_dump(rules(), sort_keys=False, width=2**16)
@@ -34,7 +34,7 @@ def files(chart: Path) -> dict[str, str]:
 
 
 def stale(chart: Path) -> list[str]:
-    """Files that are missing, differ from what is made now, or are dashboards that are made no more."""
+    """Files that are missing or out of date, and dashboards that are no longer generated."""
     made = files(chart)
     differing = [name for name, text in made.items() if _text(chart / name) != text]
     left_over = [f"dashboards/{path.name}" for path in sorted((chart / "dashboards").glob("*.json"))]
@@ -42,7 +42,7 @@ def stale(chart: Path) -> list[str]:
 
 
 def write(chart: Path) -> None:
-    """Write all files and remove dashboards that are made no more."""
+    """Write all files and remove dashboards that are no longer generated."""
     made = files(chart)
     for name in stale(chart):
         path = chart / name

@@ -27,7 +27,7 @@ _GLANCE = Row(
     "At a glance",
     (
         number("Tuples in /s", "Tuples that the router puts into frames.", TUPLES_IN),
-        number("Results /s", "Tuples that are answered: as many as come in, or else they pile up.", TUPLES_OUT),
+        number("Results /s", "Tuples answered: as many as come in, or they pile up.", TUPLES_OUT),
         number("Matches /s", "Matches in the results.", MATCHES),
         number("Latency p99", "From produce to result, for 99 of 100 tuples.", quantile(0.99, LATENCY), "s"),
         number(
@@ -86,8 +86,8 @@ _RATES = Row(
         lines("Matches /s", "Matches in the results.", (MATCHES, "matches")),
         lines(
             "Latency",
-            "From a tuple's production to its result being readable, bucket bounds lie a quarter apart; and how old "
-            "the oldest tuple without a result is, which alone grows while there are no results.",
+            "From a tuple's production to its result being readable (bucket bounds lie a quarter apart); and the age "
+            "of the oldest tuple without a result, which alone grows while no results come.",
             *((quantile(share, LATENCY), f"p{100 * share:g}") for share in (0.5, 0.9, 0.99)),
             (f"max({pick('spojoin_oldest_unanswered_seconds')})", "oldest unanswered"),
             unit="s",
@@ -125,8 +125,8 @@ _PROGRESS = Row(
             ),
         ),
         lines(
-            "Watermark behind the head",
-            "Frames without results, as each role knows it; a role that knows too little trims and paces late.",
+            "Results behind the head",
+            "Frames without results, as each role knows them; a role that lags here trims and paces late.",
             (
                 f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_result_frames', role=LOOPS)})",
                 "{{role}}",
@@ -151,7 +151,7 @@ _WINDOWS = Row(
         ),
         lines(
             "Selectivity",
-            "Matches / pairs of a tuple and an earlier one in its window. A self join's pair can match in both roles.",
+            "Matches / pairs of a tuple and an earlier one in its window. A self join's pair may match twice.",
             (f"{MATCHES} / {total(rate('spojoin_candidate_pairs_total', role='router'))}", "matches / pairs"),
             unit="percentunit",
         ),

@@ -10,10 +10,10 @@ from typing import Any
 
 Json = dict[str, Any]
 
-#: Grafana lays panels out on so many columns.
+#: Grafana arranges panels on this many columns.
 COLUMNS = 24
 HEIGHTS = {"stat": 4, "timeseries": 8, "heatmap": 8}
-#: of the JSON that is written here; Grafana brings older ones up to date
+#: of the JSON written here; Grafana updates older versions
 SCHEMA_VERSION = 39
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
@@ -96,26 +96,26 @@ def as_json(dashboard: Dashboard) -> Json:
             {"type": "dashboards", "title": "spojoin", "tags": ["spojoin"], "keepTime": True, "includeVars": True}
         ],
         "templating": {"list": [_source_variable(), *(_variable(each) for each in dashboard.variables)]},
-        "panels": list(_laid_out(dashboard.rows)),
+        "panels": list(_panels(dashboard.rows)),
     }
 
 
-def _laid_out(rows: Sequence[Row]) -> Iterator[Json]:
-    """Rows below each other, their panels from left to right."""
+def _panels(rows: Sequence[Row]) -> Iterator[Json]:
+    """Rows one below another, their panels from left to right."""
     ids, y = count(1), 0
     for row in rows:
-        yield {"id": next(ids), "type": "row", "title": row.title, "gridPos": _place(0, y, COLUMNS, 1), "panels": []}
+        yield {"id": next(ids), "type": "row", "title": row.title, "gridPos": _grid(0, y, COLUMNS, 1), "panels": []}
         x, y, height = 0, y + 1, 0
         for panel in row.panels:
             if x + panel.width > COLUMNS:
                 x, y, height = 0, y + height, 0
             height = max(height, HEIGHTS[panel.kind])
-            yield {"id": next(ids), "gridPos": _place(x, y, panel.width, HEIGHTS[panel.kind]), **_panel(panel)}
+            yield {"id": next(ids), "gridPos": _grid(x, y, panel.width, HEIGHTS[panel.kind]), **_panel(panel)}
             x += panel.width
         y += height
 
 
-def _place(x: int, y: int, width: int, height: int) -> Json:
+def _grid(x: int, y: int, width: int, height: int) -> Json:
     return {"x": x, "y": y, "w": width, "h": height}
 
 

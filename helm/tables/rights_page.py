@@ -15,7 +15,7 @@ _VERBS = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE)
 
 
 def with_rights(text: str) -> str:
-    """The page with its tables made anew; the rest of it is written by hand."""
+    """The page with its tables generated again; the rest of it is written by hand."""
     before, _, rest = text.partition(_BEGIN)
     _, _, after = rest.partition(_END)
     return "\n".join([before + _BEGIN, "", *_tables(), "", _END + after])
@@ -33,7 +33,7 @@ def _tables() -> Iterator[str]:
 
 def _row(principal: Principal) -> str:
     allowed = rights(principal, QUERY, (INPUT,))
-    # Whoever may do something with a topic may do it with that of later generations; the page says so once.
+    # A right to a topic extends to the topics of later generations; the page says so once.
     topics = [right for right in allowed if right.kind is ResourceKind.TOPIC and not right.is_prefix]
     cells = [_names(topics, verb) for verb in _VERBS]
     return f"| `{principal.value}` | {' | '.join([*cells, ', '.join(_others(allowed))])} |"

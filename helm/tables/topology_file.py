@@ -1,6 +1,6 @@
 """The table of roles and topics as the chart reads it: its topics, users' rights and network policies follow from it.
 
-Names hold `{query}` and `{input}`, where the chart puts the query's name and each input topic's.
+Names hold `{query}` and `{input}`, where the chart inserts the query's name and each input topic's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spojoin.protocol.topology import KEPT, TOPOLOGY, Edge, Role, Topic, dead_le
 from spojoin.protocol.topology import topic_name as name_of
 
 QUERY, INPUT = "{query}", "{input}"
-#: Who asks the Kubernetes API: the controller, for the workers' pods.
+#: Roles that use the Kubernetes API: the controller, for the workers' pods.
 ASKS_KUBERNETES = (Role.CONTROLLER,)
 
 _HEAD = "# Made by `python -m helm.tables --write` from services/spojoin/protocol; do not edit.\n"

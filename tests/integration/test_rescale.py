@@ -62,7 +62,7 @@ class Stage:
 
     def ask(self, workers: int) -> None:
         self.control.refresh()
-        self.control.ask(workers)
+        self.control.request(workers)
 
     def until(self, done: Callable[[], bool], tended: Supervisor) -> None:
         """Read results until `done`."""

@@ -167,7 +167,7 @@ def ask_as_controller(closed: Secured) -> None:
     control = ControlTopic(log, LogPartition(topic_name(JOINED, Topic.CONTROL), 0), SystemClock())
     for workers in (WORKERS, WORKERS - 1, WORKERS):  # the third lets the first be trimmed
         control.refresh()
-        control.ask(workers)
+        control.request(workers)
     assert control.refresh().version == 3
     control.close()
 
@@ -329,10 +329,10 @@ def test_a_role_may_not_touch_another_querys_topics(closed: Secured, joined: Joi
 def test_a_role_makes_no_topics_and_needs_to_make_none(closed: Secured, role: Role) -> None:
     log = closed.log(TOUCHED, role)
     create_topics(log, Topics(TOUCHED, (INPUT,), 2, WORKERS), role=role)
-    with pytest.raises(LogUnavailable, match=r"'other' is not there.*`spojoin topics QUERY`"):
+    with pytest.raises(LogUnavailable, match=r"'other' is missing.*`spojoin topics QUERY`"):
         log.create_topics({"other": 1})
     own = topic_name(TOUCHED, next(iter(sorted(seen_by(role) - {Topic.INPUT, Topic.DEAD}))))
-    with pytest.raises(LogUnavailable, match=rf"'{own}' is not there or too small.*`spojoin topics QUERY`"):
+    with pytest.raises(LogUnavailable, match=rf"'{own}' is missing or too small.*`spojoin topics QUERY`"):
         log.create_topics({own: 99})
 
 

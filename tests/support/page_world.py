@@ -13,7 +13,7 @@ from spojoin.ports.shared_state import STATUS_TTL_S, key
 from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.query.load import parse_query
-from spojoin.telemetry.expected import Word
+from spojoin.telemetry.expected import ServiceReport
 from spojoin.wire.records import Result
 from spojoin.wire.results import result_messages_json, result_to_message
 
@@ -79,7 +79,7 @@ class World:
         return self.store.scan(key(self.name, ""))
 
     def _leave_word(self, name) -> None:
-        word = Word(self.clock.wall_ms(), without_workers(self.subject.query), self.subject.workers)
+        word = ServiceReport(self.clock.wall_ms(), without_workers(self.subject.query), self.subject.workers)
         self.store.put({key(self.name, "expected", name): word.fields()})
 
     def _report(self, edge, name, tuples, records) -> None:

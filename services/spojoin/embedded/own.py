@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 from spojoin.model import Query
 from spojoin.protocol.machine import START
 from spojoin.protocol.topology import Topic
@@ -16,7 +18,7 @@ from spojoin.roles.pojoin.machine import PoJoinMachine
 
 def by_batches(query: Query, workers: int) -> Evaluation:
     """Mutable joiners and their logical AND for new tuples, PO-Join workers for what is batched."""
-    searching = [PoJoinMachine(query, worker, START) for worker in range(workers)]
+    searching = [PoJoinMachine(query, worker, START, timer=perf_counter) for worker in range(workers)]
     joiners = [MutableMachine(query, predicate, START) for predicate in range(len(query.predicates))]
     permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START)
     return Evaluation(

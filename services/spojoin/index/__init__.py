@@ -1,1 +1,1 @@
-"""Window indexes built of kernels."""
+"""Window indexes, built from kernels."""

@@ -35,7 +35,7 @@ class RankEdge:
 class RankCondition:
     """The rank in `slot` lies from every edge of `begins` on and before every edge of `ends`.
 
-    complement: or rather it doesn't; visit: int64 (m,), the probes in an order in which they lie close together
+    complement: the condition is that it doesn't; visit: int64 (m,), the probes in an order that keeps neighbours close
     """
 
     slot: int
@@ -57,7 +57,7 @@ class RankInterval:
 
 
 class Probes:
-    """The probes of a frame, each column of theirs sorted once however many directions and nodes it is searched for.
+    """The probes of a frame, each of their columns sorted once, however many directions and nodes are searched.
 
     codes: int64 (m,) by the probe stream's slot
     """

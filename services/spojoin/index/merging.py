@@ -13,13 +13,13 @@ from spojoin.index.node import LEAVING, Node, merged
 
 #: Neighbours of one level that become one node: a tuple is merged log4 times, and a group has few nodes while it grows.
 FAN_IN = 4
-#: A merged node's head that no window reaches is dropped once it is more than one in so many of all tuples held, so
-#: that memory follows the windows however small they are, and a split is paid for by as many tuples that have left.
+#: A merged node's head that no window reaches is dropped once it exceeds this fraction (one in ...) of all tuples held,
+#: so that memory follows even small windows, and the tuples that have left pay for the split.
 BEHIND_ONE_IN = 8
 
 
 def insert(nodes: list[Node], node: Node) -> int:
-    """Put a node in its place, parting a node that it falls within; returns its place."""
+    """Insert a node in order, splitting a node that it falls within; returns where it went."""
     at = bisect_left(nodes, node.first, key=lambda n: n.first)
     if at > 0 and nodes[at - 1].end > node.first:
         around = nodes[at - 1]
@@ -64,7 +64,7 @@ def part(nodes: list[Node], low: int, high: int, size_max: int) -> None:
 
 
 def drop_head(nodes: list[Node], low: int) -> None:
-    """Drop what lies before `low` of a merged node, where it is a noteworthy part of all that is held.
+    """Drop what lies before `low` of a merged node, where it is a notable part of all that is held.
 
     A batch goes as a whole: one that stands alone in its node stays until `low` has passed it.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Unsigned = NDArray[Any]
 
-#: Level of a node that was split because windows leave it bit by bit: it is never merged again.
+#: Level of a node that was split because windows leave it gradually: it is never merged again.
 LEAVING = -1
 
 
@@ -38,13 +37,13 @@ class NodeColumn:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """n >= 1 tuples in arrival order; an *offset* counts them from 0, an *index* counts the stream's tuples.
+    """n >= 1 tuples in arrival order: an *offset* counts them from 0, an *index* counts the stream's tuples.
 
     Pieces map the two: piece k holds the offsets from `piece_offsets[k]` on and the indexes from `piece_firsts[k]` on.
     columns: by slot
     seqs: int64 (n,) by offset, or None where a partner is named by its index or not at all
     level: how often it was merged, or LEAVING
-    work: where what its structures take is counted
+    work: counts what its structures cost
     """
 
     piece_firsts: I64
@@ -104,7 +103,7 @@ class Node:
     def ranks(self, slot: int) -> Unsigned:
         """Each tuple's rank in a column, by offset."""
         if slot not in self._ranks:
-            began_s = perf_counter()
+            began_s = self.work.timer()
             self._ranks[slot] = permutation.positions(self.columns[slot].order)
             self.work.built(began_s)
         return self._ranks[slot]
@@ -113,7 +112,7 @@ class Node:
         """The wavelet matrix of the permutation from one column's ranks to another's."""
         key = slot_a, slot_b
         if key not in self._wavelets:
-            began_s = perf_counter()
+            began_s = self.work.timer()
             self._wavelets[key] = wavelet.build(self._permutation(slot_a, slot_b))
             self.work.built(began_s)
         return self._wavelets[key]
@@ -121,14 +120,14 @@ class Node:
     def prefixes(self, slot: int) -> U64:
         """The prefix bitmaps of a column."""
         if slot not in self._prefixes:
-            began_s = perf_counter()
+            began_s = self.work.timer()
             self._prefixes[slot] = bitmaps.build(self.columns[slot].order)
             self.work.built(began_s)
         return self._prefixes[slot]
 
     def split(self, at: int, level: int) -> tuple[Node, Node]:
         """The tuples below offset `at`, 0 < at < n, and the others, as two nodes of `level`."""
-        began_s = perf_counter()
+        began_s = self.work.timer()
         columns = {slot: _split_column(column, at) for slot, column in self.columns.items()}
         (firsts_a, offsets_a), (firsts_b, offsets_b) = _cut_pieces(self.piece_firsts, self.piece_offsets, at)
         seqs_a, seqs_b = (None, None) if self.seqs is None else (self.seqs[:at].copy(), self.seqs[at:].copy())
@@ -178,7 +177,7 @@ def merged(nodes: Sequence[Node], level: int) -> Node:
 
 
 def _merged_pair(a: Node, b: Node, level: int) -> Node:
-    began_s = perf_counter()
+    began_s = a.work.timer()
     columns = {slot: _merge_columns(column, b.columns[slot]) for slot, column in a.columns.items()}
     firsts, offsets = _join_pieces(a, b)
     seqs = None if a.seqs is None or b.seqs is None else np.concatenate((a.seqs, b.seqs))

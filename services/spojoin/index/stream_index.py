@@ -14,21 +14,19 @@ from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.model import Direction, Output
-from spojoin.wire.records import Batch, Matches
+from spojoin.wire.records import NO_GROUP, Batch, Matches
 
 I64 = NDArray[np.int64]
 
 #: Largest node of a count by one or two conditions: beyond it the wavelet matrix falls out of the cache.
 COUNT_MAX = 1 << 20
-#: No group has come yet.
-_NO_GROUP = -1
 
 
 class StreamIndex:
     """Immutable tuples of one stream, evaluated for the directions that search it.
 
-    Batches may come in any order and repeatedly. A window is given with every evaluation by its first index, which is
-    never below what was expired; its end is that of what was added.
+    Batches may come in any order and repeatedly. Every evaluation gives its window by the first index, which is never
+    below what was expired; the window ends with what was added.
 
     target: the stream; directions: the query's directions that search it, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
@@ -59,7 +57,7 @@ class StreamIndex:
         self._nodes: list[Node] = []
         self._batch_ends: dict[int, int] = {}
         self._expired = 0
-        self._group = _NO_GROUP
+        self._group = NO_GROUP
 
     @property
     def tuples(self) -> int:
@@ -77,7 +75,7 @@ class StreamIndex:
         return sum(node.nbytes for node in self._nodes)
 
     def add(self, batch: Batch) -> None:
-        """Take a batch; one that is known, expired or empty changes nothing."""
+        """Take a batch; a known, expired or empty one changes nothing."""
         if batch.batch_id in self._batch_ends or batch.end <= max(self._expired, batch.first):
             return
         self._batch_ends[batch.batch_id] = batch.end
@@ -136,7 +134,7 @@ class StreamIndex:
         )
 
     def _size_max(self, group: int) -> int:
-        """A node that is left bit by bit is split again, so it holds at most a quarter of the window."""
+        """A node that windows leave gradually is split again, so it holds at most a quarter of the window."""
         if group >= 0:
             return self._node_max
         return min(self._node_max, max(self.tuples >> 2, 4 * evaluation.MASKED_MAX))

@@ -1,8 +1,8 @@
-"""Match bitmaps in arrival order, from prefixes of a sort order that are kept every so many ranks.
+"""Match bitmaps in arrival order, from prefixes of a sort order that are kept at regular ranks.
 
 The tuples of a rank interval [a, b) are those of prefix b without those of prefix a. For the first predicate, in whose
 order the probes are visited, a cursor holds a prefix and moves to the next probe's by flipping the tuples between. For
-every other one the kept prefixes around the interval are applied as they are, and the few tuples too many cleared.
+every other one the kept prefixes around the interval are applied as they are, and the few surplus tuples cleared.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Unsigned = NDArray[Any]
 SAMPLE_RANKS = 256
 CHUNK_MAX = 1 << 16
 
-#: Checking a candidate costs as much as so many words of a bitmap.
+#: Checking a candidate costs as much as this many words of a bitmap.
 _CANDIDATE_WORDS = 4
-#: Bitmaps of so many probes stay in the second-level cache from one predicate to the next.
+#: Bitmaps of this many probes stay in the second-level cache from one predicate to the next.
 _ROWS = 16
 #: The kept prefixes of a predicate are visited a part at a time, which fits the second-level cache.
 _PARTS = 4

@@ -21,7 +21,7 @@ U16 = NDArray[np.uint16]
 #: A complement of nothing has length n + 1, which must still be a uint16.
 STORED_MAX = (1 << 16) - 2
 
-#: One match in so many tuples: from there on a wrong guess a match costs more than a step a tuple.
+#: One match in this many tuples: with more matches, a wrong guess a match costs more than a step a tuple.
 _DENSE = 16
 
 

@@ -1,6 +1,6 @@
 """Where probes fall in a sorted column.
 
-A frame's probes are sorted once and then searched in many columns: each search goes on from where its smaller
+A frame's probes are sorted once and then searched in many columns: each search continues where its smaller
 neighbour ended, a cache line of keys a step, so memory is read once and in order.
 """
 
@@ -20,9 +20,9 @@ U32 = NDArray[np.uint32]
 
 #: Keys of one block: a cache line.
 _BLOCK = LANES
-#: Walking over so many heads takes as long as a bisection of them.
+#: Walking over this many heads takes as long as a bisection of them.
 _WALK_MAX = 1 << 8
-#: Blocks of so many probes fit the first-level cache.
+#: Blocks of this many probes fit the first-level cache.
 _TOGETHER = 1 << 8
 
 

@@ -1,4 +1,4 @@
-"""Codes as numbers that are as good as drawn: what spreads tuples and keys over workers, and keys over buckets."""
+"""Codes as pseudo-random numbers, which spread tuples and keys over workers, and keys over buckets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ I64 = NDArray[np.int64]
 
 
 def spread(codes: I64, choices: int, salt: int = 0) -> I64:
-    """For each code a number in [0, choices), as good as drawn; other salts draw anew. int64 (n,).
+    """For each code a pseudo-random number in [0, choices), another one for each salt. int64 (n,).
 
     The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): codes next to each other are apart in all bits.
     """

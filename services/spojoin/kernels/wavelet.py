@@ -23,7 +23,7 @@ U8 = NDArray[np.uint8]
 #: The last levels, of nodes that fit a cache line, are one comparison of all their values.
 _LEAF_LEVELS = 6
 
-#: At most so many corners descend together: a level of a large node is read once for all of them.
+#: At most this many corners descend together: a level of a large node is read once for all of them.
 _TOGETHER = 1 << 14
 
 

@@ -1,4 +1,4 @@
-"""What the picture shows, derived from the topology: roles and topics as nodes in rows, the data's way as links."""
+"""What the picture shows, derived from the topology: roles and topics as nodes in rows, the data's flow as links."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
 
-#: What leaves the system. All roles read the results too, but only to know where to go on: that is no flow of data.
+#: What leaves the system. All roles read the results too, but only to know where to resume: that is no flow of data.
 OUTLETS = (Topic.RESULTS, Topic.DEAD)
 #: What all roles read to agree on what is served: no flow of data either.
 AGREEMENTS = (Topic.GENERATIONS,)

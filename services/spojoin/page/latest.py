@@ -20,8 +20,8 @@ from spojoin.wire.results import CONTENT_TYPE, JSON, result_from_message
 
 #: how many of each are shown
 ROWS = 20
-#: of how many layouts the one with the largest version counts
-LAYOUTS = 16
+#: how many of the last worker counts are read; the one with the largest version counts
+COUNTS = 16
 #: longer texts are cut
 TEXT_MAX = 60
 VALUE_MAX = 160
@@ -104,20 +104,20 @@ def letter_of(record: LogRecord[bytes]) -> Letter:
 
 
 def readable(value: bytes) -> str:
-    """How a message begins: text as it is, else its length and its bytes, in hex where they are no ASCII."""
+    """How a message begins: text as it is, else its length and its bytes, in hex where they are not ASCII."""
     start = value[: 4 * VALUE_MAX]
     try:
         text = _UTF8().decode(start, final=len(start) == len(value))
     except UnicodeDecodeError:
         text = ""
     if value and not all(char.isprintable() or char in "\t\r\n" for char in text or "\0"):
-        told = "".join(chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in start)
-        return _cut(f"{len(value):,} bytes: {told}", VALUE_MAX)
+        shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in start)
+        return _cut(f"{len(value):,} bytes: {shown}", VALUE_MAX)
     return _cut(text, VALUE_MAX)
 
 
-def layouts_of(record: LogRecord[bytes]) -> list[WorkerCount]:
-    """The layout that a record of the control topic asks for. Raises WireError."""
+def worker_counts_of(record: LogRecord[bytes]) -> list[WorkerCount]:
+    """The worker count that a record of the control topic requests. Raises WireError."""
     found = decode(record.value)
     return [found] if isinstance(found, WorkerCount) else []
 

@@ -1,8 +1,8 @@
 """Coordinates for a graph whose nodes stand in rows: few crossings, no overlaps, lines that pass between the nodes.
 
-The usual steps of layered drawing: a line that passes rows gets a place of its own in each of them; places are ordered
-by their neighbours' means and then swapped while that takes crossings away; then they move towards their neighbours as
-far as the order and the widths let them. Lines of one source share their places, so that they run as one trunk.
+The usual steps of layered drawing: a line that passes rows gets a waypoint of its own in each of them; waypoints are
+ordered by their neighbours' means and then swapped while that removes crossings; then they move towards their
+neighbours as far as the order and the widths allow. Lines of one source share waypoints, so that they run as one trunk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 NODE_SPACE, LINE_SPACE = 18.0, 14.0
 #: between rows
 ROW_SPACE = 34.0
-ORDER_SWEEPS, PLACE_SWEEPS = 24, 80
+ORDER_SWEEPS, MOVE_SWEEPS = 24, 80
 #: a passing line is kept straight before a node is centred
 LINE_WEIGHT = 60.0
 #: between the ends of lines at one side of a node, at most
@@ -27,7 +27,7 @@ Segment = tuple[str, str]
 
 
 class Box(NamedTuple):
-    """A node's place; x and y are its upper left corner."""
+    """A node's rectangle; x and y are its upper left corner."""
 
     x: float
     y: float
@@ -44,13 +44,13 @@ class Picture(NamedTuple):
     lines: tuple[tuple[Point, ...], ...]
 
 
-def lay_out(
+def arrange(
     rows: Sequence[Sequence[str]], links: Sequence[Segment], sizes: Mapping[str, tuple[float, float]]
 ) -> Picture:
-    """Place the nodes of `rows`, (width, height) each in `sizes`, and draw `links` from source to target."""
+    """Arrange the nodes of `rows`, (width, height) each in `sizes`, and draw `links` from source to target."""
     grid = _Grid(rows, links, sizes)
     grid.order()
-    grid.place()
+    grid.move()
     return grid.picture()
 
 
@@ -71,18 +71,18 @@ class _Grid:
         self._x: dict[str, float] = {}
 
     def _chain(self, source: str, target: str) -> list[str]:
-        """The link's nodes with a place in each row between."""
+        """The link's nodes, with a waypoint in each row between."""
         first, last = self._row_of[source], self._row_of[target]
         step = 1 if last > first else -1
         passed = [self._passing(source, row, step) for row in range(first + step, last, step)]
         return [source, *passed, target]
 
     def _passing(self, source: str, row: int, step: int) -> str:
-        place = f"{source} {step} {row}"
-        if place not in self._row_of:
-            self._row_of[place] = row
-            self._rows[row].append(place)
-        return place
+        waypoint = f"{source} {step} {row}"
+        if waypoint not in self._row_of:
+            self._row_of[waypoint] = row
+            self._rows[row].append(waypoint)
+        return waypoint
 
     def _downwards(self, step: Segment) -> Segment:
         first, second = step
@@ -102,35 +102,37 @@ class _Grid:
     def _copy(self) -> list[list[str]]:
         return [list(row) for row in self._rows]
 
-    def _places(self) -> dict[str, int]:
-        return {node: place for row in self._rows for place, node in enumerate(row)}
+    def _positions(self) -> dict[str, int]:
+        return {node: position for row in self._rows for position, node in enumerate(row)}
 
     def _sort_by_neighbours(self, neighbours: Mapping[str, list[str]], *, is_down: bool) -> None:
         for row in self._rows if is_down else reversed(self._rows):
-            places = self._places()
-            row.sort(key=lambda node: _mean([float(places[n]) for n in neighbours.get(node, [])], float(places[node])))
+            positions = self._positions()
+            row.sort(
+                key=lambda node: _mean([float(positions[n]) for n in neighbours.get(node, [])], float(positions[node]))
+            )
 
     def _swap_neighbours(self) -> None:
         for row in self._rows:
             for at in range(len(row) - 1):
-                places = self._places()
+                positions = self._positions()
                 left, right = row[at], row[at + 1]
-                if self._pair_crossings(right, left, places) < self._pair_crossings(left, right, places):
+                if self._pair_crossings(right, left, positions) < self._pair_crossings(left, right, positions):
                     row[at], row[at + 1] = right, left
 
-    def _pair_crossings(self, left: str, right: str, places: Mapping[str, int]) -> int:
+    def _pair_crossings(self, left: str, right: str, positions: Mapping[str, int]) -> int:
         """Crossings between the lines of two neighbours, if they stood in this order."""
         return sum(
-            places[a] > places[b]
+            positions[a] > positions[b]
             for side in (self._above, self._below)
             for a in side.get(left, [])
             for b in side.get(right, [])
         )
 
     def _all_crossings(self) -> int:
-        places = self._places()
+        positions = self._positions()
         return sum(
-            places[a] > places[b]
+            positions[a] > positions[b]
             for row in self._rows
             for at, left in enumerate(row)
             for right in row[at + 1 :]
@@ -143,12 +145,12 @@ class _Grid:
     def _size(self, node: str) -> tuple[float, float]:
         return self._sizes.get(node, (0.0, 0.0))
 
-    def place(self) -> None:
+    def move(self) -> None:
         """Start packed to the left; then each row moves towards the rows around it, in turn."""
         for row in self._rows:
             for at, node in enumerate(row):
                 self._x[node] = self._offsets(row)[at]
-        for _ in range(PLACE_SWEEPS):
+        for _ in range(MOVE_SWEEPS):
             for row in (*self._rows, *reversed(self._rows)):
                 self._move(row)
 
@@ -160,7 +162,7 @@ class _Grid:
             self._x[node] = x + offset
 
     def _wanted(self, node: str) -> float:
-        """The mean of its neighbours; for a passing line, of the line's other places before all."""
+        """The mean of its neighbours; for a passing line, of the line's other waypoints first."""
         around = [*self._above.get(node, []), *self._below.get(node, [])]
         if node not in self._sizes:
             around = [other for other in around if other not in self._sizes] or around

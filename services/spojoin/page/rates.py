@@ -1,11 +1,11 @@
-"""Rates of counters that are looked at again and again."""
+"""Rates of counters that are read repeatedly."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable
 
-#: a rate is that of the latest so many readings, about as many seconds
+#: a rate is taken over the latest readings, about one a second
 READINGS = 6
 
 
@@ -16,7 +16,7 @@ class Rates:
         self._readings: dict[Hashable, deque[tuple[float, float]]] = {}
 
     def note(self, name: Hashable, at_ms: float, value: float) -> None:
-        """A counter's value at a time of its own clock; one that has fallen was started anew."""
+        """A counter's value at a time of its own clock; one that has fallen was restarted."""
         readings = self._readings.setdefault(name, deque(maxlen=READINGS))
         if readings and value < readings[-1][1]:
             readings.clear()

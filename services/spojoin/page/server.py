@@ -11,7 +11,7 @@ from spojoin.page.settings import PAGE_PREFIX
 from spojoin.telemetry.http_server import ThreadServer
 
 TEXT, HTML, JSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/json"
-#: a client that says nothing for so long is left
+#: the server hangs up on a client that has been silent for this long
 IDLE_S_MAX = 10.0
 
 
@@ -34,6 +34,42 @@ class PageServer(ThreadServer):
         super().__init__(host, port, _handler(answers, policy), "the page", advice)
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """Serves GET and HEAD; a child says what it answers."""
+
+    timeout = IDLE_S_MAX
+    server_version = "spojoin"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        self._answer(has_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(has_body=False)
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except ConnectionError:
+            self.close_connection = True  # the client has left, as people do who close the page
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Pages and probes ask every second: not worth a line."""
+
+    def _answer(self, *, has_body: bool) -> None:
+        raise NotImplementedError
+
+    def _send(self, answer: Response, headers: Mapping[str, str], *, has_body: bool) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if has_body:
+            self.wfile.write(answer.body)
+
+
 def _handler(answers: Answers, policy: str) -> type[BaseHTTPRequestHandler]:
     headers = {
         "Content-Security-Policy": policy,
@@ -42,36 +78,10 @@ def _handler(answers: Answers, policy: str) -> type[BaseHTTPRequestHandler]:
         "Cache-Control": "no-store",
     }
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = IDLE_S_MAX
-        server_version = "spojoin"
-        sys_version = ""
-
-        def do_GET(self) -> None:
-            self._answer(has_body=True)
-
-        def do_HEAD(self) -> None:
-            self._answer(has_body=False)
-
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except ConnectionError:
-                self.close_connection = True  # the client has left, as people do who close the page
-
+    class Handler(_Handler):
         def _answer(self, *, has_body: bool) -> None:
             answer = answers.get(urlsplit(self.path).path, _unknown)()
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.kind)
-            self.send_header("Content-Length", str(len(answer.body)))
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if has_body:
-                self.wfile.write(answer.body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Pages and probes ask every second: not worth a line."""
+            self._send(answer, headers, has_body=has_body)
 
     def _unknown() -> Response:
         return Response(404, TEXT, f"{', '.join(answers)}\n".encode())

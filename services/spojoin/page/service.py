@@ -30,7 +30,7 @@ from spojoin.telemetry import log_lines
 from spojoin.telemetry.status import without_credentials
 
 SERVICE = "page"
-#: nothing waits for the page, so a question may take longer than a service's
+#: nothing waits for the page, so its requests may take longer than a service's
 STORE_TIMEOUT_S, LOG_TIMEOUT_S = 1.0, 5.0
 
 _log = structlog.get_logger(__name__)
@@ -45,8 +45,8 @@ def main() -> int:
         return EXIT_CONFIGURATION
 
 
-def run(settings: PageSettings, told: Callable[[str], None] = lambda _: None) -> int:
-    """Serve until SIGTERM or SIGINT; `told` is given the page's address. Raises ConfigurationError."""
+def run(settings: PageSettings, report: Callable[[str], None] = lambda _: None) -> int:
+    """Serve until SIGTERM or SIGINT; `report` is called with the page's address. Raises ConfigurationError."""
     query = load_query(settings.service.query_file)
     subject = Subject.of(query, settings.service.workers, settings.service.input_topics, settings.service.joiners)
     looking = open_watches(subject, settings.service)
@@ -56,10 +56,10 @@ def run(settings: PageSettings, told: Callable[[str], None] = lambda _: None) ->
     with ExitStack() as stack:
         watches = stack.enter_context(looking)
         answers = answers_of(subject, watches, censor_of(secrets_of(settings.service)))
-        server = stack.enter_context(PageServer(settings.place.host, settings.place.port, answers, policy()))
-        address = f"http://{settings.place.host}:{server.port}/"
+        server = stack.enter_context(PageServer(settings.address.host, settings.address.port, answers, policy()))
+        address = f"http://{settings.address.host}:{server.port}/"
         _log.info("started", page=address, query=query.name)
-        told(address)
+        report(address)
         stop.wait()
     _log.info("ended")
     return EXIT_DONE

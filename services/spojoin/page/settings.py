@@ -1,4 +1,4 @@
-"""What the page is told: a service's settings, and where it is served."""
+"""The page's settings: a service's settings, and the address that the page is served on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE_PREFIX = f"{ENV_PREFIX}PAGE_"
 class PageAddress(BaseSettings):
     """Where the page is served: SPOJOIN_PAGE_HOST and SPOJOIN_PAGE_PORT; port 0 takes any free one.
 
-    Nobody is asked who he is, so by default only this machine may look.
+    There is no login, so by default only this machine has access.
     """
 
     model_config = SettingsConfigDict(env_prefix=PAGE_PREFIX, frozen=True)
@@ -28,10 +28,10 @@ class PageAddress(BaseSettings):
 
 
 class PageSettings(NamedTuple):
-    """Where the page is served, and a service's settings: query_file, redis_url, what concerns Kafka, workers."""
+    """Where the page is served, and a service's settings: query_file, redis_url, those of Kafka, workers."""
 
     service: Settings
-    place: PageAddress
+    address: PageAddress
 
 
 def load_page_settings(

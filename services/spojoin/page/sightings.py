@@ -1,4 +1,4 @@
-"""What the store says at one moment, and what only a series of looks can tell: rates, and who has fallen silent."""
+"""What the store says at one moment, and what takes a series of looks: rates, and which services have gone silent."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from spojoin.page.subject import Subject
 from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.expected import ExpectedServices, expected_of
-from spojoin.telemetry.status import ServiceStatus, status_rows, totals_of, words_of
+from spojoin.telemetry.status import ServiceStatus, reports_of, status_rows, totals_of
 
 Entries = Mapping[str, Mapping[str, str]]
 
-#: services speak every second; who says nothing for so long is gone
+#: services report every second; one that has been silent for this long is gone
 SILENCE_MS_MAX = 5_000
 
 
 class PartitionName(NamedTuple):
-    """A partition of a topic; `name` tells topics of one kind apart."""
+    """A partition of a topic; `name` distinguishes topics of one kind."""
 
     topic: Topic
     name: str
@@ -30,9 +30,9 @@ class PartitionName(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One service as it was seen last. Rates are None until it was seen twice.
+    """One service as it was seen last. Rates are None until it has been seen twice.
 
-    `records_per_s` has for each partition of a topic that it reads how many offsets it passes a second.
+    `records_per_s`: for each partition that it reads, how many offsets it passes a second.
     """
 
     status: ServiceStatus
@@ -66,7 +66,7 @@ class Sighting(NamedTuple):
 
 @dataclass(slots=True)
 class _Heard:
-    """A service's last word by its own clock, and when it came by ours: clocks that differ do no harm."""
+    """A service's last report by its own clock, and when it came by ours: clocks that differ do no harm."""
 
     wall_ms: int = -1
     at_ms: float = 0.0
@@ -74,7 +74,7 @@ class _Heard:
 
 
 class Observer:
-    """Looks at the store's entries again and again; bounded by the services that are there."""
+    """Looks at the store's entries again and again; what it keeps is bounded by the number of services."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -104,7 +104,7 @@ class Observer:
             windows=dict(self._windows(entries)),
             completeness=dict(self._entry(entries, "completeness")),
             totals=totals_of(self._entry(entries, "totals")),
-            expected=expected_of(words_of(entries).get(self._subject.query.name, {}), wall_ms),
+            expected=expected_of(reports_of(entries).get(self._subject.query.name, {}), wall_ms),
         )
 
     def _entry(self, entries: Entries, *parts: str) -> Mapping[str, str]:
@@ -120,14 +120,14 @@ class Observer:
         return found
 
     def _sealed(self, entries: Entries) -> Iterator[tuple[int, tuple[int, int]]]:
-        """For each stream the indexes [first, end) of the sealed batches that a window can reach."""
+        """For each stream, the indexes [first, end) of the sealed batches that a window can reach."""
         for stream in range(len(self._subject.query.streams)):
             batches = [text.split(",") for text in self._entry(entries, "batches", str(stream)).values()]
             if batches:
                 yield stream, (min(int(batch[0]) for batch in batches), max(int(batch[1]) for batch in batches))
 
     def _windows(self, entries: Entries) -> Iterator[tuple[str, int]]:
-        """Tuples in each stream's window, where a service tells them: fields `window_tuples:<stream>` of its status."""
+        """Tuples in each stream's window, where a service reports them: `window_tuples:<stream>` of its status."""
         names = [stream.name for stream in self._subject.query.streams]
         for entry in (self._entry(entries, "status", role.value) for role in Role):
             yield from ((name, int(float(entry[f]))) for name in names if (f := f"window_tuples:{name}") in entry)

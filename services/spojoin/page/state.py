@@ -16,10 +16,10 @@ from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.telemetry.status import unanswered_ms
 
 Json = dict[str, Any]
-#: takes out of a sentence what must not be shown
+#: removes from a sentence what must not be shown
 Censor = Callable[[str], str]
 
-#: of a service from which nothing is heard any more
+#: what a service says that has gone silent
 SILENT = "reports nothing"
 
 #: roles that count tuples; the others count the records that they read
@@ -28,12 +28,12 @@ _COUNTS_TUPLES = (Role.ROUTER, Role.SINK)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that is known at a moment. None is what was never seen; `troubles` are sentences about what is away.
+    """All that is known at a moment. None: never seen. `troubles` are sentences about what is away.
 
-    is_store_up: whether the store answered the last look; what it said before is shown, but no state rests on it.
+    is_store_up: whether the store answered the last look; what it said before is shown, but no state relies on it.
     out_per_s: records a second appended to topics that no service says it reads.
-    workers: PO-Join workers that the log asks for; None where it asks for none.
-    events: who went away for long and who came back, the latest first: when, ms since 1970, and a sentence.
+    workers: the worker count requested last; None where none was.
+    events: services that were away for long or came back, the latest first: when, ms since 1970, and a sentence.
     """
 
     subject: Subject
@@ -48,14 +48,14 @@ class Known:
     events: Sequence[tuple[int, str]] = ()
 
     def expected(self, role: Role) -> tuple[str, ...]:
-        """The services of a role that there should be; one that nothing waits for, if it was there lately."""
+        """The services of a role that should run; one that nothing waits for, if it reported lately."""
         if role in NEEDED or self.sighting is None:
             return self.subject.expected(role, self.workers)
         return tuple(name for name in self.sighting.expected.seen_ms if role_of(name) == role)
 
 
 def state_of(known: Known, censor: Censor) -> Json:
-    """The whole state; every sentence that a service wrote goes through `censor`."""
+    """The whole state; every sentence that a service wrote passes through `censor`."""
     roles = {edge.role.value: _role(edge.role, known) for edge in TOPOLOGY}
     return {
         "query": _query(known.subject),
@@ -136,19 +136,19 @@ def _completeness(seen: Sighting | None) -> Json | None:
 
 
 def _windows(known: Known) -> Iterator[Json]:
-    """For each stream its tuples in the window, and how many a full one holds (None: a window of time)."""
+    """For each stream, its tuples in the window, and how many a full one holds (None: a window of time)."""
     length = None if known.subject.query.window.is_time else known.subject.query.window.length
     for number, stream in enumerate(known.subject.query.streams):
         yield {"stream": stream.name, "tuples": _window_tuples(known, number, length), "tuples_max": length}
 
 
 def _window_tuples(known: Known, stream: int, length: int | None) -> int | None:
-    """As the router tells; else, for a window of tuples, by how many there were; else those in sealed batches."""
+    """As the router reports; else, for a window of tuples, from the tuples so far; else those in sealed batches."""
     query, seen = known.subject.query, known.sighting
     if seen is None:
         return None
-    if (told := seen.windows.get(query.streams[stream].name)) is not None:
-        return told
+    if (reported := seen.windows.get(query.streams[stream].name)) is not None:
+        return reported
     first, end = seen.sealed.get(stream, (0, 0))
     if length is None:
         return end - first
@@ -177,7 +177,7 @@ def _live(known: Known, role: Role) -> list[Instance]:
 
 
 def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
-    """Gone if a service of it is, waiting if one waits, off if there is and need be none; unknown without the store."""
+    """Gone or waiting if any service of it is, off if none runs and none is needed, unknown without the store."""
     if not known.is_store_up:
         return "unknown"
     present = {each.status.service for each in live}
@@ -189,7 +189,7 @@ def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
 
 
 def _services(known: Known, censor: Censor) -> list[Json]:
-    """Those that report and those that should, in the order of the data's way."""
+    """Those that report and those that should, in the order of the data's flow."""
     found = [_service(instance, known, censor) for instance in _instances(known)] + list(_missing(known))
     order = [role.value for role in Role]
     return sorted(
@@ -204,7 +204,7 @@ def _service(instance: Instance, known: Known, censor: Censor) -> Json:
         "role": status.role,
         "state": _service_state(instance, known),
         "said": SILENT if instance.is_gone else censor(status.state),
-        "place": status.place,
+        "place": status.process,
         "tuples_per_s": instance.tuples_per_s if status.role in [role.value for role in _COUNTS_TUPLES] else None,
         "records_per_s": _records_per_s([instance]),
         "lag": status.lag,
@@ -224,7 +224,7 @@ def _service_state(instance: Instance, known: Known) -> str:
 
 
 def _missing(known: Known) -> Iterator[Json]:
-    """Services that there should be and of which the store knows nothing."""
+    """Services that should run and of which the store knows nothing."""
     present = {each.status.service for each in _instances(known)}
     for role in (edge.role for edge in TOPOLOGY):
         for name in known.expected(role):
@@ -251,12 +251,12 @@ def _topic(topic: Topic, known: Known) -> Json:
 
 
 def _topic_per_s(topic: Topic, instances: Sequence[Instance]) -> float | None:
-    """Services of a role may read the same partitions, or each some: a partition counts once."""
+    """Services of a role may read the same partitions or different ones: each partition counts once."""
     fastest: dict[PartitionName, float] = {}
     for instance in instances:
-        for place, rate in instance.records_per_s.items():
-            if place.topic is topic:
-                fastest[place] = max(rate, fastest.get(place, 0.0))
+        for partition, rate in instance.records_per_s.items():
+            if partition.topic is topic:
+                fastest[partition] = max(rate, fastest.get(partition, 0.0))
     return sum(fastest.values()) if fastest else None
 
 

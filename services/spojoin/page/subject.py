@@ -1,4 +1,4 @@
-"""What the page is about: one query and its deployment, as far as they are known beforehand."""
+"""What the page is about: one query and its deployment, as far as known in advance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spojoin.runtime.topics import Topics
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A query, its topics, and how many joiners and PO-Join workers it has; the log may say otherwise of workers."""
+    """A query, its topics, and how many joiners and PO-Join workers it has; the log may give another worker count."""
 
     query: Query
     topics: Topics
@@ -24,14 +24,14 @@ class Subject:
 
     @classmethod
     def of(cls, query: Query, workers: int, input_topics: Mapping[str, str], joiners: int | None = None) -> Subject:
-        """The query served with so many workers and joiners; `input_topics` overrides names by stream."""
+        """The query served with these numbers of workers and joiners; `input_topics` overrides names by stream."""
         topics = Topics.of(query, workers, input_topics)
         return cls(query, topics, workers, joiner_count(len(query.predicates), joiners))
 
     def expected(self, role: Role, workers: int | None = None) -> tuple[str, ...]:
-        """The services of a role that there should be at least; none of a role that takes nothing from the flow.
+        """The services of a role that should run at least; none of a role that takes nothing from the flow.
 
-        `workers` is how many PO-Join workers the log asks for, if it does.
+        `workers` is the log's worker count, if it has one.
         """
         if role is Role.POJOIN:
             return names(role, workers or self.workers)
@@ -48,7 +48,7 @@ class Subject:
         return [self.topics.name(topic)]
 
     def topic_of(self, name: str) -> Topic | None:
-        """The topic that Kafka, or a service in its short form, calls so."""
+        """The topic by its name in Kafka, or by the short name that services use."""
         return next((topic for topic in Topic if name in (topic.value, *self.names(topic))), None)
 
 

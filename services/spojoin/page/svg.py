@@ -1,4 +1,4 @@
-"""The picture as inline SVG: still without figures, which the page's script writes into the marked texts."""
+"""The picture as inline SVG, without figures: the page's script writes them into the marked texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 
 from spojoin.page.flow import Flow, Link, flow_of, role_node, topic_node
-from spojoin.page.placement import Box, Picture, Point, lay_out
+from spojoin.page.placement import Box, Picture, Point, arrange
 from spojoin.protocol.topology import Role, Topic
 
 ROLE_SIZE = (198.0, 74.0)
@@ -22,7 +22,7 @@ def draw(flow: Flow | None = None) -> str:
     """
     flow = flow or flow_of()
     sizes = {node: TOPIC_SIZE if row % 2 == 0 else ROLE_SIZE for row, nodes in enumerate(flow.rows) for node in nodes}
-    picture = lay_out(flow.rows, [(link.source, link.target) for link in flow.links], sizes)
+    picture = arrange(flow.rows, [(link.source, link.target) for link in flow.links], sizes)
     width, height = picture.width + 2 * MARGIN, picture.height + 2 * MARGIN
     return (
         f'<svg id="flow" viewBox="{-MARGIN:g} {-MARGIN:g} {width:g} {height:g}" width="{width:g}" height="{height:g}" '

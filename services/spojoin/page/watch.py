@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from spojoin.errors import BadData, Retryable
-from spojoin.page.latest import LAYOUTS, ROWS, Letter, ResultRows, Row, layouts_of, letter_of, result_rows, rows_of
+from spojoin.page.latest import COUNTS, ROWS, Letter, ResultRows, Row, letter_of, result_rows, rows_of, worker_counts_of
 from spojoin.page.rates import Rates
 from spojoin.page.sightings import Observer, Sighting
 from spojoin.page.state import Known
@@ -32,11 +32,11 @@ _log = structlog.get_logger(__name__)
 
 
 class StoreWatch:
-    """Looks at the store; `sighting` is what it said last, `trouble` why it says nothing now."""
+    """Looks at the store; `sighting` is what it held last, `trouble` why it can't be read now."""
 
     def __init__(self, store: Store, subject: Subject, clock: Clock) -> None:
         self.sighting: Sighting | None = None
-        self.trouble: str | None = "Redis was not asked yet"
+        self.trouble: str | None = "Redis has not been asked yet"
         self._store = store
         self._clock = clock
         self._prefix = key(subject.query.name, "")
@@ -64,7 +64,7 @@ class StoreWatch:
 
 
 class LatestNews(NamedTuple):
-    """The latest results and dead letters, the records a second that come to their topics, and the layout asked for."""
+    """The latest results and dead letters, the records a second of their topics, and the worker count requested."""
 
     results: ResultRows
     letters: list[Letter]
@@ -88,7 +88,7 @@ class LogWatch:
             TopicTail(log, subject.topics.dead_letters(stream), ROWS, lambda record: [letter_of(record)])
             for stream in range(len(subject.topics.inputs))
         ]
-        self._layouts = TopicTail(log, LogPartition(subject.topics.name(Topic.CONTROL), 0), LAYOUTS, layouts_of)
+        self._counts = TopicTail(log, LogPartition(subject.topics.name(Topic.CONTROL), 0), COUNTS, worker_counts_of)
         self._rates = Rates()
         self._reader: LogReader[bytes] | None = None
 
@@ -99,7 +99,7 @@ class LogWatch:
             self._results.look(self._reader)
             for tail in self._letters:
                 tail.look(self._reader)
-            self._layouts.look(self._reader)
+            self._counts.look(self._reader)
             results = result_rows(self._results.items, self._output)
             self.news = LatestNews(results, self._newest(), self._per_s(), self._workers())
             self._note(None)
@@ -124,8 +124,8 @@ class LogWatch:
         return {topic: rate for topic in ends if (rate := self._rates.per_s(topic)) is not None}
 
     def _workers(self) -> int | None:
-        """Of the layout with the largest version."""
-        return max(((each.version, each.workers) for each in self._layouts.items), default=(0, None))[1]
+        """Of the worker count with the largest version."""
+        return max(((each.version, each.workers) for each in self._counts.items), default=(0, None))[1]
 
     def _close_reader(self) -> None:
         reader, self._reader = self._reader, None
@@ -180,7 +180,7 @@ class Watches:
         self._log.close()
 
     def look_at_store(self) -> None:
-        """Ask the store once, and note who has been away for long and who is back."""
+        """Ask the store once, and note which services have been away for long and which are back."""
         self._store.look()
         known, now_ms = self.known(), self._clock.monotonic_ms()
         if not known.is_store_up or known.sighting is None or not known.sighting.instances:
@@ -190,8 +190,8 @@ class Watches:
         needed = [service for role in NEEDED for service in known.expected(role)]
         for change in self._absences.take(needed, marks, now_ms):
             self._events = ((known.wall_ms, change.sentence), *self._events)[:EVENTS_MAX]
-            tell = _log.info if change.is_back else _log.warning
-            tell(change.sentence, reason="ServiceBack" if change.is_back else "ServiceGone", about=change.service)
+            report = _log.info if change.is_back else _log.warning
+            report(change.sentence, reason="ServiceBack" if change.is_back else "ServiceGone", about=change.service)
 
     def known(self) -> Known:
         """What both know now."""
@@ -210,11 +210,11 @@ class Watches:
         )
 
     def live(self) -> tuple[bool, str]:
-        """Whether both watchers came round lately, and a sentence."""
+        """Whether both watchers completed a turn lately, and a sentence."""
         return _first_no(health.live() for health in self._healths)
 
     def ready(self) -> tuple[bool, str]:
-        """Whether both have looked, whatever they found: the page also tells what is away."""
+        """Whether both have looked, whatever they found: the page also shows what is away."""
         return _first_no(health.ready() for health in self._healths)
 
     def _run(self, look: Callable[[], None], health: Health) -> None:

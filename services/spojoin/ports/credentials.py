@@ -1,4 +1,4 @@
-"""Users and passwords, given apart from the addresses and properties that they belong to."""
+"""Users and passwords, given separately from the addresses and properties that they belong to."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def mechanism_of(properties: Mapping[str, object]) -> str:
 
 
 def with_login(properties: Properties, username: str | None, password: str | None) -> Properties:
-    """Client properties with the user and the password at their places.
+    """Client properties with the user and the password added.
 
-    Raises ConfigurationError where they are there already.
+    Raises ConfigurationError where the properties hold them already.
     """
-    places = _TOKEN_LOGIN if mechanism_of(properties) == "OAUTHBEARER" else _LOGIN
-    given = {place: text for place, text in zip(places, (username, password), strict=True) if text is not None}
-    for place in sorted(given.keys() & properties.keys()):
-        name = ("kafka_username", "kafka_password")[places.index(place)]
-        raise ConfigurationError(f"kafka has {place} and {name} is set as well: remove one of them")
+    names = _TOKEN_LOGIN if mechanism_of(properties) == "OAUTHBEARER" else _LOGIN
+    given = {name: text for name, text in zip(names, (username, password), strict=True) if text is not None}
+    for name in sorted(given.keys() & properties.keys()):
+        setting = ("kafka_username", "kafka_password")[names.index(name)]
+        raise ConfigurationError(f"kafka has {name} and {setting} is set as well: remove one of them")
     return {**properties, **given}
 
 
@@ -60,7 +60,7 @@ def secret(name: str, text: SecretStr | None, file: Path | None) -> str | None:
 
 
 def check_credentials(what: str, username: str | None, password: SecretStr | None, file: Path | None) -> None:
-    """Raise ValueError for what doesn't go together."""
+    """Raise ValueError for settings that contradict each other."""
     if password is not None and file is not None:
         raise ValueError(f"{what}_password and {what}_password_file are both set; expected one of them")
     if username is not None and password is None and file is None:

@@ -1,6 +1,6 @@
 """What the runtime asks of the outside world: a log, a store and a clock.
 
-`runtime.memory` keeps these promises in plain Python, `runtime.kafka` and `runtime.redis_store` over the network; one
+`ports.memory` keeps these promises in plain Python, `ports.kafka` and `ports.redis_store` over the network; one
 contract suite holds both to them. `V` is what a record carries: bytes, or any object in memory.
 """
 
@@ -57,7 +57,7 @@ class LogReader(Protocol[V]):
     """Reads inputs from given offsets on, each in offset order; what no commit covers is never seen."""
 
     def open(self, source: LogPartition, offset: int) -> None:
-        """Read `source` from `offset` on (from the earliest retained one if that is later); again: move there."""
+        """Read `source` from `offset` on, or from the earliest retained offset if later; called again, move there."""
         ...
 
     def pause(self, source: LogPartition) -> None:
@@ -71,7 +71,7 @@ class LogReader(Protocol[V]):
     def poll(self, records_max: int, timeout_s: float) -> Sequence[LogRecord[V]]:
         """At most `records_max` records; waits up to `timeout_s` for the first one.
 
-        Raises LogUnavailable, also where records that this reader had still to give were trimmed.
+        Raises LogUnavailable, also where records that this reader had not returned yet were trimmed.
         """
         ...
 
@@ -84,7 +84,7 @@ class LogReader(Protocol[V]):
         ...
 
     def lag(self, source: LogPartition) -> int:
-        """Offsets between the position and the end, by what is known without asking."""
+        """Offsets between the position and the end, as far as known without a request."""
         ...
 
     def drop(self, source: LogPartition) -> None:
@@ -109,7 +109,7 @@ class LogWriter(Protocol[V_contra]):
         ...
 
     def serve(self) -> None:
-        """Learn what became of earlier appends, without waiting; raises as `append` does."""
+        """Check earlier appends, without waiting; raises as `append` does."""
         ...
 
     def flush(self, timeout_s: float) -> None:
@@ -125,7 +125,7 @@ class Log(Protocol[V]):
     """A cluster of topics."""
 
     def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
-        """Make sure that each topic exists with at least so many partitions.
+        """Make sure that each topic exists with at least the given number of partitions.
 
         A new topic keeps its records until they are trimmed, or the latest `retention_bytes` of each partition.
         """
@@ -140,11 +140,15 @@ class Log(Protocol[V]):
         ...
 
     def topic_id(self, topic: str) -> str:
-        """What tells a topic from an earlier one of its name."""
+        """What distinguishes a topic from an earlier one of its name."""
         ...
 
     def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets; `end` covers committed records only. Raises LogUnavailable."""
+        ...
+
+    def end(self, source: LogPartition) -> int:
+        """`bounds(source).end`, for one request in place of two. Raises LogUnavailable."""
         ...
 
     def trim(self, source: LogPartition, before: int) -> None:
@@ -160,7 +164,7 @@ class Log(Protocol[V]):
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
@@ -190,7 +194,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 

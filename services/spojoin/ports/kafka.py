@@ -20,7 +20,7 @@ from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, topic_config
 
-#: the client waits in vain for a leader that it doesn't know; see `_offset`
+#: the client waits in vain for an unknown leader; see `_offset`
 LEADER_TIMEOUT_S = 2.0
 
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -32,9 +32,9 @@ _log = structlog.get_logger(__name__)
 class KafkaConfig:
     """How to reach a cluster and how to use it.
 
-    `extra` goes to every client as it is (security, mostly). `request_timeout_s` bounds each question to the cluster,
+    `extra` goes to every client as it is (security, mostly). `request_timeout_s` bounds each request to the cluster,
     `delivery_timeout_s`, longer than a broker's restart, how long an append is tried before it counts as ambiguous.
-    `on_error` is told of what readers and writers report besides what they raise: mostly brokers that are away.
+    `on_error` is called with errors that readers and writers report but do not raise: mostly brokers that are away.
     """
 
     bootstrap: str
@@ -51,13 +51,13 @@ class KafkaConfig:
             "socket.nagle.disable": True,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 1000,
-            # a broker that is away for a moment is no news; what matters comes back as an error
+            # a broker that is away for a moment is not worth a line; what matters comes back as an error
             "log_level": 2,
             **self.extra,
         }
 
     def watched(self) -> dict[str, object]:
-        """The same, and who is told of errors."""
+        """The same, with the callback for errors."""
         return {**self.common(), "error_cb": self.on_error}
 
 
@@ -70,9 +70,9 @@ class KafkaLog:
         self._why_closed: KafkaError | None = None
 
     def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
-        """Make sure that each topic exists with at least so many partitions, replicated as the cluster's default says.
+        """Make sure that each topic exists with at least the given partitions, replicated by the cluster's default.
 
-        Where they do, nothing is asked that takes more than the right to see them. Raises LogUnavailable where the
+        Where they do, no right is needed beyond that of seeing them. Raises LogUnavailable where the
         cluster does not answer, or refuses.
         """
         existing = self._partition_counts()
@@ -102,7 +102,7 @@ class KafkaLog:
         return self._partition_counts(topic).get(topic, 0)
 
     def topic_id(self, topic: str) -> str:
-        """What tells a topic from an earlier one of its name."""
+        """What distinguishes a topic from an earlier one of its name."""
         found = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._config.request_timeout_s)
         try:
             return str(found[topic].result().topic_id)
@@ -113,10 +113,14 @@ class KafkaLog:
 
     def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets; `end` is the last stable offset."""
-        return Bounds(self._offset(source, _EARLIEST), self._offset(source, _LATEST))
+        return Bounds(self._offset(source, _EARLIEST), self.end(source))
+
+    def end(self, source: LogPartition) -> int:
+        """The last stable offset."""
+        return self._offset(source, _LATEST)
 
     def trim(self, source: LogPartition, before: int) -> None:
-        """Ask for records before that offset to be deleted; what goes wrong is logged, the next trim repairs it."""
+        """Ask for records before that offset to be deleted; a failure is logged, and the next trim repairs it."""
         futures = self._admin.delete_records([TopicPartition(*source, before)])
         for future in futures.values():
             future.add_done_callback(lambda done: _report_trim(source, before, done))
@@ -135,7 +139,7 @@ class KafkaLog:
         return KafkaWriter(properties, transactional_id, self._config.delivery_timeout_s)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._admin_client = None
 
     @property
@@ -146,7 +150,7 @@ class KafkaLog:
         return self._admin_client
 
     def _note_error(self, error: KafkaError) -> None:
-        """What the client tells when it is not let in; to the one who asks it says only that time is up."""
+        """Keep why the client was refused: the request itself fails with a mere timeout."""
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
             self._why_closed = error
 
@@ -168,9 +172,9 @@ class KafkaLog:
             self._offset(LogPartition(topic, partition), _LATEST, is_new=True)
 
     def _offset(self, source: LogPartition, spec: OffsetSpec, *, is_new: bool = False) -> int:
-        """Asks again for a while if the partition is there or was just made: it may be between two leaders.
+        """Retries for a while if the partition exists or was just made: it may be between two leaders.
 
-        The client goes on believing that a partition has no leader until it is made to look at the topic again.
+        The client keeps believing that a partition has no leader until it looks at the topic again.
         """
         deadline = time.monotonic() + self._config.request_timeout_s
         while True:
@@ -203,7 +207,7 @@ class KafkaLog:
                     raise LogUnavailable(f"topic {topic!r} could not be {done}: {error.args[0]}") from error
 
 
-#: another process was faster
+#: another process made the change first
 _TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _TOPIC_IS_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
 _PARTITIONS_ARE_THERE = frozenset({KafkaError.INVALID_PARTITIONS})
@@ -218,9 +222,9 @@ def _refused(topic: str) -> LogUnavailable:
 
 
 def _not_makable(topic: str) -> LogUnavailable:
-    """The broker doesn't tell those who may not see a topic whether it exists."""
+    """The broker doesn't say whether a topic exists that the user may not see."""
     return LogUnavailable(
-        f"topic {topic!r} is not there or too small, or this user may not see it, and it may not make topics: "
+        f"topic {topic!r} is missing or too small, or this user may not see it, and it may not make topics: "
         "run `spojoin topics QUERY` as a user who may, and give this one the rights that its role needs"
     )
 

@@ -12,7 +12,7 @@ from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import Headers, LogPartition, LogRecord, LogUnavailable
 from spojoin.protocol.access import UNUSED_GROUP
 
-#: what is fetched ahead, in KiB: some milliseconds of a fast log, and not lost for much when an input is paused
+#: what is fetched ahead, in KiB: some milliseconds of a fast log, and little is lost when an input is paused
 PREFETCH_KBYTES = 16 << 10
 #: the broker answers at once when there is something to read; this is how often it is asked when there is nothing
 FETCH_WAIT_MS = 50
@@ -35,10 +35,10 @@ class KafkaReader:
                 **common,
                 "group.id": UNUSED_GROUP,  # nothing is committed
                 "enable.auto.commit": False,
-                # a position that was trimmed away is told, never passed over in silence
+                # a position that was trimmed away is an error, never skipped in silence
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
-                # tells when the end is reached, also where the last offsets hold transaction markers
+                # reports when the end is reached, also where the last offsets hold transaction markers
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": FETCH_WAIT_MS,
                 "fetch.max.bytes": message_bytes_max,
@@ -47,7 +47,7 @@ class KafkaReader:
                 "queued.max.messages.kbytes": PREFETCH_KBYTES,
                 # a full queue would otherwise stop fetching for a whole second
                 "fetch.queue.backoff.ms": 2,
-                # without a group there is nobody whom a slow poll could hold up
+                # without a group, a slow poll holds up no other reader
                 "max.poll.interval.ms": 86_400_000,
             },
             logger=CLIENT_LOGGER,
@@ -93,7 +93,7 @@ class KafkaReader:
         return source in self._at_end
 
     def lag(self, source: LogPartition) -> int:
-        """Offsets between the position and the end that the last fetch told."""
+        """Offsets between the position and the end that the last fetch reported."""
         if source in self._at_end:
             return 0
         _, end = self._consumer.get_watermark_offsets(TopicPartition(*source), cached=True)
@@ -111,7 +111,7 @@ class KafkaReader:
         self._consumer.close()
 
     def _catch_up_with_trims(self, source: LogPartition) -> None:
-        """Begin where the log begins now, unless something was read already: a gap there would be a loss."""
+        """Restart where the log now begins, unless records were read already: a gap would then be a loss."""
         if source not in self._fresh:
             raise LogUnavailable(f"{source.topic}[{source.partition}] was trimmed beyond {self._positions[source]}")
         try:
@@ -123,7 +123,7 @@ class KafkaReader:
     def _take(self, message: Message) -> LogRecord[bytes] | None:
         """Note the position; the end of a partition comes as an error that carries the offset behind all gaps."""
         error = message.error()
-        if error is not None and message.topic() is None:  # of the consumer itself, which may lack a right
+        if error is not None and message.topic() is None:  # about the consumer itself, which may lack a right
             raise LogUnavailable(f"reading failed: {error}")
         source = self._inputs[message.topic(), message.partition()]
         if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:

@@ -16,7 +16,7 @@ from spojoin.ports.interfaces import AmbiguousAppend, Headers, LogPartition, Log
 #: bounds of the producer's queue; a full one makes `append` wait
 QUEUE_MESSAGES_MAX = 20_000
 QUEUE_KBYTES_MAX = 96 << 10
-#: a transaction that its writer has left is aborted by the broker after this, and readers wait for it no longer
+#: the broker aborts an abandoned transaction after this long, and readers no longer wait for it
 TRANSACTION_TIMEOUT_MS = 30_000
 CLOSE_TIMEOUT_S = 5.0
 
@@ -78,7 +78,7 @@ class KafkaWriter:
             self._raise_failure()
 
     def serve(self) -> None:
-        """Learn what became of earlier appends, without waiting."""
+        """Check earlier appends, without waiting."""
         self._attempt(lambda: self._producer.poll(0))
         self._raise_failure()
 
@@ -146,7 +146,7 @@ class KafkaWriter:
 
     @staticmethod
     def _attempt(action: Callable[[], T]) -> T:
-        """The client raises what is fatal whatever it is asked; within a callback, as the cause of a SystemError."""
+        """The client raises fatal errors from any call; within a callback, as the cause of a SystemError."""
         try:
             return action()
         except (KafkaException, SystemError) as error:

@@ -24,7 +24,7 @@ from spojoin.ports.interfaces import (
 
 
 class Fate(enum.Enum):
-    """What becomes of an append: acknowledged, in the log without anyone being told, or gone."""
+    """What becomes of an append: acknowledged, in the log without an acknowledgement, or gone."""
 
     LANDS = "lands"
     LANDS_UNKNOWN = "lands unknown"
@@ -57,8 +57,8 @@ class _Partition(Generic[V]):
 class MemoryLog(Generic[V]):
     """A log of objects.
 
-    `fate_of` is asked at each append that reaches the log and lets tests play a failing broker; `clock` stamps records
-    (None: 0).
+    `fate_of` is asked at each append that reaches the log, so that tests can play a failing broker; `clock` stamps
+    records (None: 0).
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -68,7 +68,7 @@ class MemoryLog(Generic[V]):
         self._epochs: dict[str, int] = defaultdict(int)
 
     def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
-        """Make sure that each topic exists with at least so many partitions; they keep all until it is trimmed."""
+        """Make sure that each topic exists with at least the given partitions; they keep everything until trimmed."""
         for topic, count in partitions.items():
             existing = self._topics.setdefault(topic, [])
             existing.extend(_Partition() for _ in range(count - len(existing)))
@@ -83,13 +83,17 @@ class MemoryLog(Generic[V]):
         return len(self._topics.get(topic, ()))
 
     def topic_id(self, topic: str) -> str:
-        """The same for all topics of a name: none is ever made anew."""
+        """The same for all topics of a name: none is ever made again."""
         return f"{topic}-in-memory"
 
     def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets."""
         found = self._partition(source)
         return Bounds(found.earliest, found.end)
+
+    def end(self, source: LogPartition) -> int:
+        """The end of the retained offsets."""
+        return self._partition(source).end
 
     def trim(self, source: LogPartition, before: int) -> None:
         """Delete records before that offset."""
@@ -111,7 +115,7 @@ class MemoryLog(Generic[V]):
         return self._partition(source).records
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _partition(self, source: LogPartition) -> _Partition[V]:
         partitions = self._topics.get(source.topic, [])
@@ -174,7 +178,7 @@ class MemoryReader(Generic[V]):
 
     def lag(self, source: LogPartition) -> int:
         """Offsets between the position and the end."""
-        return self._log.bounds(source).end - self._positions[source]
+        return self._log.end(source) - self._positions[source]
 
     def drop(self, source: LogPartition) -> None:
         """Read `source` no more."""
@@ -291,7 +295,7 @@ class MemoryStore:
         self._entries.clear()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _now_ms(self) -> float:
         return self._clock.monotonic_ms() if self._clock else 0.0

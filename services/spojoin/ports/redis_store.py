@@ -27,7 +27,7 @@ class RedisStore:
             decode_responses=True,
             retry=None,
             retry_on_timeout=False,
-            # the client would introduce itself by a command that its user needs no right to
+            # the client would introduce itself by a command that its user has no right to
             driver_info=None,
         )
 
@@ -52,7 +52,7 @@ class RedisStore:
         _attempt(self._client.flushall)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._client.close()
 
     def _put(self, entries: Mapping[str, Fields], ttl_s: float | None) -> None:

@@ -2,20 +2,20 @@
 
 All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and are hashes:
 
-    head                   frame_id, next_seq, epoch, wall_ms,    router: behind its latest frame; that frame's layout,
-                           workers, layout_frame                  and the first frame that it is known to hold from
+    head                   frame_id, next_seq, epoch, wall_ms,    router: behind its latest frame; that frame's worker
+                           workers, layout_frame                  count, and the first frame known to have it
     result_position        log, frame_id, position                sink: results are out before; the router's credits
     progress:<service>     <topic>/<partition> = next offset      each service: what it has read
     batches:<stream>       <batch id> = first, end, group         sink: sealed batches that a window can reach
-    replay                 <topic>/<partition> = earliest offset  whoever trims: where a rebuilt service begins
+    replay                 <topic>/<partition> = earliest offset  each role that trims: where a rebuilt service begins
     hot:<stream>:<slot>    <code> = count                         router: the predictor's hot keys in force
     completeness           ratio, is_exact, checked_ms            the checker: its last verdict on the results
     totals                 rows, refused; answered, matches       router; sink: since the log began
     expected:<service>     wall_ms, needs, workers                each service: see `telemetry.expected`
     status:<service>       see `telemetry.status`                 each service, every second; gone some seconds after it
 
-Everything but the verdict is written anew at intervals, so that a wiped store fills again. `log` is the id of the
-frames topic: a result position that an earlier topic of that name left behind is no result_position.
+Everything except the verdict is rewritten at intervals, so that a wiped store fills again. `log` is the id of the
+frames topic: a result position that an earlier topic of that name left behind does not count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spojoin.ports.interfaces import Clock, Fields, Store, StoreUnavailable
 from spojoin.protocol.machine import ResultPosition
 
 SCHEMA_VERSION = 1
-#: a store that failed is left alone for so long, so that a dead one costs a timeout a second and no more
+#: a store that failed is left alone for this long, so that a dead one costs no more than a timeout a second
 RETRY_MS = 1_000
 STATUS_TTL_S = 10.0
 
@@ -57,13 +57,13 @@ def key(query: str, *parts: str) -> str:
 
 
 def store_rules(query: str) -> str:
-    """Redis' ACL rules for those who share a query's state: its keys, and the commands that their client sends."""
+    """Redis' ACL rules for the services that share a query's state: its keys, and the commands of their client."""
     commands = ("hset", "hgetall", "hdel", "del", "persist", "pexpire", "scan", "hello")
     return " ".join((f"~{key(query)}:*", *(f"+{command}" for command in commands)))
 
 
 class SharedState:
-    """One service's view of the store. No operation raises: what fails is counted, logged once and left out.
+    """One service's view of the store. No operation raises: a failure is counted, logged once and otherwise ignored.
 
     `store` None plays a store that is never there. `log_id` is the id of the frames topic.
     """
@@ -95,12 +95,12 @@ class SharedState:
         return ResultPosition(int(found["frame_id"]), int(found["position"]))
 
     def head(self) -> dict[str, str]:
-        """What the router said of its latest frame; empty where the store does not know it."""
+        """What the router reported of its latest frame; empty where the store does not know it."""
         nothing: dict[str, str] = {}
         return self._attempt(lambda store: store.get(key(self._query, "head")), nothing)
 
     def statuses(self) -> dict[str, dict[str, str]]:
-        """What each service said within the last seconds, by its name."""
+        """What each service reported within the last seconds, by its name."""
         nothing: dict[str, dict[str, str]] = {}
         prefix = key(self._query, "status", "")
         found = self._attempt(lambda store: store.scan(prefix), nothing)

@@ -1,7 +1,7 @@
 """How every role reads the log: the same rule, so that all see the same frames (rules P1 to P4 of the protocol page).
 
 A router that was replaced may still append (a zombie), a produce may happen twice, and a produce that seemed lost may
-be in. None of these needs coordination among readers: whether a record counts follows from the records before it.
+be in the log. None of these needs coordination among readers: whether a record counts follows from earlier records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spojoin.wire.records import Barrier, Frame, SourceState
 
 
 class LogFollower:
-    """Follows the log from its earliest retained record and tells which records count.
+    """Follows the log from its earliest retained record and decides which records count.
 
     The first record is taken on trust: the log starts with a barrier and is only ever trimmed to a frame that was
     accepted (P9).
@@ -31,7 +31,7 @@ class LogFollower:
 
     def accept(self, record: Frame | Barrier) -> bool:
         """Whether the record counts; a record that does moves this reader on."""
-        if self.is_closed:  # P12: the log has ended, another generation goes on
+        if self.is_closed:  # P12: the log has ended, another generation continues
             return False
         if isinstance(record, Barrier):
             return self._accept_barrier(record)

@@ -1,6 +1,6 @@
-"""What each of those who talk to Kafka may do there; ACLs in code, chart and tests derive from it.
+"""What each user of Kafka may do there; ACLs in code, chart and tests derive from it.
 
-Names are literal, but for the topics of a query's later generations, whose names begin as no other query's may: no
+Names are literal, except for the topics of a query's later generations, whose names begin as no other query's may: no
 right reaches a topic of another query. Kafka implies Describe in Read, Write and Delete.
 """
 
@@ -21,12 +21,12 @@ from spojoin.protocol.topology import (
     topic_name,
 )
 
-#: Kafka's client demands a group's name of every reader and asks who coordinates it; nobody joins this one.
+#: Kafka's client requires a group name of every reader and looks up its coordinator; no reader joins this group.
 UNUSED_GROUP = "spojoin-unused"
 
 
 class Person(enum.StrEnum):
-    """Those outside the services.
+    """The users that are not services.
 
     TOPICS makes topics, FEED sends rows, RESULTS reads what came out, PAGE shows the flow, CHECK sends rows, too, and
     compares what came out with them.
@@ -66,7 +66,7 @@ class Operation(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One operation on one resource, named literally; or on all topics whose names begin so, where `is_prefix`."""
+    """One operation on one resource, named literally, or where `is_prefix` on all topics whose names begin with it."""
 
     kind: ResourceKind
     name: str
@@ -81,7 +81,7 @@ def rights(principal: Principal, query: str, inputs: Sequence[str]) -> tuple[Rig
 
 
 def transactional_id(query: str, service: str) -> str:
-    """What a service that writes in transactions calls itself."""
+    """The transactional id of a service that writes in transactions."""
     return f"spojoin.{query}.{service}"
 
 
@@ -100,9 +100,9 @@ def names(topic: Topic, query: str, inputs: Sequence[str]) -> tuple[str, ...]:
 
 
 def seen_by(role: Role) -> frozenset[Topic]:
-    """The topics that a role has anything to do with: it can't so much as see any other."""
+    """The topics that a role deals with: it can't even see any other."""
     edge = _edge(role)
-    # Every role tells the log from an earlier one of its name by the id of this topic.
+    # Every role distinguishes the log from an earlier one of its name by the id of this topic.
     return frozenset({*edge.reads, *edge.writes, *edge.trims, Topic.FRAMES})
 
 
@@ -126,7 +126,7 @@ def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
 
 
 def _making(role: Role, query: str) -> Iterator[Right]:
-    """Services make the topics of later generations: only they know when it is time, and how many there were."""
+    """Services make the topics of later generations: only they know when to, and how many there were."""
     for topic in seen_by(role).difference(SHARED):
         for operation in (Operation.CREATE, Operation.ALTER):
             yield Right(ResourceKind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
@@ -160,7 +160,7 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
     if person in (Person.FEED, Person.CHECK):
         yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)
     if person is not Person.FEED:
-        # The page also shows which layouts were asked for; a check needs the inputs.
+        # The page also shows the requested worker count; a check needs the inputs.
         more = {Person.PAGE: (Topic.CONTROL,), Person.CHECK: (Topic.INPUT,)}.get(person, ())
         yield from _each(Operation.READ, (Topic.RESULTS, Topic.DEAD, *more), query, inputs)
         yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)

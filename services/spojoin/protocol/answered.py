@@ -26,9 +26,9 @@ NEVER = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """cut: per (stream, partition) the place before which every row was answered or refused.
+    """cut: per (stream, partition), the place before which every row was answered or refused.
 
-    highs: the largest event time before the cut, as far as it is known; lateness_us: how far times might run back
+    highs: the largest event time before the cut, where known; lateness_us: how far times might run back
     frontier, reads, late: of the last checkpoint where rows were ordered by event time: the last row that went out, how
         far each input had been read, and rows that had come too late for the merge
     """
@@ -44,17 +44,17 @@ class Answered:
     def of(
         cls, cut: Mapping[tuple[int, int], Place], highs: Mapping[tuple[int, int], int], lateness_us: int, saved: bytes
     ) -> Answered:
-        """What a takeover says, by the streams of who reads it; `saved` is the router's last checkpoint, or empty."""
+        """What a takeover says, by its reader's streams; `saved` is the router's last checkpoint, or empty."""
         if not saved:
             return cls(cut, highs, lateness_us)
-        told = orjson.loads(saved)
-        time_us, stream, partition, offset, row = told["frontier"][0]
-        reads = {(s, p): (o, r) for s, p, o, r in told["read"]}
-        late = frozenset((s, p, o, r) for s, p, o, r in told["late"])
+        order = orjson.loads(saved)
+        time_us, stream, partition, offset, row = order["frontier"][0]
+        reads = {(s, p): (o, r) for s, p, o, r in order["read"]}
+        late = frozenset((s, p, o, r) for s, p, o, r in order["late"])
         return cls(cut, highs, lateness_us, (time_us, stream, partition, offset, row), reads, late)
 
     def cut_of(self, stream: int, partition: int) -> Place:
-        """Before this place of an input nothing is left to be answered."""
+        """The place of an input before which no row is left to answer."""
         return self.cut.get((stream, partition), FIRST_PLACE)
 
     def high_of(self, stream: int, partition: int) -> int:
@@ -62,11 +62,11 @@ class Answered:
         return self.highs.get((stream, partition), NEVER)
 
     def end_of(self, stream: int, partition: int) -> Place:
-        """From this place of an input on nothing was answered."""
+        """The place of an input from which on no row was answered."""
         return max(self.cut_of(stream, partition), self.read_of(stream, partition))
 
     def rows(self, stream: int, partition: int, offsets: I64, rows: I64, times_us: I64 | None) -> Flags:
-        """Which rows of an input, (n,) each, were answered; but for those that were late within their partition."""
+        """Which rows of an input, (n,) each, were answered, except for those late within their partition."""
         found = before(offsets, rows, self.cut_of(stream, partition))
         if self.frontier is None or times_us is None:
             return found
@@ -95,7 +95,7 @@ class Answered:
         return found
 
     def _were_late(self, stream: int, partition: int, offsets: I64, rows: I64) -> Flags:
-        own = [place[2:] for place in self.late if place[:2] == (stream, partition)]
+        own = [row[2:] for row in self.late if row[:2] == (stream, partition)]
         found = np.zeros(len(offsets), np.bool_)
         for offset, row in own:
             found |= (offsets == offset) & (rows == row)
@@ -103,6 +103,6 @@ class Answered:
 
 
 def before(offsets: I64, rows: I64, place: Place) -> Flags:
-    """Which rows of an input, by int64 (n,) offsets and rows, lie before a place of it."""
+    """Which rows of an input, by int64 (n,) offsets and rows, lie before one of its places."""
     found: Flags = (offsets < place[0]) | ((offsets == place[0]) & (rows < place[1]))
     return found

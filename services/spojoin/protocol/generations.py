@@ -1,8 +1,8 @@
 """Which generation of a query is served (rule P12): what follows from the records of its `generations` topic.
 
-An announcement asks for a generation; it counts iff it is the next in number, so that of two that are written at once
-the first has it. The first generation begins at once; a later one with a takeover, which says where the generation
-before it stopped. Until then that one goes on, and ends what it has begun.
+An announcement requests a generation; it counts iff its number is the next one, so that of two written at once the
+first counts. The first generation begins at once; a later one begins with a takeover, which says where its predecessor
+stopped. Until then the predecessor continues, and finishes its work.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from spojoin.wire.records import Announcement, SourceState, Takeover
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where a generation begins: the first from nothing, a later one where the one before it stopped.
+    """Where a generation begins: the first from nothing, a later one where its predecessor stopped.
 
     fingerprint: of the query's meaning; 0 where nobody compares it
-    cut: per (stream, partition) the place up to which all rows were answered, or refused, by earlier generations
-    highs, lateness_us, checkpoint: what else there is to say of answered rows by event time, see `Answered`
-    starts: from where the inputs are read
+    cut: per (stream, partition), the place before which all rows were answered, or refused, by earlier generations
+    highs, lateness_us, checkpoint: what else is known of answered rows in event-time order, see `Answered`
+    starts: where reading of the inputs starts
     first_indexes: the index of each stream's first tuple, empty for 0
     counts: tuples of each stream before the cut, empty for 0; rejected: rows refused before it, by reason
     """
@@ -42,10 +42,6 @@ class Beginning:
         """Rows that earlier generations have answered."""
         return Answered.of(self.cut, self.highs, self.lateness_us, self.checkpoint)
 
-    def first_index(self, stream: int) -> int:
-        """The index of a stream's first tuple."""
-        return self.first_indexes[stream] if self.first_indexes else 0
-
     def count(self, stream: int) -> int:
         """How many tuples of a stream earlier generations had."""
         return self.counts[stream] if self.counts else 0
@@ -59,7 +55,7 @@ class Generations:
         self._takeover: Takeover | None = None
 
     def hear(self, record: Announcement | Takeover) -> bool:
-        """Take the next record; whether it counts."""
+        """Take the next record; returns whether it counts."""
         if isinstance(record, Announcement):
             counts = record.generation == self.next_number
             if counts:
@@ -73,7 +69,7 @@ class Generations:
 
     @property
     def next_number(self) -> int:
-        """What an announcement must bear to count."""
+        """The number that an announcement must have to count."""
         return len(self._announced) + FIRST_GENERATION
 
     @property
@@ -93,7 +89,7 @@ class Generations:
 
     @property
     def successor(self) -> Announcement | None:
-        """The one that the current generation is to end for; None where none was announced."""
+        """The generation that will replace the current one; None where none was announced."""
         return self._announced.get(self.current_number + 1)
 
     @property

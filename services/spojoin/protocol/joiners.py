@@ -1,10 +1,10 @@
-"""Which predicates each mutable joiner evaluates; how many joiners there are is free, and changes no result."""
+"""Which predicates each mutable joiner evaluates; the number of joiners is free, and changes no result."""
 
 from __future__ import annotations
 
 
 def joiner_count(predicates: int, joiners: int | None) -> int:
-    """How many mutable joiners there are; as many as predicates unless a setting says otherwise."""
+    """The number of mutable joiners: one for each predicate unless a setting says otherwise."""
     return predicates if joiners is None else joiners
 
 

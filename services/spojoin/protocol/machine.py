@@ -1,7 +1,7 @@
-"""What the runtime, the embedded engine and the simulator know of a service: a deterministic state machine.
+"""What the runtime, the embedded engine and the simulator know about a service: a deterministic state machine.
 
-A machine holds no clock, randomness, environment or socket. It is given records and the time, and yields what it
-wants appended. Everything that a machine emits is idempotent: readers drop what they have seen by its identity.
+A machine holds no clock, randomness, environment or socket. It is given records and the time, and yields the records
+to append. Everything that a machine emits is idempotent: readers recognise and drop what they have seen.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Emit(NamedTuple):
 
 
 class Rewind(NamedTuple):
-    """Read `topic` again from its earliest retained record (a changed layout needs batches passed over before)."""
+    """Read `topic` again from its earliest retained record: a changed worker count needs batches skipped before."""
 
     topic: Topic
 
 
 class Trim(NamedTuple):
-    """Records of `topic`/`partition` before `offset` are needed by nobody any more."""
+    """Records of `topic`/`partition` before `offset` are no longer needed."""
 
     topic: Topic
     partition: int
@@ -49,7 +49,7 @@ Action = Emit | Rewind
 
 
 class Machine:
-    """A service's logic; a child says what it does where a record, the time or the results mean something to it.
+    """A service's logic; a child overrides what a record, the time or the results mean to it.
 
     A machine starts empty at a result position, is fed every input from its earliest retained record, and stays silent
     for what the result position covers. `wants` is back-pressure: an input that is not wanted is not read on.
@@ -68,16 +68,16 @@ class Machine:
         yield from ()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """The time has come to `now_ms` (any epoch, monotonic)."""
+        """It is now `now_ms` (any epoch, monotonic)."""
         yield from ()
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Results have come to `result_position`: forget what lies behind it and say what may be trimmed."""
+        """Results are out up to `result_position`: forget what lies behind it and say what may be trimmed."""
         return []
 
 
 class Idle(Machine):
-    """Takes everything and says nothing: a service that a query's layout has no use for."""
+    """Takes everything and emits nothing: a service that a query's layout has no use for."""
 
 
 class InputMachine(Machine, ABC):
@@ -87,7 +87,7 @@ class InputMachine(Machine, ABC):
 
     @abstractmethod
     def sources(self) -> SourceState:
-        """Where to read each input on that a frame has consumed from; valid once active."""
+        """Where to resume each input that a frame has consumed from; valid once active."""
 
     @abstractmethod
     def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
@@ -111,7 +111,7 @@ class WindowMachine(Machine, ABC):
 
     @abstractmethod
     def counters(self) -> dict[str, float]:
-        """What it did."""
+        """What it has done so far, by name."""
 
     @abstractmethod
     def state_tuples(self) -> int:
@@ -127,5 +127,5 @@ class Leaver(Protocol):
     """A machine that others may wait for after its service was asked to end (rule P11)."""
 
     def is_needed(self) -> bool:
-        """Whether frames under way, or those to come, wait for what this machine would say."""
+        """Whether frames under way, or those to come, wait for this machine's answers."""
         ...

@@ -45,7 +45,7 @@ class Topic(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Role, the topics it reads, the topics it writes, and the topics it alone trims behind the recovery point."""
+    """A role, the topics it reads, the topics it writes, and the topics it alone trims behind the recovery point."""
 
     role: Role
     reads: tuple[Topic, ...]
@@ -81,7 +81,7 @@ TOPOLOGY = (
 )
 
 
-#: What no machine reads as records: the users' rows, where the output stands, and which generation is served.
+#: What no machine reads as records: the users' rows, the results, and which generation is served.
 NOT_RECORDS = (Topic.INPUT, Topic.RESULTS, Topic.GENERATIONS)
 
 #: Roles that have work where there is a mutable part whose tuples are batched: else they are idle, or left out.
@@ -125,7 +125,7 @@ FIRST_GENERATION = 1
 
 
 def topic_config(retention_bytes: int | None = None) -> dict[str, str]:
-    """A topic's configuration in Kafka: only trims take records away, and a bound on a partition's bytes if given."""
+    """A topic's configuration in Kafka: only trims take records away, and a limit on a partition's bytes if given."""
     return {
         "cleanup.policy": "delete",
         "max.message.bytes": str(MESSAGE_BYTES_MAX),
@@ -142,7 +142,7 @@ def topic_name(query: str, topic: Topic, generation: int = FIRST_GENERATION) -> 
 
 
 def later_generations(query: str, topic: Topic) -> str:
-    """What the names of a topic of a query's generations from the second on begin with."""
+    """The prefix of a topic's names in a query's generations from the second on."""
     return f"{query}.{GENERATION_PART}.{topic.value}."
 
 

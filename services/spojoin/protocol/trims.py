@@ -1,4 +1,4 @@
-"""Which prefix of a topic nobody needs any more."""
+"""Which prefix of a topic is no longer needed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from spojoin.protocol.topology import Topic
 
 
 class TrimLedger:
-    """Remembers of each record read how long it is needed, and yields the offsets that trimming may reach.
+    """Remembers how long each record is needed, and yields the offsets that trimming may reach.
 
-    A topic is trimmed from its start, so a record that is needed keeps all behind it.
+    A topic is trimmed from its start, so a needed record keeps all later ones.
     """
 
     def __init__(self, topic: Topic) -> None:

@@ -1,1 +1,1 @@
-"""Log, store and clock ports; their Kafka, Redis and in-memory adapters; the loop that runs any machine over them."""
+"""What runs a machine as a service: settings, the loop over the ports, inputs, the outbox, generations."""

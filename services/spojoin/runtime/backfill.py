@@ -1,7 +1,7 @@
-"""From where a new generation reads its inputs again, so that its windows are full when it begins to answer (P12).
+"""Where a new generation starts to read its inputs again, so that its windows are full when it begins to answer (P12).
 
-It looks back from the cut in steps that grow, and stops where nothing before can be in a window of a row that it
-answers. What decides is a row's rank: its event time where tuples are ordered by it, else when it was produced.
+It looks back from the cut in growing steps, and stops where no earlier row can be in a window of a row that it
+answers. A row's rank decides: its event time where tuples are ordered by it, else the time it was produced.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from spojoin.protocol.generations import Beginning
 from spojoin.runtime.inputs import Parse
 from spojoin.wire.records import I64, Rows, SourcePosition
 
-#: records of the first look back; each further one takes as many times more
+#: records of the first look back, and the factor by which each further look grows
 LOOK_RECORDS, LOOK_GROWTH = 1_024, 2
 POLL_RECORDS, POLL_S = 10_000, 0.5
 PARSE_RECORDS = 4_096
 NEVER, ALWAYS = -(2**63), 2**63 - 1
-_NO_PLACE = (-1, -1)
+_NO_KEY = (-1, -1)
 _NOTHING = np.empty(0, np.int64)
 
 
 class Stand(NamedTuple):
-    """Where a row stands in the order; rows of equal rank by stream and partition, then as their partition has them."""
+    """Where a row stands in the order: by rank, then by `key` (stream, partition), then as its partition has it."""
 
     rank: int
-    place: tuple[int, int]
+    key: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -49,8 +49,8 @@ class Past:
     ranks: I64 = field(default_factory=lambda: _NOTHING)
 
     @property
-    def place(self) -> tuple[int, int]:
-        """What decides between rows of equal rank: stream and partition."""
+    def key(self) -> tuple[int, int]:
+        """Stream and partition; it decides between rows of equal rank."""
         return self.stream, self.source.partition
 
     @property
@@ -64,35 +64,40 @@ class Past:
         return self.first <= self.earliest
 
 
-def fill(
-    log: Log[bytes],
-    query: Query,
-    topics: Sequence[str],
-    parse: Parse,
-    beginning: Beginning,
-    backfill: str,
-    pulse: Callable[[], None],
-) -> Beginning:
-    """The beginning with places to read from, and the first index of each stream.
+@dataclass(frozen=True, slots=True)
+class InputHistory:
+    """What the inputs hold of the past, and how it is read.
 
-    What is read again takes the last of the numbers that earlier generations gave, so that they go on. `pulse` is
-    called while it works. Raises LogUnavailable.
+    topics: the input topic of each stream; pulse: called while reading goes on, so that the service counts as alive
     """
-    pasts = _pasts(log, topics, beginning.cut)
-    beyond = _answered_beyond(log, query, parse, pasts, beginning.answered())
+
+    log: Log[bytes]
+    topics: Sequence[str]
+    parse: Parse
+    pulse: Callable[[], None] = lambda: None
+
+
+def fill(history: InputHistory, query: Query, beginning: Beginning, backfill: str) -> Beginning:
+    """The beginning with positions to read from, and the first index of each stream.
+
+    Rows that are read again take the last of the numbers that earlier generations gave, so that the numbers continue.
+    Raises LogUnavailable.
+    """
+    pasts = _pasts(history, beginning.cut)
+    beyond = _answered_beyond(history, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
-        _look_back(log, query, parse, pasts, pulse)
+        _look_back(history, query, pasts)
     elif backfill == Backfill.EARLIEST:
         for past in pasts:
             past.first = past.earliest
-    starts = {past.place: _start(past, beginning.highs) for past in pasts}
+    starts = {past.key: _start(past, beginning.highs) for past in pasts}
     return replace(beginning, starts=starts, first_indexes=_first_indexes(query, pasts, beginning, beyond, backfill))
 
 
-def _pasts(log: Log[bytes], topics: Sequence[str], cut: Mapping[tuple[int, int], Place]) -> list[Past]:
+def _pasts(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> list[Past]:
     """Every partition as if nothing before its cut had been seen."""
-    found = []
-    for stream, topic in enumerate(topics):
+    found, log = [], history.log
+    for stream, topic in enumerate(history.topics):
         for partition in range(log.partitions(topic)):
             source = LogPartition(topic, partition)
             past = Past(source, stream, cut.get((stream, partition), (0, 0)), 0, 0)
@@ -105,20 +110,18 @@ def _start(past: Past, highs: Mapping[tuple[int, int], int]) -> SourcePosition:
     """The first row seen, or the cut itself where none was."""
     if past.first < past.end:
         return SourcePosition(past.first, 0, NEVER)
-    return SourcePosition(*past.cut, highs.get(past.place, NEVER))
+    return SourcePosition(*past.cut, highs.get(past.key, NEVER))
 
 
-def _answered_beyond(
-    log: Log[bytes], query: Query, parse: Parse, pasts: Sequence[Past], answered: Answered
-) -> dict[int, int]:
-    """Rows of each stream that were answered though they lie behind the cut; by event time alone there are any."""
+def _answered_beyond(history: InputHistory, pasts: Sequence[Past], answered: Answered) -> dict[int, int]:
+    """How many rows of each stream were answered although they lie behind the cut; only event-time order has any."""
     found: dict[int, int] = {}
-    reader = log.reader()
+    reader = history.log.reader()
     try:
         for past in pasts:
-            end = answered.end_of(*past.place)[0]
-            for rows in _rows(reader, parse, past, past.cut[0], end):
-                is_answered = answered.rows(*past.place, rows.offsets, rows.rows, rows.times_us)
+            end = answered.end_of(*past.key)[0]
+            for rows in _rows(reader, history.parse, past, past.cut[0], end):
+                is_answered = answered.rows(*past.key, rows.offsets, rows.rows, rows.times_us)
                 behind = ~before(rows.offsets, rows.rows, past.cut)
                 found[past.stream] = found.get(past.stream, 0) + int(np.count_nonzero(is_answered & behind))
     finally:
@@ -129,7 +132,7 @@ def _answered_beyond(
 def _first_indexes(
     query: Query, pasts: Sequence[Past], beginning: Beginning, beyond: Mapping[int, int], backfill: str
 ) -> tuple[int, ...]:
-    """Where all is read again numbers begin at 0, as they did before; else rows before the cut keep their numbers."""
+    """Where everything is read again, numbers begin at 0, as before; else rows before the cut keep their numbers."""
     streams = range(len(query.streams))
     if backfill == Backfill.EARLIEST:
         return tuple(0 for _ in streams)
@@ -152,26 +155,24 @@ def _are_in_time(query: Query, ranks: I64) -> NDArray[np.bool_]:
 # -- looking back
 
 
-def _look_back(log: Log[bytes], query: Query, parse: Parse, pasts: list[Past], pulse: Callable[[], None]) -> None:
-    reader, size = log.reader(), LOOK_RECORDS
+def _look_back(history: InputHistory, query: Query, pasts: list[Past]) -> None:
+    reader, size = history.log.reader(), LOOK_RECORDS
     try:
         while not _suffices(query, pasts):
             for past in pasts:
                 if not past.is_whole:
-                    _see_more(reader, query, parse, past, size, pulse)
+                    _see_more(reader, history, query, past, size)
             size *= LOOK_GROWTH
     finally:
         reader.close()
 
 
-def _see_more(
-    reader: LogReader[bytes], query: Query, parse: Parse, past: Past, records: int, pulse: Callable[[], None]
-) -> None:
+def _see_more(reader: LogReader[bytes], history: InputHistory, query: Query, past: Past, records: int) -> None:
     first = max(past.earliest, past.first - records)
     ranks = []
-    for rows in _rows(reader, parse, past, first, past.first):
+    for rows in _rows(reader, history.parse, past, first, past.first):
         ranks.append(_ranks(query, rows, past.cut))
-        pulse()
+        history.pulse()
     past.ranks = np.concatenate([*ranks, past.ranks]) if ranks else past.ranks
     past.first = first
 
@@ -232,26 +233,26 @@ def _known_from(query: Query, pasts: Sequence[Past]) -> Stand:
     """From here on every row of these partitions was seen: those before may run back by the lateness."""
     return max(
         (
-            Stand(int(past.ranks[: max(1, len(past.ranks) // 2)].max()) + query.lateness_us, past.place)
+            Stand(int(past.ranks[: max(1, len(past.ranks) // 2)].max()) + query.lateness_us, past.key)
             for past in pasts
             if not past.is_whole
         ),
-        default=Stand(NEVER, _NO_PLACE),
+        default=Stand(NEVER, _NO_KEY),
     )
 
 
 def _newest(query: Query, pasts: Sequence[Past]) -> Stand:
     """The least that a row behind the cut can be: less by the lateness than its partition's largest before it.
 
-    By arrival all that is read again comes before it.
+    In arrival order, everything that is read again comes before it.
     """
     if query.order is Order.ARRIVAL:
-        return Stand(ALWAYS, _NO_PLACE)
-    highest = (Stand(int(past.ranks.max()) - query.lateness_us, past.place) for past in pasts if len(past.ranks))
-    return min(highest, default=Stand(NEVER, _NO_PLACE))
+        return Stand(ALWAYS, _NO_KEY)
+    highest = (Stand(int(past.ranks.max()) - query.lateness_us, past.key) for past in pasts if len(past.ranks))
+    return min(highest, default=Stand(NEVER, _NO_KEY))
 
 
 def _count_between(query: Query, past: Past, known: Stand, newest: Stand) -> int:
-    """Rows from one place of the order to another; of equal rank those of partitions before `known` may be unseen."""
-    least, most = known.rank + (past.place < known.place), newest.rank - (past.place > newest.place)
+    """Rows from one position in the order to another; of equal rank, partitions before `known` may hold unseen ones."""
+    least, most = known.rank + (past.key < known.key), newest.rank - (past.key > newest.key)
     return int(np.count_nonzero(_are_in_time(query, past.ranks) & (past.ranks >= least) & (past.ranks <= most)))

@@ -1,4 +1,4 @@
-"""Which variables that begin with SPOJOIN_ mean something: any other is a mistake that nobody would notice."""
+"""The variables that may begin with SPOJOIN_; any other is a mistake that nobody would notice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spojoin.errors import ConfigurationError
 
 PREFIX = "SPOJOIN_"
 
-#: Read elsewhere than in the settings, often beside them.
+#: Read outside the settings, often beside them.
 OTHERS = {
     "SPOJOIN_SETTINGS": "a settings file",
     "SPOJOIN_PAGE_HOST": "where the page is served",
@@ -24,13 +24,13 @@ OTHERS = {
 }
 #: The cluster tests'.
 _TEST_PREFIX = "SPOJOIN_TEST_"
-#: Kubernetes tells pods of Services; that of a release named spojoin is SPOJOIN_KAFKA_SERVICE_HOST and so on.
+#: Kubernetes gives pods such variables for Services; a release named spojoin has SPOJOIN_KAFKA_SERVICE_HOST and so on.
 _SERVICE_LINK = re.compile(r"SPOJOIN_\w+?_(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)")
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
 def check_environment(environment: Mapping[str, str], settings: Collection[str]) -> None:
-    """Raises ConfigurationError for the first variable that is none of `settings` and none of another part."""
+    """Raises ConfigurationError for the first variable that is neither one of `settings` nor another part's."""
     known = [f"{PREFIX}{name.upper()}" for name in settings] + [*OTHERS]
     for name, value in sorted(environment.items()):
         if name.upper().startswith(PREFIX) and name.upper() not in known and not _is_foreign(name, value):
@@ -38,8 +38,8 @@ def check_environment(environment: Mapping[str, str], settings: Collection[str])
 
 
 def advice(name: str, known: Collection[str]) -> str:
-    """What to do about a name that is none of those that are known."""
-    names = {each.removeprefix(PREFIX): each for each in known}  # what all have in common makes nothing alike
+    """What to do about a name that is not among the known ones."""
+    names = {each.removeprefix(PREFIX): each for each in known}  # the common prefix makes no two names alike
     close = difflib.get_close_matches(name.removeprefix(PREFIX), names, 1)
     return (
         f"did you mean {names[close[0]]}? Correct its name or remove it" if close else "remove it or correct its name"

@@ -1,4 +1,4 @@
-"""Which generation of its query a service serves (rule P12), and what a changed query needs to take its place."""
+"""Which generation of its query a service serves (rule P12), and what a changed query needs to replace it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import differences, fingerprint, is_same_order
-from spojoin.runtime.backfill import fill
+from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.inputs import Parse
 from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.runtime.topics import Topics
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A generation to be served; `successor` is the query that it is to end for, if any."""
+    """A generation to serve; `successor` is the query that will replace it, if any."""
 
     query: Query
     generation: int = FIRST_GENERATION
@@ -47,11 +47,11 @@ class GenerationsTopic:
         self._seen_end = 0
 
     def has_news(self) -> bool:
-        """Whether there are records that were not read. Raises LogUnavailable."""
-        return self._log.bounds(self._source).end != self._seen_end
+        """Whether the topic holds records that were not read yet. Raises LogUnavailable."""
+        return self._log.end(self._source) != self._seen_end
 
     def read(self) -> Generations:
-        """All that the topic says. Raises LogUnavailable, and ConfigurationError for what this version can't read."""
+        """All that the topic says. Raises LogUnavailable; ConfigurationError for records this version can't read."""
         bounds, found = self._log.bounds(self._source), Generations()
         reader = self._log.reader()
         try:
@@ -104,13 +104,13 @@ class Office:
         self._has_served = False
 
     def has_news(self) -> bool:
-        """Whether `serving` might say something else than it did. Raises LogUnavailable."""
+        """Whether `serving` might have a new answer. Raises LogUnavailable."""
         return self._topic.has_news()
 
     def serving(self) -> Serving | None:
         """What to serve now; None while the router has not announced it yet.
 
-        Raises ConfigurationError where the query differs from the one that is served and is not to replace it.
+        Raises ConfigurationError where the query differs from the one that is served and may not replace it.
         """
         found = self._topic.read()
         wanted = found.wanted
@@ -119,7 +119,7 @@ class Office:
         if wanted.fingerprint == self._mark:
             self._has_served = True
             return self._current(found)
-        if self._has_served and self._is_current(found):  # it ends what it has begun, for the one that is wanted
+        if self._has_served and self._is_current(found):  # it finishes its generation, for the one that is wanted
             return self._current(found)
         if self._has_served or not self._settings.replace:
             raise ConfigurationError(changed(self._query, wanted))
@@ -129,7 +129,7 @@ class Office:
         return found.current is not None and found.current.fingerprint == self._mark
 
     def _announced(self, found: Generations) -> Serving | None:
-        """Announce the query; of two that are announced at once the first has the number."""
+        """Announce the query; of two that are announced at once, the first has the number."""
         number = found.next_number
         _log.info("announcing a generation", generation=number, backfill=self._settings.backfill.value)
         self._topic.append(Announcement(number, self._mark, self._query.text, self._settings.backfill.value))
@@ -155,9 +155,10 @@ class Office:
         begun = beginning_after(fresh, takeover, before, query, self._streams(before, topics))
 
         def begin(result_position: ResultPosition, parse: Parse) -> Beginning:
-            if result_position > START:  # its frames say from where the inputs are read on
+            if result_position > START:  # its frames say where reading of the inputs resumes
                 return begun
-            filled = fill(self._log, query, topics.inputs, parse, begun, current.backfill, self._pulse)
+            history = InputHistory(self._log, topics.inputs, parse, self._pulse)
+            filled = fill(history, query, begun, current.backfill)
             starts = {f"{topics.inputs[stream]}/{number}": at.offset for (stream, number), at in filled.starts.items()}
             _log.info("windows are filled from the inputs", backfill=current.backfill, starts=starts)
             return filled
@@ -165,13 +166,13 @@ class Office:
         return begin
 
     def _streams(self, before: Query, topics: Topics) -> dict[int, int]:
-        """The stream of today by the stream of an earlier query that had its topic."""
+        """Today's stream, by the stream of an earlier query that had its topic."""
         earlier = Topics.of(before, 1, self._settings.input_topics).inputs
         return {number: topics.inputs.index(topic) for number, topic in enumerate(earlier) if topic in topics.inputs}
 
 
 def goes_on(office: Office, serving: Serving) -> bool:
-    """Whether what is served is still to be served, in the same way. Raises as `Office.serving` does."""
+    """Whether the same generation is still to be served, in the same way. Raises as `Office.serving` does."""
     if not office.has_news():
         return True
     now = office.serving()
@@ -183,7 +184,7 @@ def goes_on(office: Office, serving: Serving) -> bool:
 
 
 def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
-    """Raise ConfigurationError where another query is served under this one's name, and it is not to be replaced."""
+    """Raise ConfigurationError where another query is served under this one's name and may not be replaced."""
     wanted = GenerationsTopic(log, query.name).read().wanted
     if wanted is not None and wanted.fingerprint != fingerprint(query) and not replace:
         raise ConfigurationError(changed(query, wanted))
@@ -201,8 +202,8 @@ def beginning_after(
     has_same_times = is_same_order(before, query)
     return replace(
         fresh,
-        cut={place: (at.offset, at.row) for place, at in source.items()},
-        highs={place: at.high_time_us for place, at in source.items()} if has_same_times else {},
+        cut={key: (at.offset, at.row) for key, at in source.items()},
+        highs={key: at.high_time_us for key, at in source.items()} if has_same_times else {},
         lateness_us=takeover.lateness_us,
         checkpoint=takeover.checkpoint,
         counts=tuple(counts.get(stream, 0) for stream in range(len(query.streams))),
@@ -216,7 +217,7 @@ def announced_query(announcement: Announcement) -> Query:
 
 
 def changed(query: Query, served: Announcement) -> str:
-    """The sentence for who starts a query of another meaning."""
+    """The message for a user who starts a query of another meaning."""
     found = differences(announced_query(served), query)
     what = "; ".join(found) or "its meaning differs"
     return (

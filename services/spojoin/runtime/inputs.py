@@ -14,9 +14,9 @@ from spojoin.runtime.intake import Intake, Waiting
 from spojoin.telemetry.metrics import TopicTraffic
 from spojoin.wire.records import Rows, SourcePosition
 
-#: new partitions are looked for so often
+#: how often new partitions are looked for
 DISCOVERY_MS = 2_000
-#: what is parsed at once
+#: the most that is parsed at once
 CHUNK_RECORDS_MAX = 4_096
 CHUNK_BYTES_MAX = 1 << 20
 
@@ -53,12 +53,12 @@ class InputFeed:
 
     @property
     def missing(self) -> list[str]:
-        """Input topics that are not there."""
+        """Input topics that do not exist."""
         found = {stream for stream, _ in self._known}
         return [topic for stream, topic in enumerate(self._topics) if stream not in found]
 
     def refresh(self) -> None:
-        """Declare new partitions, and open what is declared once the machine is active."""
+        """Declare new partitions, and open the declared ones once the machine is active."""
         if self._clock.monotonic_ms() >= self._discover_at_ms:
             self._discover_at_ms = self._clock.monotonic_ms() + DISCOVERY_MS
             self._discover()
@@ -66,7 +66,7 @@ class InputFeed:
             self._open()
 
     def feed(self) -> Iterator[Action]:
-        """One chunk of each input that has and is wanted; nothing comes where there is nothing to do."""
+        """Give the machine one chunk of each wanted input that has records; yield what it emits."""
         for (stream, partition), source in self._opened.items():
             queue = self.intake.waiting[source]
             if queue.records and self._machine.wants_rows(stream, partition):
@@ -81,21 +81,21 @@ class InputFeed:
     def has_work(self) -> bool:
         """Whether `feed` would give rows to the machine."""
         return any(
-            self.intake.waiting[source].records and self._machine.wants_rows(*place)
-            for place, source in self._opened.items()
+            self.intake.waiting[source].records and self._machine.wants_rows(*key)
+            for key, source in self._opened.items()
         )
 
     def waits_since_ms(self) -> int | None:
         """When the oldest record was produced that no frame has passed, ms since 1970; None where none waits.
 
-        To within the records that were given to the machine at once.
+        Precise to within the records that were given to the machine at once.
         """
         positions = self._machine.sources()
-        oldest = [self._oldest_ms(place, positions.get(place)) for place in self._opened]
+        oldest = [self._oldest_ms(key, positions.get(key)) for key in self._opened]
         return min((at for at in oldest if at is not None), default=None)
 
-    def _oldest_ms(self, place: tuple[int, int], at: SourcePosition | None) -> int | None:
-        given, queue = self._given[place], self.intake.waiting[self._opened[place]]
+    def _oldest_ms(self, key: tuple[int, int], at: SourcePosition | None) -> int | None:
+        given, queue = self._given[key], self.intake.waiting[self._opened[key]]
         while given and at is not None and given[0][0] < at.offset:
             given.popleft()
         if given:

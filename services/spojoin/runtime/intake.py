@@ -1,4 +1,4 @@
-"""Records that were read but not yet taken: one bounded queue an input."""
+"""Records that were read but not yet taken: one bounded queue per input."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import deque
 
 from spojoin.ports.interfaces import Clock, LogPartition, LogReader, LogRecord
 
-#: an input with so much waiting is not read on until half of it is taken
+#: an input with this much waiting is not read on until half of it has been taken
 WAITING_BYTES_MAX = 16 << 20
 WAITING_RECORDS_MAX = 20_000
 POLL_RECORDS_MAX = 4_096
 
 
 class Waiting:
-    """What waits of one input."""
+    """The waiting records of one input."""
 
     __slots__ = ("bytes", "is_paused", "records")
 
@@ -48,7 +48,7 @@ class Intake:
     """Queues in front of a machine, filled from one reader.
 
     A pause makes the client throw away what it fetched ahead. So a full queue is paused only while others are open;
-    when all are full, nobody reads.
+    when all are full, nothing is read.
     """
 
     def __init__(self, reader: LogReader[bytes], clock: Clock) -> None:

@@ -1,14 +1,14 @@
 """The loop that runs any machine over the ports; one step at a time, so that tests turn it by hand.
 
-L1  A transactional writer is registered first: it fences zombies and ends their transactions, so that what is read
-    from here on is final.
+L1  A transactional writer is registered first: it fences zombies and ends their transactions, so that everything read
+    from then on is final.
 L2  The result position at the start is read from the tail of the results topic, never from the store.
 L3  Inputs are read from their earliest retained records; where they end now is what "caught up" means.
 L4  Results count towards the result position when they are readable, not when they are appended.
-L5  What fails for now throws machine, readers and writer away; a new loop recovers as after a crash.
-L6  A record that can't be decoded ends the service: passing it over would lose results.
-L7  A machine may have a topic read again; until that is done the service is not ready. One that others wait for goes on
-    for a while when it is asked to end.
+L5  After a retryable failure, machine, readers and writer are thrown away; a new loop recovers as after a crash.
+L6  A record that can't be decoded ends the service: skipping it would lose results.
+L7  A machine may have a topic read again; until that is done the service is not ready. A machine that others wait for
+    continues for a while when it is asked to end.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from spojoin.protocol.machine import Action, Emit, InputMachine, Leaver, Machine
 from spojoin.protocol.topology import NOT_RECORDS, Role, Topic
 from spojoin.runtime.inputs import InputFeed, Parse
 from spojoin.runtime.intake import Intake
-from spojoin.runtime.outbox import Outbox
-from spojoin.runtime.result_position import ResultsEnd, WatermarkFollower, position_of_results
+from spojoin.runtime.outbox import Outbox, OutputSoFar, WriteMode
+from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnd, position_of_results
 from spojoin.runtime.topics import Topics, edge_of
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
@@ -33,11 +33,11 @@ from spojoin.telemetry.reporter import Reporter
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame, Record
 
-#: one step delivers for so long at most before time, result position and writer have their turn
+#: one step delivers for this long at most before time, result position and writer have their turn
 STEP_MS_MAX = 10.0
-#: new partitions of internal topics are looked for so often: a layout with more workers has more
+#: how often new partitions of internal topics are looked for: more workers have more
 DISCOVERY_MS = 5_000
-#: trims are gathered for so long; each is a request to the broker
+#: trims are gathered for this long; each is a request to the broker
 TRIM_MS = 1_000
 TAIL_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
@@ -51,7 +51,7 @@ class LoopSpec:
 
     `parse` is given where the machine takes the users' inputs. `result_position_ms` is how often the store is asked.
     `credits_frames` is how far a router may be ahead of the results. `drain_ms` is how long a machine that others wait
-    for goes on when it is asked to end. `fingerprint` is of the query's meaning; 0 compares none.
+    for continues when it is asked to end. `fingerprint` is that of the query's meaning; 0 compares none.
     """
 
     role: Role
@@ -69,7 +69,7 @@ class LoopSpec:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The ports that a loop runs over, and those who watch it."""
+    """The ports that a loop runs over, and what observes it."""
 
     log: Log[bytes]
     shared: SharedState
@@ -80,7 +80,7 @@ class Surroundings:
 
 
 def check_query(topic: str, offset: int, record: Record, fingerprint: int) -> None:
-    """P12: a log that was written for a query of another meaning is not read on. One without a mark is older.
+    """P12: a log that was written for a query of another meaning is not read. A log without fingerprints is older.
 
     `fingerprint` 0 compares none. Raises ConfigurationError.
     """
@@ -119,7 +119,7 @@ class Loop:
             raise
 
     def step(self, wait_s: float | None = None) -> None:
-        """Read, deliver, tell the time and the result position, settle what was emitted.
+        """Read, deliver, pass on the time and the result position, settle what was emitted.
 
         `wait_s` bounds the wait for records; by default until the next tick, and not at all while records wait.
         """
@@ -137,7 +137,7 @@ class Loop:
         self._world.health.tick()
 
     def drain(self, time_ms_max: int) -> None:
-        """L7: go on while others wait for this machine, but no longer than this."""
+        """L7: continue while others wait for this machine, at most for this long."""
         deadline_ms = self._clock.monotonic_ms() + time_ms_max
         while self.is_needed and self._clock.monotonic_ms() < deadline_ms:
             self.step()
@@ -148,13 +148,13 @@ class Loop:
         return isinstance(self._machine, Leaver) and self._machine.is_needed()
 
     def finish(self) -> None:
-        """Settle all that was emitted: the end of an orderly stop."""
+        """Settle everything that was emitted: the end of an orderly stop."""
         result_position = self._outbox.settle(STOP_TIMEOUT_S)
         if result_position is not None:
             self._world.shared.put_result_position(result_position)
 
     def close(self) -> None:
-        """Let go of readers and writer; what is not settled may be lost, and comes again in the next life."""
+        """Close readers and writer; unsettled records may be lost, and are emitted again in the next life."""
         self._writer.close()
         self._intake.reader.close()
         if self._feed is not None:
@@ -170,22 +170,15 @@ class Loop:
         self._tail = ResultsEnd(world.log, self._intake.reader, results, spec.topics.generation)
         self._tail.find(TAIL_TIMEOUT_S, world.clock)  # L2
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
-        self._follower = WatermarkFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
-        self._outbox = Outbox(
-            self._writer,
-            spec.topics,
-            world.metrics,
-            world.clock,
-            settles=spec.transactional_id is not None or spec.role is Role.SINK,
-            is_transactional=spec.transactional_id is not None,
-            is_json=spec.is_json,
-            last_output=self._tail.furthest,
-            matches_before=self._tail.matches,
-        )
+        self._follower = ResultPositionFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
+        is_transactional = spec.transactional_id is not None
+        mode = WriteMode(is_transactional or spec.role is Role.SINK, is_transactional, spec.is_json)
+        before = OutputSoFar(self._tail.furthest, self._tail.matches)
+        self._outbox = Outbox(self._writer, spec.topics, world.metrics, world.clock, mode, before)
         self._machine = spec.machine_factory(position_of_results(self._tail.furthest))
         self._feed = self._make_feed()
         self._open_inputs()
-        self._targets = {source: world.log.bounds(source).end for source in self._intake.waiting}
+        self._targets = {source: world.log.end(source) for source in self._intake.waiting}
 
     def _make_feed(self) -> InputFeed | None:
         if self._spec.parse is None:
@@ -196,7 +189,7 @@ class Loop:
         )
 
     def _open_inputs(self) -> None:
-        """L3; called again, opens what has been added."""
+        """L3. Called again, it opens added partitions."""
         for topic in edge_of(self._spec.role).reads:
             if topic in NOT_RECORDS:
                 continue
@@ -214,7 +207,7 @@ class Loop:
         return max(0.0, self._next_tick_ms - self._clock.monotonic_ms()) / 1000
 
     def _receive(self, wait_s: float) -> None:
-        """Wait where the next record is likeliest to come: at the users' inputs once they are open."""
+        """Wait where the next record is most likely: at the users' inputs once they are open."""
         if self._feed is not None:
             self._feed.refresh()
             if self._feed.intake.waiting:
@@ -223,7 +216,7 @@ class Loop:
         self._tail.take(self._intake.fill(wait_s))
 
     def _deliver(self, deadline_ms: float) -> bool:
-        """Give records in turn, one an input, until none is wanted (True) or time is up (False)."""
+        """Give records in turn, one per input, until none is wanted (True) or time is up (False)."""
         while self._deliver_round():
             if self._clock.monotonic_ms() >= deadline_ms:
                 return False
@@ -253,7 +246,7 @@ class Loop:
         self._perform(self._machine.on_record(topic, source.partition, offset, decoded))
 
     def _perform(self, actions: Iterator[Action]) -> None:
-        """Do what a machine wants, one action at a time: a full log makes it wait."""
+        """Carry out a machine's actions, one at a time: a full log makes it wait."""
         for action in actions:
             if isinstance(action, Rewind):
                 self._rewind(action.topic)
@@ -285,7 +278,7 @@ class Loop:
             self._perform(self._machine.on_time(int(now_ms)))
 
     def _settle(self) -> None:
-        """L4. A machine may be in the middle of emitting: it is told of its result position after that."""
+        """L4. A machine may be in the middle of emitting: it hears of its result position afterwards."""
         result_position = self._outbox.settle()
         if result_position is not None and self._follower.move(result_position) is not None:
             self._world.shared.put_result_position(result_position)
@@ -312,7 +305,7 @@ class Loop:
             self._check_ready()
 
     def _check_ready(self) -> None:
-        """A machine with inputs is ready when they are all there and the log is its own."""
+        """A machine with inputs is ready when all of them exist and the log is its own."""
         health = self._world.health
         if self._feed is not None and self._feed.missing:
             health.waits_for = f"input topic {self._feed.missing[0]}"
@@ -322,7 +315,7 @@ class Loop:
             health.is_ready = True
             self._world.metrics.replay_ended(self._clock.monotonic_ms())
 
-    # -- what has time
+    # -- what can wait
 
     def _maintain(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -358,7 +351,7 @@ class Loop:
             metrics.credits.set(max(0, self._spec.credits_frames - ahead))
 
     def _is_read_on(self, source: LogPartition) -> bool:
-        """A machine may have no more use for an internal topic: that is no lag."""
+        """What a machine no longer wants of an internal topic is no lag."""
         topic = self._topics.get(source.topic, Topic.INPUT)
         return topic is not Topic.BATCHES or self._machine.wants(topic, source.partition)
 

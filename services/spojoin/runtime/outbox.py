@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from spojoin.ports.interfaces import Clock, Headers, LogPartition, LogWriter
@@ -22,9 +23,9 @@ from spojoin.wire.results import (
     result_to_message,
 )
 
-#: a batch of emits is settled after so long at the latest, so that readers need not wait for a busy writer
+#: a batch of emits is settled after this long at the latest, so that readers need not wait for a busy writer
 SETTLE_MS_MAX = 20.0
-#: longer than the log takes to refuse
+#: longer than the log takes to refuse an append
 SETTLE_TIMEOUT_S = 60.0
 
 
@@ -36,13 +37,36 @@ class OutgoingMessage(NamedTuple):
     headers: Headers = ()
 
 
-class Outbox:
-    """Appends emits and tells when they are settled, that is readable by all.
+@dataclass(frozen=True, slots=True)
+class WriteMode:
+    """How a service writes.
 
-    `settles` is whether somebody waits for that: transactions are to be committed, or the result position is to move.
-    `last_output` is the last progress found in the results topic: JSON messages up to it are out already.
-    `matches_before` are those of all results that are out.
+    settles: whether somebody waits for emits to be readable: a transaction's commit, or the result position's move
+    is_transactional: whether emits are settled in transactions; is_json: the form of results
     """
+
+    settles: bool
+    is_transactional: bool
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSoFar:
+    """What the results topic held at the start.
+
+    last: the furthest progress of this generation: JSON messages up to it are out already
+    matches: of all results that are out
+    """
+
+    last: ResultProgress | None = None
+    matches: int = 0
+
+
+NO_OUTPUT = OutputSoFar()
+
+
+class Outbox:
+    """Appends emits and settles them: makes sure that every reader can read them."""
 
     def __init__(
         self,
@@ -50,32 +74,26 @@ class Outbox:
         topics: Topics,
         metrics: Metrics,
         clock: Clock,
-        *,
-        settles: bool,
-        is_transactional: bool,
-        is_json: bool = False,
-        last_output: ResultProgress | None = None,
-        matches_before: int = 0,
+        mode: WriteMode,
+        before: OutputSoFar = NO_OUTPUT,
     ) -> None:
         self._writer = writer
         self._topics = topics
         self._metrics = metrics
         self._clock = clock
-        self._settles = settles
-        self._is_transactional = is_transactional
+        self._mode = mode
         self._letters_unsettled = False
-        self._is_json = is_json
-        self._seq_out = -1 if last_output is None or last_output.seq is None else last_output.seq
+        self._seq_out = -1 if before.last is None or before.last.seq is None else before.last.seq
         #: matches since the output began: in all results that are readable, and in all that were appended
-        self.matches_out = self._matches = matches_before
+        self.matches_out = self._matches = before.matches
         self._unsettled_since_ms: float | None = None
         self._results: list[Result] = []
 
     def emit(self, action: Emit) -> None:
         """Append a record; waits while the log's queue is full."""
         topic = action.topic.value
-        if isinstance(action.record, Frame) and self._letters_unsettled and not self._is_transactional:
-            # A frame counts the dead letters before it: without a transaction they must be in before it is.
+        if isinstance(action.record, Frame) and self._letters_unsettled and not self._mode.is_transactional:
+            # A frame counts the dead letters before it: without a transaction they must be in the log before it is.
             self._writer.flush(SETTLE_TIMEOUT_S)
         self._letters_unsettled = isinstance(action.record, DeadLetter)
         for message in self._messages(action):
@@ -87,7 +105,7 @@ class Outbox:
 
     def is_due(self, *, is_idle: bool) -> bool:
         """Whether emits wait to be settled and the time for it has come: nothing else to do, or long enough."""
-        if not self._settles or self._unsettled_since_ms is None:
+        if not self._mode.settles or self._unsettled_since_ms is None:
             return False
         return is_idle or self._clock.monotonic_ms() - self._unsettled_since_ms >= SETTLE_MS_MAX
 
@@ -96,7 +114,7 @@ class Outbox:
         self._writer.serve()
 
     def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> ResultPosition | None:
-        """Wait until all emits are readable; the result position that they brought, if any."""
+        """Wait until all emits are readable; the result position that they moved to, if any."""
         self._writer.flush(timeout_s)
         self._unsettled_since_ms = None
         settled, self._results = self._results, []
@@ -119,7 +137,7 @@ class Outbox:
             yield OutgoingMessage(LogPartition(self._topics.name(action.topic), action.partition), encode(record))
 
     def _dead_letter(self, letter: DeadLetter) -> OutgoingMessage:
-        """The message as it came; why and from where in its headers, numbers as decimal text."""
+        """The message as it came; the reason and the source are in its headers, numbers as decimal text."""
         headers = {
             "reason": letter.reason,
             "detail": letter.detail,
@@ -134,13 +152,13 @@ class Outbox:
     def _result(self, result: Result) -> Iterator[OutgoingMessage]:
         target = LogPartition(self._topics.name(Topic.RESULTS), 0)
         before = self._matches
-        messages = result_messages_json(result, before) if self._is_json else [result_to_message(result, before)]
+        messages = result_messages_json(result, before) if self._mode.is_json else [result_to_message(result, before)]
         for message in messages:
             if not self._is_out(message):
                 yield OutgoingMessage(target, message.value, tuple(message.headers.items()))
 
     def _is_out(self, message: OutputMessage) -> bool:
-        """Without transactions, part of a result's messages may be in from before a crash."""
+        """Without transactions, some of a result's messages may be in the topic from before a crash."""
         if self._seq_out < 0:
             return False
         seq = progress(message.headers).seq

@@ -1,4 +1,4 @@
-"""Where the output stands: read from the results topic, the truth, and between its readings from the store."""
+"""How far results are out: from the results topic, which is the truth, and between readings of it from the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spojoin.wire.results import ResultProgress, progress
 
 #: the latest records of a results topic that are looked at; some may be transaction markers
 TAIL_RECORDS = 16
-#: with a store that is silent for so long the tail of the results is read
+#: when the store has been silent this long, the tail of the results is read
 SILENCE_MS = 1_000
 
 
@@ -47,11 +47,6 @@ class ResultsEnd:
         """Matches in all results that are out, whichever generation answered."""
         return 0 if self._furthest is None else self._furthest.matches
 
-    @property
-    def is_reading(self) -> bool:
-        """Whether records of the results topic are awaited."""
-        return self._is_reading
-
     def find(self, timeout_s: float, clock: Clock) -> None:
         """Look at the tail and wait for it; nothing else may be open in the reader."""
         deadline_ms = clock.monotonic_ms() + 1000 * timeout_s
@@ -68,7 +63,7 @@ class ResultsEnd:
             return
         if bounds.end > 0 and bounds.earliest == bounds.end:
             raise Stop(
-                f"topic {self._results.topic} was emptied, so the place to go on from is lost: delete the query's "
+                f"topic {self._results.topic} was emptied, so the position to resume from is lost: delete the query's "
                 "internal topics, or restore it"
             )
         if bounds.end > bounds.earliest:
@@ -86,7 +81,7 @@ class ResultsEnd:
             self._go_deeper()
 
     def _note(self, found: ResultProgress) -> None:
-        if self._furthest is None or _place(found) > _place(self._furthest):
+        if self._furthest is None or _rank(found) > _rank(self._furthest):
             self._furthest = found
 
     def _go_deeper(self) -> None:
@@ -97,7 +92,7 @@ class ResultsEnd:
             self.begin()
 
 
-def _place(at: ResultProgress) -> tuple[int, ResultPosition, int]:
+def _rank(at: ResultProgress) -> tuple[int, ResultPosition, int]:
     return at.generation, position_of_results(at), -1 if at.seq is None else at.seq
 
 
@@ -108,10 +103,10 @@ def position_of_results(at: ResultProgress | None) -> ResultPosition:
     return ResultPosition(at.frame_id + 1, 0) if at.is_last else ResultPosition(at.frame_id, at.position)
 
 
-class WatermarkFollower:
-    """Tells when the result position has moved.
+class ResultPositionFollower:
+    """Reports moves of the result position.
 
-    Asks the store every `interval_ms`; where that says nothing new for a second, the results topic.
+    Asks the store every `interval_ms`, and the results topic where the store has had nothing new for a second.
     """
 
     def __init__(self, tail: ResultsEnd, shared: SharedState, clock: Clock, interval_ms: float) -> None:
@@ -135,7 +130,7 @@ class WatermarkFollower:
         return self.move(max(candidates))
 
     def move(self, result_position: ResultPosition) -> ResultPosition | None:
-        """Note a result position; itself if it is news."""
+        """Note a result position; returns it if it is new, else None."""
         if result_position <= self.latest:
             return None
         self.latest = result_position

@@ -49,13 +49,13 @@ GENERATION_MS, ANNOUNCEMENT_S = 2_000.0, 0.1
 CLEAN_UP_MS = 60_000.0
 
 #: how often the store is asked for the result position; a router paces its frames by it
-WATERMARK_MS, ROUTER_WATERMARK_MS = 50.0, 15.0
+RESULT_POSITION_MS, ROUTER_RESULT_POSITION_MS = 50.0, 15.0
 
 _log = structlog.get_logger(__name__)
 
 
 def main(role: Role) -> int:
-    """Run a role by the environment's settings: what each room's main does."""
+    """Run a role with the environment's settings: the main of every role."""
     try:
         return run(role, load_settings())
     except ConfigurationError as error:
@@ -63,7 +63,7 @@ def main(role: Role) -> int:
 
 
 def leave(status: int) -> NoReturn:
-    """End the process at once: all is closed, and taking down modules costs half a second of processor time."""
+    """End the process at once: everything is closed, and unloading modules costs half a second of processor time."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -88,7 +88,7 @@ def run(role: Role, settings: Settings) -> int:
 
 
 def exit_status(serve: Callable[[], None]) -> int:
-    """Serve to the end; the status that the way it ended stands for, as `run` says."""
+    """Serve to the end; the exit status, as `run` documents it."""
     try:
         serve()
     except ConfigurationError as error:
@@ -123,7 +123,7 @@ def _serve(role: Role, query: Query, settings: Settings, wire: Callable[[Serving
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a service is there for: a role of a query, by its settings, over its ports."""
+    """What a service does: a role of a query, with its settings, over its ports."""
 
     role: Role
     query: Query
@@ -143,7 +143,7 @@ class Charge:
             transactional_id=transactional_id(self.query.name, wiring.service) if is_transactional else None,
             is_json=settings.results_format == "json",
             tick_ms=wiring.tick_ms,
-            result_position_ms=ROUTER_WATERMARK_MS if self.role is Role.ROUTER else WATERMARK_MS,
+            result_position_ms=ROUTER_RESULT_POSITION_MS if self.role is Role.ROUTER else RESULT_POSITION_MS,
             credits_frames=settings.credits_frames,
             drain_ms=settings.drain_ms,
             parse=wiring.parse,
@@ -152,7 +152,7 @@ class Charge:
 
 
 def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> Surroundings:
-    """The ports that a service runs over and those who watch it, open until `stack` closes."""
+    """The ports that a service runs over and what observes it, open until `stack` closes."""
     clock = SystemClock()
     metrics = Metrics({"query": query, "role": role.value, "service_name": service})
     health = Health(clock, settings.stall_ms_max)
@@ -179,7 +179,7 @@ def open_world(role: Role, service: str, query: str, settings: Settings, stack: 
 def create_topics(
     log: Log[bytes], topics: Topics, results_bytes_max: int | None = None, role: Role | None = None
 ) -> None:
-    """Make sure that a query's own topics exist, all or those that a role sees; the inputs are the users'."""
+    """Make sure that a query's own topics exist, all or those that a role sees; inputs belong to the users."""
     among = tuple(Topic) if role is None else seen_by(role)
     log.create_topics(topics.trimmed(among))
     log.create_topics(topics.kept(among), results_bytes_max)
@@ -202,13 +202,13 @@ def _supervise(charge: Charge, stop: threading.Event) -> None:
 
 
 def _serve_generation(charge: Charge, stop: threading.Event) -> None:
-    """Serve the generation that it is the time of (rule P12), until another one is to be served or this life fails."""
+    """Serve the current generation (rule P12), until another one takes its place or this life fails."""
     world, settings = charge.world, charge.settings
     shared = Topics.of(charge.query, settings.workers_max, settings.input_topics)
     world.log.create_topics({shared.name(Topic.GENERATIONS): 1})
     serving = charge.office.serving()
     if serving is None:
-        world.health.is_ready, world.health.waits_for = False, "the router, which names the query that is served"
+        world.health.is_ready, world.health.waits_for = False, "the router, which announces the query to serve"
         world.health.tick()
         stop.wait(ANNOUNCEMENT_S)
         return
@@ -222,7 +222,7 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
 
 
 def _clean_up(log: Log[bytes], topics: Topics, serving: Serving) -> None:
-    """Topics of generations before the one that answers are read by nobody; a slow service may make one once more."""
+    """Delete the topics of earlier generations, which nobody reads; a slow service may make one once more."""
     earlier = [replace(topics, generation=number) for number in range(FIRST_GENERATION, serving.generation)]
     log.delete_topics([name for each in earlier for name in each.own()])
 
@@ -250,7 +250,7 @@ def _live(spec: LoopSpec, charge: Charge, serving: Serving, stop: threading.Even
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """SIGTERM and SIGINT ask for the end after the record in hand; a second one ends at once."""
+    """SIGTERM and SIGINT stop the service after the current record; a second signal ends it at once."""
     stop = threading.Event()
 
     def ask(number: int, _: FrameType | None) -> None:

@@ -33,14 +33,14 @@ _SECRET = ("kafka", "kafka_password", "redis_url", "redis_password")
 
 
 class Settings(BaseSettings):
-    """Everything a service can be told; each is an environment variable of the same name behind SPOJOIN_.
+    """All settings of a service; each is an environment variable of the same name with the prefix SPOJOIN_.
 
     query_file: the query, a YAML file
     joiner: which mutable joiner this is, from 0
-    joiners: how many there are: joiner i of n evaluates predicates i, i + n, ...; default as many as predicates
+    joiners: their number: joiner i of n evaluates predicates i, i + n, ...; default as many as predicates
     worker: which PO-Join worker this is, from 0
-    workers: PO-Join workers in the layout of new frames, until the controller says otherwise
-    workers_max: the most workers that a layout may have; default as many as workers
+    workers: the worker count of new frames, until the controller requests another
+    workers_max: the largest worker count; default: workers
     bootstrap_servers: Kafka
     kafka: further client properties as librdkafka names them (security, mostly)
     kafka_username: who this service is for Kafka; with OAUTHBEARER its client's id
@@ -48,25 +48,25 @@ class Settings(BaseSettings):
     redis_url: the store; without it services find the result position in the results topic alone
     redis_username, redis_password, redis_password_file: who this service is for the store, where the URL doesn't say
     input_topics: the topic of a stream, where it isn't `in.<stream>`
-    replace: whether a query of another meaning takes the place of the one that is served under its name
-    backfill: how far back it reads its inputs again: window, none or earliest
+    replace: whether a query of another meaning replaces the one that is served under its name
+    backfill: how far back such a query reads its inputs again: window, none or earliest
     transactions: whether router and sink write in Kafka transactions
-    compression: of what services write
+    compression: of the records that services write
     results_format: one Arrow message a frame, or one JSON message a probe
     results_bytes_max: how much of the results topic is kept; default all
-    frame_tuples, linger_ms: a frame is closed at this size, or so long after its first tuple
-    batch_tuples, batch_frames: a batch is sealed at this size, or so many frames after its first
-    handover_frames: from so many frames after its seal a batch is immutable
+    frame_tuples, linger_ms: a frame is closed at this size, or this long after its first tuple
+    batch_tuples, batch_frames: a batch is sealed at this size, or this many frames after its first
+    handover_frames: a batch is immutable from this many frames after its seal
     credits_frames: frames that may be under way before their results are out
-    idle_timeout_ms: an input that is silent for so long no longer holds the event-time merge
-    drain_ms: how long a PO-Join worker that is asked to end goes on while frames wait for it
-    stall_ms_max: a loop that has not come round for so long is not healthy
+    idle_timeout_ms: an input that has been silent for this long no longer holds the event-time merge
+    drain_ms: how long a PO-Join worker that is asked to end continues while frames wait for it
+    stall_ms_max: a loop that has not completed a turn for this long is unhealthy
     statefulset, namespace: the workers' StatefulSet, for the controller; by default in its own namespace
-    autoscale: whether the controller sets the number of workers itself, by what they say in the store
-    scale_min, scale_max: within which limits; default up to workers_max
-    scale_cpu_high, scale_lag_high: a worker is busy that uses so many cores, or is so many records behind
-    scale_cpu_low: one worker less would do where it would use no more cores than this
-    scale_up_after_s, scale_down_after_s: for how long it must be busy, or one less would do
+    autoscale: whether the controller sets the number of workers itself, by the load that they report to the store
+    scale_min, scale_max: the limits of that number; default up to workers_max
+    scale_cpu_high, scale_lag_high: a worker is busy if it uses this many cores, or is this many records behind
+    scale_cpu_low: one worker less is enough if each of the others would use no more cores than this
+    scale_up_after_s, scale_down_after_s: how long a worker must be busy, or one less be enough
     scale_wait_s_max: how long new workers may take to be ready, and frames to be answered before workers go
     metrics_host, metrics_port: where /metrics, /healthz and /readyz are served; port 0 takes any free one
     log_level: debug, info, warning or error
@@ -126,7 +126,7 @@ class Settings(BaseSettings):
         for name in sorted(owned & self.kafka.keys()):
             raise ValueError(f"kafka: {name} is set by the service itself; remove it")
         if self.redis_url is not None and not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
-            # Not told itself: it may hold a password.
+            # The URL itself is not shown: it may hold a password.
             raise ValueError("redis_url doesn't begin with redis://, rediss:// or unix://")
         if self.workers_max < self.workers:
             raise ValueError(f"workers_max is {self.workers_max}; expected at least workers, which is {self.workers}")
@@ -136,7 +136,7 @@ class Settings(BaseSettings):
         return self
 
     def kafka_properties(self) -> Properties:
-        """What every client of Kafka is told besides the brokers, passwords among it. Raises ConfigurationError."""
+        """The properties of every Kafka client besides the brokers, passwords included. Raises ConfigurationError."""
         password = secret("kafka_password", self.kafka_password, self.kafka_password_file)
         return with_login(self.kafka, self.kafka_username, password)
 
@@ -158,7 +158,7 @@ class Settings(BaseSettings):
                 f"scale_cpu_low is {self.scale_cpu_low}; expected less than scale_cpu_high, {self.scale_cpu_high}"
             )
         if self.autoscale and self.redis_url is None:
-            raise ValueError("autoscale needs redis_url: workers tell their load in Redis")
+            raise ValueError("autoscale needs redis_url: workers report their load to Redis")
 
     @classmethod
     def settings_customise_sources(

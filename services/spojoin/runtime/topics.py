@@ -63,7 +63,7 @@ class Topics:
         return {self.name(topic): len(self.inputs_of(topic)) for topic in names}
 
     def kept(self, among: Collection[Topic] = tuple(Topic)) -> dict[str, int]:
-        """Partition counts of the topics that are for people: results, and dead letters of each input."""
+        """Partition counts of the topics for people: results, and the dead letters of each input."""
         found = {self.name(Topic.RESULTS): 1} if Topic.RESULTS in among else {}
         streams = range(len(self.inputs)) if Topic.DEAD in among else ()
         return found | {self.dead_letters(stream).topic: 1 for stream in streams}

@@ -1,4 +1,4 @@
-"""How a room's main tells the runtime what to run."""
+"""What a role gives the runtime to run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Wire = Callable[[Serving, Settings], Wiring]
 
 
 def numbered(settings: Settings, name: str, count: int) -> int:
-    """The setting `joiner` or `worker`, of which there are `count`. Raises ConfigurationError."""
+    """The setting `joiner` or `worker`, from 0 to `count` - 1. Raises ConfigurationError."""
     value = getattr(settings, name)
     if value is None:
         raise ConfigurationError(f"setting {name} is missing: set {ENV_PREFIX}{name.upper()} to 0..{count - 1}")

@@ -15,8 +15,8 @@ from spojoin.protocol.machine import Action
 from spojoin.roles.router.backfill import BackfillOrder
 from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.ordering import PhysicalInput
-from spojoin.roles.router.queue import Places
+from spojoin.roles.router.physical_input import PhysicalInput
+from spojoin.roles.router.queue import Origins
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime import backfill
 from spojoin.simulate.mutants import Mutant, Patches, Plant
@@ -35,7 +35,7 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
 
 @_mutant("answers-again", "a new generation answers the rows that it reads again to fill its windows")
 def _answers_again() -> Patches:
-    def none(_: RouterMachine, _places: Places, _slices: tuple[StreamSlice, ...]) -> U8:
+    def none(_: RouterMachine, _origins: Origins, _slices: tuple[StreamSlice, ...]) -> U8:
         return NONE_SILENT
 
     return [patch.object(RouterMachine, "_silent", none)]
@@ -126,9 +126,9 @@ class _Halved:
 def _letters_again() -> Patches:
     original = RouterMachine._letters
 
-    def again(self: RouterMachine, places: Places) -> Iterator[Action]:
+    def again(self: RouterMachine, origins: Origins) -> Iterator[Action]:
         with patch.object(Answered, "cut_of", lambda _self, _stream, _partition: (0, 0)):
-            found = list(original(self, places))
+            found = list(original(self, origins))
         yield from found
 
     return [patch.object(RouterMachine, "_letters", again)]

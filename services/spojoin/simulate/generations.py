@@ -23,7 +23,7 @@ from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.runtime.backfill import fill
+from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.generations import beginning_after
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
@@ -189,15 +189,8 @@ class GenerationsWorld(World):
         inputs = InputsLog(self.scenario, self._feed.available)
         backfill = self._announcement(self._current).backfill
         topics = [str(stream) for stream in range(len(self.scenario.query.streams))]
-        begun = fill(
-            cast("Log[bytes]", inputs),
-            self.scenario.query,
-            topics,
-            inputs.parse,
-            era.begun,
-            backfill,
-            lambda: None,
-        )
+        history = InputHistory(cast("Log[bytes]", inputs), topics, inputs.parse)
+        begun = fill(history, self.scenario.query, era.begun, backfill)
         era.starts = dict(begun.starts)
         return begun
 

@@ -30,11 +30,11 @@ from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
-from spojoin.roles.router import ordering
+from spojoin.roles.router import merging
 from spojoin.roles.router.book import StreamBook
+from spojoin.roles.router.event_time import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.ordering import EventTimeOrder
-from spojoin.roles.router.queue import Places, StreamColumns
+from spojoin.roles.router.physical_input import Taken
 from spojoin.roles.sink.assembly import PartChunks
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.followers import ResultsFollower
@@ -153,12 +153,12 @@ def _batch_without_id() -> Patches:
 
 @_mutant("tie-order", "rows of equal event time are merged in the reverse order of their inputs")
 def _tie_order() -> Patches:
-    def order(taken: list[tuple[ordering.PhysicalInput, Places, StreamColumns]], times: I64) -> I64:
-        ids = np.concatenate([places.ids for _, places, _ in taken])
-        inputs = np.concatenate([np.full(len(places), source.index) for source, places, _ in taken])
+    def order(taken: list[Taken], times: I64) -> I64:
+        ids = np.concatenate([origins.ids for _, origins, _ in taken])
+        inputs = np.concatenate([np.full(len(origins), source.index) for source, origins, _ in taken])
         return np.lexsort((ids, -inputs, times)).astype(np.int64)
 
-    return [patch.object(ordering, "_order", order)]
+    return [patch.object(merging, "_order", order)]
 
 
 # --- evaluation -------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def _layout_kept() -> Patches:
         self._workers = workers
         yield from ()
 
-    return [patch.object(PoJoinMachine, "_change_layout", change)]
+    return [patch.object(PoJoinMachine, "_change_workers", change)]
 
 
 @_mutant("layout-of-the-newest-frame", "a worker evaluates frames in the layout of the newest one that it has read")
@@ -244,7 +244,7 @@ def _nobody_stands_in() -> Patches:
 
 @_mutant("layout-waits-for-credit", "a router tells a layout with its next frame only, for which it may have no credit")
 def _layout_waits_for_credit() -> Patches:
-    return [patch.object(RouterMachine, "_tell_layout", lambda _: iter(()))]
+    return [patch.object(RouterMachine, "_write_worker_count", lambda _: iter(()))]
 
 
 @_mutant("band-by-sums", "a band over doubles is taken as [probe - width, probe + width], which rounds elsewhere")

@@ -1,4 +1,4 @@
-"""Who of a query's services has been away for long: told once when it is, and once when it is back."""
+"""Which of a query's services has been away for long: reported once when it is, and once when it is back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AWAY_MS = 30_000.0
 
 
 class Change(NamedTuple):
-    """A service has been away for `AWAY_MS`, or is back after so long. Sentences are for people."""
+    """A service has been away for `AWAY_MS`, or is back after at least that long. Sentences are for people."""
 
     service: str
     is_back: bool
@@ -25,7 +25,7 @@ class Change(NamedTuple):
 
 
 class Absences:
-    """Listens to services by a mark in their last words, such as its time: one that changes is a word."""
+    """Listens to services by a mark in their latest reports, such as the time: a changed mark is a new report."""
 
     def __init__(self) -> None:
         self._marks: dict[str, object] = {}
@@ -34,11 +34,11 @@ class Absences:
 
     @property
     def away(self) -> frozenset[str]:
-        """Services that were told to be away."""
+        """Services that were reported as away."""
         return frozenset(self._away)
 
     def take(self, expected: Iterable[str], marks: Mapping[str, object], now_ms: float) -> list[Change]:
-        """Look once at those who should be there; whoever is new among them is given all the time."""
+        """Look once at the expected services; one that is new among them gets the full time."""
         names = list(expected)
         changes = [change for name in names for change in self._hear(name, marks.get(name), now_ms)]
         self._heard_ms = {name: self._heard_ms[name] for name in names}
@@ -47,7 +47,7 @@ class Absences:
         return changes
 
     def excuse(self, now_ms: float) -> None:
-        """Nobody could be heard: all that are not away yet are given all the time again."""
+        """Nobody could be heard: all that are not away yet get the full time again."""
         self._heard_ms |= {name: now_ms for name in self._heard_ms if name not in self._away}
 
     def _hear(self, name: str, mark: object, now_ms: float) -> list[Change]:

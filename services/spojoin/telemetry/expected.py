@@ -1,9 +1,9 @@
-"""Which services of a query there should be, by what the store remembers: what is lost must be seen as missing.
+"""Which services of a query should run, by what the store remembers: a lost service must be seen as missing.
 
-Each service leaves a word that does not expire (`expected:<service>`): when it was last there, which services results
-need by its settings, and how many PO-Join workers the log's layout has. So any one of them that lives, or lived when
-the store was last whole, names all. Only routers write layouts: theirs is the word that counts, else that of the next
-who reads them. A worker beyond the layout, or a joiner beyond the settings, is expected no more.
+Each service leaves a report that does not expire (`expected:<service>`): when it last ran, which services results need
+by its settings, and the log's count of PO-Join workers. So any service that runs, or ran when the store was last whole,
+names all of them. Only routers write worker counts: their report counts, else that of the next role that reads them. A
+worker beyond the count, or a joiner beyond the settings, is no longer expected.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from spojoin.ports.interfaces import Fields
 from spojoin.protocol.services import in_order, names, role_of
 from spojoin.protocol.topology import Role
 
-#: a query of which nobody has reported for so long is over
+#: a query of which no service has reported for this long is over
 OVER_MS = 24 * 3_600_000
-#: a service that nothing waits for, and that has been away for so long, was taken away on purpose
+#: a service that nothing waits for and that has been away for this long was removed on purpose
 OPTIONAL_MS = 3_600_000
 
-#: who follows the log, and so its layout, in the order in which they are believed
+#: roles that follow the log, and so its worker count, in the order in which they are believed
 _FOLLOWERS = (Role.ROUTER, Role.SINK, Role.MUTABLE, Role.POJOIN, Role.LOGICAL_AND)
-#: roles whose services are as many as somebody else says
+#: roles whose number of services is set elsewhere
 _COUNTED = (Role.MUTABLE.value, Role.POJOIN.value)
 
 
-class Word(NamedTuple):
-    """What a service said of all services, and when, ms since 1970."""
+class ServiceReport(NamedTuple):
+    """What a service reported of all services, and when, ms since 1970."""
 
     wall_ms: int
     needs: tuple[str, ...]
@@ -39,7 +39,7 @@ class Word(NamedTuple):
 
 
 class ExpectedServices(NamedTuple):
-    """The services that there should be, in the data's way; `seen_ms` when each was last there, None for never known.
+    """The services that should run, in the order of the data's flow; `seen_ms` when each last reported, or None.
 
     needed: those of them that results wait for
     """
@@ -51,25 +51,27 @@ class ExpectedServices(NamedTuple):
 NOBODY = ExpectedServices({}, frozenset())
 
 
-def word_of(fields: Mapping[str, str]) -> Word | None:
-    """A word as the store holds it; None where it is none."""
+def report_of(fields: Mapping[str, str]) -> ServiceReport | None:
+    """A report as the store holds it; None where the fields are no report."""
     if not {"wall_ms", "needs", "workers"} <= fields.keys():
         return None
-    return Word(int(fields["wall_ms"]), tuple(fields["needs"].split()), int(fields["workers"]))
+    return ServiceReport(int(fields["wall_ms"]), tuple(fields["needs"].split()), int(fields["workers"]))
 
 
-def expected_of(words: Mapping[str, Word], wall_ms: int) -> ExpectedServices:
-    """Who there should be at a time, by what was said by each service of one query; nobody where the query is over."""
-    if not words or wall_ms - max(word.wall_ms for word in words.values()) > OVER_MS:
+def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedServices:
+    """The services that should run at a time, by the reports of one query's services; none where the query is over."""
+    if not reports or wall_ms - max(report.wall_ms for report in reports.values()) > OVER_MS:
         return NOBODY
-    first = words[min(words, key=_rank)]
+    first = reports[min(reports, key=_rank)]
     needed = frozenset((*first.needs, *names(Role.POJOIN, first.workers)))
     optional = {
         service
-        for service, word in words.items()
-        if role_of(service) not in _COUNTED and wall_ms - word.wall_ms <= OPTIONAL_MS
+        for service, report in reports.items()
+        if role_of(service) not in _COUNTED and wall_ms - report.wall_ms <= OPTIONAL_MS
     }
-    seen = {service: words[service].wall_ms if service in words else None for service in in_order(needed | optional)}
+    seen = {
+        service: reports[service].wall_ms if service in reports else None for service in in_order(needed | optional)
+    }
     return ExpectedServices(seen, needed)
 
 

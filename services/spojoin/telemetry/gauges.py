@@ -1,4 +1,4 @@
-"""What frames and machines tell of themselves, as metrics."""
+"""What frames and machines report of themselves, as metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HoldsTuples(Protocol):
 
 @runtime_checkable
 class HoldsBytes(Protocol):
-    """A machine that knows how many bytes that takes."""
+    """A machine that knows how many bytes it holds."""
 
     def state_bytes(self) -> int:
         """Bytes held in memory."""
@@ -42,7 +42,7 @@ class Counting(Protocol):
 
 
 class MachineGauges:
-    """Reads a machine; a new one, that counts from 0, follows the old where it ended."""
+    """Reads a machine; the counters of a new one, which begin at 0, continue those of the one before."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -50,7 +50,7 @@ class MachineGauges:
         self._seen: dict[str, float] = {}
 
     def read(self, machine: Machine) -> None:
-        """Set and count what `machine` tells."""
+        """Set and count what `machine` reports."""
         if machine is not self._machine:
             self._machine, self._seen = machine, {}
         if isinstance(machine, HoldsTuples):
@@ -64,12 +64,12 @@ class MachineGauges:
 
 
 class WindowGauges:
-    """Windows and their tuples as frames tell them, once a frame."""
+    """Windows and their tuples, by each frame."""
 
     def __init__(self, query: Query, metrics: Metrics) -> None:
         self._query = query
         self._metrics = metrics
-        #: (probe, target), each target once: a self join searches one window in both roles
+        #: (probe, target), each target once: a self join searches one window in both directions
         self._searches = sorted({(direction.probe, direction.target) for direction in query.directions})
 
     def saw(self, frame: Frame) -> None:

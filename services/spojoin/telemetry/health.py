@@ -1,4 +1,4 @@
-"""What a service tells over HTTP: /metrics, and whether it lives and is ready."""
+"""What a service reports over HTTP: /metrics, and whether it is alive and ready."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Health:
         self._ticked_ms = clock.monotonic_ms()
 
     def tick(self) -> None:
-        """The loop has come round."""
+        """The loop has completed a turn."""
         self._ticked_ms = self._clock.monotonic_ms()
 
     def live(self) -> tuple[bool, str]:
-        """Whether the loop came round lately, and a sentence."""
+        """Whether the loop completed a turn lately, and a sentence."""
         age_ms = self._clock.monotonic_ms() - self._ticked_ms
         return age_ms <= self._stall_ms_max, f"the loop came round {age_ms:.0f} ms ago"
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the service has caught up and lives, and a sentence."""
+        """Whether the service has caught up and is alive, and a sentence."""
         is_live, said = self.live()
         if not is_live:
             return False, said

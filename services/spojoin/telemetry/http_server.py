@@ -1,4 +1,4 @@
-"""An HTTP server in a thread of its own, for what a service tells and for the page."""
+"""An HTTP server in a thread of its own, for services' reports and for the page."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ POLL_S = 0.1
 
 
 class ThreadServer:
-    """Serves until it is closed; `port` is the one it got.
+    """Serves until it is closed; `port` is the port it was given.
 
-    what, advice: of the sentence where it can't be served. Raises ConfigurationError.
+    what, advice: parts of the error message where the port can't be used. Raises ConfigurationError.
     """
 
     def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler], what: str, advice: str) -> None:

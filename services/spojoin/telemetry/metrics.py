@@ -35,8 +35,7 @@ SCALE_STEPS = ("ask", "scale", "event")
 KAFKA_ERRORS = ("_ALL_BROKERS_DOWN", "_TRANSPORT")
 
 _STEP_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
-#: upper bounds in milliseconds up to an hour, each about a quarter above the one before, so that quantiles come out
-#: within that
+#: upper bounds in milliseconds up to an hour, each about a quarter above the one before: the precision of quantiles
 _LATENCY_BOUNDS_MS = np.unique(np.round(np.geomspace(1, 3_600_000, 68))).astype(np.int64)
 
 
@@ -58,7 +57,7 @@ LATENCY = Described(
 
 
 class ServiceRegistry(CollectorRegistry):
-    """Adds a service's labels to all samples when they are collected, so that counting pays nothing for them."""
+    """Adds a service's labels to all samples when they are collected, so that counting does not pay for them."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         super().__init__()
@@ -118,7 +117,7 @@ class TopicTraffic:
         self._children: dict[str, tuple[Counter, Counter]] = {}
 
     def count(self, topic: str, size_bytes: int, records: int = 1) -> None:
-        """Count records with so many bytes together."""
+        """Count records of `size_bytes` in total."""
         children = self._children.get(topic)
         if children is None:
             children = self._children[topic] = (self._records.labels(topic), self._size.labels(topic))
@@ -182,8 +181,8 @@ class Metrics:
             "spojoin_oldest_unanswered_seconds",
             "Age of the oldest row known to have no result yet, 0 where none waits (router: inputs included; sink).",
         )
-        self.layout_workers = self._gauge(
-            "spojoin_layout_workers", "PO-Join workers in the layout of the latest frame seen."
+        self.workers = self._gauge(
+            "spojoin_layout_workers", "PO-Join workers that answer the latest frame seen: its worker count."
         )
         self.credits = self._gauge("spojoin_credits_frames", "Frames that may still be written ahead (router).")
         self.epochs = self._gauge("spojoin_log_epochs", "Claims to the log so far: the current epoch plus one.")
@@ -255,7 +254,7 @@ class Metrics:
                 counter.labels(value)
 
     def _add_completeness(self) -> None:
-        """NaN until there was a check."""
+        """NaN until the first check."""
         self.completeness = self._gauge(
             "spojoin_completeness_ratio", "Right result rows / rows expected, by the last check (sink)."
         )
@@ -272,14 +271,16 @@ class Metrics:
     def _add_scale(self) -> None:
         """Of the controller."""
         self.scale_wanted = self._gauge(
-            "spojoin_scale_wanted_workers", "PO-Join workers that the cluster is to run (controller)."
+            "spojoin_scale_wanted_workers", "PO-Join workers that the cluster should run (controller)."
         )
         self.scale_ready = self._gauge("spojoin_scale_ready_workers", "PO-Join workers that are ready (controller).")
-        self.scale_layout = self._gauge(
-            "spojoin_scale_layout_workers", "Workers in the layout that was asked for last (controller)."
+        self.scale_requested = self._gauge(
+            "spojoin_scale_layout_workers", "The worker count requested last (controller)."
         )
         self.scale_steps = self._counter(
-            "spojoin_scale_steps", "Layouts asked for, numbers of workers set, events told (controller).", "kind"
+            "spojoin_scale_steps",
+            "Worker counts requested, numbers of replicas set, events reported (controller).",
+            "kind",
         )
         for kind in SCALE_STEPS:
             self.scale_steps.labels(kind)

@@ -15,7 +15,7 @@ from spojoin.ports.interfaces import Clock, Fields
 from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
 from spojoin.protocol.machine import Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.topology import Role, Topic
-from spojoin.telemetry.expected import Word
+from spojoin.telemetry.expected import ServiceReport
 from spojoin.telemetry.gauges import MachineGauges, WindowGauges
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
@@ -23,10 +23,10 @@ from spojoin.telemetry.trail import FrameTrail
 from spojoin.wire.records import Barrier, Batch, Frame, HotKeys, Record
 
 PUBLISH_MS = 1_000
-#: who follows the log for totals, and for rows that wait
+#: roles that follow the log for totals and for waiting rows
 _COUNTERS = (Role.ROUTER, Role.SINK)
 
-#: where Linux tells a process its sizes in pages, the resident one second
+#: where Linux reports a process's sizes in pages; the resident size comes second
 _PAGES = Path("/proc/self/statm")
 
 
@@ -40,7 +40,7 @@ class Identity(NamedTuple):
 
 
 class Reporter:
-    """Gathers what the keys of `runtime.shared_state` hold, and publishes it."""
+    """Gathers what the keys of `ports.shared_state` hold, and publishes it."""
 
     def __init__(self, who: Identity, shared: SharedState, clock: Clock, metrics: Metrics, health: Health) -> None:
         self._who = who
@@ -51,7 +51,7 @@ class Reporter:
         self._publish_at_ms = 0.0
         self._started_ms = clock.wall_ms()
         self._head: Fields = {}
-        self._layout = (0, 0)
+        self._count_since = (0, 0)
         self._plan: HotKeys | None = None
         self._batches: dict[tuple[int, int], tuple[int, str]] = {}
         self._gone: list[tuple[int, int]] = []
@@ -66,18 +66,18 @@ class Reporter:
         self._was_ready = False
 
     def expect(self, needs: Sequence[str], workers: int) -> None:
-        """Tell from now on who there should be: `needs`, and as many workers as the log says, until then `workers`."""
+        """Report from now on which services should run: `needs`, and the log's worker count, until then `workers`."""
         self._needs, self._workers = tuple(needs), workers
 
     def begin_generation(self) -> None:
         """Forget what was gathered of another generation's topics (rule P12)."""
-        self._head, self._layout, self._plan = {}, (0, 0), None
+        self._head, self._count_since, self._plan = {}, (0, 0), None
         self._batches, self._gone, self._replay = {}, [], {}
         self._trail, self._was_ready = FrameTrail(), False
         self._shared.remove(self._key("progress", self._who.service))
 
     def watch_windows(self, query: Query) -> None:
-        """Tell from now on how full the query's windows are; for whoever writes frames."""
+        """Report from now on how full the query's windows are; for the role that writes frames."""
         self._windows = WindowGauges(query, self._metrics)
 
     def saw(self, partition: int, offset: int, record: Record) -> None:
@@ -88,7 +88,7 @@ class Reporter:
                 self._trail.saw(record)
         if isinstance(record, Frame):
             self._metrics.head_frame.set(record.frame_id + 1)
-            self._metrics.layout_workers.set(record.workers)
+            self._metrics.workers.set(record.workers)
             self._workers = record.workers
             if self._windows is not None:
                 self._windows.saw(record)
@@ -101,12 +101,17 @@ class Reporter:
         """A record was appended."""
         frame = action.record
         if isinstance(frame, Frame):
-            place = {"frame_id": frame.frame_id + 1, "next_seq": frame.first_seq + frame.count}
-            if frame.workers != self._layout[0]:
-                self._layout = (frame.workers, frame.frame_id)
-            layout = {"workers": frame.workers, "layout_frame": self._layout[1]}
-            self._metrics.layout_workers.set(frame.workers)
-            self._head = {**place, **layout, "epoch": frame.epoch, "wall_ms": self._clock.wall_ms()}
+            if frame.workers != self._count_since[0]:
+                self._count_since = (frame.workers, frame.frame_id)
+            self._metrics.workers.set(frame.workers)
+            self._head = {
+                "frame_id": frame.frame_id + 1,
+                "next_seq": frame.first_seq + frame.count,
+                "workers": frame.workers,
+                "layout_frame": self._count_since[1],
+                "epoch": frame.epoch,
+                "wall_ms": self._clock.wall_ms(),
+            }
             if self._windows is not None:
                 self._windows.wrote(frame, self._plan)
 
@@ -119,12 +124,12 @@ class Reporter:
                 for (partition, batch_id), (offset, _) in self._batches.items()
                 if partition == trim.partition and offset < trim.offset
             ]
-            for place in gone:
-                del self._batches[place]
+            for key in gone:
+                del self._batches[key]
             self._gone += gone
 
     def measure(self, machine: Machine) -> None:
-        """Read what a machine tells of itself."""
+        """Read what a machine reports of itself."""
         self._machine.read(machine)
 
     def note(self, inputs_wait_since_ms: int | None, matches_out: int) -> None:
@@ -137,7 +142,7 @@ class Reporter:
         return self._clock.monotonic_ms() >= self._publish_at_ms
 
     def publish(self, positions: Mapping[str, int], result_position: ResultPosition) -> None:
-        """Write everything; what the store misses is written the next time. `positions` by topic/partition."""
+        """Write everything; what the store misses is written next time. `positions` by topic/partition."""
         self._publish_at_ms = self._clock.monotonic_ms() + PUBLISH_MS
         if self._who.role is not Role.PREDICTOR:
             self._metrics.result_frame.set(result_position.frame_id)
@@ -149,7 +154,7 @@ class Reporter:
             self._key("head"): self._head,
             self._key("progress", self._who.service): dict(positions),
             self._key("replay"): self._replay,
-            self._key("expected", self._who.service): self._word(),
+            self._key("expected", self._who.service): self._report(),
             self._key("totals"): self._totals(result_position),
             **self._directory(),
             **self._hot(),
@@ -185,11 +190,11 @@ class Reporter:
             for (stream, slot), (codes, counts) in self._plan.hot.items()
         }
 
-    def _word(self) -> Fields:
-        return Word(self._clock.wall_ms(), self._needs, self._workers).fields() if self._needs else {}
+    def _report(self) -> Fields:
+        return ServiceReport(self._clock.wall_ms(), self._needs, self._workers).fields() if self._needs else {}
 
     def _totals(self, result_position: ResultPosition) -> Fields:
-        """What the log and the results say, once they were read: a process that starts anew takes nothing away."""
+        """Totals by the log and the results, once both were read: a restart of a process subtracts nothing."""
         if not self._was_ready:
             return {}
         if self._who.role is Role.ROUTER:
@@ -237,7 +242,7 @@ class Reporter:
 
 
 def resident_bytes() -> int:
-    """Memory of this process; 0 where the system doesn't tell it."""
+    """Memory of this process; 0 where the system doesn't report it."""
     if not _PAGES.is_file():
         return 0
     return int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

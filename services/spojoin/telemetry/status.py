@@ -1,4 +1,4 @@
-"""What all services of all queries said in the store, who there should be, and what was counted."""
+"""What all services of all queries reported to the store, which should run, and what was counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import SCHEMA_VERSION
 from spojoin.protocol.services import in_order
 from spojoin.protocol.topology import Role
-from spojoin.telemetry.expected import NOBODY, ExpectedServices, Word, expected_of, word_of
+from spojoin.telemetry.expected import NOBODY, ExpectedServices, ServiceReport, expected_of, report_of
 
 _PREFIX = f"spojoin:v{SCHEMA_VERSION}:"
 
@@ -20,18 +20,19 @@ _CREDENTIALS = re.compile(r"(//)\S*(?=@)|((?:password|username)=)[^\s&,;'\"]*", 
 
 
 class ServiceStatus(NamedTuple):
-    """One service's last word; `age_s` is how long ago. Latencies are those of the last minute, NaN but for the sink.
+    """One service's latest report; `age_s` is how old it is.
 
-    `cpu_s`, the processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't tell them.
-    `tuples` and `matches` are counted since then, too. `unanswered_ms` is the age of the oldest row that the service
-    knows to have no result, NaN where there is none, None where it doesn't tell, as `result_frame` is.
+    `process` is its host and process id. Latencies are those of the last minute, NaN except for the sink. `cpu_s`, the
+    processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't report them; `tuples` and
+    `matches` are counted since the start, too. `unanswered_ms` is the age of the oldest row that the service knows to
+    have no result, NaN where every row has one; it and `result_frame` are None where the service doesn't report them.
     """
 
     query: str
     service: str
     role: str
     state: str
-    place: str
+    process: str
     metrics: str
     head_frame: int
     result_frame: int | None
@@ -50,7 +51,7 @@ class ServiceStatus(NamedTuple):
 
 
 class QueryStatus(NamedTuple):
-    """A query's services that report, who there should be, and what was counted since its log began, by name."""
+    """A query's services that report, those that should run, and what was counted since its log began, by name."""
 
     query: str
     services: list[ServiceStatus]
@@ -59,42 +60,42 @@ class QueryStatus(NamedTuple):
 
 
 def read_status(store: Store, wall_ms: int) -> list[QueryStatus]:
-    """All queries that somebody serves, or did lately. Raises StoreUnavailable."""
+    """All queries that are served, or were lately. Raises StoreUnavailable."""
     entries = store.scan(_PREFIX)
     by_query = _by_query(status_rows(entries, wall_ms))
-    words = words_of(entries)
+    reports = reports_of(entries)
     found = [
         QueryStatus(
             query,
             by_query.get(query, []),
-            expected_of(words.get(query, {}), wall_ms),
+            expected_of(reports.get(query, {}), wall_ms),
             totals_of(entries.get(f"{_PREFIX}{query}:totals", {})),
         )
-        for query in sorted(by_query.keys() | words.keys())
+        for query in sorted(by_query.keys() | reports.keys())
     ]
     return [each for each in found if each.services or each.expected != NOBODY]
 
 
 def status_rows(entries: Mapping[str, Mapping[str, str]], wall_ms: int) -> list[ServiceStatus]:
-    """The services among the store's `entries`, by query and in the order of the data's way."""
+    """The services among the store's `entries`, by query and in the order of the data's flow."""
     found = {(query, name): _row(query, name, fields, wall_ms) for query, name, fields in _of_kind(entries, "status")}
     queries = sorted({query for query, _ in found})
     return [found[query, name] for query in queries for name in in_order(n for q, n in found if q == query)]
 
 
-def words_of(entries: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Word]]:
-    """What services said of all services, by query and service."""
-    found: dict[str, dict[str, Word]] = {}
+def reports_of(entries: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, ServiceReport]]:
+    """What services reported of all services, by query and service."""
+    found: dict[str, dict[str, ServiceReport]] = {}
     for query, service, fields in _of_kind(entries, "expected"):
-        if (word := word_of(fields)) is not None:
-            found.setdefault(query, {})[service] = word
+        if (report := report_of(fields)) is not None:
+            found.setdefault(query, {})[service] = report
     return found
 
 
 def totals_of(fields: Mapping[str, str]) -> dict[str, int]:
     """What was counted since the log began: rows and refused (router), answered and matches (sink).
 
-    The two report at different moments: what is answered has come in.
+    The two report at different moments: an answered row has come in.
     """
     found = {name: int(value) for name, value in fields.items()}
     return found | ({"rows": max(found["rows"], found.get("answered", 0))} if "rows" in found else {})
@@ -103,15 +104,15 @@ def totals_of(fields: Mapping[str, str]) -> dict[str, int]:
 def unanswered_ms(services: Iterable[ServiceStatus]) -> float | None:
     """Age of the oldest row without a result, 0 where none waits; None where nobody knows.
 
-    Only the router knows rows that no frame holds: without it an age is at least that, and nothing else is known.
+    Only the router knows rows that no frame holds: without it a known age is a lower bound, and no age means nothing.
     """
-    told = [(row.role, row.unanswered_ms) for row in services if row.unanswered_ms is not None]
-    oldest = max((age for _, age in told if not math.isnan(age)), default=0.0)
-    return oldest if oldest > 0 or any(role == Role.ROUTER for role, _ in told) else None
+    reported = [(row.role, row.unanswered_ms) for row in services if row.unanswered_ms is not None]
+    oldest = max((age for _, age in reported if not math.isnan(age)), default=0.0)
+    return oldest if oldest > 0 or any(role == Role.ROUTER for role, _ in reported) else None
 
 
 def without_credentials(text: str) -> str:
-    """A sentence that may be shown: the user and the password of an address are blanked."""
+    """The sentence with the user and the password of any address blanked, so that it may be shown."""
     return _CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***", text)
 
 
@@ -139,7 +140,7 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
         service=service,
         role=fields.get("role", "?"),
         state=without_credentials(fields.get("state", "?")),
-        place=f"{fields.get('host', '?')}/{fields.get('pid', '?')}",
+        process=f"{fields.get('host', '?')}/{fields.get('pid', '?')}",
         metrics=fields.get("metrics_port", "?"),
         head_frame=number("head_frame"),
         result_frame=number("result_frame") if "result_frame" in fields else None,

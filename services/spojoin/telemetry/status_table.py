@@ -17,7 +17,7 @@ from spojoin.telemetry.expected import ExpectedServices
 from spojoin.telemetry.status import QueryStatus, ServiceStatus, read_status, unanswered_ms
 from spojoin.telemetry.words import duration, milliseconds, unanswered_text
 
-#: services speak every second; after so long without a word one is silent, and once its word has expired it is gone
+#: services report every second; one is silent after this long without a report, and gone once its report has expired
 SILENCE_S_MAX = 5.0
 
 
@@ -70,13 +70,13 @@ def _gone(expected: ExpectedServices, name: str, wall_ms: int) -> str:
 
 
 def _cells(row: ServiceStatus) -> list[str]:
-    """Frames are result position/head: results are out, seen; the predictor knows no result_position."""
+    """Frames are result position/head: results are out, seen; the predictor knows no result position."""
     done = row.result_frame
     frames = f"{row.head_frame}" if done is None else f"{done}/{max(row.head_frame, done)}"
     return [f"  {row.service}", frames, f"{row.lag:,}", f"{row.retries:,}", duration(row.uptime_s)]
 
 
 def _state(row: ServiceStatus) -> str:
-    """A word that is older than words get comes from a clock that differs."""
+    """A report older than its time to live comes from a clock that differs."""
     is_silent = SILENCE_S_MAX < row.age_s <= STATUS_TTL_S
     return f"silent for {duration(row.age_s)}" if is_silent else row.state

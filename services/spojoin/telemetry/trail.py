@@ -38,7 +38,7 @@ class FrameTrail:
         return self._refused
 
     def saw(self, record: Frame | Barrier) -> None:
-        """Take what was read of the log; what does not count there (P3) does not count here."""
+        """Take what was read of the log; what the log does not count (P3) does not count here."""
         if self._reader.accept(record) and isinstance(record, Frame):
             oldest_ms = int(record.produced_ms.min()) if record.count and not record.is_silent else None
             end = record.first_seq + record.count

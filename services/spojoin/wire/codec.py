@@ -40,7 +40,7 @@ _FORMS = {form.field: (kind, form) for kind, form in FORMS.items()}
 
 
 class Peek(NamedTuple):
-    """What a message's header alone tells; None where records of that type have no such field."""
+    """What a message's header alone says; None where records of that type have no such field."""
 
     kind: type[Record]
     epoch: int | None
@@ -68,7 +68,7 @@ def encode(record: Record, *, size_bytes_max: int = SIZE_BYTES_MAX) -> bytes:
 def _header(record: Record, envelope: pb.Envelope, columns: ColumnWriter) -> bytes:
     form = FORMS.get(type(record))
     if form is None:
-        raise WireError(f"a {type(record).__name__} is no record that travels")
+        raise WireError(f"a {type(record).__name__} is no record of the wire format")
     header = getattr(envelope, form.field)
     header.SetInParent()
     try:
@@ -122,7 +122,7 @@ def _open(view: memoryview, size_bytes_max: int) -> tuple[pb.Envelope, int, int]
     if version != VERSION:
         raise WireError(
             f"a message has version {version}, expected {VERSION}: run the version of spojoin that wrote it, or a "
-            "later one that reads it; to begin anew with this one, delete the query's internal topics"
+            "later one that reads it; to start afresh with this one, delete the query's internal topics"
         )
     header_end = _PREFIX.size + header_size
     body_at = header_end + -header_end % ALIGNMENT_BYTES

@@ -108,7 +108,7 @@ class ColumnReader:
     """Gives back views of the arrays in the order in which they were written."""
 
     def __init__(self, directory: Directory, body: memoryview, name: str) -> None:
-        """`body` is exactly the padded arrays; `name` tells in errors whose they are; `left`: columns not yet taken."""
+        """`body` is exactly the padded arrays; `name` is the record's in errors; `left`: columns not yet taken."""
         self.left = len(directory)
         self._entries = iter(directory)
         self._body = body

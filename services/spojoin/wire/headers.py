@@ -1,4 +1,4 @@
-"""Each record's protobuf header and the order of its columns: one writer and one reader a type, side by side."""
+"""Each record's protobuf header and the order of its columns: one writer and one reader per type, side by side."""
 
 from __future__ import annotations
 
@@ -309,20 +309,20 @@ def ipc_batch(data: bytes | memoryview) -> pa.RecordBatch:
     return batches[0]
 
 
-_PLAN = ("version", "frame_id")
+_HOT_KEYS = ("version", "frame_id")
 
 
-def _write_plan(plan: HotKeys, header: pb.Plan, columns: ColumnWriter) -> None:
-    _copy(plan, header, _PLAN)
+def _write_hot_keys(plan: HotKeys, header: pb.HotKeys, columns: ColumnWriter) -> None:
+    _copy(plan, header, _HOT_KEYS)
     for (stream, slot), (codes, counts) in plan.hot.items():
         header.hot.add(stream=stream, slot=slot)
         columns.array(codes, np.int64)
         columns.array(counts, np.int64)
 
 
-def _read_plan(header: pb.Plan, columns: ColumnReader) -> HotKeys:
+def _read_hot_keys(header: pb.HotKeys, columns: ColumnReader) -> HotKeys:
     hot = {(at.stream, at.slot): (columns.array(np.int64), columns.array(np.int64)) for at in header.hot}
-    return HotKeys(**_taken(header, _PLAN), hot=hot)
+    return HotKeys(**_taken(header, _HOT_KEYS), hot=hot)
 
 
 _DEAD_LETTER = ("stream", "partition", "offset", "row", "reason", "detail", "value")
@@ -336,15 +336,15 @@ def _read_dead_letter(header: pb.DeadLetter, columns: ColumnReader) -> DeadLette
     return DeadLetter(**_taken(header, _DEAD_LETTER))
 
 
-_LAYOUT = ("version", "workers")
+_WORKER_COUNT = ("version", "workers")
 
 
-def _write_layout(layout: WorkerCount, header: pb.Layout, columns: ColumnWriter) -> None:
-    _copy(layout, header, _LAYOUT)
+def _write_worker_count(count: WorkerCount, header: pb.WorkerCount, columns: ColumnWriter) -> None:
+    _copy(count, header, _WORKER_COUNT)
 
 
-def _read_layout(header: pb.Layout, columns: ColumnReader) -> WorkerCount:
-    return WorkerCount(**_taken(header, _LAYOUT))
+def _read_worker_count(header: pb.WorkerCount, columns: ColumnReader) -> WorkerCount:
+    return WorkerCount(**_taken(header, _WORKER_COUNT))
 
 
 _ANNOUNCEMENT = ("generation", "fingerprint", "text", "backfill")
@@ -385,9 +385,9 @@ FORMS: dict[type[Record], Form] = {
     Batch: Form("batch", _write_batch, _read_batch),
     Part: Form("part", _write_part, _read_part),
     Result: Form("result", _write_result, _read_result),
-    HotKeys: Form("plan", _write_plan, _read_plan),
+    HotKeys: Form("hot_keys", _write_hot_keys, _read_hot_keys),
     DeadLetter: Form("dead_letter", _write_dead_letter, _read_dead_letter),
-    WorkerCount: Form("layout", _write_layout, _read_layout),
+    WorkerCount: Form("worker_count", _write_worker_count, _read_worker_count),
     Announcement: Form("announcement", _write_announcement, _read_announcement),
     Takeover: Form("takeover", _write_takeover, _read_takeover),
 }

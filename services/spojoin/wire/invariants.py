@@ -32,7 +32,7 @@ from spojoin.wire.records import (
     WorkerCount,
 )
 
-#: positions and ranks are uint16, so frames and batches hold at most so many tuples
+#: positions and ranks are uint16, so a frame or a batch holds at most this many tuples
 TUPLES_MAX = 1 << 16
 
 
@@ -180,7 +180,7 @@ def _check_part(part: Part) -> None:
 def _check_matches(where: str, direction: Matches) -> None:
     if direction.offsets is None or direction.partners is None:
         if direction.offsets is not direction.partners:
-            _fail(f"{where}: offsets and partners go together, but only one is there")
+            _fail(f"{where}: offsets and partners go together, but only one is present")
         return
     _expect_length(f"{where}: offsets", direction.offsets, len(direction.counts) + 1)
     if direction.offsets[0] != 0 or direction.offsets[-1] != len(direction.partners):
@@ -204,14 +204,14 @@ def _check_range(where: str, begin: int, end: int) -> None:
         _fail(f"{where}: positions [{begin}, {end}) are no range within 0 to {TUPLES_MAX}")
 
 
-def _check_plan(plan: HotKeys) -> None:
+def _check_hot_keys(plan: HotKeys) -> None:
     for (stream, slot), (codes, counts) in plan.hot.items():
         _expect_length(f"plan {plan.version}: counts of stream {stream}, slot {slot}", counts, len(codes))
 
 
-def _check_layout(layout: WorkerCount) -> None:
-    if layout.workers < 1:
-        _fail(f"layout {layout.version} has {layout.workers} workers, expected at least 1")
+def _check_worker_count(count: WorkerCount) -> None:
+    if count.workers < 1:
+        _fail(f"worker count {count.version} has {count.workers} workers, expected at least 1")
 
 
 def _expect_rising(name: str, values: NDArray[Any]) -> None:
@@ -231,6 +231,6 @@ _RULES: dict[type[Record], Callable[[Any], None]] = {
     Batch: _check_batch,
     Part: _check_part,
     Result: _check_result,
-    HotKeys: _check_plan,
-    WorkerCount: _check_layout,
+    HotKeys: _check_hot_keys,
+    WorkerCount: _check_worker_count,
 }

@@ -27,8 +27,12 @@ class SourcePosition:
     high_time_us: int
 
 
-#: (stream, partition) -> where to read on
+#: (stream, partition) -> where reading resumes
 SourceState = dict[tuple[int, int], SourcePosition]
+
+
+#: A batch's group where the window moves within a batch.
+NO_GROUP = -1
 
 
 @dataclass(slots=True)
@@ -43,7 +47,7 @@ class StreamSlice:
     keys: Arrow int64 or string array (n,), the users' keys
     batch_id, batch_first: the batch that this frame's tuples belong to, and its first index
     seals: whether that batch ends with this frame
-    group: batches of one group leave every window together; -1 where the window moves within a batch
+    group: batches of one group leave every window together; NO_GROUP where the window moves within a batch
     handover_batch, handover_index: batches below are immutable for this frame's probes, tuples below that index
     live_batch: the oldest batch that a window of this frame can reach
     """
@@ -66,7 +70,7 @@ class StreamSlice:
         return len(self.positions)
 
 
-#: Keys that are not among the frequent ones are counted together, in so many buckets.
+#: Keys that are not among the frequent ones are counted together, in this many buckets.
 FREQUENCY_BUCKETS = 128
 
 
@@ -148,7 +152,7 @@ class Barrier:
     """A router's claim to the log: frames of older epochs that follow it are void.
 
     fingerprint: of the query's meaning; 0 in logs that are older than it
-    closes: nothing that follows counts: another generation of the query goes on (rule P12)
+    closes: nothing that follows counts: another generation of the query continues (rule P12)
     first_indexes: the index of each stream's first tuple in this log; empty for 0
     """
 
@@ -161,7 +165,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A generation of a query is to be served: the first, or one in place of that before it (rule P12).
+    """A generation of a query is requested: the first, or one that replaces its predecessor (rule P12).
 
     text: the query file; backfill: how far back its windows are filled, a `Backfill`
     """
@@ -192,7 +196,7 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class WorkerCount:
-    """A wish: from a frame to come on, PO-Join workers 0..workers-1 share the batches. The largest version counts."""
+    """A request: from a later frame on, PO-Join workers 0..workers-1 share the batches. The largest version counts."""
 
     version: int
     workers: int
@@ -274,7 +278,7 @@ class Matches:
     """One direction's matches of the m probes in a part: counts int64 (m,); and, but for count output, the partners.
 
     offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit
-    (then counts still hold the whole number); None for count output.
+    (counts are still complete); None for count output.
     """
 
     counts: I64
@@ -301,9 +305,9 @@ class Part:
 class Result:
     """Final rows for frame positions [begin, end) of a frame, in output order, as an Arrow record batch.
 
-    `is_last` tells that `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
-    `generation` is that of the query which answered.
-    `matches` are counted where `rows` don't tell them without unpacking, as bitmaps; else it is 0.
+    `is_last` is whether `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
+    `generation` is that of the query which answered. `matches` is the number of matches where `rows` show it only by
+    unpacking, as bitmaps do; else 0.
     """
 
     frame_id: int

@@ -1,8 +1,8 @@
 """Results as Kafka messages that need nothing of this package to be read.
 
 Frames form: one message a result; the value is a plain Arrow IPC stream. JSON form: one message a probe, and one
-without a value for a result without rows, so that the output always tells how far it has come. All that this system
-needs of a message stands in its headers, numbers as decimal text:
+without a value for a result without rows, so that the output always shows how far it has come. All that this system
+needs of a message is in its headers, numbers as decimal text:
 
     spojoin-generation              the generation of the query that answered, from 1; frames and seqs are its own
     spojoin-frame, spojoin-begin    the frame, and the position where the result starts
@@ -75,7 +75,7 @@ class ResultProgress(NamedTuple):
 
 
 def matches_of(result: Result) -> int:
-    """The number of matches: the sum of `matches`, one a pair, or what the result tells besides its rows."""
+    """The number of matches: the sum of `matches`, one a pair, or what the result says besides its rows."""
     names = result.rows.schema.names
     if "matches" in names:
         return int(result.rows.column("matches").to_numpy().sum())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 
 from spojoin.index.stream_index import StreamIndex
@@ -19,7 +21,7 @@ def batch(number, group=0):
 
 
 def test_merges_and_builds_are_counted_with_their_time():
-    work = Work()
+    work = Work(perf_counter)
     index = StreamIndex(0, (ROLE,), Output.COUNT, None, True, work)
     index.add(batch(0))
     assert work == Work()

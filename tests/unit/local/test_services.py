@@ -54,7 +54,7 @@ def test_the_page_has_a_process_too(monkeypatch):
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
     told = load_page_settings()
-    assert (told.place.host, told.place.port) == ("127.0.0.1", service.port)
+    assert (told.address.host, told.address.port) == ("127.0.0.1", service.port)
     assert (told.service.bootstrap_servers, told.service.redis_url, told.service.workers) == ("k:1", "redis://r", 3)
     assert service.command[1:] == ["-m", "spojoin.page"]
 

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from spojoin.page.flow import AGREEMENTS, OUTLETS, flow_of, readers, role_node, topic_node
-from spojoin.page.placement import lay_out
+from spojoin.page.placement import arrange
 from spojoin.page.svg import ROLE_SIZE, TOPIC_SIZE, draw
 from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
 
@@ -63,7 +63,7 @@ def test_nothing_overlaps(topology):
     flow = flow_of(topology)
     sizes = {node: TOPIC_SIZE if n % 2 == 0 else ROLE_SIZE for n, row in enumerate(flow.rows) for node in row}
     links = [(link.source, link.target) for link in flow.links]
-    picture = lay_out(flow.rows, links, sizes)
+    picture = arrange(flow.rows, links, sizes)
     assert picture.boxes.keys() == sizes.keys()
     for one, other in combinations(picture.boxes.values(), 2):
         beside = one.x + one.width < other.x or other.x + other.width < one.x

@@ -303,9 +303,9 @@ def test_settings_come_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("SPOJOIN_REDIS_URL", "redis://r")
     monkeypatch.setenv("SPOJOIN_PAGE_PORT", "1234")
     monkeypatch.setenv("SPOJOIN_PAGE_HOST", "0.0.0.0")
-    assert load_page_settings().place.port == 1234
-    assert load_page_settings(port=5).place.port == 5
-    assert load_page_settings().place.host == "0.0.0.0"
+    assert load_page_settings().address.port == 1234
+    assert load_page_settings(port=5).address.port == 5
+    assert load_page_settings().address.host == "0.0.0.0"
     monkeypatch.setenv("SPOJOIN_PAGE_PORT", "eighty")
     with pytest.raises(ConfigurationError, match=r"SPOJOIN_PAGE_PORT is 'eighty'.*integer"):
         load_page_settings()

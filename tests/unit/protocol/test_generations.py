@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spojoin.protocol.generations import Beginning, Generations
+from spojoin.protocol.generations import Generations
 from spojoin.wire.records import Announcement, SourcePosition, Takeover
 
 
@@ -67,11 +67,6 @@ def test_generations_follow_one_by_one():
     assert counts == [True, True, True, False, True]
     assert (found.current_number, found.takeover) == (2, takeover(2, 1))
     assert found.successor == announcement(3)
-
-
-def test_a_beginning_numbers_from_0_unless_told():
-    assert Beginning().first_index(1) == 0
-    assert Beginning(first_indexes=(4, 9)).first_index(1) == 9
 
 
 @given(

@@ -83,7 +83,7 @@ def filled(
     for (stream, partition), before in (trimmed or {}).items():
         log.trim(LogPartition(topics[stream], partition), before)
     begun = Beginning(2, 7, cut, counts=tuple((counts or {}).get(stream, 0) for stream in range(len(inputs))))
-    return backfill.fill(log, asked, topics, parse, begun, how, lambda: None)
+    return backfill.fill(backfill.InputHistory(log, topics, parse), asked, begun, how)
 
 
 # -- the brute force
@@ -161,7 +161,7 @@ def check(asked: Query, inputs, cut, trimmed) -> None:
     again = [row for row in rows_of(inputs, asked, starts) if row.place < cut[row.input]]
     for stream in range(len(asked.streams)):
         read = sum(row.stream == stream for row in again)
-        assert begun.first_index(stream) == max(0, counts[stream] - read)
+        assert begun.first_indexes[stream] == max(0, counts[stream] - read)
 
 
 @st.composite

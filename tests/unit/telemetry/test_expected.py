@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spojoin.protocol.services import in_order, role_of, without_workers
 from spojoin.query.load import parse_query
-from spojoin.telemetry.expected import NOBODY, OPTIONAL_MS, OVER_MS, Word, expected_of, word_of
+from spojoin.telemetry.expected import NOBODY, OPTIONAL_MS, OVER_MS, ServiceReport, expected_of, report_of
 
 QUERY = """
 name: q
@@ -15,8 +15,8 @@ LAYOUT
 NEEDS = ("router", "mutable-0", "mutable-1", "sink")
 
 
-def word(wall_ms=0, needs=NEEDS, workers=2) -> Word:
-    return Word(wall_ms, needs, workers)
+def report(wall_ms=0, needs=NEEDS, workers=2) -> ServiceReport:
+    return ServiceReport(wall_ms, needs, workers)
 
 
 def test_results_need_every_role_but_the_predictor_and_the_controller():
@@ -27,7 +27,7 @@ def test_results_need_every_role_but_the_predictor_and_the_controller():
 
 
 def test_one_word_names_all_that_there_should_be():
-    found = expected_of({"sink": word(7)}, 10)
+    found = expected_of({"sink": report(7)}, 10)
     assert list(found.seen_ms) == ["router", "mutable-0", "mutable-1", "pojoin-0", "pojoin-1", "sink"]
     assert found.seen_ms["sink"] == 7
     assert found.seen_ms["pojoin-1"] is None
@@ -35,22 +35,22 @@ def test_one_word_names_all_that_there_should_be():
 
 
 def test_workers_and_joiners_that_are_needed_no_more_are_expected_no_more():
-    words = {f"pojoin-{n}": word(1, workers=4) for n in range(4)} | {"mutable-1": word(1, workers=4)}
-    assert "pojoin-3" in expected_of({**words, "router": word(1, workers=4)}, 2).seen_ms
-    smaller = expected_of({**words, "router": word(1, needs=("router", "mutable-0", "sink"), workers=2)}, 2)
+    reports = {f"pojoin-{n}": report(1, workers=4) for n in range(4)} | {"mutable-1": report(1, workers=4)}
+    assert "pojoin-3" in expected_of({**reports, "router": report(1, workers=4)}, 2).seen_ms
+    smaller = expected_of({**reports, "router": report(1, needs=("router", "mutable-0", "sink"), workers=2)}, 2)
     assert list(smaller.seen_ms) == ["router", "mutable-0", "pojoin-0", "pojoin-1", "sink"]
 
 
-def test_who_writes_layouts_is_believed_and_then_who_reads_them():
-    words = {"predictor": word(9, workers=9), "permutation": word(9, workers=8), "pojoin-0": word(5, workers=3)}
-    assert "pojoin-2" in expected_of(words, 9).seen_ms
-    assert "pojoin-3" not in expected_of(words, 9).seen_ms
-    assert "pojoin-1" not in expected_of({**words, "router": word(1, workers=1)}, 9).seen_ms
+def test_who_writes_worker_counts_is_believed_and_then_who_reads_them():
+    reports = {"predictor": report(9, workers=9), "permutation": report(9, workers=8), "pojoin-0": report(5, workers=3)}
+    assert "pojoin-2" in expected_of(reports, 9).seen_ms
+    assert "pojoin-3" not in expected_of(reports, 9).seen_ms
+    assert "pojoin-1" not in expected_of({**reports, "router": report(1, workers=1)}, 9).seen_ms
 
 
 def test_what_nothing_waits_for_is_forgotten_after_a_while():
-    words = {"router": word(OPTIONAL_MS + 1), "predictor": word(0), "controller": word(1)}
-    found = expected_of(words, OPTIONAL_MS + 1)
+    reports = {"router": report(OPTIONAL_MS + 1), "predictor": report(0), "controller": report(1)}
+    found = expected_of(reports, OPTIONAL_MS + 1)
     assert "controller" in found.seen_ms
     assert "predictor" not in found.seen_ms
     assert "controller" not in found.needed
@@ -58,14 +58,14 @@ def test_what_nothing_waits_for_is_forgotten_after_a_while():
 
 def test_a_query_of_which_nobody_reports_any_more_is_over():
     assert expected_of({}, 0) == NOBODY
-    assert expected_of({"router": word(0)}, OVER_MS) != NOBODY
-    assert expected_of({"router": word(0)}, OVER_MS + 1) == NOBODY
+    assert expected_of({"router": report(0)}, OVER_MS) != NOBODY
+    assert expected_of({"router": report(0)}, OVER_MS + 1) == NOBODY
 
 
-def test_a_word_comes_back_from_the_store():
-    fields = {name: str(value) for name, value in word(3).fields().items()}
-    assert word_of(fields) == word(3)
-    assert word_of({"wall_ms": "3"}) is None
+def test_a_report_comes_back_from_the_store():
+    fields = {name: str(value) for name, value in report(3).fields().items()}
+    assert report_of(fields) == report(3)
+    assert report_of({"wall_ms": "3"}) is None
 
 
 def test_services_are_in_the_datas_way_and_by_number():

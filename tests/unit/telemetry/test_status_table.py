@@ -10,7 +10,7 @@ from rich.console import Console
 from spojoin.ports.memory import ManualClock, MemoryStore
 from spojoin.ports.shared_state import STATUS_TTL_S, key
 from spojoin.telemetry import status_table as table
-from spojoin.telemetry.expected import Word
+from spojoin.telemetry.expected import ServiceReport
 from spojoin.telemetry.status import read_status, unanswered_ms
 from spojoin.telemetry.status_table import status_table
 from spojoin.telemetry.words import duration, milliseconds, unanswered_text
@@ -43,7 +43,7 @@ class Services:
         status = {"role": name.rstrip("-0123456789"), "state": "ready", "wall_ms": wall_ms, "started_ms": 0}
         status |= self.fields.get(name, {})
         self.store.put({key(self.query, "status", name): status}, STATUS_TTL_S)
-        self.store.put({key(self.query, "expected", name): Word(wall_ms, NEEDS, self.workers).fields()})
+        self.store.put({key(self.query, "expected", name): ServiceReport(wall_ms, NEEDS, self.workers).fields()})
 
     def put(self, *parts: str, **fields: object) -> None:
         self.store.put({key(self.query, *parts): fields})

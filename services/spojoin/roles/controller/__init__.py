@@ -1,1 +1,1 @@
-"""The controller: turns a number of worker pods into a layout in the log, and decides on that number where asked to."""
+"""The controller: requests in the log as many workers as pods are ready, and sets the number of pods where asked to."""

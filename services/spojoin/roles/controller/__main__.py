@@ -6,7 +6,7 @@ import importlib
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import structlog
@@ -37,7 +37,7 @@ from spojoin.runtime.topics import Topics
 from spojoin.telemetry import log_lines
 
 SERVICE = "controller"
-#: Between turns: a worker that is taken away is noticed within it.
+#: Between turns: a worker that goes is noticed within it.
 TURN_S = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -51,14 +51,14 @@ def serve(settings: Settings) -> int:
 def _serve(settings: Settings) -> None:
     query = load_served_query(settings.query_file)
     cluster = _cluster(settings)
-    limits = limits_of(settings)
-    log_lines.configure(settings.log_level, SERVICE)
+    needs = without_workers(query, settings.joiners)
     topics = Topics.of(query, settings.workers_max, settings.input_topics)
+    controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs)
+    log_lines.configure(settings.log_level, SERVICE)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(Role.CONTROLLER, SERVICE, query.name, settings, stack)
-        needs = without_workers(query, settings.joiners)
         world.reporter.expect(needs, settings.workers)
-        supervise(cluster, world, topics, limits, settings, stop, needs)
+        supervise(controlled, world, stop)
 
 
 def limits_of(settings: Settings) -> ScalingLimits:
@@ -77,28 +77,34 @@ def limits_of(settings: Settings) -> ScalingLimits:
     )
 
 
-def supervise(
-    cluster: Cluster,
-    world: Surroundings,
-    topics: Topics,
-    limits: ScalingLimits,
-    settings: Settings,
-    stop: threading.Event,
-    needs: Sequence[str] = (),
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ControlledQuery:
+    """A query, the cluster that runs its workers, and how many of them may run.
+
+    needs: the services besides the workers that results wait for
+    """
+
+    cluster: Cluster
+    topics: Topics
+    settings: Settings
+    limits: ScalingLimits
+    needs: Sequence[str] = ()
+
+
+def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.Event) -> None:
     """One life after another until asked to stop; whatever isn't Retryable ends it.
 
-    What the store knows is of the generation that answers (rule P12), so there is a life for each.
+    What the store knows belongs to the generation that answers (rule P12), so each generation has a life of its own.
     """
     backoff_s = BACKOFF_S_MIN
     health = world.health
     while not stop.is_set():
         try:
-            world.log.create_topics({topics.name(Topic.GENERATIONS): 1})
-            generations = GenerationsTopic(world.log, topics.query)
-            topics = replace(topics, generation=generations.read().current_number)
-            create_topics(world.log, topics, settings.results_bytes_max, Role.CONTROLLER)
-            _live(cluster, world, topics, generations, limits, settings.workers, stop, needs)
+            world.log.create_topics({controlled.topics.name(Topic.GENERATIONS): 1})
+            generations = GenerationsTopic(world.log, controlled.topics.query)
+            topics = replace(controlled.topics, generation=generations.read().current_number)
+            create_topics(world.log, topics, controlled.settings.results_bytes_max, Role.CONTROLLER)
+            _live(replace(controlled, topics=topics), world, generations, stop)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
             health.is_ready, health.waits_for = False, str(error)
@@ -109,19 +115,13 @@ def supervise(
 
 
 def _live(
-    cluster: Cluster,
-    world: Surroundings,
-    topics: Topics,
-    generations: GenerationsTopic,
-    limits: ScalingLimits,
-    workers: int,
-    stop: threading.Event,
-    needs: Sequence[str],
+    controlled: ControlledQuery, world: Surroundings, generations: GenerationsTopic, stop: threading.Event
 ) -> None:
+    topics, workers = controlled.topics, controlled.settings.workers
     world.shared.log_id = world.log.topic_id(topics.name(Topic.FRAMES))
     control = ControlTopic(world.log, LogPartition(topics.name(Topic.CONTROL), 0), world.clock)
     try:
-        controller = Controller(cluster, control, world, limits, workers, needs)
+        controller = Controller(controlled.cluster, control, world, controlled.limits, workers, controlled.needs)
         while not (stop.is_set() or generations.has_news()):
             controller.turn()
             world.health.is_ready = True

@@ -24,13 +24,16 @@ from spojoin.roles.controller.policy import (
 from spojoin.runtime.loop import Surroundings
 from spojoin.telemetry.absences import Absences
 
+#: What the metric of steps calls each kind.
+STEP_KINDS: dict[type[Step], str] = {RequestWorkers: "ask", Scale: "scale", Event: "event"}
+
 _log = structlog.get_logger(__name__)
 
 
 class Controller:
-    """Follows one query's workers; `workers` is the layout that routers begin with.
+    """Follows one query's workers; `workers` is the count that routers begin with.
 
-    `needs` are the services besides them that results wait for: whoever is away for long is an event.
+    `needs` are the other services that results wait for: one that is away for long is an event.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Controller:
         self._state = ControllerMemory()
 
     def turn(self) -> None:
-        """Do what is to be done now; what fails is decided anew in the next turn."""
+        """Do what is due now; what fails is decided anew in the next turn."""
         seen = self._look()
         state, steps = decide(seen, self._state, self._limits)
         for step in steps:
@@ -61,58 +64,58 @@ class Controller:
         self._state = state
 
     def _look(self) -> Observation:
-        asked = self._control.refresh()
+        requested = self._control.refresh()
         found = self._cluster.workers()
-        layout = self._workers if asked is None else asked.workers
-        self._note(found, layout)
+        workers = self._workers if requested is None else requested.workers
+        self._note(found, workers)
         shared, clock = self._world.shared, self._world.clock
         statuses = shared.statuses()
-        self._note_absences(statuses, layout)
+        self._note_absences(statuses, workers)
         return Observation(
             now_s=clock.monotonic_ms() / 1000,
             replicas=found.replicas,
             ready=found.ready,
-            layout=layout,
-            is_asked=asked is not None,
-            is_answered=self._is_answered(layout),
+            workers=workers,
+            is_requested=requested is not None,
+            is_answered=self._is_answered(workers),
             loads=self._meter.read(statuses, clock.wall_ms()),
         )
 
-    def _note_absences(self, statuses: Mapping[str, Mapping[str, str]], layout: int) -> None:
-        """This service reports too: where the store knows nobody, it does not answer or has just come back."""
+    def _note_absences(self, statuses: Mapping[str, Mapping[str, str]], workers: int) -> None:
+        """A store without any status does not answer or has just come back, as this service reports too."""
         now_ms = self._world.clock.monotonic_ms()
         if not statuses:
             self._absences.excuse(now_ms)
             return
         marks = {name: fields.get("wall_ms") for name, fields in statuses.items()}
-        for change in self._absences.take((*self._needs, *names(Role.POJOIN, layout)), marks, now_ms):
+        for change in self._absences.take((*self._needs, *names(Role.POJOIN, workers)), marks, now_ms):
             reason = "ServiceBack" if change.is_back else "ServiceGone"
-            self._tell(Event(reason, change.sentence, is_warning=not change.is_back))
+            self._report(Event(reason, change.sentence, is_warning=not change.is_back))
 
-    def _is_answered(self, layout: int) -> bool | None:
-        """Whether the router has told the layout and results are out for all frames before."""
+    def _is_answered(self, workers: int) -> bool | None:
+        """Whether the log has this worker count and results are out for all frames before the first with it."""
         head, result_position = self._world.shared.head(), self._world.shared.result_position()
         if result_position is None or not {"workers", "layout_frame"} <= head.keys():
             return None
-        return int(head["workers"]) == layout and result_position.frame_id >= int(head["layout_frame"])
+        return int(head["workers"]) == workers and result_position.frame_id >= int(head["layout_frame"])
 
-    def _note(self, found: ReplicaCounts, layout: int) -> None:
+    def _note(self, found: ReplicaCounts, workers: int) -> None:
         metrics = self._world.metrics
         metrics.scale_wanted.set(found.replicas)
         metrics.scale_ready.set(found.ready)
-        metrics.scale_layout.set(layout)
+        metrics.scale_requested.set(workers)
         if self._world.reporter.is_due():
             self._world.reporter.publish({}, self._world.shared.result_position() or START)
 
     def _take(self, step: Step) -> None:
-        self._world.metrics.scale_steps.labels(type(step).__name__.lower()).inc()
+        self._world.metrics.scale_steps.labels(STEP_KINDS[type(step)]).inc()
         if isinstance(step, RequestWorkers):
-            self._control.ask(step.workers)
+            self._control.request(step.workers)
         elif isinstance(step, Scale):
             self._cluster.scale(step.replicas)
         else:
-            self._tell(step)
+            self._report(step)
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         (_log.warning if event.is_warning else _log.info)(event.message, reason=event.reason)
-        self._cluster.tell(event)
+        self._cluster.report(event)

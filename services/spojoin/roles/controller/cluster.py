@@ -8,11 +8,11 @@ from spojoin.errors import Retryable
 
 
 class ClusterUnavailable(Retryable):
-    """The cluster does not answer, or refuses; the sentence says what to allow or to set."""
+    """The cluster does not answer, or refuses; the message says what to allow or to set."""
 
 
 class ReplicaCounts(NamedTuple):
-    """The workers' StatefulSet: how many are asked for, and how many are ready."""
+    """The workers' StatefulSet: how many replicas are requested, and how many are ready."""
 
     replicas: int
     ready: int
@@ -27,16 +27,16 @@ class Event(NamedTuple):
 
 
 class Cluster(Protocol):
-    """The workers' place. Every operation has a timeout and raises ClusterUnavailable."""
+    """Where the workers run. Every operation has a timeout and raises ClusterUnavailable."""
 
     def workers(self) -> ReplicaCounts:
-        """How things stand."""
+        """The replicas requested, and those ready."""
         ...
 
     def scale(self, replicas: int) -> None:
-        """Ask for so many workers."""
+        """Request this number of workers."""
         ...
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Record an event at the workers' StatefulSet."""
         ...

@@ -1,4 +1,4 @@
-"""The topic of layouts: the newest is read, newer ones are written, the last two are kept."""
+"""The topic of requested worker counts: the newest is read, newer ones are written, the last two are kept."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from spojoin.wire.records import WorkerCount
 
 RECORDS_MAX = 100
 POLL_S = 0.1
-#: until all that is there has been read
+#: until the topic has been read to its end
 TIMEOUT_S = 30.0
 
 
 class ControlTopic:
-    """Reads and writes one query's layouts. Raises LogUnavailable, AmbiguousAppend; WireError for what is no layout.
+    """Reads and writes one query's worker counts. Raises LogUnavailable, AmbiguousAppend; WireError for other records.
 
-    Of two controllers that write one version the first has it, for every reader: the other sees that when it reads on.
+    Where two controllers write the same version, every reader takes the first; the second controller learns of it as
+    it reads on.
     """
 
     def __init__(self, log: Log[bytes], source: LogPartition, clock: Clock) -> None:
@@ -32,8 +33,8 @@ class ControlTopic:
         self._reader.open(source, log.bounds(source).earliest)
 
     def refresh(self) -> WorkerCount | None:
-        """Read to the end; the newest layout, if anybody ever asked for one."""
-        end = self._log.bounds(self._source).end
+        """Read to the end; the newest worker count, if one was ever requested."""
+        end = self._log.end(self._source)
         deadline_ms = self._clock.monotonic_ms() + 1000 * TIMEOUT_S
         while self._reader.position(self._source) < end:
             for record in self._reader.poll(RECORDS_MAX, POLL_S):
@@ -42,8 +43,8 @@ class ControlTopic:
                 raise LogUnavailable(f"the end of {self._source.topic} was not reached within {TIMEOUT_S:.0f} s")
         return self.newest
 
-    def ask(self, workers: int) -> None:
-        """Write a layout newer than all that were read."""
+    def request(self, workers: int) -> None:
+        """Write a worker count newer than all that were read."""
         version = 1 if self.newest is None else self.newest.version + 1
         self._writer.append(self._source, encode(WorkerCount(version, workers)))
         self._writer.flush(TIMEOUT_S)
@@ -54,12 +55,14 @@ class ControlTopic:
         self._reader.close()
 
     def _take(self, record: LogRecord[bytes]) -> None:
-        layout = decode(record.value)
-        if not isinstance(layout, WorkerCount):
-            kind = type(layout).__name__
-            raise WireError(f"{self._source.topic} offset {record.offset} holds a {kind}: only layouts belong there")
-        if self.newest is None or layout.version > self.newest.version:
-            self.newest = layout
+        count = decode(record.value)
+        if not isinstance(count, WorkerCount):
+            kind = type(count).__name__
+            raise WireError(
+                f"{self._source.topic} offset {record.offset} holds a {kind}: only worker counts belong there"
+            )
+        if self.newest is None or count.version > self.newest.version:
+            self.newest = count
             self._offsets.append(record.offset)
-            # One more than the newest is kept, so that a router which is a record behind is not cut off.
+            # One more than the newest is kept, so that a router one record behind is not cut off.
             self._log.trim(self._source, self._offsets[0])

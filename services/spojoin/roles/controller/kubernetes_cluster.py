@@ -35,7 +35,7 @@ class KubernetesCluster:
         self._name = statefulset
 
     def workers(self) -> ReplicaCounts:
-        """Replicas asked for, and ready."""
+        """Replicas requested, and ready."""
         found = self._attempt("get", "statefulsets", self._read)
         replicas = found.spec.replicas if found.spec else None
         ready = found.status.ready_replicas if found.status else None
@@ -55,12 +55,12 @@ class KubernetesCluster:
             ),
         )
 
-    def tell(self, event: Event) -> None:
-        """Create an event; one that can't be told is logged, and holds nothing up."""
+    def report(self, event: Event) -> None:
+        """Create an event. One that can't be created is logged and holds nothing up."""
         try:
             self._attempt("create", "events", lambda: self._create(event))
         except ClusterUnavailable as error:
-            _log.warning("an event was not told", reason=event.reason, message=event.message, error=str(error))
+            _log.warning("an event was not created", reason=event.reason, message=event.message, error=str(error))
 
     def _create(self, event: Event) -> None:
         now = datetime.now(UTC)
@@ -93,7 +93,7 @@ class KubernetesCluster:
 
 
 def connect(namespace: str | None, statefulset: str | None) -> KubernetesCluster:
-    """The cluster that this pod runs in, or else the current context of the user's kubeconfig.
+    """The cluster that this pod runs in, or the current context of the user's kubeconfig.
 
     Raises ConfigurationError.
     """
@@ -119,7 +119,9 @@ def _own_namespace() -> str:
     try:
         return NAMESPACE_FILE.read_text().strip()
     except OSError as error:
-        raise ConfigurationError("setting namespace is missing: set SPOJOIN_NAMESPACE to the workers' one") from error
+        raise ConfigurationError(
+            "setting namespace is missing: set SPOJOIN_NAMESPACE to the workers' namespace"
+        ) from error
 
 
 def _advice(error: client.ApiException, verb: str, resource: str) -> str:

@@ -1,4 +1,4 @@
-"""How busy the workers are, from what they say in the store every second."""
+"""How busy the workers are, from what they report to the store every second."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from spojoin.roles.controller.policy import WorkerLoad
 
-#: processor time is taken over so long, so that one busy second is none
+#: processor time is averaged over this span, so that one busy second does not count
 SPAN_MS = 10_000
-#: at least so long: less says nothing
+#: the least span: a shorter one means nothing
 SPAN_MS_MIN = 2_000
-#: an older word is none
+#: an older report does not count
 AGE_MS_MAX = 5_000
 _PREFIX = "pojoin-"
 
 
 class CpuSample(NamedTuple):
-    """A worker's processor time since its process began, and when it said so."""
+    """A worker's processor time since its process began, and when it reported it."""
 
     wall_ms: int
     cpu_s: float
@@ -31,9 +31,9 @@ class LoadMeter:
         self._samples: dict[tuple[int, str], deque[CpuSample]] = {}
 
     def read(self, statuses: Mapping[str, Mapping[str, str]], wall_ms: int) -> dict[int, WorkerLoad]:
-        """Loads by worker number, of those whose processor time is known for long enough.
+        """Loads by worker number, of the workers whose processor time has been known for long enough.
 
-        statuses: fields by service name; wall_ms: the time now
+        statuses: fields by service name; wall_ms: the current time
         """
         fresh = {name: fields for name, fields in statuses.items() if _is_fresh(name, fields, wall_ms)}
         keys = {_key(name, fields): fields for name, fields in fresh.items()}

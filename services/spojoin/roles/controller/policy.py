@@ -1,9 +1,9 @@
-"""What to do next, as a pure function of what is seen and what was done before (rule P11).
+"""What to do next, as a pure function of what is observed and what was done before (rule P11).
 
-The layout follows the number of workers asked for (`replicas`): it grows when all of them are ready, and shrinks at
-once, since workers beyond it may be gone already. Where it scales by itself the controller asks for a worker more when
-one has been busy for a while, and for one less when that many could do the work with ease; then the smaller layout
-comes first, and the worker goes when no frame waits for it any more.
+The log's worker count follows the number of pods (`replicas`): it grows when all of them are ready, and shrinks at
+once, since workers beyond it may be gone already. With autoscaling the controller adds a worker when one has been busy
+for a while, and removes one when the others could do the work with ease: first the worker count is lowered, then the
+worker goes, once no frame waits for it any more.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass, field, replace
 
 from spojoin.roles.controller.cluster import Event
 
-#: A worker that has just come says nothing for some seconds.
+#: A worker that has just started reports nothing for some seconds.
 UNKNOWN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingLimits:
-    """Within what bounds, and how patiently.
+    """The bounds of scaling, and its patience.
 
     cpu_high, cpu_low: cores that a worker uses; lag_high: records of its inputs that it has not read yet
     up_after_s, down_after_s: how long it must be busy, or idle, without a break
-    wait_s_max: how long workers may take to come, and frames to be answered before workers go
+    wait_s_max: how long workers may take to start, and frames to be answered before workers go
     """
 
     workers_max: int
@@ -40,7 +40,7 @@ class ScalingLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
-    """A worker's: cores used lately, and records that it has not read yet."""
+    """A worker's load: cores used lately, and records that it has not read yet."""
 
     cpu: float
     lag: int
@@ -48,18 +48,18 @@ class WorkerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """How things stand.
+    """What the controller sees in one turn.
 
-    layout: the workers that were asked for last in the control topic; without a record (not is_asked) the setting's
-    is_answered: whether a frame has that layout and all before it are answered; None where that is not known
+    workers: the newest worker count of the control topic; without a record (not is_requested) the setting's
+    is_answered: whether a frame has that count and all before it are answered; None where that is not known
     loads: of workers, by number
     """
 
     now_s: float
     replicas: int
     ready: int
-    layout: int
-    is_asked: bool = True
+    workers: int
+    is_requested: bool = True
     is_answered: bool | None = None
     loads: Mapping[int, WorkerLoad] = field(default_factory=dict)
 
@@ -71,18 +71,18 @@ class Observation:
 
     @property
     def is_measured(self) -> bool:
-        """Whether every worker of the layout is known."""
-        return self.loads.keys() >= set(range(self.layout))
+        """Whether the load of every worker is known."""
+        return self.loads.keys() >= set(range(self.workers))
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerMemory:
     """What the controller remembers from turn to turn.
 
-    replicas: as last seen or set, so that another number is somebody else's
-    leaving_since_s: since when a smaller layout stands that replicas are to follow
+    replicas: as last seen or set, so that a different number is somebody else's
+    leaving_since_s: since when replicas are due to follow a lower worker count
     growing_since_s, busy_since_s, idle_since_s, unknown_since_s: since when, without a break
-    told: the last event about something that lasts, so that it is told once
+    reported: the last event about a lasting condition, so that it is reported once
     """
 
     replicas: int | None = None
@@ -91,19 +91,19 @@ class ControllerMemory:
     busy_since_s: float | None = None
     idle_since_s: float | None = None
     unknown_since_s: float | None = None
-    told: Event | None = None
+    reported: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestWorkers:
-    """Write a layout to the control topic."""
+    """Write a worker count to the control topic."""
 
     workers: int
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Set the number of workers asked for."""
+    """Set the number of replicas."""
 
     replicas: int
 
@@ -114,24 +114,23 @@ Decision = tuple[ControllerMemory, list[Step]]
 
 def decide(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     """The state to remember if all steps succeed, and the steps, in order."""
-    if not seen.is_asked:
-        return state, [
-            RequestWorkers(seen.layout)
-        ]  # from now on a router's setting, which may change, says nothing any more
+    if not seen.is_requested:
+        # From now on a router's setting, which may change, no longer counts.
+        return state, [RequestWorkers(seen.workers)]
     if state.replicas is not None and seen.replicas != state.replicas:
-        state = ControllerMemory()  # somebody else's wish, or our own that has come true: all counts from now on
+        state = ControllerMemory()  # somebody else's request, or our own fulfilled: everything counts from now on
     state = replace(state, replicas=seen.replicas)
     if state.leaving_since_s is not None:
         return _leave(seen, state, limits)
     wanted = min(max(seen.replicas, 1), limits.workers_max)
-    if wanted < seen.layout:
-        event = _event("LayoutShrunk", seen.layout, wanted, f"replicas is {seen.replicas}")
+    if wanted < seen.workers:
+        event = _event("LayoutShrunk", seen.workers, wanted, f"replicas is {seen.replicas}")
         return _settled(seen), [RequestWorkers(wanted), event]
-    if wanted > seen.layout:
+    if wanted > seen.workers:
         return _grow(seen, state, limits, wanted)
-    if limits.is_autoscaling and seen.replicas > 0:  # no workers at all are a pause that somebody wants
+    if limits.is_autoscaling and seen.replicas > 0:  # no workers at all is a deliberate pause
         return _autoscale(seen, state, limits)
-    return _tell_oddities(seen, state, limits)
+    return _report_oddities(seen, state, limits)
 
 
 # -- following the number of workers
@@ -141,26 +140,26 @@ def _grow(seen: Observation, state: ControllerMemory, limits: ScalingLimits, wan
     if seen.ready >= wanted:
         return _settled(seen), [
             RequestWorkers(wanted),
-            _event("LayoutGrown", seen.layout, wanted, f"{seen.ready} are ready"),
+            _event("LayoutGrown", seen.workers, wanted, f"{seen.ready} are ready"),
         ]
     since_s = seen.now_s if state.growing_since_s is None else state.growing_since_s
     state = replace(state, growing_since_s=since_s, busy_since_s=None, idle_since_s=None)
     if limits.is_autoscaling and seen.now_s - since_s >= limits.wait_s_max:
         why = f"only {seen.ready} of {seen.replicas} workers were ready after {limits.wait_s_max:.0f} s"
-        back = max(seen.layout, 1)
+        back = max(seen.workers, 1)
         return _settled(seen, back), [Scale(back), _event("ScaledBack", seen.replicas, back, why, is_warning=True)]
-    text = f"{seen.ready} of {wanted} workers are ready; frames are shared by {seen.layout} until all are"
+    text = f"{seen.ready} of {wanted} workers are ready; frames are shared by {seen.workers} until all are"
     return _once(state, Event("WaitingForWorkers", text))
 
 
-def _tell_oddities(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
+def _report_oddities(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     state = replace(state, growing_since_s=None)
     if seen.replicas > limits.workers_max:
         text = f"{seen.replicas} workers are asked for, workers_max is {limits.workers_max}: the rest stays idle"
         return _once(state, Event("TooManyWorkers", text, is_warning=True))
     if seen.replicas < 1:
         return _once(state, Event("NoWorkers", "results wait until replicas is 1 or more", is_warning=True))
-    return replace(state, told=None), []
+    return replace(state, reported=None), []
 
 
 # -- scaling by itself
@@ -183,7 +182,7 @@ def _unknown(seen: Observation, state: ControllerMemory) -> Decision:
     state = replace(state, unknown_since_s=since_s, busy_since_s=None, idle_since_s=None)
     if seen.now_s - since_s < UNKNOWN_S:
         return state, []
-    text = "the load of some workers is not known; the number of workers stays until Redis tells it"
+    text = "the load of some workers is not known; the number of workers stays until Redis has it"
     return _once(state, Event("NoMeasurements", text, is_warning=True))
 
 
@@ -192,7 +191,7 @@ def _by_load(seen: Observation, state: ControllerMemory, limits: ScalingLimits) 
         return _busy(seen, state, limits)
     if _fewer_would_do(seen, limits):
         return _idle(seen, state, limits)
-    return replace(state, busy_since_s=None, idle_since_s=None, told=None), []
+    return replace(state, busy_since_s=None, idle_since_s=None, reported=None), []
 
 
 def _busy(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
@@ -209,7 +208,7 @@ def _busy(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> 
 
 def _idle(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     since_s = seen.now_s if state.idle_since_s is None else state.idle_since_s
-    state = replace(state, idle_since_s=since_s, busy_since_s=None, told=None)
+    state = replace(state, idle_since_s=since_s, busy_since_s=None, reported=None)
     if seen.now_s - since_s < limits.down_after_s:
         return state, []
     why = f"for {limits.down_after_s:.0f} s the busiest worker {_uses(seen.peak)}"
@@ -217,7 +216,7 @@ def _idle(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> 
 
 
 def _fewer_would_do(seen: Observation, limits: ScalingLimits) -> bool:
-    """Whether one worker less would still be far from busy: what it does is shared by the others."""
+    """Whether the others would still be far from busy if they shared one worker's work."""
     fewer = seen.replicas - 1
     if fewer < limits.scale_min:
         return False
@@ -229,13 +228,13 @@ def _scale_up(seen: Observation, replicas: int, why: str) -> Decision:
 
 
 def _begin_leaving(seen: Observation, workers: int, why: str) -> Decision:
-    """The smaller layout first: the worker that goes still answers the frames that wait for it."""
+    """The lower worker count first: the worker that goes still answers the frames that wait for it."""
     state = replace(_settled(seen), leaving_since_s=seen.now_s)
-    return state, [RequestWorkers(workers), _event("LayoutShrunk", seen.layout, workers, why)]
+    return state, [RequestWorkers(workers), _event("LayoutShrunk", seen.workers, workers, why)]
 
 
 def _leave(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
-    """Until our own number of replicas is seen, or somebody else's: either ends this state."""
+    """Lasts until our own number of replicas is observed, or somebody else's."""
     waited_s = seen.now_s - (state.leaving_since_s or 0.0)
     if seen.is_answered:
         why = "no frame waits for those that go"
@@ -243,9 +242,9 @@ def _leave(seen: Observation, state: ControllerMemory, limits: ScalingLimits) ->
         why = f"after {waited_s:.0f} s frames still wait for those that go; the others answer them"
     else:
         return state, []
-    return _settled(seen, seen.layout), [
-        Scale(seen.layout),
-        _event("ScaledDown", seen.replicas, seen.layout, why),
+    return _settled(seen, seen.workers), [
+        Scale(seen.workers),
+        _event("ScaledDown", seen.replicas, seen.workers, why),
     ]
 
 
@@ -257,7 +256,7 @@ def _settled(seen: Observation, replicas: int | None = None) -> ControllerMemory
 
 
 def _once(state: ControllerMemory, event: Event) -> Decision:
-    return replace(state, told=event), [] if state.told == event else [event]
+    return replace(state, reported=event), [] if state.reported == event else [event]
 
 
 def _event(reason: str, before: int, after: int, why: str, *, is_warning: bool = False) -> Event:

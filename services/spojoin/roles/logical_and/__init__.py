@@ -1,1 +1,1 @@
-"""The logical AND: meets the predicates' partial evaluations of the mutable part."""
+"""The logical AND: combines the predicates' partial evaluations of the mutable part."""

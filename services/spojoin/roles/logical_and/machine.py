@@ -44,7 +44,7 @@ class LogicalAndMachine(Machine):
         return len(waiting) < (WAITING_MAX if topic is Topic.FRAMES else 2 * WAITING_MAX)
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Take a frame or a partial, and evaluate what is whole."""
+        """Take a frame or a partial, and evaluate the frames that are complete."""
         if isinstance(record, Partial):
             self._trims.note(partition, offset, record.frame_id)
             if record.frame_id >= self._next_frame:
@@ -109,8 +109,8 @@ class LogicalAndMachine(Machine):
         )
         if self._query.output is Output.COUNT:
             return Matches(and_counts(*columns))
-        counts, offsets, places = and_collect(*columns, self._query.limit)
-        return Matches(counts, offsets, self._trails[direction.target].seqs(target.handover_index + places))
+        counts, offsets, found = and_collect(*columns, self._query.limit)
+        return Matches(counts, offsets, self._trails[direction.target].seqs(target.handover_index + found))
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Partials of frames whose results are out are needed no more."""

@@ -1,1 +1,1 @@
-"""A mutable joiner: its share of the predicates over the tuples that are not handed over yet."""
+"""A mutable joiner: evaluates its predicates over the tuples that are not handed over yet."""

@@ -16,8 +16,8 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     query = serving.query
     joiners = joiner_count(len(query.predicates), settings.joiners)
     joiner = numbered(settings, "joiner", joiners)
-    share = predicates_of(joiner, joiners, len(query.predicates))
-    return Wiring(f"mutable-{joiner}", lambda result_position: Joiner(query, share, result_position))
+    predicates = predicates_of(joiner, joiners, len(query.predicates))
+    return Wiring(f"mutable-{joiner}", lambda result_position: Joiner(query, predicates, result_position))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from spojoin.wire.records import Record
 
 
 class Joiner(Machine):
-    """Evaluates its share of the query's predicates; each keeps its own partition of partials, and its own runs."""
+    """Evaluates some of the query's predicates; each has its own partition of partials, and its own runs."""
 
     def __init__(self, query: Query, predicates: Iterable[int], result_position: ResultPosition) -> None:
         self._machines = [MutableMachine(query, predicate, result_position) for predicate in predicates]

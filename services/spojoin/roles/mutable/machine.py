@@ -107,7 +107,7 @@ class StreamStore:
         return len(next(iter(self._codes.values())))
 
     def began_before(self, index: int) -> bool:
-        """Whether all tuples from `index` on came; else the log was trimmed, and their batch was made long ago."""
+        """Whether all tuples from `index` on arrived; else the log was trimmed, and their batch was made long ago."""
         return self._began <= index
 
     def append(self, frame: Frame, piece: StreamSlice) -> None:

@@ -1,7 +1,7 @@
 """The permutation service's state machine (the SPO-Join paper, section 4.2, Algorithm 2).
 
-Runs meet by (stream, batch id). What is in the batches topic already is never made again, so a restart reads that
-topic beside the runs.
+Runs meet by (stream, batch id). A batch that is already in the batches topic is never made again, so a restart
+reads that topic beside the runs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class PermutationMachine(Machine):
     def __init__(self, query: Query, result_position: ResultPosition) -> None:
         self._query = query
         self._runs: dict[BatchKey, dict[int, Run]] = {}
-        # Of each stream the newest batch that was made, and the newest in its topic. Joiners send runs in order, and
-        # pass over a batch only if the log no longer holds it: then no window reaches it, or it was made long ago.
+        # Of each stream, the newest batch that was made and the newest in its topic. Joiners send runs in order, and
+        # skip a batch only if the log no longer holds it: then no window reaches it, or it was made long ago.
         self._made = [NONE_YET for _ in query.streams]
         self._durable = [NONE_YET for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
@@ -53,7 +53,7 @@ class PermutationMachine(Machine):
             yield Emit(Topic.BATCHES, run.stream, self._batch(runs))
 
     def _note_made(self, stream: int, batch_id: int) -> None:
-        """Runs of this batch, and of older ones that some joiner passed over, wait for nothing any more."""
+        """Runs of this batch, and of older ones that a joiner skipped, no longer wait."""
         self._made[stream] = max(self._made[stream], batch_id)
         self._runs = {key: runs for key, runs in self._runs.items() if key[0] != stream or key[1] > batch_id}
 
@@ -76,7 +76,7 @@ class PermutationMachine(Machine):
         )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Runs of batches that stand in their topic are needed no more."""
+        """Runs of batches that are in their topic are no longer needed."""
         end = -1
         while self._read and self._read[0][1][1] <= self._durable[self._read[0][1][0]]:
             end = self._read.popleft()[0] + 1
@@ -88,7 +88,7 @@ class PermutationMachine(Machine):
 
 
 def _slot_pairs(query: Query, stream: int) -> list[tuple[int, int]]:
-    """Which columns of the stream a two-predicate role maps onto each other."""
+    """Which columns of the stream a two-predicate direction maps onto each other."""
     pairs = []
     for direction in query.directions:
         if direction.target == stream and len(direction.predicates) == 2:

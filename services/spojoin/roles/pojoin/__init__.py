@@ -1,1 +1,1 @@
-"""A PO-Join worker: the immutable part of the window that the layout gives it."""
+"""A PO-Join worker: the immutable batches that the worker count assigns to it."""

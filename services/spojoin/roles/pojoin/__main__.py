@@ -1,7 +1,11 @@
-"""One PO-Join worker as a process, or the worker of another layout in its place."""
+"""One PO-Join worker as a process, or the worker of a published layout in its place."""
 
 from __future__ import annotations
 
+from time import perf_counter
+
+from spojoin.model import Query
+from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.published.machines import worker as worker_of
 from spojoin.roles.pojoin.machine import PoJoinMachine
@@ -16,8 +20,12 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes the worker that the settings name."""
     query = serving.query
     worker = numbered(settings, "worker", settings.workers_max)
-    make: Make = worker_of(query, PoJoinMachine)
+    make: Make = worker_of(query, _timed_machine)
     return Wiring(f"pojoin-{worker}", lambda result_position: PoJoinWorker(query, worker, result_position, make))
+
+
+def _timed_machine(query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> PoJoinMachine:
+    return PoJoinMachine(query, worker, result_position, workers, perf_counter)
 
 
 if __name__ == "__main__":

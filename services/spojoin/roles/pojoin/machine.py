@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from spojoin.index.stream_index import StreamIndex
-from spojoin.index.work import Work
+from spojoin.index.work import Timer, Work, untimed
 from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
@@ -26,10 +26,18 @@ WAITING_MAX = 64
 class PoJoinMachine(WindowMachine):
     """Evaluates frames against the immutable batches that this worker owns.
 
-    workers: the layout to start in where it is known; else the first frame tells it
+    workers: the worker count to start with where it is known; else it is the first frame's
+    timer: seconds that never run backwards, to time the indexes' own work by
     """
 
-    def __init__(self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> None:
+    def __init__(
+        self,
+        query: Query,
+        worker: int,
+        result_position: ResultPosition,
+        workers: int = 0,
+        timer: Timer = untimed,
+    ) -> None:
         self._query = query
         self._worker = worker
         self._result_position = result_position
@@ -37,21 +45,21 @@ class PoJoinMachine(WindowMachine):
         self._frames: deque[Frame] = deque()
         self._workers = workers
         self._compared = 0
-        self._work = Work()
-        self._shares = self._empty_shares()
+        self._work = Work(timer)
+        self._batches = self._no_batches()
 
-    def _empty_shares(self) -> list[WorkerBatches]:
+    def _no_batches(self) -> list[WorkerBatches]:
         return [WorkerBatches(self._query, stream, self._work) for stream in range(len(self._query.streams))]
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """Frames are taken while few wait; batches once a frame has told the layout."""
+        """Frames are taken while few wait; batches once a frame has given the worker count."""
         return len(self._frames) < WAITING_MAX if topic is Topic.FRAMES else self._workers > 0
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame or a batch, and evaluate what can be."""
         if isinstance(record, Batch):
             if record.batch_id % self._workers == self._worker:
-                self._shares[record.stream].arrive(record)
+                self._batches[record.stream].arrive(record)
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             if self._workers == 0:
                 self._workers = record.workers
@@ -62,38 +70,40 @@ class PoJoinMachine(WindowMachine):
         while self._frames:
             frame = self._frames[0]
             if frame.workers != self._workers and frame.frame_id >= self._result_position.frame_id:
-                yield from self._change_layout(frame.workers)
+                yield from self._change_workers(frame.workers)
             if not self._is_due(frame):
                 self._pass_over(self._frames.popleft())
                 continue
-            if not all(self._has_all(share, piece) for share, piece in zip(self._shares, frame.slices, strict=True)):
+            if not all(
+                self._has_all(batches, piece) for batches, piece in zip(self._batches, frame.slices, strict=True)
+            ):
                 return
             self._frames.popleft()
             yield from self._evaluate(frame)
 
     def _pass_over(self, frame: Frame) -> None:
-        for stream, share in enumerate(self._shares):
-            share.forget(frame.slices[stream].live_batch, first_reached(frame, stream))
+        for stream, batches in enumerate(self._batches):
+            batches.forget(frame.slices[stream].live_batch, first_reached(frame, stream))
 
-    def _change_layout(self, workers: int) -> Iterator[Action]:
+    def _change_workers(self, workers: int) -> Iterator[Action]:
         self._workers = workers
-        self._shares = self._empty_shares()
-        if self._worker < workers:  # P11: a worker beyond the layout holds nothing and says nothing
+        self._batches = self._no_batches()
+        if self._worker < workers:  # P11: a worker beyond the count holds nothing and reports nothing
             yield Rewind(Topic.BATCHES)
 
     def _is_due(self, frame: Frame) -> bool:
         is_asked = frame.count > 0 and not frame.is_silent and frame.frame_id >= self._result_position.frame_id
         return is_asked and self._worker < frame.workers
 
-    def _has_all(self, share: WorkerBatches, piece: StreamSlice) -> bool:
+    def _has_all(self, batches: WorkerBatches, piece: StreamSlice) -> bool:
         # An expired batch may be gone from its topic, so only those that a window reaches are waited for.
         step = self._workers
         first = piece.live_batch + (self._worker - piece.live_batch) % step
-        return all(share.has(batch) for batch in range(first, piece.handover_batch, step))
+        return all(batches.has(batch) for batch in range(first, piece.handover_batch, step))
 
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
-        for stream, share in enumerate(self._shares):
-            share.hand_over(frame.slices[stream], first_reached(frame, stream))
+        for stream, batches in enumerate(self._batches):
+            batches.hand_over(frame.slices[stream], first_reached(frame, stream))
         chunks = Chunks(frame.count, first_position(frame, self._result_position), self._query.output)
         for begin, end in chunks:
             directions = self._matches(frame, begin, end)
@@ -103,15 +113,15 @@ class PoJoinMachine(WindowMachine):
 
     def _matches(self, frame: Frame, begin: int, end: int) -> tuple[Matches, ...]:
         """The matches of the tuples at frame positions [begin, end), by the query's directions."""
-        by_role: dict[Direction, Matches] = {}
-        for share in self._shares:
-            probes = frame.slices[share.index.directions[0].probe]
+        by_direction: dict[Direction, Matches] = {}
+        for batches in self._batches:
+            probes = frame.slices[batches.index.directions[0].probe]
             first, last = probe_range(probes.positions, begin, end)
             codes = tuple(column[first:last] for column in probes.codes)
-            self._compared += (last - first) * share.index.tuples
-            found = share.index.evaluate(codes, lower_bounds(probes, first, last))
-            by_role.update(zip(share.index.directions, found, strict=True))
-        return tuple(by_role[direction] for direction in self._query.directions)
+            self._compared += (last - first) * batches.index.tuples
+            found = batches.index.evaluate(codes, lower_bounds(probes, first, last))
+            by_direction.update(zip(batches.index.directions, found, strict=True))
+        return tuple(by_direction[direction] for direction in self._query.directions)
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
         """Go on where the result position has passed a frame that waited for a batch: it waits for nothing any more."""
@@ -128,11 +138,11 @@ class PoJoinMachine(WindowMachine):
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
-        return sum(share.tuples for share in self._shares)
+        return sum(batches.tuples for batches in self._batches)
 
     def state_bytes(self) -> int:
         """Bytes of all indexes held."""
-        return sum(share.index.nbytes for share in self._shares)
+        return sum(batches.index.nbytes for batches in self._batches)
 
 
 class WorkerBatches:

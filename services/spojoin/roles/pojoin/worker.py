@@ -1,10 +1,10 @@
 """A PO-Join process: it answers for its own number and, where workers were taken away, for numbers left behind (P11).
 
-A frame is answered in its own layout, whoever is there to do it: whatever worker w would say of a frame follows from
-the log and the batches alone, and the sink takes each chunk once. So when a frame comes with a smaller layout, n
-workers, worker v of them also minds the numbers w = v, v + n, v + 2n ... that earlier frames still wait for. Workers
-that leave in good order answer those frames themselves; only where results stand still does v read the log again and
-answer as w, like a worker that was restarted. So no frame waits for ever for a worker that is gone.
+A frame is answered by its own worker count, whichever process does it: what worker w answers to a frame follows from
+the log and the batches alone, and the sink takes each chunk once. So when a frame arrives with a smaller worker count,
+n, worker v of them also watches the numbers w = v, v + n, v + 2n ... that earlier frames still wait for. Workers that
+leave in good order answer those frames themselves; only where results stand still does v read the log again and answer
+as w, like a restarted worker. So no frame waits for ever for a worker that is gone.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Machine, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
-from spojoin.roles.pojoin.layouts import Layouts
 from spojoin.roles.pojoin.machine import PoJoinMachine
+from spojoin.roles.pojoin.worker_counts import WorkerCounts
 from spojoin.wire.records import Barrier, Frame, Record
 
-#: Results that stand still for so long, with frames of a larger layout under way, mean that their workers are gone.
+#: Results that stand still this long, with frames of a larger worker count under way, mean that their workers are gone.
 #: A worker that leaves in good order needs a fraction of it.
 PATIENCE_MS = 2_000
 
 
 class Make(Protocol):
-    """Makes what answers for a number; `workers` is the layout to start in, 0 where the first frame tells it."""
+    """Makes the machine that answers for a number; `workers` is the count to start with, 0 for the first frame's."""
 
     def __call__(self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> WindowMachine:
         """The machine, empty."""
@@ -54,7 +54,7 @@ class Duty:
 
 
 class PoJoinWorker(Machine):
-    """Worker number `worker`, and for a while those that have nobody else; `make` makes the machine of a number."""
+    """Worker number `worker`, and for a while abandoned numbers too; `make` makes the machine of a number."""
 
     def __init__(self, query: Query, worker: int, result_position: ResultPosition, make: Make = PoJoinMachine) -> None:
         self._query = query
@@ -63,7 +63,7 @@ class PoJoinWorker(Machine):
         self._result_position = result_position
         self._reader = LogFollower()
         self._next_offset = 0
-        self._layouts = Layouts()
+        self._counts = WorkerCounts()
         self._own = Duty(make(query, worker, result_position))
         self._covered: dict[int, Duty] = {}
         self._vacant: dict[int, int] = {}
@@ -75,9 +75,9 @@ class PoJoinWorker(Machine):
         return [self._own, *self._covered.values()]
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """What every duty has room for. A full one waits for a batch, and batches are wanted by all that know a layout.
+        """What every duty has room for. A full duty waits for a batch; every duty that knows a count wants batches.
 
-        One that covers a number knows it from the start: were batches not wanted, a full duty would wait for ever.
+        A duty that covers a number knows the count from the start: else a full duty would wait for ever.
         """
         return all(duty.machine.wants(topic, partition) for duty in self._duties)
 
@@ -92,14 +92,14 @@ class PoJoinWorker(Machine):
     def _follow(self, record: Record) -> None:
         if not isinstance(record, Frame | Barrier) or not self._reader.accept(record) or isinstance(record, Barrier):
             return
-        left = self._layouts.note(record)
-        self._layouts.forget_before(self._result_position.frame_id)
+        left = self._counts.note(record)
+        self._counts.forget_before(self._result_position.frame_id)
         if self._worker < record.workers and record.frame_id > self._result_position.frame_id:
             mine = [number for number in left if number % record.workers == self._worker]
             self._vacant.update(dict.fromkeys(mine, record.frame_id))
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Let the duties go on; take up numbers that nobody seems to answer for."""
+        """Let the duties go on; take up numbers that nobody seems to answer."""
         if self._still_since_ms is None or not self._vacant:
             self._still_since_ms = now_ms
         elif now_ms - self._still_since_ms >= PATIENCE_MS:
@@ -110,17 +110,17 @@ class PoJoinWorker(Machine):
     def _cover(self) -> Iterator[Action]:
         new = self._vacant.keys() - self._covered.keys()
         for number in sorted(new):
-            self._covered[number] = Duty(self._make(self._query, number, self._result_position, self._layouts.first))
+            self._covered[number] = Duty(self._make(self._query, number, self._result_position, self._counts.first))
         if new:
             yield Rewind(Topic.FRAMES)
             yield Rewind(Topic.BATCHES)
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Results move: somebody answers. What is out needs nobody's cover."""
+        """Results move: somebody answers. Numbers whose results are out need no cover."""
         if result_position > self._result_position:
             self._result_position = result_position
             self._still_since_ms = None
-        self._layouts.forget_before(self._result_position.frame_id)
+        self._counts.forget_before(self._result_position.frame_id)
         self._vacant = {
             number: until for number, until in self._vacant.items() if until > self._result_position.frame_id
         }
@@ -130,10 +130,10 @@ class PoJoinWorker(Machine):
 
     def is_needed(self) -> bool:
         """Whether frames under way, or those to come, wait for this worker's parts."""
-        return self._layouts.largest > self._worker
+        return self._counts.largest > self._worker
 
     def counters(self) -> dict[str, float]:
-        """What all duties did, those that are over included."""
+        """The counters of all duties, finished ones included."""
         total = self._done
         for duty in self._duties:
             total = _sum(total, duty.machine.counters())

@@ -20,7 +20,7 @@ from spojoin.telemetry import log_lines
 SERVICE = "predictor"
 
 
-#: Nothing waits for a plan, so the predictor leaves the cores to those whom others wait for.
+#: Nothing waits for a plan, so the predictor leaves the cores to services that others wait for.
 NICENESS = 10
 
 

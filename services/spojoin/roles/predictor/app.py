@@ -34,7 +34,7 @@ from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Frame, HotKeys
 
-#: between looks at how things stand, and looks until it is asked whether another generation is to be served
+#: between checks of the state, and checks until the generations topic is read again
 TICK_S, LOOKS = 0.25, 8
 #: Faust warns of streams that commit nothing for long; this one never does
 NEVER_S = 1e9
@@ -65,7 +65,7 @@ class PredictorService:
             try:
                 serving = await asyncio.to_thread(self._serving)
                 if serving is None:
-                    health.waits_for = "the router, which names the query that is served"
+                    health.waits_for = "the router, which announces the query to serve"
                     health.tick()
                     await _wait(stop, TICK_S)
                 else:
@@ -140,7 +140,7 @@ class Life:
         self._around.metrics.replay_began(self._around.clock.monotonic_ms())
         joining = asyncio.ensure_future(asyncio.wait_for(self._app.start(), START_TIMEOUT_S))
         try:
-            while not joining.done():  # a group waits for a member that was killed: others must see this one meanwhile
+            while not joining.done():  # a group waits for a member that was killed: meanwhile this one must be seen
                 await self._report(self._next_offset)
                 await asyncio.wait([joining], timeout=TICK_S)
             await joining
@@ -155,7 +155,7 @@ class Life:
             _log.warning("Faust did not end in time", timeout_s=STOP_TIMEOUT_S)
 
     async def look(self) -> None:
-        """Report how things stand. Raises what ended this life, if anything did."""
+        """Report the state. Raises what ended this life, if anything did."""
         if self._failure is not None:
             raise self._failure
         if self._app.crashed or self._app.should_stop:
@@ -169,7 +169,7 @@ class Life:
         await self._report(position)
 
     async def _report(self, position: int) -> None:
-        """Tell others, once a second. What came since the last time is no lag: it is fetched at intervals."""
+        """Report once a second. Records since the last report are no lag: they are fetched at intervals."""
         metrics, reporter = self._around.metrics, self._around.reporter
         self._around.health.tick()
         if not reporter.is_due():

@@ -1,7 +1,7 @@
 """Faust on this system's terms: it sees what transactions committed, and commits no offsets itself.
 
 Faust reads uncommitted records unless it writes in transactions itself. The predictor must see the log as every other
-reader does (rule P3), so the driver's consumer is told so at its making; Faust has no setting for that, nor for
+reader does (rule P3), so the driver's consumer is set so when it is made; Faust has no setting for that, nor for
 fetching seldom and much, which costs the broker and the predictor a fraction of fetching each frame.
 """
 
@@ -20,9 +20,9 @@ from spojoin.errors import ConfigurationError
 from spojoin.ports.credentials import Properties, mechanism_of
 from spojoin.roles.predictor.tokens import Tokens
 
-#: advice may be old by so much
+#: plans may be delayed by this much
 FETCH_BYTES_MIN, FETCH_WAIT_MS = 8 << 20, 500
-#: a predictor that was killed holds up its heir for so long
+#: a predictor that was killed holds up its successor for this long
 SESSION_S = 10.0
 
 

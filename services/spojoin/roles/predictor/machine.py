@@ -23,10 +23,10 @@ HALVE_TUPLES = 1 << 20
 
 
 class PredictorMachine(Machine):
-    """Counts all key columns of all streams, and says every `plan_frames` frames what is hot.
+    """Counts all key columns of all streams, and plans every `plan_frames` frames what is hot.
 
-    A plan's version is its frame's id, so that a predictor that starts anew continues the versions. `result_position`
-    is where results had come to at the start: plans for frames before it were made by a former life.
+    A plan's version is its frame's id, so that a restarted predictor continues the versions. `result_position` is that
+    of the start: plans for earlier frames were made by a former life.
     """
 
     def __init__(
@@ -71,6 +71,6 @@ class PredictorMachine(Machine):
         return frame.frame_id >= self._result_position.frame_id and (frame.frame_id + 1) % self._plan_frames == 0
 
     def _plan(self, frame_id: int) -> HotKeys:
-        hot = {place: sketch.hot(HOT_SHARE, HOT_COUNT) for place, sketch in self._sketches.items()}
-        found = {place: (codes, counts) for place, (codes, counts) in hot.items() if len(codes)}
+        hot = {column: sketch.hot(HOT_SHARE, HOT_COUNT) for column, sketch in self._sketches.items()}
+        found = {column: (codes, counts) for column, (codes, counts) in hot.items() if len(codes)}
         return HotKeys(version=frame_id, frame_id=frame_id, hot=found)

@@ -18,7 +18,7 @@ from spojoin.ports.credentials import Properties
 
 _BEFORE = "sasl.oauthbearer."
 REQUIRED = tuple(f"{_BEFORE}{name}" for name in ("client.id", "client.secret", "token.endpoint.url"))
-#: a token is used for so much of its life; librdkafka does the same
+#: the fraction of its life for which a token is used; librdkafka does the same
 LIFE_SHARE = 0.8
 TIMEOUT_S = 10.0
 
@@ -26,7 +26,7 @@ TIMEOUT_S = 10.0
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]
     """One client's token, fetched when it is asked for and the last one is about to end.
 
-    Raises ConfigurationError where a property is missing. `now_s` tells the time, in seconds that never run backwards.
+    Raises ConfigurationError where a property is missing. `now_s` is a clock, in seconds that never run backwards.
     """
 
     def __init__(self, properties: Properties, now_s: Callable[[], float]) -> None:
@@ -77,8 +77,8 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 def _check(properties: Properties) -> None:
     method = properties.get(f"{_BEFORE}method")
     if method != "oidc":
-        told = "is missing" if method is None else f"is {method}"
-        raise ConfigurationError(f"kafka: {_BEFORE}method {told}; with OAUTHBEARER expected oidc")
+        found = "is missing" if method is None else f"is {method}"
+        raise ConfigurationError(f"kafka: {_BEFORE}method {found}; with OAUTHBEARER expected oidc")
     for name in REQUIRED:
         if not properties.get(name):
             raise ConfigurationError(f"kafka: {name} is missing; OAUTHBEARER needs it")

@@ -45,7 +45,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
         ]
         return parse(query.streams[stream], query.needs_time, stream, partition, messages)
 
-    router_config(settings)  # a contradiction is to end the start, not the first life
+    router_config(settings)  # a contradiction must end the start, not the first life
     if query.layout.workers not in (0, settings.workers):
         raise ConfigurationError(
             f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "

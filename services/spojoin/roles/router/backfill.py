@@ -7,14 +7,15 @@ Rows behind the cut wait until all before it are in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from spojoin.protocol.answered import Place, before
+from spojoin.protocol.answered import Answered, Place, before
 from spojoin.roles.router.ledger import NEVER
-from spojoin.roles.router.ordering import Ordering, PhysicalInput, columns_of, merged, only, take_ready
+from spojoin.roles.router.merging import merged
+from spojoin.roles.router.ordering import Ordering
+from spojoin.roles.router.physical_input import PhysicalInput, columns_of, only, take_ready
 from spojoin.roles.router.queue import OrderedQueue
 from spojoin.wire.records import I64, Rows
 
@@ -31,14 +32,14 @@ class BackfillOrder:
         inputs: list[PhysicalInput],
         streams: int,
         pending_max: int,
-        cut: Mapping[tuple[int, int], Place],
+        answered: Answered,
     ) -> None:
         self._after = after
         self._queue = queue
         self._inputs = inputs
         self._streams = streams
         self._pending_max = pending_max
-        self._cut = cut
+        self._answered = answered
         self._produced: dict[int, I64] = {}
         self._high: dict[int, int] = {}
         self._held: list[tuple[PhysicalInput, Rows]] = []
@@ -56,7 +57,7 @@ class BackfillOrder:
             self._held.append((source, behind))
 
     def _enter(self, source: PhysicalInput, rows: Rows, end: Place) -> None:
-        places, columns = columns_of(source, rows)
+        origins, columns = columns_of(source, rows)
         source.ledger.enter(rows, rows.dead, end)
         if not len(rows):
             return
@@ -65,13 +66,13 @@ class BackfillOrder:
         self._high[source.index] = int(produced[-1])
         self._produced[source.index] = np.concatenate((self._produced_of(source), produced))
         source.pieces.append(columns)
-        source.places.append(places)
+        source.origins.append(origins)
 
     def _produced_of(self, source: PhysicalInput) -> I64:
         return self._produced.get(source.index, np.empty(0, np.int64))
 
     def _cut_of(self, source: PhysicalInput) -> Place:
-        return self._cut.get((source.stream, source.partition), (0, 0))
+        return self._answered.cut_of(*source.key)
 
     def advance(self, now_ms: int) -> None:
         """Push on what nothing before it can come to; all, and what waited, once no input is before its cut."""

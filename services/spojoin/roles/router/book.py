@@ -1,4 +1,4 @@
-"""What a router knows of one stream: its count, batches, handover, and where windows begin."""
+"""What a router knows about one stream: its count, batches, handover, and where windows begin."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from spojoin.kernels.tail import Tail
 from spojoin.model import Window
 from spojoin.roles.router.config import RouterConfig
-from spojoin.wire.records import I64, Batch, StreamSlice
+from spojoin.wire.records import I64, NO_GROUP, Batch, StreamSlice
 
-NO_GROUP = -1
 _NOTHING = np.empty(0, np.int64)
 
 
@@ -36,7 +35,7 @@ class StreamBook:
         self._restored: list[tuple[int, I64]] = []
 
     def begin_at(self, index: int) -> None:
-        """Number the stream's first tuple `index`: what lies before it was another generation's (P12)."""
+        """Number the stream's first tuple `index`: earlier numbers belong to another generation (P12)."""
         self._first = self.count = self.batch_first = self.handover_index = self._lower = index
         if self._times is not None:
             self._times = Tail(index)

@@ -1,10 +1,10 @@
 """The router that ends a generation for another one (rule P12).
 
-It claims the log as any router does. If the next generation has the same order of event time, it reads nothing, and
-that one goes on in the order by the last checkpoint. If not, it first writes the rows that were read before: of each
-input all rows before some place are then in the log, and none behind it. Once results are out for all of it, it closes
-the log and hands over. Not before: while frames wait for workers that are gone, others stand in only if a frame asks
-them to (P11).
+It claims the log as any router does. If the next generation has the same order of event time, it reads nothing, and the
+next generation continues the order from the last checkpoint. If not, it first writes the rows that were read before: of
+each input, all rows before some place are then in the log, and none behind it. Once results are out for all of it, it
+closes the log and hands over; not before, because while frames wait for workers that are gone, others stand in only if
+a frame makes them (P11).
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
-from spojoin.roles.router.layout import Tell
+from spojoin.roles.router.event_time import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.ordering import EventTimeOrder, PhysicalInput, only
+from spojoin.roles.router.physical_input import PhysicalInput, only
+from spojoin.roles.router.worker_request import ReportRefusal
 from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
 
 
@@ -34,12 +35,12 @@ class ClosingRouter(RouterMachine):
         query: Query,
         result_position: ResultPosition,
         config: RouterConfig,
-        tell: Tell,
+        report: ReportRefusal,
         beginning: Beginning,
         *,
         keeps_order: bool,
     ) -> None:
-        super().__init__(query, result_position, config, tell, beginning)
+        super().__init__(query, result_position, config, report, beginning)
         self._keeps_order = keeps_order
         self._closes = False
         self._handed_over = False
@@ -61,7 +62,7 @@ class ClosingRouter(RouterMachine):
     # -- inputs: only what the log says was read
 
     def wants_rows(self, stream: int, partition: int) -> bool:
-        """Rows that the router before this one had read and that are not out, unless the next order tells."""
+        """Rows that earlier routers had read and that are not out, unless the next generation continues the order."""
         return not self._is_read(self._input(stream, partition)) and super().wants_rows(stream, partition)
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
@@ -69,7 +70,7 @@ class ClosingRouter(RouterMachine):
         yield from super().on_rows(stream, partition, _before(rows, self._limit(self._input(stream, partition))[0]))
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
-        """An input that was read as far as it had been holds the others no longer, whatever follows in it."""
+        """An input that has been read as far as before no longer holds the others, whatever follows in it."""
         source = self._input(stream, partition)
         if self._is_read(source):
             source.ended_ms = self._now_ms - self._config.idle_timeout_ms
@@ -81,8 +82,7 @@ class ClosingRouter(RouterMachine):
 
     def _limit(self, source: PhysicalInput) -> Place:
         """How far this generation, or one whose order it continued, had read an input."""
-        place = source.stream, source.partition
-        return max(source.read_before, self._answered.read_of(*place))
+        return max(source.read_before, self._answered.read_of(*source.key))
 
     # -- the end
 
@@ -103,10 +103,10 @@ class ClosingRouter(RouterMachine):
         return is_written and self._result_frame >= self._next_frame
 
     def _has_read_all(self) -> bool:
-        there = {(source.stream, source.partition): source for source in self._inputs}
+        declared = {source.key: source for source in self._inputs}
         return all(
-            place in there and (self._is_read(there[place]) or there[place].ended_ms is not None)
-            for place in self._read_before()
+            key in declared and (self._is_read(declared[key]) or declared[key].ended_ms is not None)
+            for key in self._read_before()
         )
 
     def _read_before(self) -> dict[tuple[int, int], Place]:
@@ -121,7 +121,7 @@ class ClosingRouter(RouterMachine):
             self._beginning.generation + 1,
             self._beginning.generation,
             self._source(),
-            # One that was replaced while it filled its windows has not come to where the numbers go on.
+            # A generation replaced while it filled its windows has not reached the index at which the numbers continue.
             tuple(max(book.count, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
             dict(self._rejected),
             checkpoint,
@@ -129,7 +129,7 @@ class ClosingRouter(RouterMachine):
         )
 
     def _order_so_far(self) -> tuple[bytes, int]:
-        """The checkpoint of who came further, this generation or one before it, and how late its rows might be."""
+        """The further checkpoint, this generation's or an earlier one's, and how late its rows might be."""
         if not self._keeps_order:
             return b"", 0
         own = b"" if self._last is None else self._last.checkpoint, self._query.lateness_us
@@ -139,15 +139,15 @@ class ClosingRouter(RouterMachine):
     def _source(self) -> SourceState:
         """Places before which every row was answered or refused, by this generation or one before it."""
         found = dict(self.sources())
-        for place, cut in self._beginning.cut.items():
-            at = found.get(place)
+        for key, cut in self._beginning.cut.items():
+            at = found.get(key)
             if at is None or (at.offset, at.row) < cut:
-                found[place] = SourcePosition(*cut, self._answered.high_of(*place))
+                found[key] = SourcePosition(*cut, self._answered.high_of(*key))
         return found
 
 
-def _frontier(told: tuple[bytes, int]) -> list[int]:
-    found: list[int] = orjson.loads(told[0])["frontier"][0]
+def _frontier(order: tuple[bytes, int]) -> list[int]:
+    found: list[int] = orjson.loads(order[0])["frontier"][0]
     return found
 
 

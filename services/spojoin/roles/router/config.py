@@ -16,13 +16,13 @@ class RouterConfig:
 
     router_id: unlike any other router instance's
     workers: PO-Join workers in new frames, until the control topic says otherwise
-    workers_max: the most workers that a layout may have
+    workers_max: the largest worker count
     frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or six times as long after it
         where it is more than a handful or the results of other frames are awaited
     batch_tuples: delta, a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
-    handover_frames: from so many frames after its seal a batch is immutable
+    handover_frames: a batch is immutable from this many frames after its seal
     credits_frames: frames that may be under way before their results are out
-    idle_timeout_ms: an input that is at its end for so long no longer holds the event-time merge
+    idle_timeout_ms: an input that has been at its end for this long no longer holds the event-time merge
     """
 
     router_id: str

@@ -84,7 +84,7 @@ class JsonLines(LineReader):
             readout.take_all(np.array(good, np.int64), self.extract(self._batch(rows, whole_keys)))
 
     def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
-        """The literals tell a missing field from a null, and decide alone about every row that is refused."""
+        """The literals distinguish a missing field from a null, and alone decide about every row that is refused."""
         refused = [r.row for r in extracted.refused]
         if refused:
             self.read_one_by_one(ids[refused], [lines[row] for row in refused], readout)

@@ -83,7 +83,7 @@ class LineReader(ABC):
     @property
     @abstractmethod
     def few(self) -> int:
-        """So many lines are read one by one where `parse` refuses them; more are halved."""
+        """Up to how many lines are read one by one where `parse` refuses them; more are halved."""
 
     @abstractmethod
     def read_one_by_one(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:

@@ -7,7 +7,7 @@ its barrier: never from what it remembers or from consumer-group commits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,16 +22,18 @@ from spojoin.published.guides import guide_of
 from spojoin.roles.router.backfill import BackfillOrder
 from spojoin.roles.router.book import StreamBook
 from spojoin.roles.router.config import RouterConfig
-from spojoin.roles.router.layout import LayoutWish, Tell
+from spojoin.roles.router.cutting import Cut, FrameCutter
+from spojoin.roles.router.event_time import EventTimeOrder, MergeLimits
 from spojoin.roles.router.ledger import InputLedger
-from spojoin.roles.router.ordering import ArrivalOrder, EventTimeOrder, Ordering, PhysicalInput, only, start_of
-from spojoin.roles.router.queue import OrderedQueue, Places, StreamColumns, concat
-from spojoin.wire.keys import NO_KEYS
+from spojoin.roles.router.ordering import ArrivalOrder, Ordering
+from spojoin.roles.router.physical_input import PhysicalInput, only, start_of
+from spojoin.roles.router.queue import OrderedQueue, Origins
+from spojoin.roles.router.slicing import Slicer
+from spojoin.roles.router.worker_request import ReportRefusal, WorkerRequest
 from spojoin.wire.records import (
     I64,
     NONE_SILENT,
     U8,
-    U16,
     Barrier,
     Batch,
     DeadLetter,
@@ -57,14 +59,6 @@ LINGER_STRETCH = 6
 FROM_NOTHING = Beginning()
 
 
-@dataclass(slots=True)
-class Cut:
-    """How much of the queue the next frame takes, and which streams' slides of time end with it."""
-
-    count: int
-    ends_slide: list[bool]
-
-
 class RouterMachine(InputMachine):
     """Orders rows, numbers them and writes frames; see the module. `beginning` is where its generation began."""
 
@@ -73,7 +67,7 @@ class RouterMachine(InputMachine):
         query: Query,
         result_position: ResultPosition,
         config: RouterConfig,
-        tell: Tell = lambda _: None,
+        report: ReportRefusal = lambda _: None,
         beginning: Beginning = FROM_NOTHING,
     ) -> None:
         self.active = False
@@ -84,12 +78,14 @@ class RouterMachine(InputMachine):
         self._reader = LogFollower()
         self._books = [StreamBook(query.window_over(stream), config) for stream in range(len(query.streams))]
         self._queue = OrderedQueue(len(query.streams))
+        self._cutter = FrameCutter(self._queue, self._books, config.frame_tuples, is_time=query.window.is_time)
+        self._slicer = Slicer(query, self._queue, self._books)
         self._declared: list[tuple[int, int]] = []
         self._inputs: list[PhysicalInput] = []
         self._ordering: Ordering = ArrivalOrder(self._queue, len(query.streams))
         self._last: Frame | None = None
         self._plan_version = -1
-        self._wish = LayoutWish(config, tell)
+        self._request = WorkerRequest(config, report)
         self._guide = guide_of(query)
         self._rejected: dict[str, int] = dict(beginning.rejected)
         self._result_frame = result_position.frame_id
@@ -108,7 +104,7 @@ class RouterMachine(InputMachine):
         return topic is not Topic.BATCHES or not self.active
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Follow the log, restore batches, note plans and layouts."""
+        """Follow the log, restore batches, note plans and requested worker counts."""
         if isinstance(record, Frame | Barrier):
             self._follow(record)
         elif isinstance(record, Batch) and not self.active:
@@ -117,16 +113,16 @@ class RouterMachine(InputMachine):
             self._plan_version = record.version
             self._guide.hear(record)
         elif isinstance(record, WorkerCount):
-            self._wish.hear(record)
-        yield from self._tell_layout()
+            self._request.hear(record)
+        yield from self._write_worker_count()
 
-    def _tell_layout(self) -> Iterator[Action]:
-        """P11: a changed layout is in the log at once, in a frame of its own that asks for no credit.
+    def _write_worker_count(self) -> Iterator[Action]:
+        """P11: a changed worker count enters the log at once, in an empty frame that needs no credit.
 
-        Frames under way may wait for workers that are gone; this frame tells those that are left to answer instead.
+        Frames under way may wait for workers that are gone; this frame makes those that are left answer instead.
         """
-        if self.active and self._last is not None and self._last.workers != self._wish.workers:
-            yield from self._write(self._nothing())
+        if self.active and self._last is not None and self._last.workers != self._request.workers:
+            yield from self._write(self._cutter.nothing())
 
     def _follow(self, record: Frame | Barrier) -> None:
         accepted = self._reader.accept(record)
@@ -156,7 +152,7 @@ class RouterMachine(InputMachine):
             if self._last is None:
                 book.adopt(piece)
             book.apply(frame.frame_id, piece)
-            self._books[self._opposite(stream)].note_lower(int(piece.lower[0]))
+            self._books[self._slicer.opposite(stream)].note_lower(int(piece.lower[0]))
         self._guide.note(frame)
         self._last = frame
         self._rejected = dict(frame.rejected)
@@ -183,7 +179,7 @@ class RouterMachine(InputMachine):
             self._ordering = self._event_time_order()
         elif self._beginning.cut:
             self._ordering = BackfillOrder(
-                self._ordering, self._queue, self._inputs, len(self._books), self._pending_max, self._beginning.cut
+                self._ordering, self._queue, self._inputs, len(self._books), self._pending_max, self._answered
             )
         self.active = True
         self._open_inputs()
@@ -193,9 +189,7 @@ class RouterMachine(InputMachine):
             self._queue,
             self._inputs,
             len(self._query.streams),
-            self._query.lateness_us,
-            self._config.idle_timeout_ms,
-            self._pending_max,
+            MergeLimits(self._query.lateness_us, self._config.idle_timeout_ms, self._pending_max),
             b"" if self._last is None else self._last.checkpoint,
             self._answered,
         )
@@ -217,7 +211,7 @@ class RouterMachine(InputMachine):
             self._open_inputs()
 
     def _open_inputs(self) -> None:
-        known = {(source.stream, source.partition) for source in self._inputs}
+        known = {source.key for source in self._inputs}
         for stream, partition in self._declared:
             if (stream, partition) not in known:
                 self._open_input(stream, partition)
@@ -230,7 +224,7 @@ class RouterMachine(InputMachine):
             self._ordering.adopt(source)
 
     def _input(self, stream: int, partition: int) -> PhysicalInput:
-        return next(s for s in self._inputs if (s.stream, s.partition) == (stream, partition))
+        return next(source for source in self._inputs if source.key == (stream, partition))
 
     def wants_rows(self, stream: int, partition: int) -> bool:
         """Whether rows of that input can be taken now."""
@@ -287,11 +281,11 @@ class RouterMachine(InputMachine):
 
     def _drain(self, *, force: bool) -> Iterator[Action]:
         while self._has_credit() and len(self._queue) >= self._config.frame_tuples:
-            yield from self._write(self._cut())
+            yield from self._write(self._cutter.cut())
         while force and self._has_credit() and len(self._queue):
-            yield from self._write(self._cut())
+            yield from self._write(self._cutter.cut())
         if force and self._has_credit() and any(s.ledger.passable for s in self._inputs):
-            yield from self._write(self._nothing())
+            yield from self._write(self._cutter.nothing())
         if force and not len(self._queue):
             self._waiting_since_ms = None
 
@@ -301,68 +295,45 @@ class RouterMachine(InputMachine):
     def _frames_under_way(self) -> int:
         return self._next_frame - self._result_frame
 
-    def _cut(self) -> Cut:
-        """The longest head of the queue that crosses no batch's end, no large slide's and no full frame's (P5)."""
-        count = min(len(self._queue), self._config.frame_tuples)
-        streams = self._queue.head(count).streams
-        for stream, book in enumerate(self._books):
-            count = _first_of(streams[:count], stream, book.room())
-        ends_slide = [False] * len(self._books)
-        if self._query.window.is_time:
-            count, ends_slide = self._cut_at_slides(streams, count)
-        return Cut(count, ends_slide)
-
-    def _nothing(self) -> Cut:
-        return Cut(0, [False] * len(self._books))
-
-    def _cut_at_slides(self, streams: U8, count: int) -> tuple[int, list[bool]]:
-        ends = []
-        for stream, book in enumerate(self._books):
-            held = int(np.count_nonzero(streams[:count] == stream))
-            fits = book.time_cut(self._queue.streams[stream].times(held)) if held else 0
-            ends.append(_first_of(streams[:count], stream, fits) if fits < held else count + 1)
-        best = min(count, *ends)
-        return best, [end == best for end in ends]
-
     def _write(self, cut: Cut) -> Iterator[Action]:
-        places = self._queue.head(cut.count) if cut.count else _NO_PLACES
-        slices = self._slices(places, cut)
+        origins = self._queue.head(cut.count) if cut.count else _NO_ORIGINS
+        slices = self._slicer.slices(origins, cut, self._next_frame)
         if cut.count:
             self._queue.drop(cut.count)
-            last = self._inputs[int(places.inputs[-1])]
-            times = slices[int(places.streams[-1])].times_us
-            self._ordering.goes_out(last, int(places.ids[-1]), None if times is None else int(times[-1]))
-        silent = self._silent(places, slices)
-        yield from self._letters(places)
-        frame = self._frame(places, slices, silent)
+            last = self._inputs[int(origins.inputs[-1])]
+            times = slices[int(origins.streams[-1])].times_us
+            self._ordering.goes_out(last, int(origins.ids[-1]), None if times is None else int(times[-1]))
+        silent = self._silent(origins, slices)
+        yield from self._letters(origins)
+        frame = self._frame(origins, slices, silent)
         self._apply(frame)
         self._next_frame += 1
         self._next_seq += frame.count
         self._link = frame.link
         yield Emit(Topic.FRAMES, 0, frame)
 
-    def _letters(self, places: Places) -> Iterator[Action]:
+    def _letters(self, origins: Origins) -> Iterator[Action]:
         for source in self._inputs:
-            ids = places.ids[places.inputs == source.index]
-            cut = self._answered.cut_of(source.stream, source.partition)
+            ids = origins.ids[origins.inputs == source.index]
+            cut = self._answered.cut_of(*source.key)
             for letter in source.ledger.release(ids):
                 if (letter.offset, letter.row) >= cut:  # what lies before it was refused, and counted, before
                     self._count_rejected(letter)
                     yield Emit(Topic.DEAD, letter.stream, letter)
 
-    def _silent(self, places: Places, slices: tuple[StreamSlice, ...]) -> U8:
+    def _silent(self, origins: Origins, slices: tuple[StreamSlice, ...]) -> U8:
         """Which rows an earlier generation has answered (P12): uint8 (n,), or empty where none are."""
-        silent = np.zeros(len(places), np.uint8)
+        silent = np.zeros(len(origins), np.uint8)
         for source in self._inputs:
-            if source.ledger.position_place < self._answered.end_of(source.stream, source.partition):
-                self._silence(silent, places, source, slices[source.stream])
+            if source.ledger.position_place < self._answered.end_of(*source.key):
+                self._silence(silent, origins, source, slices[source.stream])
         return silent if silent.any() else NONE_SILENT
 
-    def _silence(self, silent: U8, places: Places, source: PhysicalInput, piece: StreamSlice) -> None:
-        own = np.flatnonzero(places.inputs == source.index)
-        offsets, rows = source.ledger.places(places.ids[own])
+    def _silence(self, silent: U8, origins: Origins, source: PhysicalInput, piece: StreamSlice) -> None:
+        own = np.flatnonzero(origins.inputs == source.index)
+        offsets, rows = source.ledger.places(origins.ids[own])
         times_us = None if piece.times_us is None else piece.times_us[np.searchsorted(piece.positions, own)]
-        found = self._answered.rows(source.stream, source.partition, offsets, rows, times_us)
+        found = self._answered.rows(*source.key, offsets, rows, times_us)
         if isinstance(self._ordering, EventTimeOrder):
             found &= ~self._ordering.is_spared(source, offsets, rows)
         silent[own] = found
@@ -370,18 +341,18 @@ class RouterMachine(InputMachine):
     def _count_rejected(self, letter: DeadLetter) -> None:
         self._rejected[letter.reason] = self._rejected.get(letter.reason, 0) + 1
 
-    def _frame(self, places: Places, slices: tuple[StreamSlice, ...], silent: U8) -> Frame:
-        source = {(s.stream, s.partition): s.ledger.position() for s in self._inputs}
-        source = {**self.sources(), **source}
+    def _frame(self, origins: Origins, slices: tuple[StreamSlice, ...], silent: U8) -> Frame:
+        read = {source.key: source.ledger.position() for source in self._inputs}
+        source = {**self.sources(), **read}
         checkpoint = self._ordering.checkpoint()
-        produced_ms, runs = _run_lengths(places.produced_ms)
+        produced_ms, runs = _run_lengths(origins.produced_ms)
         return Frame(
             epoch=self._epoch,
             frame_id=self._next_frame,
             first_seq=self._next_seq,
-            count=len(places),
+            count=len(origins),
             slices=slices,
-            workers=self._wish.workers,
+            workers=self._request.workers,
             previous_link=self._link,
             link=chain(self._link, self._next_frame, source, checkpoint),
             source=source,
@@ -389,60 +360,10 @@ class RouterMachine(InputMachine):
             rejected=dict(self._rejected),
             produced_ms=produced_ms,
             produced_runs=runs,
-            guidance=self._guide.guidance(len(places), slices),
+            guidance=self._guide.guidance(len(origins), slices),
             fingerprint=self._beginning.fingerprint,
             silent=silent,
         )
-
-    # -- a frame's slices
-
-    def _slices(self, places: Places, cut: Cut) -> tuple[StreamSlice, ...]:
-        positions = [np.flatnonzero(places.streams == s).astype(np.uint16) for s in range(len(self._books))]
-        columns = [self._take(stream, len(own)) for stream, own in enumerate(positions)]
-        lowers = [self._lower(stream, positions, columns) for stream in range(len(self._books))]
-        return tuple(
-            self._slice(stream, positions[stream], columns[stream], lowers, cut.ends_slide[stream])
-            for stream in range(len(self._books))
-        )
-
-    def _take(self, stream: int, count: int) -> StreamColumns | None:
-        return concat(self._queue.streams[stream].take(count)) if count else None
-
-    def _lower(self, probe: int, positions: list[U16], columns: list[StreamColumns | None]) -> I64:
-        target = self._opposite(probe)
-        before = _before(positions[probe], positions[target], same=probe == target)
-        probes, stored = columns[probe], columns[target]
-        return self._books[target].lower(
-            self._books[target].count + before,
-            None if probes is None else probes.times_us,
-            None if stored is None else stored.times_us,
-        )
-
-    def _slice(
-        self, stream: int, positions: U16, columns: StreamColumns | None, lowers: list[I64], ends_slide: bool
-    ) -> StreamSlice:
-        book, query = self._books[stream], self._query
-        columns = columns or _no_columns(len(query.streams[stream].keys), query.needs_time)
-        seals = book.seals_after(self._next_frame, len(positions), ends_slide=ends_slide)
-        batch, index = book.handover(self._next_frame)
-        return StreamSlice(
-            first_index=book.count,
-            positions=positions,
-            codes=columns.codes,
-            lower=lowers[stream],
-            times_us=columns.times_us,
-            keys=columns.keys,
-            batch_id=book.batch_id,
-            batch_first=book.batch_first,
-            seals=seals,
-            group=book.group(columns.times_us, len(positions)) if seals else -1,
-            handover_batch=batch,
-            handover_index=index,
-            live_batch=book.live(int(lowers[self._opposite(stream)][0])),
-        )
-
-    def _opposite(self, stream: int) -> int:
-        return stream if self._query.is_self else 1 - stream
 
     # -- progress
 
@@ -456,7 +377,7 @@ class RouterMachine(InputMachine):
         return len(self._queue) + sum(s.pending() for s in self._inputs) + sum(b.state_tuples() for b in self._books)
 
 
-_NO_PLACES = Places(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int64))
+_NO_ORIGINS = Origins(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int64))
 
 
 def _from(rows: Rows, start: tuple[int, int]) -> Rows:
@@ -471,23 +392,6 @@ def _from(rows: Rows, start: tuple[int, int]) -> Rows:
 
 def _first_offset(rows: Rows) -> int:
     return min([letter.offset for letter in rows.dead[:1]] + [int(offset) for offset in rows.offsets[:1]])
-
-
-def _first_of(streams: U8, stream: int, fits: int) -> int:
-    """How long a head of the frame holds at most `fits` tuples of the stream."""
-    own = np.flatnonzero(streams == stream)
-    return len(streams) if len(own) <= fits else int(own[fits])
-
-
-def _before(probes: U16, stored: U16, *, same: bool) -> I64:
-    if same:
-        return np.arange(len(probes), dtype=np.int64)
-    return np.searchsorted(stored, probes).astype(np.int64)
-
-
-def _no_columns(slots: int, needs_time: bool) -> StreamColumns:
-    nothing = np.empty(0, np.int64)
-    return StreamColumns(tuple(nothing for _ in range(slots)), nothing if needs_time else None, NO_KEYS)
 
 
 def _run_lengths(values: I64) -> tuple[I64, np.ndarray]:

@@ -1,6 +1,6 @@
 """Messages of an input partition to rows: JSON, CSV lines and Arrow batches, recognised message by message.
 
-A message's format is its Kafka header `content-type`, or else the given default, or else told by its first byte.
+A message's format is its Kafka header `content-type`, or else the given default, or else recognised by its first byte.
 The messages of one format are read together; whether a row is good, and its codes, never depend on its
 neighbours. A message with an empty value and the header `spojoin-heartbeat` promises that nothing earlier than so
 many milliseconds follows.

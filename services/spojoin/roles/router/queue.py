@@ -85,7 +85,7 @@ class StreamQueue:
 
 
 @dataclass(slots=True)
-class Places:
+class Origins:
     """Where rows came from, in frame order: index of the input, ledger number, stream and time of production."""
 
     inputs: I64
@@ -96,16 +96,22 @@ class Places:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def slice(self, first: int, end: int) -> Places:
+    def slice(self, first: int, end: int) -> Origins:
         """Rows [first, end) as views."""
-        return Places(self.inputs[first:end], self.ids[first:end], self.streams[first:end], self.produced_ms[first:end])
+        return Origins(
+            self.inputs[first:end], self.ids[first:end], self.streams[first:end], self.produced_ms[first:end]
+        )
+
+    def take(self, rows: I64) -> Origins:
+        """Rows picked by an index array, copied."""
+        return Origins(self.inputs[rows], self.ids[rows], self.streams[rows], self.produced_ms[rows])
 
 
-def concat_places(pieces: list[Places]) -> Places:
-    """Places of all pieces, in order."""
+def concat_origins(pieces: list[Origins]) -> Origins:
+    """Origins of all pieces, in order."""
     if len(pieces) == 1:
         return pieces[0]
-    return Places(
+    return Origins(
         np.concatenate([p.inputs for p in pieces]),
         np.concatenate([p.ids for p in pieces]),
         np.concatenate([p.streams for p in pieces]),
@@ -117,32 +123,32 @@ class OrderedQueue:
     """Rows of all streams in their total order, waiting for a frame."""
 
     def __init__(self, streams: int) -> None:
-        self._places: Places | None = None
-        self._pending: list[Places] = []
+        self._origins: Origins | None = None
+        self._pending: list[Origins] = []
         self.streams = [StreamQueue() for _ in range(streams)]
 
     def __len__(self) -> int:
-        return (0 if self._places is None else len(self._places)) + sum(len(p) for p in self._pending)
+        return (0 if self._origins is None else len(self._origins)) + sum(len(p) for p in self._pending)
 
-    def push(self, places: Places, columns: list[StreamColumns | None]) -> None:
+    def push(self, origins: Origins, columns: list[StreamColumns | None]) -> None:
         """Add rows that follow all others in the order; `columns` by stream, in the same order."""
-        if not len(places):
+        if not len(origins):
             return
-        self._pending.append(places)
+        self._pending.append(origins)
         for queue, piece in zip(self.streams, columns, strict=True):
             if piece is not None:
                 queue.push(piece)
 
-    def head(self, count: int) -> Places:
-        """The first `count` places."""
+    def head(self, count: int) -> Origins:
+        """The first `count` origins."""
         if self._pending:
-            self._places = concat_places(([] if self._places is None else [self._places]) + self._pending)
+            self._origins = concat_origins(([] if self._origins is None else [self._origins]) + self._pending)
             self._pending = []
-        if self._places is None:
+        if self._origins is None:
             raise IndexError("the queue is empty")
-        return self._places.slice(0, count)
+        return self._origins.slice(0, count)
 
     def drop(self, count: int) -> None:
-        """Forget the first `count` places; the streams' columns are taken apart from them."""
-        if self._places is not None:
-            self._places = self._places.slice(count, len(self._places))
+        """Forget the first `count` origins; the streams' columns are taken separately."""
+        if self._origins is not None:
+            self._origins = self._origins.slice(count, len(self._origins))

@@ -1,4 +1,4 @@
-"""Meeting the parts of one frame, in whatever chunks and order they come."""
+"""Brings together the parts of one frame, in whatever chunks and order they come."""
 
 from __future__ import annotations
 

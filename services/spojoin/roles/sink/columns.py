@@ -1,7 +1,7 @@
 """Result columns that are written in place.
 
-Arrow's memory pool keeps the pages of what was freed. NumPy's large arrays come fresh from the system each time, and
-being given their pages costs several times what filling them does.
+Arrow's memory pool keeps the pages of freed memory. NumPy's large arrays come fresh from the system each time, and
+mapping their pages costs several times as much as filling them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from spojoin.kernels.tail import Tail
 from spojoin.roles.sink.columns import int64_column
 from spojoin.wire.records import I64
 
-#: String pieces that are looked through one by one before they are joined.
+#: String pieces that are searched one by one before they are joined.
 PIECES_MAX = 256
 
 
@@ -36,7 +36,7 @@ class KeyStore:
         if pa.types.is_integer(keys.type) and not self._strings:
             self._integers.append(keys.to_numpy())
             return
-        if len(self._integers):  # the input began with integers: from its first text on all are text
+        if len(self._integers):  # the input began with integers: from its first string on, all are strings
             self._strings_first = self._integers.first
             held = self._integers.view(self._integers.first, self._integers.end)
             self._strings = [pa.array(held.copy()).cast(pa.string())]
@@ -75,7 +75,7 @@ class KeyStore:
 
 
 def _places(held: I64, seqs: I64) -> tuple[I64, int]:
-    """Where ascending `held` has each of `seqs`, plus a number that is returned, too.
+    """Where ascending `held` has each of `seqs`, plus a number that is returned as well.
 
     In a self join no seq is missing between, so the seqs themselves are such places.
     """

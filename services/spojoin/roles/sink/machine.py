@@ -1,6 +1,6 @@
 """The sink's state machine: exact part sets, order, each frame position once (rules P6 and P9).
 
-A frame tells itself which parts must report. Results go out in frame order as soon as all parts cover some positions;
+The frame itself says which parts must report. Results go out in frame order as soon as all parts cover some positions;
 the last result in the topic is the recovery point of the whole join.
 """
 
@@ -77,7 +77,7 @@ class SinkMachine(Machine):
         return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Take a frame, a part's chunk or a batch's keys, and put out what is whole."""
+        """Take a frame, a part's chunk or a batch's keys, and write the results that are complete."""
         if isinstance(record, Part):
             self._matches_trims.note(partition, offset, record.frame_id)
             self._take_part(record)
@@ -144,8 +144,8 @@ class SinkMachine(Machine):
     def _covered(self, frame: Frame) -> int:
         """Where the next result ends: at the first end of a chunk, however many more are here.
 
-        So the matches topic alone tells the results' bounds, and not when it was read: what a sink writes that was
-        replaced continues what its heir writes, and readers go on from either.
+        So the matches topic alone determines the bounds of results, whenever it is read: the results of a sink that was
+        replaced and those of its successor continue each other, and readers can resume from either.
         """
         if frame.is_silent:
             return frame.count
@@ -178,7 +178,7 @@ class SinkMachine(Machine):
 
     def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
         query = self._query
-        if frame.is_silent:  # nobody reports, and nothing is said
+        if frame.is_silent:  # no part reports, and no row is written
             return self._all_rows(frame, end, end, self._directions(frame, end, end))
         directions = self._directions(frame, begin, end)
         self.matches += matches(query, directions, frame, begin, end)
@@ -226,7 +226,7 @@ class SinkMachine(Machine):
     # -- progress
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Behind what is in the results topic: matches, batches no window reaches, and the log up to the handover."""
+        """Trim behind the results: matches, batches that no window reaches, and the log up to the handover."""
         trims, done = self._trim_frames(result_position)
         for part in self._matches_trims.partitions():
             trims += self._matches_trims.release(part, result_position.frame_id)
@@ -238,13 +238,13 @@ class SinkMachine(Machine):
         """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9).
 
         An empty or silent frame is done without any worker that would have waited for the batches handed over: until
-        they are in their topic the log is all that holds their tuples.
+        they are in their topic, only the log holds their tuples.
         """
         marks = self._marks
-        place = result_position.frame_id - 1 - marks[0].frame_id if marks else -1
-        if not 0 <= place < len(marks):
+        at = result_position.frame_id - 1 - marks[0].frame_id if marks else -1
+        if not 0 <= at < len(marks):
             return [], None
-        done = marks[place]
+        done = marks[at]
         made = tuple(self._made_to(stream, reached) for stream, reached in enumerate(done.reached))
         needless = tuple(map(min, done.handovers, made))
         while marks[0].frame_id < done.frame_id and _lies_before(marks[0].ends, needless):
@@ -255,7 +255,7 @@ class SinkMachine(Machine):
         return [Trim(Topic.FRAMES, 0, marks[0].offset)], done
 
     def _made_to(self, stream: int, reached: int) -> int:
-        """From this index on tuples that a window reaches may stand in no batch yet; a batch is made whole or not."""
+        """From this index on, tuples that a window reaches may be in no batch yet; batches are made as a whole."""
         end = self._made[stream].end(reached)
         holder = next((mark for mark in self._marks if mark.ends[stream] > end), None)
         return end if holder is None else min(end, holder.batch_firsts[stream])

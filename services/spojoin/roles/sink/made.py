@@ -1,4 +1,4 @@
-"""Which tuples of a stream stand in batches, so that the log need not keep them."""
+"""Which tuples of a stream are in batches, so that the log need not keep them."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class MadeBatches:
         return self._end
 
     def _holding(self, index: int) -> tuple[int, int] | None:
-        place = bisect_right(self._batches, index, key=lambda batch: batch[0]) - 1
-        return self._batches[place] if place >= 0 and self._batches[place][1] > index else None
+        at = bisect_right(self._batches, index, key=lambda batch: batch[0]) - 1
+        return self._batches[at] if at >= 0 and self._batches[at][1] > index else None

@@ -33,7 +33,7 @@ def pair_rows(
 ) -> pa.RecordBatch:
     """One row a pair, sorted by (probe_seq, left_seq, right_seq).
 
-    With a limit the column `cut` tells that the row's probe has more partners than are listed.
+    With a limit, the column `cut` is true where the row's probe has more partners than are listed.
     """
     left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
     first_seq = frame.first_seq + begin
@@ -114,10 +114,10 @@ def _spread(query: Query, frame: Frame, begin: int, end: int, number: int, match
     direction = query.directions[number]
     positions = frame.slices[direction.probe].positions
     first, last = probe_range(positions, begin, end)
-    places = positions[first:last].astype(np.int64) - begin
+    own = positions[first:last].astype(np.int64) - begin
     counts, lengths = np.zeros(end - begin, np.int64), np.zeros(end - begin + 1, np.int64)
-    counts[places] = matches.counts
-    lengths[places + 1] = np.diff(matches.offsets)
+    counts[own] = matches.counts
+    lengths[own + 1] = np.diff(matches.offsets)
     return Matches(counts, np.cumsum(lengths), matches.partners)
 
 

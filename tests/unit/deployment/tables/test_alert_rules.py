@@ -55,11 +55,11 @@ def progress(lag: str, head: str, done: str) -> dict[str, str]:
 
 
 def workers(**values: str) -> dict[str, str]:
-    """Joiners and PO-Join workers by name, with `_` for the hyphen, and a router whose layout has `layout` workers."""
-    layout = {one("spojoin_layout_workers", Role.ROUTER): values.pop("layout")}
+    """Joiners and PO-Join workers by name, with `_` for the hyphen, and a router whose worker count is `count`."""
+    counted = {one("spojoin_layout_workers", Role.ROUTER): values.pop("count")}
     names = {name.replace("_", "-"): series for name, series in values.items()}
     info = "spojoin_build_info"
-    return layout | {one(info, name.split("-")[0], service_name=name): series for name, series in names.items()}
+    return counted | {one(info, name.split("-")[0], service_name=name): series for name, series in names.items()}
 
 
 SINK = one("spojoin_build_info", Role.SINK)
@@ -83,33 +83,33 @@ CASES = [
     Case("SpojoinServiceGone", "has just gone", {**running(*NEEDED[:-1]), SINK: "1x3 stale _x116"}, 2, False),
     Case("SpojoinServiceGone", "all run", running(*NEEDED), 5, False),
     Case("SpojoinServiceGone", "the predictor is no substitute", running(*NEEDED[1:], Role.PREDICTOR), 5, True),
-    Case("SpojoinWorkerGone", "a joiner", workers(layout="1x120", pojoin_0="1x120", mutable_0="1x20 _x100"), 20, True),
-    Case("SpojoinWorkerGone", "a worker", workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, True),
+    Case("SpojoinWorkerGone", "a joiner", workers(count="1x120", pojoin_0="1x120", mutable_0="1x20 _x100"), 20, True),
+    Case("SpojoinWorkerGone", "a worker", workers(count="2x120", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, True),
     Case(
         "SpojoinWorkerGone",
         "has just gone",
-        workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x119 stale"),
+        workers(count="2x120", pojoin_0="1x120", pojoin_1="1x119 stale"),
         60,
         False,
     ),
     Case(
         "SpojoinWorkerGone",
         "for a minute",
-        workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x20 stale _x2 1x97"),
+        workers(count="2x120", pojoin_0="1x120", pojoin_1="1x20 stale _x2 1x97"),
         11,
         True,
     ),
     Case(
         "SpojoinWorkerGone",
         "restarts",
-        workers(layout="2x120", pojoin_0="1x120", pojoin_1="1x20 stale 1x99"),
+        workers(count="2x120", pojoin_0="1x120", pojoin_1="1x20 stale 1x99"),
         11,
         False,
     ),
     Case(
-        "SpojoinWorkerGone", "let go", workers(layout="2x20 1x100", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, False
+        "SpojoinWorkerGone", "let go", workers(count="2x20 1x100", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, False
     ),
-    Case("SpojoinWorkerGone", "all uninstalled", workers(layout="1x20 _x100", pojoin_0="1x20 _x100"), 20, False),
+    Case("SpojoinWorkerGone", "all uninstalled", workers(count="1x20 _x100", pojoin_0="1x20 _x100"), 20, False),
     Case("SpojoinDeadLetters", "rows are refused", {LETTERS: "0x10 3x110"}, 6, True),
     Case("SpojoinDeadLetters", "rows were refused long ago", {LETTERS: "0x10 3x110"}, 30, False),
     Case("SpojoinCompletenessBelowOne", "rows are missing", {RATIO: "0.99x120", EXACT: "0x120"}, 1, True),

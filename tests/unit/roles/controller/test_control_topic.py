@@ -1,4 +1,4 @@
-"""Layouts in their topic: the newest counts, the topic stays small."""
+"""Worker counts in their topic: the newest counts, the topic stays small."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ def test_nobody_has_asked_yet(log):
 
 def test_what_is_asked_for_is_read_by_all(log):
     one, other = control(log), control(log)
-    one.ask(3)
+    one.request(3)
     assert one.refresh() == other.refresh() == WorkerCount(1, 3)
-    other.ask(2)
+    other.request(2)
     assert one.refresh() == WorkerCount(2, 2)
     assert control(log).refresh() == WorkerCount(2, 2)
 
 
 def test_of_equal_versions_the_first_counts(log):
     one, other = control(log), control(log)
-    one.ask(3)
-    other.ask(4)
+    one.request(3)
+    other.request(4)
     assert one.refresh() == other.refresh() == WorkerCount(1, 3)
 
 
 def test_the_topic_keeps_the_last_two(log):
     one = control(log)
     for workers in range(1, 9):
-        one.ask(workers)
+        one.request(workers)
         one.refresh()
     assert held(log) == [WorkerCount(7, 7), WorkerCount(8, 8)]
     assert control(log).refresh() == WorkerCount(8, 8)
 
 
-def test_a_layout_that_was_not_acknowledged_is_an_error(log):
+def test_a_request_that_was_not_acknowledged_is_an_error(log):
     one = control(log)
     log.fate_of = lambda _: Fate.LOST
     with pytest.raises(AmbiguousAppend):
-        one.ask(2)
+        one.request(2)
 
 
-def test_what_is_no_layout_is_told_with_its_place(log):
+def test_a_record_of_another_kind_is_reported_with_its_offset(log):
     log.writer().append(SOURCE, encode(Barrier(1, "x")))
     with pytest.raises(WireError, match=r"q\.control offset 0 holds a Barrier"):
         control(log).refresh()

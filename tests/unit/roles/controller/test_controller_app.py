@@ -11,7 +11,7 @@ from spojoin.ports.interfaces import LogPartition, StoreUnavailable
 from spojoin.ports.shared_state import key
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
-from spojoin.roles.controller.__main__ import limits_of, supervise
+from spojoin.roles.controller.__main__ import ControlledQuery, limits_of, supervise
 from spojoin.roles.controller.app import Controller
 from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
 from spojoin.roles.controller.control_topic import ControlTopic
@@ -43,7 +43,7 @@ class FakeCluster:
     def scale(self, replicas: int) -> None:
         self.replicas = replicas
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         self.events.append(event)
 
 
@@ -71,7 +71,7 @@ class Stage:
             fields = {"wall_ms": self.bench.clock.wall_ms(), "cpu_s": self.cpu_s, "lag": 0, "pid": 7}
             self.bench.shared.put({key("q", "status", f"pojoin-{worker}"): fields})
 
-    def layouts(self) -> list[WorkerCount]:
+    def counts(self) -> list[WorkerCount]:
         return [decode(record.value) for record in self.bench.log.records(CONTROL)]
 
     def answer(self, workers: int) -> None:
@@ -82,17 +82,17 @@ class Stage:
 def test_kubectl_scale_is_followed_up_and_down():
     stage = Stage(ScalingLimits(workers_max=4))
     stage.turn()
-    assert stage.layouts() == [WorkerCount(1, 2)]
+    assert stage.counts() == [WorkerCount(1, 2)]
     stage.cluster.replicas = 4
     stage.turn(seconds=3)
-    assert stage.layouts() == [WorkerCount(1, 2)]
+    assert stage.counts() == [WorkerCount(1, 2)]
     stage.cluster.ready = 4
     stage.turn(seconds=2)
     stage.cluster.replicas = 1
     stage.turn(seconds=2)
-    assert stage.layouts() == [WorkerCount(2, 4), WorkerCount(3, 1)]
+    assert stage.counts() == [WorkerCount(2, 4), WorkerCount(3, 1)]
     assert [event.reason for event in stage.cluster.events] == ["WaitingForWorkers", "LayoutGrown", "LayoutShrunk"]
-    assert value_of(stage.bench.world.metrics.scale_layout) == 1
+    assert value_of(stage.bench.world.metrics.scale_requested) == 1
 
 
 def test_load_brings_a_worker_and_calm_takes_it_away_in_order():
@@ -101,12 +101,12 @@ def test_load_brings_a_worker_and_calm_takes_it_away_in_order():
     )
     stage.turn(cores=1.0, seconds=10)
     assert stage.cluster.replicas == 3
-    assert stage.layouts() == [WorkerCount(1, 2)]
+    assert stage.counts() == [WorkerCount(1, 2)]
     stage.cluster.ready = 3
     stage.turn(cores=1.0)
-    assert stage.layouts()[-1] == WorkerCount(2, 3)
+    assert stage.counts()[-1] == WorkerCount(2, 3)
     stage.turn(cores=0.0, seconds=40)
-    assert stage.layouts()[-1] == WorkerCount(3, 2)
+    assert stage.counts()[-1] == WorkerCount(3, 2)
     assert stage.cluster.replicas == 3
     stage.answer(2)
     stage.turn(cores=0.0)
@@ -118,11 +118,11 @@ def test_load_brings_a_worker_and_calm_takes_it_away_in_order():
 def test_a_new_controller_goes_on_from_the_topic():
     stage = Stage(ScalingLimits(workers_max=4), replicas=3)
     stage.turn(seconds=3)
-    assert stage.layouts() == [WorkerCount(1, 2), WorkerCount(2, 3)]
+    assert stage.counts() == [WorkerCount(1, 2), WorkerCount(2, 3)]
     control = ControlTopic(stage.bench.log, CONTROL, stage.bench.clock)
     again = Controller(stage.cluster, control, stage.bench.world, ScalingLimits(workers_max=4), workers=2)
     again.turn()
-    assert stage.layouts() == [WorkerCount(1, 2), WorkerCount(2, 3)]
+    assert stage.counts() == [WorkerCount(1, 2), WorkerCount(2, 3)]
 
 
 class StopWhen(threading.Event):
@@ -155,7 +155,8 @@ def test_a_cluster_that_fails_is_asked_again_and_readiness_tells_it(monkeypatch)
         said.append(bench.health.ready()[1])
         return bench.log.bounds(CONTROL).end > 1 and bench.health.ready()[0]
 
-    supervise(cluster, bench.world, TOPICS, limits_of(settings), settings, StopWhen(done, bench.clock))
+    controlled = ControlledQuery(cluster, TOPICS, settings, limits_of(settings))
+    supervise(controlled, bench.world, StopWhen(done, bench.clock))
     assert "waiting: broken on purpose" in said
     assert value_of(bench.metrics.retries) == 3
     assert [decode(r.value) for r in bench.log.records(CONTROL)] == [WorkerCount(1, 2), WorkerCount(2, 3)]

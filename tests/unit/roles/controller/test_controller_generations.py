@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic
-from spojoin.roles.controller.__main__ import limits_of, supervise
+from spojoin.roles.controller.__main__ import ControlledQuery, limits_of, supervise
 from spojoin.runtime.settings import Settings
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Announcement, Takeover
@@ -36,7 +36,8 @@ def taken_over():
 
 
 def supervised(bench, until):
-    supervise(FakeCluster(2), bench.world, TOPICS, limits_of(SETTINGS), SETTINGS, StopWhen(until, bench.clock))
+    controlled = ControlledQuery(FakeCluster(2), TOPICS, SETTINGS, limits_of(SETTINGS))
+    supervise(controlled, bench.world, StopWhen(until, bench.clock))
 
 
 def test_a_start_after_a_takeover_makes_no_topic_of_the_generation_before():

@@ -88,7 +88,7 @@ def test_the_scale_is_patched_and_nothing_else(server, cluster):
 def test_an_event_names_the_statefulset_and_the_reason(server, cluster):
     path = "/api/v1/namespaces/ns/events"
     server.answers["POST", path] = 201, {"kind": "Event", "metadata": {}, "involvedObject": {}}
-    cluster.tell(Event("ScaledUp", "from 1 to 2 workers: why", is_warning=True))
+    cluster.report(Event("ScaledUp", "from 1 to 2 workers: why", is_warning=True))
     ((_, _, body),) = server.asked
     assert (body["reason"], body["message"], body["type"]) == ("ScaledUp", "from 1 to 2 workers: why", "Warning")
     target = body["involvedObject"]
@@ -107,7 +107,7 @@ def test_a_refusal_says_what_to_do(server, cluster, status, advice):
 
 
 def test_an_event_that_is_refused_holds_nothing_up(server, cluster):
-    cluster.tell(Event("ScaledUp", "why"))
+    cluster.report(Event("ScaledUp", "why"))
     assert len(server.asked) == 1
 
 

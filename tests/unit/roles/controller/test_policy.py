@@ -1,4 +1,4 @@
-"""Decisions turn by turn: the layout follows the workers, and the workers follow the load."""
+"""Decisions turn by turn: the worker count follows the replicas, and the workers follow the load."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ AUTO = ScalingLimits(
 CALM, BUSY, BEHIND, IDLE = WorkerLoad(0.5, 5), WorkerLoad(0.9, 5), WorkerLoad(0.1, 100), WorkerLoad(0.05, 0)
 
 
-def seen(now_s=0.0, replicas=2, ready=None, layout=2, load=None, **more):
-    loads = {} if load is None else dict.fromkeys(range(layout), load)
-    return Observation(now_s, replicas, replicas if ready is None else ready, layout, loads=loads, **more)
+def seen(now_s=0.0, replicas=2, ready=None, workers=2, load=None, **more):
+    loads = {} if load is None else dict.fromkeys(range(workers), load)
+    return Observation(now_s, replicas, replicas if ready is None else ready, workers, loads=loads, **more)
 
 
 def acts(steps):
@@ -40,22 +40,22 @@ def reasons(steps):
 # -- following
 
 
-def test_nothing_is_done_while_layout_and_workers_agree():
+def test_nothing_is_done_while_count_and_replicas_agree():
     assert decide(seen(), ControllerMemory(), FOLLOW) == (ControllerMemory(replicas=2), [])
 
 
-def test_the_layout_that_routers_begin_with_is_written_down_first():
-    assert decide(seen(replicas=4, is_asked=False), ControllerMemory(), FOLLOW) == (
+def test_the_count_that_routers_begin_with_is_written_down_first():
+    assert decide(seen(replicas=4, is_requested=False), ControllerMemory(), FOLLOW) == (
         ControllerMemory(),
         [RequestWorkers(2)],
     )
 
 
-def test_a_smaller_number_shrinks_the_layout_at_once_whoever_is_ready():
-    state, steps = decide(seen(replicas=1, ready=0, layout=3), ControllerMemory(replicas=1), FOLLOW)
+def test_a_smaller_number_shrinks_the_count_at_once_whoever_is_ready():
+    state, steps = decide(seen(replicas=1, ready=0, workers=3), ControllerMemory(replicas=1), FOLLOW)
     assert acts(steps) == [RequestWorkers(1)]
     assert steps[1] == Event("LayoutShrunk", "from 3 to 1 workers: replicas is 1")
-    assert decide(seen(replicas=1, layout=1), state, FOLLOW)[1] == []
+    assert decide(seen(replicas=1, workers=1), state, FOLLOW)[1] == []
 
 
 def test_a_larger_number_waits_until_all_are_ready_and_says_so_once():
@@ -68,19 +68,19 @@ def test_a_larger_number_waits_until_all_are_ready_and_says_so_once():
     assert acts(steps) == [RequestWorkers(4)]
 
 
-def test_without_workers_the_layout_keeps_one_and_says_what_waits():
-    state, steps = decide(seen(replicas=0, layout=3), ControllerMemory(), FOLLOW)
+def test_without_workers_the_count_keeps_one_and_says_what_waits():
+    state, steps = decide(seen(replicas=0, workers=3), ControllerMemory(), FOLLOW)
     assert acts(steps) == [RequestWorkers(1)]
-    _, steps = decide(seen(replicas=0, layout=1), state, FOLLOW)
+    _, steps = decide(seen(replicas=0, workers=1), state, FOLLOW)
     assert reasons(steps) == ["NoWorkers"]
 
 
-def test_a_layout_never_exceeds_workers_max():
+def test_a_count_never_exceeds_workers_max():
     _, steps = decide(seen(replicas=9, ready=4), ControllerMemory(), FOLLOW)
     assert acts(steps) == [RequestWorkers(4)]
-    state, steps = decide(seen(replicas=9, ready=4, layout=4), ControllerMemory(), FOLLOW)
+    state, steps = decide(seen(replicas=9, ready=4, workers=4), ControllerMemory(), FOLLOW)
     assert reasons(steps) == ["TooManyWorkers"]
-    assert decide(seen(replicas=9, ready=4, layout=4), state, FOLLOW)[1] == []
+    assert decide(seen(replicas=9, ready=4, workers=4), state, FOLLOW)[1] == []
 
 
 def test_load_changes_nothing_where_scaling_is_off():
@@ -112,7 +112,7 @@ def test_one_busy_worker_is_enough():
     assert acts(steps) == [Scale(3)]
 
 
-def test_the_layout_grows_when_the_new_worker_is_ready():
+def test_the_count_grows_when_the_new_worker_is_ready():
     state, _ = decide(seen(20, load=BUSY), ControllerMemory(replicas=2, busy_since_s=0), AUTO)
     state, steps = decide(seen(21, replicas=3, ready=2, load=BUSY), state, AUTO)
     assert reasons(steps) == ["WaitingForWorkers"]
@@ -129,41 +129,41 @@ def test_a_worker_that_does_not_come_is_given_up():
     assert steps[1].is_warning
 
 
-def test_at_the_upper_limit_it_is_told_once():
+def test_at_the_upper_limit_it_is_reported_once():
     state = ControllerMemory(replicas=3, busy_since_s=0)
-    told = []
+    reported = []
     for now_s in (20, 21, 22):
-        state, steps = decide(seen(now_s, replicas=3, layout=3, load=BUSY), state, AUTO)
-        told += steps
-    assert reasons(told) == ["ScaleMaxReached"]
-    assert not acts(told)
+        state, steps = decide(seen(now_s, replicas=3, workers=3, load=BUSY), state, AUTO)
+        reported += steps
+    assert reasons(reported) == ["ScaleMaxReached"]
+    assert not acts(reported)
 
 
-def test_a_worker_less_first_in_the_layout_then_when_its_frames_are_answered():
+def test_a_worker_less_first_in_the_count_then_when_its_frames_are_answered():
     state, steps = decide(seen(0, load=IDLE), ControllerMemory(), AUTO)
     assert steps == []
     state, steps = decide(seen(60, load=IDLE), state, AUTO)
     assert acts(steps) == [RequestWorkers(1)]
-    state, steps = decide(seen(61, layout=1, load=IDLE, is_answered=False), state, AUTO)
+    state, steps = decide(seen(61, workers=1, load=IDLE, is_answered=False), state, AUTO)
     assert steps == []
-    state, steps = decide(seen(62, layout=1, load=IDLE, is_answered=True), state, AUTO)
+    state, steps = decide(seen(62, workers=1, load=IDLE, is_answered=True), state, AUTO)
     assert acts(steps) == [Scale(1)]
-    _, steps = decide(seen(63, replicas=1, layout=1, load=IDLE), state, AUTO)
+    _, steps = decide(seen(63, replicas=1, workers=1, load=IDLE), state, AUTO)
     assert steps == []
 
 
 @pytest.mark.parametrize("is_answered", [None, False])
 def test_a_worker_leaves_in_the_end_even_if_nobody_knows_that_it_may(is_answered):
     state = ControllerMemory(replicas=2, leaving_since_s=0)
-    state, steps = decide(seen(99, layout=1, is_answered=is_answered), state, AUTO)
+    state, steps = decide(seen(99, workers=1, is_answered=is_answered), state, AUTO)
     assert steps == []
-    _, steps = decide(seen(100, layout=1, is_answered=is_answered), state, AUTO)
+    _, steps = decide(seen(100, workers=1, is_answered=is_answered), state, AUTO)
     assert acts(steps) == [Scale(1)]
 
 
 def test_somebody_else_who_scales_meanwhile_is_followed():
     state = ControllerMemory(replicas=2, leaving_since_s=0)
-    _, steps = decide(seen(1, replicas=3, ready=3, layout=1), state, AUTO)
+    _, steps = decide(seen(1, replicas=3, ready=3, workers=1), state, AUTO)
     assert acts(steps) == [RequestWorkers(3)]
 
 
@@ -176,24 +176,24 @@ def test_few_workers_that_would_be_busy_keep_the_one_that_has_little_to_do():
 
 
 def test_limits_hold_for_what_others_ask_for():
-    _, steps = decide(seen(replicas=4, layout=4, load=CALM), ControllerMemory(), AUTO)
+    _, steps = decide(seen(replicas=4, workers=4, load=CALM), ControllerMemory(), AUTO)
     assert acts(steps) == [RequestWorkers(3)]
-    _, steps = decide(seen(replicas=1, layout=1), ControllerMemory(), ScalingLimits(4, True, scale_min=2, scale_max=3))
+    _, steps = decide(seen(replicas=1, workers=1), ControllerMemory(), ScalingLimits(4, True, scale_min=2, scale_max=3))
     assert acts(steps) == [Scale(2)]
 
 
 def test_no_workers_are_a_pause_that_is_kept():
-    _, steps = decide(seen(replicas=0, layout=1), ControllerMemory(), AUTO)
+    _, steps = decide(seen(replicas=0, workers=1), ControllerMemory(), AUTO)
     assert not acts(steps)
 
 
-def test_unknown_loads_change_nothing_and_are_told_once():
-    state, told = ControllerMemory(), []
+def test_unknown_loads_change_nothing_and_are_reported_once():
+    state, reported = ControllerMemory(), []
     for now_s in range(0, 200, 10):
         partly = Observation(now_s, 2, 2, 2, loads={0: BUSY})
         state, steps = decide(partly, state, AUTO)
-        told += steps
-    assert reasons(told) == ["NoMeasurements"]
+        reported += steps
+    assert reasons(reported) == ["NoMeasurements"]
 
 
 def test_what_is_not_ready_is_not_judged():
@@ -207,7 +207,7 @@ def test_any_steady_work_comes_to_rest(work):
     """A worker's share is work / workers: growing and shrinking never chase each other."""
     replicas, state, changes = 1, ControllerMemory(), []
     for now_s in range(2_000):
-        state, steps = decide(seen(now_s, replicas, layout=replicas, load=WorkerLoad(work / replicas, 0)), state, AUTO)
+        state, steps = decide(seen(now_s, replicas, workers=replicas, load=WorkerLoad(work / replicas, 0)), state, AUTO)
         for step in acts(steps):
             replicas = step.workers if isinstance(step, RequestWorkers) else step.replicas
             changes.append(replicas)

@@ -1,4 +1,4 @@
-"""Which layout the router takes: the newest, never too large a one."""
+"""Which worker count the router takes: the newest, never too large a one."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.roles.router.config import RouterConfig
-from spojoin.roles.router.layout import LayoutWish
+from spojoin.roles.router.worker_request import WorkerRequest
 from spojoin.wire.records import WorkerCount
 
 
-def heard(*layouts):
+def heard(*counts):
     said = []
-    wish = LayoutWish(RouterConfig("r", workers=2, workers_max=4), said.append)
-    for layout in layouts:
-        wish.hear(WorkerCount(*layout))
-    return wish.workers, said
+    request = WorkerRequest(RouterConfig("r", workers=2, workers_max=4), said.append)
+    for count in counts:
+        request.hear(WorkerCount(*count))
+    return request.workers, said
 
 
 def test_the_setting_holds_until_somebody_asks():
@@ -28,13 +28,13 @@ def test_the_largest_version_counts_and_of_equal_ones_the_first():
     assert heard((2, 1), (2, 3))[0] == 1
 
 
-def test_too_large_a_layout_is_refused_with_a_sentence():
+def test_too_large_a_count_is_refused_with_a_sentence():
     workers, (sentence,) = heard((1, 3), (2, 5))
     assert workers == 3
-    assert sentence.startswith("layout 2 of 5 workers is refused, 3 stay: workers_max is 4")
+    assert sentence.startswith("request 2 for 5 workers is refused, 3 stay: workers_max is 4")
 
 
-def test_a_layout_that_was_overtaken_by_a_refused_one_stays_overtaken():
+def test_a_count_that_was_overtaken_by_a_refused_one_stays_overtaken():
     assert heard((2, 5), (1, 3))[0] == 2
 
 

@@ -1,4 +1,4 @@
-"""Which layouts the frames under way have, and which numbers a smaller one leaves without a worker (rule P11)."""
+"""The worker counts of the frames under way, and the worker numbers that a smaller count abandons (rule P11)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections import deque
 from spojoin.wire.records import Frame
 
 
-class Layouts:
-    """Follows the accepted frames: their layouts from the first frame whose results are not all out."""
+class WorkerCounts:
+    """Follows the accepted frames: their worker counts from the first frame whose results are not all out."""
 
     def __init__(self) -> None:
         self._changes: deque[tuple[int, int]] = deque()
 
     @property
     def first(self) -> int:
-        """Workers in the layout of the oldest frame under way; 0 before the first frame."""
+        """The worker count of the oldest frame under way; 0 before the first frame."""
         return self._changes[0][1] if self._changes else 0
 
     @property
@@ -24,7 +24,7 @@ class Layouts:
         return max((workers for _, workers in self._changes), default=0)
 
     def note(self, frame: Frame) -> range:
-        """Take a frame; the numbers that frames before it wait for and it does not, where its layout is a new one."""
+        """Take a frame. Where its worker count is new: the numbers that earlier frames wait for and it does not."""
         if self._changes and self._changes[-1][1] == frame.workers:
             return range(0)
         self._changes.append((frame.frame_id, frame.workers))

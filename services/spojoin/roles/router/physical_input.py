@@ -1,0 +1,94 @@
+"""One physical input of the router, and the rows it holds on their way into the order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.roles.router.ledger import NEVER, InputLedger, Place
+from spojoin.roles.router.queue import Origins, StreamColumns, concat, concat_origins
+from spojoin.wire.records import I64, Rows, SourcePosition
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class PhysicalInput:
+    """One physical input (a Kafka partition of a stream's topic)."""
+
+    stream: int
+    partition: int
+    ledger: InputLedger
+    index: int
+    heartbeat_us: int = NEVER
+    ended_ms: int | None = None
+    pieces: list[StreamColumns] = field(default_factory=list)
+    origins: list[Origins] = field(default_factory=list)
+    read_before: Place = (-1, 0)
+    late_before: frozenset[Place] = frozenset()
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Stream and partition."""
+        return self.stream, self.partition
+
+    def pending(self) -> int:
+        """Rows held for the merge."""
+        return sum(len(each) for each in self.origins)
+
+    def late_ahead(self) -> list[Place]:
+        """Late rows from before a restart that have not been read again yet."""
+        return [place for place in self.late_before if place >= self.ledger.read_end()]
+
+
+#: Rows of one input on their way into the order.
+Taken = tuple[PhysicalInput, Origins, StreamColumns]
+
+
+def take_ready(source: PhysicalInput, ready: Flags) -> Taken | None:
+    """Take those of an input's held rows that a mask picks; None where it picks none."""
+    if not source.pieces:
+        return None
+    columns, origins = concat(source.pieces), concat_origins(source.origins)
+    source.pieces, source.origins = [columns], [origins]
+    if not ready.any():
+        return None
+    if ready.all():
+        source.pieces, source.origins = [], []
+        return source, origins, columns
+    source.pieces, source.origins = [columns.take(~ready)], [origins.take(np.flatnonzero(~ready))]
+    return source, origins.take(np.flatnonzero(ready)), columns.take(ready)
+
+
+def columns_of(source: PhysicalInput, rows: Rows, ids: I64 | None = None) -> tuple[Origins, StreamColumns]:
+    """Rows as they wait in order, numbered by their input's ledger."""
+    count = len(rows)
+    if ids is None:
+        ids = np.arange(source.ledger.next_id, source.ledger.next_id + count, dtype=np.int64)
+    origins = Origins(
+        np.full(count, source.index, np.int64), ids, np.full(count, source.stream, np.uint8), rows.produced_ms
+    )
+    return origins, StreamColumns(rows.codes, rows.times_us, rows.keys)
+
+
+def only(rows: Rows, kept: Flags) -> Rows:
+    """The rows that a mask keeps; dead letters stay."""
+    columns = StreamColumns(rows.codes, rows.times_us, rows.keys).take(kept)
+    return Rows(
+        rows.offsets[kept],
+        rows.rows[kept],
+        rows.next_offset,
+        columns.codes,
+        columns.times_us,
+        columns.keys,
+        rows.produced_ms[kept],
+        rows.dead,
+        rows.heartbeat_us,
+    )
+
+
+def start_of(positions: dict[tuple[int, int], SourcePosition], stream: int, partition: int) -> SourcePosition:
+    """Where reading of an input resumes; one that no frame has seen starts at its beginning."""
+    return positions.get((stream, partition), SourcePosition(0, 0, NEVER))

@@ -1,0 +1,43 @@
+"""Which worker numbers a smaller worker count abandons, and for how long."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from spojoin.roles.pojoin.worker_counts import WorkerCounts
+
+
+def frame(frame_id, workers):
+    return SimpleNamespace(frame_id=frame_id, workers=workers)
+
+
+def followed(*frames):
+    counts = WorkerCounts()
+    return counts, [list(counts.note(frame(*each))) for each in frames]
+
+
+def test_before_the_first_frame_nobody_is_waited_for():
+    counts = WorkerCounts()
+    assert (counts.first, counts.largest) == (0, 0)
+
+
+def test_a_smaller_count_abandons_numbers_once():
+    counts, left = followed((0, 2), (1, 4), (2, 4), (3, 1), (4, 1))
+    assert left == [[], [], [], [1, 2, 3], []]
+    assert (counts.first, counts.largest) == (2, 4)
+
+
+def test_frames_of_two_counts_ago_may_still_wait():
+    _, left = followed((0, 5), (1, 3), (2, 2), (3, 3))
+    assert left == [[], [3, 4], [2, 3, 4], [3, 4]]
+
+
+def test_what_is_answered_waits_for_nobody():
+    counts, _ = followed((0, 4), (5, 2), (9, 1))
+    counts.forget_before(5)
+    assert (counts.first, counts.largest) == (2, 2)
+    counts.forget_before(8)
+    assert counts.largest == 2
+    counts.forget_before(9)
+    assert counts.largest == 1
+    assert list(counts.note(frame(10, 1))) == []
