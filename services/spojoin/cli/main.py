@@ -23,7 +23,7 @@ app = typer.Typer(
     help="""Exact stream inequality joins: `<`, `<=`, `>`, `>=`, `=`, `!=` and bands on sliding windows.
 
 A query is one YAML file. Run it over files in this process with `spojoin run`, or as services over Kafka with
-`spojoin up`. See it work on real flights with `spojoin demo`.""",
+`spojoin up`. See it work on real flights with `loadgen demo`.""",
 )
 
 
@@ -248,28 +248,6 @@ def explain(
         parsed = load_query(query)
         samples = read_samples(parsed, sample, rows) if sample else None
         render(plan(parsed, samples, SetupSizes(workers=workers)), Console())
-
-
-@app.command()
-def demo(
-    report: Annotated[Path, typer.Option(help="The folder for report.json, report.html and logs.")] = Path("report"),
-    only: Annotated[list[str] | None, typer.Option(help="Only this query of loadgen/queries; may be repeated.")] = None,
-    debug: Debug = False,
-) -> None:
-    """Watch real flights stream from PySpark through Kafka and all services, and see the result proved complete.
-
-    Needs Java 17 and the extras: pip install 'spojoin[local,spark]'. The first time it fetches Kafka's jars.
-
-    Example:
-
-        spojoin demo --report report
-    """
-    with one_sentence(is_debug=debug):
-        from rich.console import Console
-
-        from loadgen.demo.main import demo as play
-
-        raise typer.Exit(play(report, Console(), only or ()))
 
 
 @app.command()
@@ -538,19 +516,16 @@ def simulate(
 
 @app.command()
 def fetch(debug: Debug = False) -> None:
-    """Fetch Kafka's jars and Spark's Kafka connector from Maven Central, once.
+    """Fetch Kafka's jars from Maven Central, once; `loadgen fetch` fetches Spark's connector.
 
     Example:
 
         spojoin fetch
     """
     with one_sentence(is_debug=debug):
-        from loadgen.load.spark import start
         from spojoin.local.jars import kafka_jars
 
         typer.echo(f"Kafka: {kafka_jars(progress=typer.echo)}")
-        start(progress=typer.echo).stop()
-        typer.echo("Spark: the Kafka connector is there")
 
 
 def _stream_files(inputs: list[str]) -> dict[str, Path]:
