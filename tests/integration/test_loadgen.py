@@ -116,14 +116,14 @@ def test_a_producer_that_can_not_hold_its_rate_says_so_once(bootstrap: str, uniq
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
+def own_cluster() -> Iterator[LocalCluster]:
     """A broker of its own, since it dies here."""
     with local_cluster() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def served(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedQuery]:
+def served(own_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedQuery]:
     """All services for q1 with a small window."""
     folder: Path = tmp_path_factory.mktemp("loadgen")
     text = LOADS["q1"].query_path.read_text().replace("'10K' ON '100K'", "'500' ON '5K'")
@@ -138,7 +138,7 @@ def served(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> I
         logs=folder / "logs",
         restarts_max=100,
     )
-    with serve(plan, cluster.servers) as running:
+    with serve(plan, own_cluster.servers) as running:
         yield running
 
 
@@ -154,7 +154,7 @@ FAULTS = (
 )
 
 
-def test_a_rate_is_measured_and_then_a_campaign_survived(cluster: LocalCluster, served: ServedQuery) -> None:
+def test_a_rate_is_measured_and_then_a_campaign_survived(own_cluster: LocalCluster, served: ServedQuery) -> None:
     connection = Connection(served.servers.bootstrap)
     log = connection.log()
     load = settled(log, Load(LOADS["q1"], Arrivals(1_000.0), seed=11), None)
@@ -170,7 +170,7 @@ def test_a_rate_is_measured_and_then_a_campaign_survived(cluster: LocalCluster, 
 
     rows = 7_000
     campaign = Campaign(
-        LocalDriver(cluster, served.supervisor),
+        LocalDriver(own_cluster, served.supervisor),
         log,
         lambda: KafkaSender(connection),
         served.query,
