@@ -19,7 +19,7 @@ help: ## list the targets
 setup: $(READY) ## make the environment; the command is then .venv/bin/spojoin
 
 run: $(READY) ## real flights from PySpark through Kafka and all services, checked against the oracle (report/)
-	@$(BIN)/spojoin demo
+	@$(BIN)/loadgen demo
 
 test: lint ## every test, after ruff and mypy
 	$(BIN)/python -m pytest tests/unit -n 2
@@ -29,13 +29,13 @@ fuzz: $(READY) ## search for new counterexamples of the properties: other exampl
 	$(BIN)/python -m pytest tests/unit -n 2 --hypothesis-profile search
 
 bench: $(READY) ## every speed that is promised, measured (bench-results/)
-	$(BIN)/python -m loadgen.promises
+	$(BIN)/loadgen promises
 
 figures: $(READY) ## the papers' figures, measured on this machine (report/figures), at most 40 minutes; QUICK=1: 5; ONLY=name redraws one
-	$(BIN)/python -m loadgen.papers $(if $(QUICK),--quick) $(addprefix --only ,$(ONLY))
+	$(BIN)/loadgen papers $(if $(QUICK),--quick) $(addprefix --only ,$(ONLY))
 
 benchmark: $(READY) ## other engines and all methods on the same data, every total checked (report/benchmark); QUICK=1 is short
-	$(BIN)/python -m loadgen.engines run $(if $(QUICK),--quick)
+	$(BIN)/loadgen engines run $(if $(QUICK),--quick)
 
 images: ## build the container images (BASE_IMAGE, TAG)
 	$(BUILD) --file docker/services.Dockerfile --tag spojoin:$(TAG) .
@@ -86,5 +86,6 @@ $(READY): pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[local,spark,kubernetes,benchmark,dev]'
 	$(BIN)/spojoin fetch
+	$(BIN)/loadgen fetch
 	$(BIN)/python -m spojoin.embedded.warm_up
 	@touch $@

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
-from spojoin.cli.errors import STATUS_INTERRUPTED, STATUS_MISTAKE, describe
+from spojoin.cli import errors
 
 
-@contextmanager
-def one_sentence(*, is_debug: bool) -> Iterator[None]:
-    """Turns what a person can put right into one line on stderr and status 2."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise SystemExit(STATUS_INTERRUPTED) from None
-    except Exception as error:
-        sentence = str(error) if isinstance(error, ValueError | FileNotFoundError) else describe(error)
-        if is_debug or sentence is None:
-            raise
-        print(f"loadgen: {sentence}", file=sys.stderr)
-        raise SystemExit(STATUS_MISTAKE) from error
+def one_sentence(*, is_debug: bool) -> AbstractContextManager[None]:
+    """Turns what a person can put right into one line on stderr and status 2.
+
+    The load generator's data classes raise ValueError for a mistake of the person who gave them their values.
+    """
+    return errors.one_sentence(is_debug=is_debug, program="loadgen", plain=(ValueError,))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from loadgen.chaos.driver import Driver, strike
 from loadgen.chaos.plan import Fault
 from loadgen.chaos.watcher import Watcher, divergences, messages_before, messages_sent, parsed
+from loadgen.check.judging import Sample
 from loadgen.check.ordering import StreamRows
 from loadgen.check.verdict import Verdict
 from loadgen.load.load import Digest, Load
@@ -128,7 +129,7 @@ class Campaign:
         for stream, made in zip(self.query.streams, self.load.workload.streams, strict=True):
             sent = messages_sent(self.load, digests[stream.name].rows, bounds, made)
             streams.append(parsed([*before[stream.name], *sent], self.query, stream))
-        verdict = watcher.verdict(self.query, streams, self.rules.sample, self.rules.seed)
+        verdict = watcher.verdict(self.query, streams, Sample(self.rules.sample, self.rules.seed))
         return CampaignOutcome(self._struck, len(self.faults), verdict, rows, watcher.out - base, seconds)
 
     # --- while it runs ------------------------------------------------------------------------------------------------

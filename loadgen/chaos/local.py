@@ -9,20 +9,22 @@ from collections.abc import Sequence
 
 import redis
 
-from loadgen.chaos.serving import Serving
+from spojoin.local.cluster import LocalCluster
+from spojoin.local.supervise import Supervisor
 
 
 class LocalDriver:
-    """Strikes what `served` keeps; the supervisor starts services anew."""
+    """Strikes services, and the cluster that they use; the supervisor restarts services."""
 
-    def __init__(self, serving: Serving) -> None:
-        self._serving = serving
+    def __init__(self, cluster: LocalCluster, supervisor: Supervisor) -> None:
+        self._cluster = cluster
+        self._supervisor = supervisor
         self._paused: dict[str, int] = {}
         self._broker = threading.Lock()
 
     def targets(self) -> Sequence[str]:
         """The services' names."""
-        return list(self._serving.supervisor.pids())
+        return list(self._supervisor.pids())
 
     def delete(self, target: str) -> None:
         """SIGTERM."""
@@ -39,25 +41,25 @@ class LocalDriver:
     def resume(self, target: str) -> None:
         """SIGCONT to the process that was paused, unless it was killed meanwhile."""
         pid = self._paused.pop(target)
-        if self._serving.supervisor.pids().get(target) == pid:
+        if self._supervisor.pids().get(target) == pid:
             os.kill(pid, signal.SIGCONT)
 
     def restart_broker(self) -> None:
         """SIGKILL, and a start with the same data."""
         with self._broker:
-            self._serving.cluster.broker.kill()
-            self._serving.cluster.broker.start()
+            self._cluster.broker.kill()
+            self._cluster.broker.start()
 
     def flush_redis(self) -> None:
         """FLUSHALL."""
-        flush(self._serving.cluster.redis.url)
+        flush(self._cluster.redis.url)
 
     def tend(self) -> None:
         """The supervisor starts anew what has ended."""
-        self._serving.supervisor.tend()
+        self._supervisor.tend()
 
     def _signal(self, target: str, number: signal.Signals) -> int:
-        pid = self._serving.supervisor.pids()[target]
+        pid = self._supervisor.pids()[target]
         # A process that has ended is still there until the supervisor has looked after it.
         os.kill(pid, number)
         return pid

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from loadgen.check import rows
-from loadgen.check.judging import judge, place_of, reason_of, settle_rejects
+from loadgen.check.judging import Sample, judge, place_of, reason_of, settle_rejects
 from loadgen.check.ordering import Place, StreamRows
 from loadgen.check.results import END, RecordChain, ResultRecord
 from loadgen.check.verdict import Verdict
@@ -86,7 +86,7 @@ class Watcher:
         """Stop reading."""
         self._reader.close()
 
-    def verdict(self, query: Query, streams: Sequence[StreamRows], sample: int | None, seed: int) -> Verdict:
+    def verdict(self, query: Query, streams: Sequence[StreamRows], sample: Sample) -> Verdict:
         """Compare everything that came out with the join of `streams`."""
         verdict = Verdict(query.name)
         streams = settle_rejects(streams, [self.refused[topic] for topic in self._letters.values()], query, verdict)
@@ -94,7 +94,7 @@ class Watcher:
         verdict.resent = accepted.resent
         if accepted.gap is not None:
             verdict.differs(accepted.gap)
-        return judge(query, streams, accepted.rows, verdict, sample=sample, seed=seed)
+        return judge(query, streams, accepted.rows, verdict, sample=sample)
 
     def _open(self) -> LogReader[bytes]:
         reader = self._log.reader()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from loadgen.check import rows
-from loadgen.check.judging import Reported, Runner, compare, judge, place_of, reason_of, settle_rejects
+from loadgen.check.judging import ALL, Reported, Runner, Sample, compare, judge, place_of, reason_of, settle_rejects
 from loadgen.check.nested_loop import NestedLoop, Tuples
 from loadgen.check.ordering import Place, StreamRows
 from loadgen.check.results import ResultRecord, accept
@@ -66,10 +66,8 @@ class CheckedTopics:
         return list(self.csv_columns.get(stream.name, dict.fromkeys(named)))
 
 
-def check(
-    spark: SparkSession, query: Query, topics: CheckedTopics, *, sample: int | None = None, seed: int = 0
-) -> Verdict:
-    """Check all that is in the topics: every probe, or `sample` of them drawn by `seed`.
+def check(spark: SparkSession, query: Query, topics: CheckedTopics, sample: Sample = ALL) -> Verdict:
+    """Check all that is in the topics: every probe, or a sample of them.
 
     The services must be at rest: what they have not yet answered counts as missing.
     """
@@ -82,7 +80,7 @@ def check(
     verdict.resent = accepted.resent
     if accepted.gap is not None:
         verdict.differs(accepted.gap)
-    return judge(query, streams, accepted.rows, verdict, _spark_runner(spark), sample=sample, seed=seed)
+    return judge(query, streams, accepted.rows, verdict, _spark_runner(spark), sample)
 
 
 def _read(spark: SparkSession, kafka: Kafka, topic: str, tasks: int = 1) -> DataFrame:

@@ -7,6 +7,7 @@ but the query's model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -49,15 +50,31 @@ def run_here(query: Query, tuples: Tuples, reported: Reported, blocks: list[I64]
         yield compare(query, loop, reported, seqs)
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Which probes are recomputed: `probes` of them, chosen by `seed`; all where that is None."""
+
+    probes: int | None = None
+    seed: int = 0
+
+    def of(self, tuples: int) -> I64:
+        """The seqs of the chosen probes of all `tuples`, int64 (n,), ascending."""
+        if self.probes is None or self.probes >= tuples:
+            return np.arange(tuples, dtype=np.int64)
+        chosen = np.random.default_rng(self.seed).choice(tuples, self.probes, replace=False)
+        return np.sort(chosen).astype(np.int64)
+
+
+ALL = Sample()
+
+
 def judge(
     query: Query,
     streams: Sequence[StreamRows],
     reported: pa.Table,
     verdict: Verdict,
     runner: Runner = run_here,
-    *,
-    sample: int | None = None,
-    seed: int = 0,
+    sample: Sample = ALL,
 ) -> Verdict:
     """Compare the result rows `reported`, in their order, with the join of `streams`."""
     verdict.rejected = ordering.rejected_counts(query, streams)
@@ -74,7 +91,7 @@ def judge(
     verdict.tuples = len(ordered.stream)
     _check_names(query, ordered, streams, reported, verdict)
     claims = _claims(query, ordered, reported, verdict)
-    seqs = _probes(verdict.tuples, sample, seed)
+    seqs = sample.of(verdict.tuples)
     verdict.probes_checked = len(seqs)
     blocks = [seqs[at : at + BLOCK_PROBES] for at in range(0, len(seqs), BLOCK_PROBES)]
     expected = _sum_up(runner(query, ordered.tuples(query, streams), claims, blocks), verdict)
@@ -90,12 +107,6 @@ def compare(query: Query, loop: NestedLoop, reported: Reported, seqs: I64) -> Ta
     if isinstance(reported, Bitmaps):
         return compare_bitmaps(query, loop, reported, seqs)
     return compare_pairs(query, loop, reported, seqs)
-
-
-def _probes(tuples: int, sample: int | None, seed: int) -> I64:
-    if sample is None or sample >= tuples:
-        return np.arange(tuples, dtype=np.int64)
-    return np.sort(np.random.default_rng(seed).choice(tuples, sample, replace=False)).astype(np.int64)
 
 
 def _sum_up(tallies: Iterable[Tally], verdict: Verdict) -> I64 | None:
@@ -159,7 +170,7 @@ def _claims(query: Query, ordered: Ordered, reported: pa.Table, verdict: Verdict
         verdict.differs(f"{again} pairs are reported more than once")
     inside = np.logical_and.reduce([(c >= 0) & (c < n) for c in (pairs.probe, pairs.partner)])
     _note_outside(int((~inside).sum()), n, verdict)
-    pairs = Pairs(*(column[inside] for column in pairs))
+    pairs = pairs.at(inside)
     return pairs if query.output is Output.PAIRS else Bitmaps(pairs, _present(reported, n, verdict))
 
 

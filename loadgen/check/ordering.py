@@ -42,9 +42,9 @@ class StreamRows:
         columns = (bad[name].to_pylist() for name in ("partition", "offset", "row", "reasons"))
         reasons = {(p, o, r): frozenset(words.split()) for p, o, r, words in zip(*columns, strict=True)}
         good = table.filter(pc.is_null(table["reasons"]))
-        places = tuple(good[name].to_numpy().astype(np.int64) for name in ("partition", "offset", "row"))
+        partition, offset, row = (good[name].to_numpy().astype(np.int64) for name in ("partition", "offset", "row"))
         times = good["time_us"].to_numpy().astype(np.int64) if needs_time else None
-        return cls(good, places, times, good["key"].to_pylist(), reasons)  # type: ignore[arg-type]
+        return cls(good, (partition, offset, row), times, good["key"].to_pylist(), reasons)
 
     def without(self, refused: NDArray[np.bool_], reason: str) -> StreamRows:
         """The same with more rows refused."""
@@ -55,7 +55,7 @@ class StreamRows:
         kept = np.flatnonzero(~refused)
         return StreamRows(
             self.table.take(kept),
-            tuple(column[kept] for column in self.places),  # type: ignore[arg-type]
+            (self.places[0][kept], self.places[1][kept], self.places[2][kept]),
             None if self.times_us is None else self.times_us[kept],
             [self.keys[i] for i in kept],
             reasons,

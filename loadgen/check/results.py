@@ -8,7 +8,7 @@ an error all the same.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -100,6 +100,19 @@ class Pairs(NamedTuple):
     partner: I64
     direction: NDArray[np.uint8]
 
+    def at(self, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Pairs:
+        """Those at these places, or where a mask says so."""
+        return Pairs(self.probe[rows], self.partner[rows], self.direction[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Pairs]) -> Pairs:
+        """All parts, one after the other."""
+        return cls(
+            np.concatenate([part.probe for part in parts]),
+            np.concatenate([part.partner for part in parts]),
+            np.concatenate([part.direction for part in parts]),
+        )
+
 
 def pairs_of(rows: pa.Table, output: Output) -> Pairs:
     """The pairs of a `pairs` or `bitmap` output."""
@@ -113,16 +126,14 @@ def pairs_of(rows: pa.Table, output: Output) -> Pairs:
 
 
 def _from_bitmaps(rows: pa.Table) -> Pairs:
-    probes, partners, direction = [], [], []
+    parts = []
     for number, name in enumerate(("as_left", "as_right")):
         if name not in rows.column_names:
             continue
         for seq, data in zip(rows["seq"].to_pylist(), rows[name].to_pylist(), strict=True):
             found = bitmap_seqs(data)
-            probes.append(np.full(len(found), seq, np.int64))
-            partners.append(found)
-            direction.append(np.full(len(found), number, np.uint8))
-    return Pairs(*(np.concatenate(column) for column in (probes, partners, direction)))
+            parts.append(Pairs(np.full(len(found), seq, np.int64), found, np.full(len(found), number, np.uint8)))
+    return Pairs.joined(parts)
 
 
 def bitmap_seqs(data: bytes | None) -> I64:

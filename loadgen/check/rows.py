@@ -23,6 +23,8 @@ from loadgen.load.formats import MessageFormat
 from spojoin.model import Column, ColumnType, Constant, Domain, Expression, KeyColumn, Stream, TimeUnit, TypeName
 
 Value = str | int | float | Decimal | date | datetime | None
+#: A value that is read, of any kind: its conversion raises TypeError where the kind does not fit.
+Unchecked = Any
 Row = dict[str, Any]
 T = TypeVar("T")
 N = TypeVar("N", bound="int | float | Fraction")
@@ -131,7 +133,7 @@ def _converted(value: Value, column: ColumnType, convert: Callable[[Any, ColumnT
         raise Refusal("overflow") from error
 
 
-def _double(value: Value, column: ColumnType) -> float:
+def _double(value: Unchecked, column: ColumnType) -> float:
     number = float(value)
     if math.isnan(number):
         raise Refusal("nan")
@@ -145,7 +147,7 @@ def _says_infinity(value: Value) -> bool:
     return "inf" in str(value).lower()
 
 
-def _float(value: Value, column: ColumnType) -> float:
+def _float(value: Unchecked, column: ColumnType) -> float:
     number = _double(value, column)
     with np.errstate(over="ignore"):
         single = float(np.float32(number))
@@ -154,7 +156,7 @@ def _float(value: Value, column: ColumnType) -> float:
     return single
 
 
-def _integer(value: Value, column: ColumnType) -> int:
+def _integer(value: Unchecked, column: ColumnType) -> int:
     number = Decimal(value) if isinstance(value, str | Decimal) else value
     if isinstance(number, float | Decimal) and math.isnan(number):
         raise Refusal("nan")
@@ -166,7 +168,7 @@ def _integer(value: Value, column: ColumnType) -> int:
     return whole
 
 
-def _decimal(value: Value, column: ColumnType) -> Fraction:
+def _decimal(value: Unchecked, column: ColumnType) -> Fraction:
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if number.is_nan():
         raise Refusal("nan")
@@ -178,12 +180,12 @@ def _decimal(value: Value, column: ColumnType) -> Fraction:
     return Fraction(number)
 
 
-def _date(value: Value, column: ColumnType) -> int:
+def _date(value: Unchecked, column: ColumnType) -> int:
     day = value if isinstance(value, date) else date.fromisoformat(value)
     return (day - _EPOCH.date()).days
 
 
-def timestamp_us(value: Value, column: ColumnType, *, floors: bool = False) -> int:
+def timestamp_us(value: Unchecked, column: ColumnType, *, floors: bool = False) -> int:
     """Microseconds of a datetime, ISO text (no zone: UTC), or a number in the type's unit; without one milliseconds.
 
     floors: whether a fraction of a microsecond is let go; else it is refused

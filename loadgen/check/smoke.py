@@ -48,7 +48,7 @@ def main() -> None:
     """Send the rows, wait for their answers, and compare them with the definition."""
     with one_sentence(is_debug=False):
         query = load_query(load_settings().query_file)
-        log = connection(None, ()).log()
+        log = connection(None, {}).log()
         try:
             wait_for_topics(log, [topic_name(query.name, Topic.RESULTS)])
             log.create_topics({input_topic(query.streams[0].name): 1})

@@ -171,10 +171,10 @@ def sorted_pairs(query: Query, rows: pa.Table) -> tuple[Pairs, int]:
     """Reported pairs by (probe, direction, partner), each once, and how many were there again."""
     pairs = pairs_of(rows, query.output)
     order = np.lexsort((pairs.partner, pairs.direction, pairs.probe))
-    pairs = Pairs(*(column[order] for column in pairs))
+    pairs = pairs.at(order)
     again = np.zeros(len(order), np.bool_)
     again[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in pairs])
-    return Pairs(*(column[~again] for column in pairs)), int(again.sum())
+    return pairs.at(~again), int(again.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,8 @@ def _compared(query: Query, loop: NestedLoop, reported: Pairs, seqs: I64) -> tup
     """(all matches, pairs expected, codes of missing pairs, codes of wrong pairs)."""
     expected, matches = _expected_pairs(query, loop, seqs)
     begin, end = np.searchsorted(reported.probe, [seqs[0], seqs[-1] + 1])
-    found = Pairs(*(column[begin:end] for column in reported))
-    found = Pairs(*(column[np.isin(found.probe, seqs)] for column in found))
+    found = reported.at(slice(begin, end))
+    found = found.at(np.isin(found.probe, seqs))
     want, got = _codes(expected), _codes(found)
     return matches, len(want), np.setdiff1d(want, got), np.setdiff1d(got, want)
 
@@ -219,7 +219,7 @@ def _expected_pairs(query: Query, loop: NestedLoop, seqs: I64) -> tuple[Pairs, i
     for number in (0, 1):
         probe, partner = loop.pairs(number, _probes(query, loop, number, seqs)[1])
         parts.append(Pairs(probe, partner, np.full(len(probe), number, np.uint8)))
-    pairs = Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    pairs = Pairs.joined(parts)
     matches = len(pairs.probe)
     if query.output is Output.PAIRS and query.limit is not None:
         pairs = _earliest(pairs, query.limit)
@@ -229,9 +229,9 @@ def _expected_pairs(query: Query, loop: NestedLoop, seqs: I64) -> tuple[Pairs, i
 def _earliest(pairs: Pairs, limit: int) -> Pairs:
     """The first `limit` partners of each probe; of a partner on both sides, the pair that comes first in the output."""
     order = np.lexsort((1 - pairs.direction.astype(np.int64), pairs.partner, pairs.probe))
-    pairs = Pairs(*(column[order] for column in pairs))
+    pairs = pairs.at(order)
     rank = np.arange(len(order)) - np.searchsorted(pairs.probe, pairs.probe, "left")
-    return Pairs(*(column[rank < limit] for column in pairs))
+    return pairs.at(rank < limit)
 
 
 #: Seqs below 2**31 fit twice into a code, with the direction between them.

@@ -13,14 +13,12 @@ from loadgen.demo.follower import Follower, OutputMark, OutputTrace
 from loadgen.demo.jobs import Job, Tables, rows_until_full, split
 from loadgen.demo.screen import PlayProgress, Screen
 from loadgen.demo.stage import Stage
-from spojoin.local.services import Deployment, services_of
-from spojoin.local.supervise import ServiceError, Supervisor
+from spojoin.local.serve import ServedQuery, ServePlan, serve
+from spojoin.local.supervise import ServiceError
 from spojoin.local.usage import Usage, usage_of
 from spojoin.model import Order, Query
 from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.topology import HEARTBEAT, input_topic
-from spojoin.runtime.service import create_topics
-from spojoin.runtime.topics import Topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from loadgen.check.verdict import Verdict
     from loadgen.load.feed import Feed
 
-WORKERS = 2
 REFRESH_S = 0.2
 #: No result for so long, with rows still due, is a failure.
 STALL_S = 60.0
@@ -108,42 +105,31 @@ class _Play:
         self.follower = Follower(stage.log, self.query)
         self.feeds: list[Feed] = []
         self.rows_before = 0
-        self.supervisor = Supervisor(stage.children, logs)
+        self.served: ServedQuery | None = None
 
     def run(self) -> QueryOutcome:
+        self._show("starting services")
         try:
-            with self.supervisor:
-                self._start()
+            with serve(self._plan(), self.stage.servers) as self.served:
+                self.follower.start()
                 parts = split(self.tables, self.query)
                 started = time.monotonic()
                 self._send("at full speed", parts.first, None, parts.cut_ms or FOREVER_MS)
                 full_speed = self.follower.trace.last.tuples
                 self._send("paced", parts.rest, self._pace(parts.rest, full_speed), FOREVER_MS)
                 seconds = time.monotonic() - started
-                usage = {name: used for name, pid in self.supervisor.pids().items() if (used := usage_of(pid))}
+                pids = self.served.supervisor.pids()
+                usage = {name: used for name, pid in pids.items() if (used := usage_of(pid))}
         finally:
+            self.served = None
             self.follower.close()
         verdict = self._check()
         window_full = rows_until_full(self.tables, self.query)
         return QueryOutcome(self.job, self.query, verdict, self.follower.trace, usage, window_full, full_speed, seconds)
 
-    def _start(self) -> None:
-        """Topics first: services take what is there."""
-        self._show("starting services")
-        topics = Topics.of(self.query, WORKERS, {})
-        create_topics(self.stage.log, topics)
-        self.stage.log.create_topics(dict.fromkeys(topics.inputs, self.job.partitions))
-        deployment = Deployment(
-            self.query,
-            self.job.path,
-            self.stage.broker.bootstrap,
-            self.stage.redis.url,
-            WORKERS,
-            {"idle_timeout_ms": str(IDLE_TIMEOUT_MS)},
-        )
-        self.supervisor.start(services_of(deployment))
-        self.supervisor.wait_ready()
-        self.follower.start()
+    def _plan(self) -> ServePlan:
+        settings = {"idle_timeout_ms": str(IDLE_TIMEOUT_MS)}
+        return ServePlan(self.query, self.job.path, settings=settings, partitions=self.job.partitions, logs=self.logs)
 
     def _send(self, how: str, tables: Tables, rows_per_second: float | None, until_ms: int) -> None:
         """Send rows of all streams, all earlier than `until_ms`; wait until each has its result or is refused."""
@@ -179,7 +165,7 @@ class _Play:
         from loadgen.load.spark import Kafka  # noqa: PLC0415
 
         target = Target(
-            Kafka(self.stage.broker.bootstrap),
+            Kafka(self.stage.servers.bootstrap),
             input_topic(stream),
             self.job.partitions,
             MessageFormat(self.job.message),
@@ -216,11 +202,11 @@ class _Play:
         from loadgen.check.publish import publish  # noqa: PLC0415
         from loadgen.load.spark import Kafka  # noqa: PLC0415
 
-        topics = CheckedTopics(Kafka(self.stage.broker.bootstrap))
+        topics = CheckedTopics(Kafka(self.stage.servers.bootstrap))
         verdict: Verdict = self._wait(
             self.stage.pool.submit(check, self.stage.spark.result(), self.query, topics), "checking every probe"
         )
-        publish(verdict, self.stage.redis.url)
+        publish(verdict, self.stage.servers.redis_url)
         self._show("exact" if verdict.is_exact else "[red]differs[/]")
         if verdict.first_difference:
             self.screen.note(verdict.first_difference)
@@ -234,7 +220,8 @@ class _Play:
         return future.result()
 
     def _tend(self) -> None:
-        self.supervisor.tend()
+        if self.served is not None:
+            self.served.supervisor.tend()
         if self.follower.error is not None:
             raise self.follower.error
 

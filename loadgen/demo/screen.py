@@ -82,7 +82,7 @@ class Screen:
         )
 
     def _table(self) -> Table:
-        table = Table(title=f"spojoin demo, {self._clock()}", title_justify="left")
+        table = Table(title=f"loadgen demo, {self._clock()}", title_justify="left")
         table.add_column("query")
         table.add_column("")
         for name in ("rows in", "frames out", "tuples out", "t/s", "lag", "matches", "refused"):

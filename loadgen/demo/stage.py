@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spojoin.local.broker import LocalBroker
 from spojoin.local.children import Children
+from spojoin.local.cluster import Servers
 from spojoin.local.redis import LocalRedis
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 
@@ -30,9 +31,7 @@ Say = Callable[[str], None]
 class Stage:
     """What runs. `spark` may still be starting."""
 
-    children: Children
-    broker: LocalBroker
-    redis: LocalRedis
+    servers: Servers
     log: KafkaLog
     pool: ThreadPoolExecutor
     spark: Future[SparkSession]
@@ -52,7 +51,7 @@ def stage(say: Say) -> Iterator[Stage]:
         say(f"Kafka at {broker.bootstrap}, Redis at {redis.url}")
         log = KafkaLog(KafkaConfig(broker.bootstrap))
         stack.callback(log.close)
-        yield Stage(children, broker, redis, log, pool, spark)
+        yield Stage(Servers(children, broker.bootstrap, redis.url), log, pool, spark)
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar, cast
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +13,20 @@ from loadgen.engines.variants import I64
 from loadgen.engines.workloads import MARKS, EngineWorkload
 
 I32 = NDArray[np.int32]
+F = TypeVar("F", bound=Callable[..., object])
 
 #: Stored tuples that a group of probes is compared with before the next are loaded; two columns of them are 16 KiB.
 STORED, PROBES = 2_048, 256
+
+
+def _kernel(function: F) -> F:
+    """Compile what Python calls."""
+    return cast("F", numba.njit(cache=True)(function))
+
+
+def _helper(function: F) -> F:
+    """Compile what kernels call."""
+    return cast("F", numba.njit(function))
 
 
 def totals(workload: EngineWorkload, probes: int = MARKS[-1]) -> list[int]:
@@ -28,7 +42,7 @@ def counts(workload: EngineWorkload, probes: int) -> I64:
     name, window = workload.question.name, workload.window
     found = np.zeros(probes, np.int64)
     if name == "q2":
-        _near(a, b, window, *workload.variant.band, found)
+        _near(a, b, window, workload.variant.band, found)
         return 2 * found
     upper = np.arange(workload.fill, workload.fill + probes, dtype=np.int64)
     if name == "q3":
@@ -39,12 +53,12 @@ def counts(workload: EngineWorkload, probes: int) -> I64:
         # Before row i there are (i + 1) // 2 even rows and i // 2 odd ones.
         before = (upper[parity::2] + parity) // 2
         own, other = slice(workload.fill + parity, None, 2), slice(1 - parity, None, 2)
-        _dominated(*(np.ascontiguousarray(c) for c in (x[own], y[own], x[other], y[other])), before, window,
-                   found[parity::2])  # fmt: skip
+        probe_x, probe_y, stored_x, stored_y = map(np.ascontiguousarray, (x[own], y[own], x[other], y[other]))
+        _dominated(probe_x, probe_y, stored_x, stored_y, before, window, found[parity::2])
     return found
 
 
-@numba.njit(cache=True)
+@_kernel
 def _dominated(x: I32, y: I32, stored_x: I32, stored_y: I32, upper: I64, window: int, found: I64) -> None:
     """Add to found (m,) how many of stored[upper - window : upper] have a smaller x and a larger y than probe (m,)."""
     for first in range(0, len(found), PROBES):
@@ -56,7 +70,7 @@ def _dominated(x: I32, y: I32, stored_x: I32, stored_y: I32, upper: I64, window:
                     found[i] += _smaller_and_larger(stored_x[begin:end], stored_y[begin:end], x[i], y[i])
 
 
-@numba.njit
+@_helper
 def _smaller_and_larger(stored_x: I32, stored_y: I32, x: np.int32, y: np.int32) -> np.int32:
     hits = np.int32(0)
     for j in range(len(stored_x)):
@@ -64,8 +78,8 @@ def _smaller_and_larger(stored_x: I32, stored_y: I32, x: np.int32, y: np.int32) 
     return hits
 
 
-@numba.njit(cache=True)
-def _near(a: I32, b: I32, window: int, wide_a: int, wide_b: int, found: I64) -> None:
+@_kernel
+def _near(a: I32, b: I32, window: int, band: tuple[int, int], found: I64) -> None:
     """Add to found (m,) how many of its last `window` rows each of the last m rows is nearer to than the widths."""
     fill = len(a) - len(found)
     for first in range(0, len(found), PROBES):
@@ -74,11 +88,11 @@ def _near(a: I32, b: I32, window: int, wide_a: int, wide_b: int, found: I64) -> 
             for i in range(first, last):
                 begin, end = max(at, fill + i - window), min(at + STORED, fill + i)
                 if begin < end:
-                    widths = np.int32(wide_a), np.int32(wide_b)
+                    widths = np.int32(band[0]), np.int32(band[1])
                     found[i] += _within(a[begin:end], b[begin:end], a[fill + i], b[fill + i], widths)
 
 
-@numba.njit
+@_helper
 def _within(stored_a: I32, stored_b: I32, a: np.int32, b: np.int32, widths: tuple[np.int32, np.int32]) -> np.int32:
     hits = np.int32(0)
     for j in range(len(stored_a)):

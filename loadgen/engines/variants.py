@@ -75,7 +75,8 @@ def _top(words: U64, bits: int) -> I64:
 def _normal(words: U64) -> I64:
     """Nearly normal, mean 0, standard deviation 37,837: four pieces of 16 bits, summed."""
     pieces = [(words >> np.uint64(shift)) & np.uint64(0xFFFF) for shift in (0, 16, 32, 48)]
-    return np.sum(pieces, axis=0, dtype=np.uint64).astype(np.int64) - NORMAL_MEAN
+    total: U64 = np.sum(pieces, axis=0, dtype=np.uint64)
+    return total.astype(np.int64) - NORMAL_MEAN
 
 
 def _uniform(draws: Draws, at: I64) -> tuple[I64, I64]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,17 +32,26 @@ class Connection:
         """The cluster as a log."""
         return KafkaLog(KafkaConfig(self.bootstrap, self.properties))
 
+    @contextmanager
+    def opened(self) -> Iterator[KafkaLog]:
+        """The cluster as a log, closed with the block."""
+        log = self.log()
+        try:
+            yield log
+        finally:
+            log.close()
+
 
 def connection(
-    bootstrap: str | None, options: Sequence[str], environment: Mapping[str, str] = os.environ
+    bootstrap: str | None, properties: Mapping[str, str], environment: Mapping[str, str] = os.environ
 ) -> Connection:
-    """From `--bootstrap` and `--kafka name=value`, else from the variables that the services read.
+    """As given, and otherwise from the variables that the services read; `properties` win over those there.
 
     Raises ConfigurationError.
     """
     servers = bootstrap or environment.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
-    properties = _from_environment(environment) | _from_options(options)
-    return Connection(servers, with_login(properties, environment.get(USERNAME_VARIABLE), _password(environment)))
+    together = {**_from_environment(environment), **properties}
+    return Connection(servers, with_login(together, environment.get(USERNAME_VARIABLE), _password(environment)))
 
 
 def pairs(options: Sequence[str], name: str) -> dict[str, str]:
@@ -56,10 +66,6 @@ def pairs(options: Sequence[str], name: str) -> dict[str, str]:
 def _password(environment: Mapping[str, str]) -> str | None:
     text, file = environment.get(PASSWORD_VARIABLE), environment.get(PASSWORD_FILE_VARIABLE)
     return secret(PASSWORD_VARIABLE.lower(), SecretStr(text) if text else None, Path(file) if file else None)
-
-
-def _from_options(options: Sequence[str]) -> Properties:
-    return {**pairs(options, "kafka")}
 
 
 def _from_environment(environment: Mapping[str, str]) -> Properties:
@@ -103,7 +109,7 @@ def java_properties(properties: Mapping[str, object]) -> dict[str, str]:
             told[_RENAMED[name]] = "" if value == "none" and name.endswith("algorithm") else str(value)
         elif name not in _CREDENTIALS:
             known = ", ".join(sorted([*_RENAMED, *_CREDENTIALS]))
-            raise ConfigurationError(f"--kafka {name}: Spark's client has no such property; it can be told {known}")
+            raise ConfigurationError(f"Kafka property {name}: Spark's client has none like it; expected one of {known}")
     if "ssl.ca.location" in properties:
         told["ssl.truststore.type"] = "PEM"
     if all(name in properties for name in _CREDENTIALS):

@@ -13,7 +13,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,15 +21,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from loadgen.load import workloads
 from loadgen.load.formats import FileFormat, MessageFormat
 from loadgen.load.messages import ipc_bytes
 from loadgen.load.spark import Kafka
+from spojoin.errors import ConfigurationError
 
 __all__ = [
     "Feed",
@@ -99,12 +102,11 @@ class Schedule(StrEnum):
     PACED = "paced"
     ENDLESS = "endless"
 
-    @property
-    def trigger(self) -> dict[str, bool | str]:
-        """As arguments of Spark's `trigger`."""
+    def triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
+        """The writer with this schedule."""
         if self is Schedule.AT_ONCE:
-            return {"availableNow": True}
-        return {"processingTime": f"{round(1000 / PACED_BATCHES_PER_SECOND)} milliseconds"}
+            return writer.trigger(availableNow=True)
+        return writer.trigger(processingTime=f"{round(1000 / PACED_BATCHES_PER_SECOND)} milliseconds")
 
 
 @dataclass(slots=True)
@@ -159,7 +161,7 @@ def feed_files(spark: SparkSession, source: Path, file_format: FileFormat, targe
     JSON lines sent as JSON, and CSV (with a header line) sent as CSV, go as they stand, byte for byte.
     """
     if not source.is_dir():
-        raise FileNotFoundError(f"{source} is not a folder; the files feed reads all {file_format} files of a folder")
+        raise ConfigurationError(f"{source} is not a folder; the files feed reads all {file_format} files of a folder")
     folder = _new_folder()
     if file_format.value == target.message.value:
         lines = _lines(spark, source, skip_header=file_format is FileFormat.CSV)
@@ -178,8 +180,8 @@ def feed_rate(spark: SparkSession, workload: str, rows_per_second: int, target: 
     return _start(rows, (F.col("id") % target.partitions).cast("int"), target, _new_folder(), Schedule.ENDLESS)
 
 
-def _generator(workload: str, seed: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def generate(ticks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _generator(workload: str, seed: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def generate(ticks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for tick in ticks:
             if tick.num_rows:
                 now = tick["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
@@ -216,7 +218,7 @@ def _cuts(table: pa.Table, pace: Pace) -> Sequence[int]:
     if pace.time_factor is not None:
         span_ms = 1000.0 * pace.time_factor / PACED_BATCHES_PER_SECOND
         times_ms = np.maximum.accumulate(_times_ms(table, str(pace.time)))
-        edges = np.arange(times_ms[0], times_ms[-1], span_ms) if len(times_ms) else []
+        edges = np.arange(times_ms[0], times_ms[-1], span_ms) if len(times_ms) else np.zeros(0)
         return [*np.searchsorted(times_ms, edges).tolist(), table.num_rows]
     step = FILE_ROWS
     if pace.rows_per_second is not None:
@@ -224,11 +226,12 @@ def _cuts(table: pa.Table, pace: Pace) -> Sequence[int]:
     return [*range(0, table.num_rows, step), table.num_rows]
 
 
-def _times_ms(table: pa.Table, column: str) -> np.ndarray:
+def _times_ms(table: pa.Table, column: str) -> NDArray[np.int64]:
     times = table[column]
     if pa.types.is_string(times.type):
         times = times.cast(pa.timestamp("ms", "UTC"))
-    return times.cast(pa.int64()).to_numpy()
+    found: NDArray[np.int64] = times.cast(pa.int64()).to_numpy()
+    return found
 
 
 def _stage(table: pa.Table, cuts: Sequence[int], folder: Path, partitions: int) -> None:
@@ -265,10 +268,10 @@ def _messages(rows: DataFrame, target: Target) -> DataFrame:
     return rows.select(F.col(PARTITION).alias("partition"), value.alias("value"))
 
 
-def _arrow_encoder(rows_per_message: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _arrow_encoder(rows_per_message: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     schema = pa.schema([("partition", pa.int32()), ("value", pa.binary())])
 
-    def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             messages = [
                 (partition, ipc_bytes(rows.slice(at, rows_per_message)))
@@ -293,8 +296,8 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]
 def _launch(messages: DataFrame, target: Target, folder: Path, schedule: Schedule = Schedule.AT_ONCE) -> Feed:
     options = _PRODUCER | target.kafka.options()
     writer = messages.writeStream.format("kafka").options(**options).option("topic", target.topic)
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(**schedule.trigger)
-    return Feed(writer.start(), folder, schedule)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    return Feed(schedule.triggered(writer).start(), folder, schedule)
 
 
 def _new_folder() -> Path:

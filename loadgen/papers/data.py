@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from loadgen.load.workloads import correlated, correlation_for
+from loadgen.load import workloads
 
 F64 = NDArray[np.float64]
 
@@ -66,14 +66,12 @@ def drifting(speed: float) -> Draw:
 
 def matching(rate: float, rows: int, seed: int = 0) -> tuple[F64, F64]:
     """Two columns of which `l.a > r.a AND l.b < r.b` holds for this share of pairs, below 0.5."""
-    a, b = correlated(np.random.default_rng(seed), rows, correlation_for(rate))
-    return a * 1e6, b * 1e6
+    return workloads.matching(np.random.default_rng(seed), rows, rate)
 
 
 def taxi(rows: int, seed: int = 0) -> tuple[F64, F64]:
     """Distance and fare of rides: correlated, 7 % of pairs match."""
-    distance, fare = correlated(np.random.default_rng(seed), rows, correlation_for(0.07))
-    return np.exp(1.0 + 0.9 * distance) * 100.0, np.exp(2.5 + 0.6 * fare) * 100.0
+    return workloads.taxi(np.random.default_rng(seed), rows)
 
 
 @cache

@@ -113,11 +113,6 @@ class ScanTime:
     both_roles_us: float
     all_us: dict[str, float]
 
-    @property
-    def one_role_us(self) -> float:
-        """Microseconds a probe and direction."""
-        return self.both_roles_us / 2
-
 
 def count_both(scan: Scan, stored: Columns, probes: Columns) -> tuple[I64, I64]:
     """Matches of each probe as left and as right side, int64 (m,) each."""

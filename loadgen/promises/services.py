@@ -14,7 +14,7 @@ from loadgen.promises.context import Context
 from loadgen.promises.data import Columns, columns
 from loadgen.promises.figures import Measurement, at_least, at_most
 from loadgen.promises.produce import INTERVAL_S, PacedProducer, arrow_messages, fill, json_messages
-from loadgen.promises.serving import READER, Prepared, Serving, prepared, serving
+from loadgen.promises.serving import READER, MeasuredServices, PreparedQuery, measured, prepared
 from loadgen.promises.sizes import PromiseSizes
 from loadgen.promises.window import check_counts
 from spojoin.local.cluster import local_cluster
@@ -60,13 +60,13 @@ def on_cores(count: int) -> Iterator[None]:
         os.sched_setaffinity(0, usable)
 
 
-def _arrow(context: Context, ready: Prepared) -> Iterator[Measurement]:
+def _arrow(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
     sizes = context.sizes
     end = sizes.window + sizes.services_after
     data = columns(WORKLOAD, end + _ahead(sizes))
     context.say(f"filling {ready.input.topic}")
     fill(ready.log, ready.input, arrow_messages(data))
-    with serving(ready) as running:
+    with measured(ready) as running:
         context.say("services started; filling the window, then measuring")
         found = _throughput(running, sizes.window, end)
         _check(context, data, running)
@@ -78,7 +78,7 @@ def _arrow(context: Context, ready: Prepared) -> Iterator[Measurement]:
         yield from _latency(context, running, data, found.tuples_per_second / 2)
 
 
-def _json(context: Context, ready: Prepared) -> Iterator[Measurement]:
+def _json(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
     """The window is filled with Arrow batches, and only what follows comes as JSON."""
     sizes = context.sizes
     end = sizes.window + sizes.json_after
@@ -86,7 +86,7 @@ def _json(context: Context, ready: Prepared) -> Iterator[Measurement]:
     context.say(f"filling {ready.input.topic}")
     fill(ready.log, ready.input, arrow_messages(data[: sizes.window]))
     fill(ready.log, ready.input, json_messages(data[sizes.window :]))
-    with serving(ready) as running:
+    with measured(ready) as running:
         context.say("services started; filling the window, then measuring")
         found = _throughput(running, sizes.window, end)
         _check(context, data, running)
@@ -99,7 +99,7 @@ def _ahead(sizes: PromiseSizes) -> int:
     return sizes.credits_frames * RouterConfig(router_id="bench").frame_tuples
 
 
-def _throughput(running: Serving, window: int, tuples: int) -> Throughput:
+def _throughput(running: MeasuredServices, window: int, tuples: int) -> Throughput:
     """Measure from the full window until `tuples` are answered; there is more in the topic all the while."""
     running.tap.until(window, running.tend)
     full, before = running.tap.tuples, running.usage()
@@ -125,7 +125,7 @@ def _usage(found: Throughput) -> Iterator[Measurement]:
     )
 
 
-def _latency(context: Context, running: Serving, data: Columns, rate: float) -> Iterator[Measurement]:
+def _latency(context: Context, running: MeasuredServices, data: Columns, rate: float) -> Iterator[Measurement]:
     sizes, ready, tap = context.sizes, running.prepared, running.tap
     rows = max(round(rate * INTERVAL_S), 1)
     count = round((sizes.settle_s + sizes.latency_s) / INTERVAL_S)
@@ -143,11 +143,11 @@ def _latency(context: Context, running: Serving, data: Columns, rate: float) -> 
         yield Measurement(f"latency p{percent}", float(np.percentile(latencies, percent)), "ms", bar, note)
 
 
-def _tend(running: Serving, producer: PacedProducer) -> None:
+def _tend(running: MeasuredServices, producer: PacedProducer) -> None:
     running.tend()
     producer.check()
 
 
-def _check(context: Context, data: Columns, running: Serving) -> None:
+def _check(context: Context, data: Columns, running: MeasuredServices) -> None:
     counts = pa.Table.from_batches(running.tap.samples)
     check_counts(data, context.sizes.window, context.sizes.slide, counts, CHECKED)

@@ -15,15 +15,13 @@ from loadgen.load.tap import ResultsTap
 from loadgen.promises.data import self_join_text
 from loadgen.promises.sizes import PromiseSizes
 from spojoin.local.cluster import LocalCluster
-from spojoin.local.services import Deployment, services_of
+from spojoin.local.serve import ServePlan, make_topics, serve
 from spojoin.local.supervise import Supervisor
 from spojoin.local.usage import Usage, usage_of
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_query
-from spojoin.runtime.service import create_topics
-from spojoin.runtime.topics import Topics
 
 BROKER, REDIS, READER = "broker", "redis", "the reader of results"
 #: On two cores a second worker costs more, in frames read twice, than it brings.
@@ -31,22 +29,20 @@ WORKERS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedQuery:
     """A query whose topics are there, its services not yet started."""
 
-    name: str
-    deployment: Deployment
+    plan: ServePlan
     cluster: LocalCluster
     log: KafkaLog
     input: LogPartition
-    logs: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class MeasuredServices:
     """Running services. `tap` reads their results."""
 
-    prepared: Prepared
+    prepared: PreparedQuery
     supervisor: Supervisor
     tap: ResultsTap
 
@@ -68,32 +64,38 @@ class Serving:
 
 
 @contextmanager
-def prepared(cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path) -> Iterator[Prepared]:
+def prepared(cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path) -> Iterator[PreparedQuery]:
     """Make the topics of a query called `name`, its input topic named after it."""
     query_file = folder / f"{name}.yaml"
     query_file.write_text(self_join_text(sizes.window, sizes.slide, name=name))
-    query = load_query(query_file)
     topic = f"in.{name}"
-    extra = {"input_topics": f'{{"rows": "{topic}"}}', "credits_frames": str(sizes.credits_frames)}
-    deployment = Deployment(query, query_file, cluster.broker.bootstrap, cluster.redis.url, WORKERS, extra)
+    plan = ServePlan(
+        load_query(query_file),
+        query_file,
+        WORKERS,
+        settings={"credits_frames": str(sizes.credits_frames)},
+        input_topics={"rows": topic},
+        logs=folder / f"{name}-logs",
+    )
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
     try:
-        create_topics(log, Topics.of(query, WORKERS, {"rows": topic}))
-        log.create_topics({topic: 1})
-        yield Prepared(name, deployment, cluster, log, LogPartition(topic, 0), folder / f"{name}-logs")
+        make_topics(plan, cluster.servers)
+        yield PreparedQuery(plan, cluster, log, LogPartition(topic, 0))
     finally:
         log.close()
 
 
 @contextmanager
-def serving(ready: Prepared) -> Iterator[Serving]:
-    """Start the services and end them with the block; a service that ends by itself is an error."""
+def measured(ready: PreparedQuery) -> Iterator[MeasuredServices]:
+    """Start the services and end them with the block; a service that ends by itself is an error.
+
+    Results are read from the first one on, so nothing waits for the services to be ready.
+    """
     reader = ready.log.reader()
-    tap = ResultsTap(reader, LogPartition(topic_name(ready.name, Topic.RESULTS), 0))
+    tap = ResultsTap(reader, LogPartition(topic_name(ready.plan.query.name, Topic.RESULTS), 0))
     try:
-        with Supervisor(ready.cluster.children, ready.logs) as supervisor:
-            supervisor.start(services_of(ready.deployment))
-            yield Serving(ready, supervisor, tap)
+        with serve(ready.plan, ready.cluster.servers, is_awaited=False) as served:
+            yield MeasuredServices(ready, served.supervisor, tap)
     finally:
         reader.close()
 
@@ -101,5 +103,5 @@ def serving(ready: Prepared) -> Iterator[Serving]:
 def _redis_pid(url: str) -> int:
     """Redis' process, if it runs on this machine."""
     with redis.Redis.from_url(url) as client:
-        told = cast("dict[str, int]", client.info("server"))
-    return told["process_id"]
+        about = cast("dict[str, int]", client.info("server"))
+    return about["process_id"]

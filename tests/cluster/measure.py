@@ -6,6 +6,7 @@ Installs a release of its own on the cluster that KUBECONFIG names (see release.
 """
 
 import argparse
+import json
 import tempfile
 import time
 from pathlib import Path
@@ -60,8 +61,8 @@ def measure(asked, cluster):
     idle = spent(cluster, IDLE_S)
     fill_s = asked.fill / asked.rate
     seconds = fill_s + LOADED_S + 30
-    rows = ["--workload", "q3", "--rate", asked.rate, "--duration", f"{seconds:.0f}s", "--partitions", 1]
-    cluster.job("rows", ["produce", *rows])
+    rows = {"workload": "q3", "rate": asked.rate, "duration": f"{seconds:.0f}s", "rows": {"partitions": 1}}
+    cluster.job("rows", ["produce", json.dumps(rows)])
     time.sleep(fill_s + 10)
     loaded = spent(cluster, LOADED_S)
     cluster.outcome("rows")

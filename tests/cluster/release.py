@@ -9,6 +9,7 @@ Environment:
   SPOJOIN_TEST_FIX_PERMISSIONS=1   where the storage ignores fsGroup
 """
 
+import json
 import os
 import shlex
 import subprocess
@@ -163,10 +164,11 @@ class Cluster:
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
-    def chart_job(self, name, timeout_s=300, args=(), **values):
+    def chart_job(self, name, timeout_s=300, args=(), file=None, **values):
         """What one of the chart's own Jobs printed, once it has ended well; `values` of it beside its arguments."""
         values = {f"jobs.{name}.{key}": value for key, value in {"enabled": "true", **values}.items()}
         said = ["--set-string", f"jobs.{name}.args={{{','.join(map(str, args))}}}"] if args else []
+        said += ["--set-json", f"jobs.{name}.file={json.dumps(file)}"] if file else []
         self.helm("upgrade", self.name, CHART, *self.values(**values), *said)
         selector = f"{self.selector},app.kubernetes.io/component=job-{name}"
         (job,) = self._batch.list_namespaced_job(NAMESPACE, label_selector=selector).items

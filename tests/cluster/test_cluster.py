@@ -41,14 +41,15 @@ def digests():
 
 def rows_at(rate):
     """ROWS rows to one partition."""
-    return ["--rate", rate, "--duration", f"{ROWS // rate}s", "--partitions", 1]
+    return {"rate": rate, "duration": f"{ROWS // rate}s", "rows": {"partitions": 1}}
 
 
-def campaign(cluster, *, rows, kinds):
+def campaign(cluster, *, kinds, **settings):
     """The Job that sends rows, does what `kinds` says, and compares all results."""
-    pods = ["--where", "kubernetes", "--namespace", NAMESPACE, "--release", cluster.name]
-    faults = ["--kinds", kinds, "--every", f"{FAULT_EVERY_S}s", "--delete-broker", "--delete-redis", "--stall", "180s"]
-    cluster.job("rows", ["chaos", "--workload", "q3", "--query", QUERY, *pods, *faults, *rows])
+    pods = {"namespace": NAMESPACE, "release": cluster.name, "delete_broker": True, "delete_redis": True}
+    place = {"where": "kubernetes", "pods": pods, "services": {"query": QUERY}}
+    faults = {"kinds": kinds, "every": f"{FAULT_EVERY_S}s", "stall": "180s"}
+    cluster.job("rows", ["chaos", json.dumps({"workload": "q3", **place, **faults, **settings})])
 
 
 def digests_in(said):
@@ -97,14 +98,14 @@ def test_an_undisturbed_release_is_exact(calm, digests):
     calm.helm("install", calm.name, CHART, *calm.values(), "--timeout", "120s")
     calm.make_topics()
     calm.wait_ready()
-    campaign(calm, rows=rows_at(QUICK_ROWS_A_SECOND), kinds="none")
+    campaign(calm, kinds="none", **rows_at(QUICK_ROWS_A_SECOND))
     digests["calm"] = digests_in(calm.outcome("rows"))
     assert digests["calm"][0] == digests["calm"][1]
 
 
 def test_rows_from_spark_are_checked_complete_by_spark(calm, measured):
-    rows = ["--workload", "q3", "--first", ROWS, "--rate", 2_000, "--duration", "10s", "--format", "json"]
-    calm.chart_job("produce", viaSpark="true", args=rows)
+    args = ["--workload", "q3", "--rate", 2_000, "--duration", "10s"]
+    calm.chart_job("produce", viaSpark="true", args=args, file={"rows": {"first": ROWS, "format": "json"}})
     time.sleep(10)  # the check is for services at rest
     verdict = verdict_in(calm.chart_job("check"))
     assert verdict["completeness"] == 1
@@ -123,8 +124,8 @@ def test_pods_keep_to_the_restricted_standard(calm):
 
 
 def test_the_autoscaler_moves_workers_by_what_it_measures_and_changes_nothing(calm):
-    rows = ["--first", 2 * ROWS, "--rate", SLOW_ROWS_A_SECOND, "--duration", "150s", "--partitions", 1]
-    campaign(calm, kinds="none", rows=[*rows, "--sample", 20_000])
+    rows = {"first": 2 * ROWS, "partitions": 1}
+    campaign(calm, kinds="none", rate=SLOW_ROWS_A_SECOND, duration="150s", rows=rows, sample=20_000)
     # Thresholds that any worker's measure is above, then below: the machine may be as busy as it likes.
     autoscale(calm, cpu_high=0.002, cpu_low=0.001)
     eventually(lambda: calm.workers() == 3, 180, lambda: (calm.workers(), calm.events()))
@@ -155,7 +156,7 @@ def test_deletions_rescaling_upgrades_and_a_drain_change_nothing(proof, digests,
     proof.helm("install", proof.name, CHART, *proof.values(), "--timeout", "120s")
     proof.make_topics()
     proof.wait_ready()
-    campaign(proof, rows=rows_at(SLOW_ROWS_A_SECOND), kinds="delete,broker,redis")
+    campaign(proof, kinds="delete,broker,redis", **rows_at(SLOW_ROWS_A_SECOND))
     for workers in (1, 3, 2, 4):
         time.sleep(STEP_S)
         proof.scale_workers(workers)

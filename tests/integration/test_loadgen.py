@@ -11,7 +11,6 @@ import pytest
 from loadgen.chaos.campaign import Campaign, Rules
 from loadgen.chaos.local import LocalDriver
 from loadgen.chaos.plan import Fault, FaultKind
-from loadgen.chaos.serving import LocalPlan, Serving, served
 from loadgen.check.rows import rows_of
 from loadgen.load.arrivals import Arrivals
 from loadgen.load.connection import Connection
@@ -24,8 +23,11 @@ from loadgen.load.produce import produce, settled
 from loadgen.load.ramp.main import tap_at_end
 from loadgen.load.ramp.measure import Bench, StepTimes
 from spojoin.errors import Retryable
+from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.local.serve import ServedQuery, ServePlan, serve
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.kafka import KafkaLog
+from spojoin.query.load import load_query
 
 pytestmark = pytest.mark.integration
 
@@ -114,14 +116,29 @@ def test_a_producer_that_can_not_hold_its_rate_says_so_once(bootstrap: str, uniq
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """All services for q1 with a small window: a broker of their own, since it dies here."""
+def own_cluster() -> Iterator[LocalCluster]:
+    """A broker of its own, since it dies here."""
+    with local_cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def served(own_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedQuery]:
+    """All services for q1 with a small window."""
     folder: Path = tmp_path_factory.mktemp("loadgen")
     text = LOADS["q1"].query_path.read_text().replace("'10K' ON '100K'", "'500' ON '5K'")
     query_file = folder / "q1.yaml"
     query_file.write_text(text)
-    plan = LocalPlan(query_file, 1, 2, SETTINGS, folder / "logs", restarts_max=100)
-    with served(plan, print) as running:
+    plan = ServePlan(
+        load_query(query_file),
+        query_file,
+        1,
+        settings=SETTINGS,
+        partitions=2,
+        logs=folder / "logs",
+        restarts_max=100,
+    )
+    with serve(plan, own_cluster.servers) as running:
         yield running
 
 
@@ -137,14 +154,13 @@ FAULTS = (
 )
 
 
-def test_a_rate_is_measured_and_then_a_campaign_survived(serving: Serving) -> None:
-    log = serving.connection.log()
+def test_a_rate_is_measured_and_then_a_campaign_survived(own_cluster: LocalCluster, served: ServedQuery) -> None:
+    connection = Connection(served.servers.bootstrap)
+    log = connection.log()
     load = settled(log, Load(LOADS["q1"], Arrivals(1_000.0), seed=11), None)
     assert load.partitions == 2
-    tap = tap_at_end(log, serving.query, load)
-    bench = Bench(
-        load, tap, lambda: KafkaSender(serving.connection), StepTimes(0.5, 2.0, 120.0), serving.supervisor.tend
-    )
+    tap = tap_at_end(log, served.query, load)
+    bench = Bench(load, tap, lambda: KafkaSender(connection), StepTimes(0.5, 2.0, 120.0), served.supervisor.tend)
     found = bench.measure(1_000.0)
     tap.close()
     assert found.is_drained
@@ -154,10 +170,10 @@ def test_a_rate_is_measured_and_then_a_campaign_survived(serving: Serving) -> No
 
     rows = 7_000
     campaign = Campaign(
-        LocalDriver(serving),
+        LocalDriver(own_cluster, served.supervisor),
         log,
-        lambda: KafkaSender(serving.connection),
-        serving.query,
+        lambda: KafkaSender(connection),
+        served.query,
         replace(load, arrivals=Arrivals(2 * rows / 14), first=bench.rows, rows=rows),
         FAULTS,
         Rules(stall_s=120.0),

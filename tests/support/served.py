@@ -11,17 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.net import LOOPBACK
-from spojoin.local.services import Deployment, services_of
+from spojoin.local.serve import ServePlan, serve
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.model import Query
-from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 
@@ -123,19 +121,15 @@ def served(
     """
     query_file = folder / "query.yaml"
     query_file.write_text(text)
-    query, bootstrap = load_query(query_file), cluster.broker.bootstrap
+    query = load_query(query_file)
     topics = {stream.name: f"{query.name}.{input_topic(stream.name)}" for stream in query.streams}
-    wanted = dict.fromkeys(topics.values(), partitions) | {f"{topic}.dlq": 1 for topic in topics.values()}
-    KafkaLog(KafkaConfig(bootstrap)).create_topics(wanted)
-    told = {**settings, "input_topics": orjson.dumps(topics).decode()}
-    all_services = services_of(Deployment(query, query_file, bootstrap, cluster.redis.url, workers, told, joiners))
-    services = {service.name: service for service in all_services if service.name not in without}
-    output = Output(bootstrap, query, columns)
+    plan = ServePlan(
+        query, query_file, workers, joiners, settings, topics, partitions, folder / "logs", restarts_max, without
+    )
+    output = Output(cluster.broker.bootstrap, query, columns)
     try:
-        with Supervisor(cluster.children, folder / "logs", restarts_max=restarts_max) as supervisor:
-            supervisor.start(list(services.values()))
-            supervisor.wait_ready()
-            yield Served(query, topics, services, supervisor, output)
+        with serve(plan, cluster.servers) as running:
+            yield Served(query, topics, running.services, running.supervisor, output)
     finally:
         output.close()
 

@@ -21,23 +21,27 @@ _WORDS_OF_THE_SYSTEM = (errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.EFBIG,
 
 
 @contextmanager
-def one_sentence(*, is_debug: bool) -> Iterator[None]:
+def one_sentence(
+    *, is_debug: bool, program: str = "spojoin", plain: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
     """Turns this package's errors, a full disk, a missing file or permission into one line on stderr and status 2.
 
     What is known of the outputs of the work that was broken off, notes of the error, follows in a line of its own.
+    program: what the line begins with; plain: further errors, whose own text is the sentence
     """
+    known: tuple[type[Exception], ...] = (SpoJoinError, OSError, ModuleNotFoundError, *plain)
     try:
         yield
-    except (SpoJoinError, OSError, ModuleNotFoundError) as error:
-        sentence = describe(error)
+    except known as error:
+        sentence = str(error) if isinstance(error, plain) else describe(error)
         if is_debug or sentence is None:
             raise
-        _say(sentence, *notes_of(error))
+        _say(program, sentence, *notes_of(error))
         raise SystemExit(STATUS_MISTAKE) from error
     except KeyboardInterrupt as error:
         number = _signal_of(error)
         if notes := notes_of(error):
-            _say(f"ended by {number.name} before the end", *notes)
+            _say(program, f"ended by {number.name} before the end", *notes)
         raise SystemExit(STATUS_SIGNAL + number) from None
 
 
@@ -46,9 +50,9 @@ def notes_of(error: BaseException) -> list[str]:
     return list(getattr(error, "__notes__", ()))
 
 
-def _say(*sentences: str) -> None:
+def _say(program: str, *sentences: str) -> None:
     for sentence in sentences:
-        print(f"spojoin: {sentence}", file=sys.stderr)
+        print(f"{program}: {sentence}", file=sys.stderr)
 
 
 def _signal_of(error: KeyboardInterrupt) -> signal.Signals:

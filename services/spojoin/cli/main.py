@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typer
 
-from spojoin.cli.commands.demo import demo
 from spojoin.cli.commands.explain import explain
 from spojoin.cli.commands.fetch import fetch
 from spojoin.cli.commands.kafka import kafka
@@ -25,7 +24,6 @@ COMMANDS = (
     layouts,
     validate,
     explain,
-    demo,
     up,
     topics,
     send,
@@ -48,7 +46,7 @@ app = typer.Typer(
     help="""Exact stream inequality joins: `<`, `<=`, `>`, `>=`, `=`, `!=` and bands on sliding windows.
 
 A query is one YAML file. Run it over files in this process with `spojoin run`, or as services over Kafka with
-`spojoin up`. See it work on real flights with `spojoin demo`.""",
+`spojoin up`. See it work on real flights with `loadgen demo`.""",
 )
 
 

@@ -10,12 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from loadgen.__main__ import app, main
-from loadgen.chaos import session
-from loadgen.chaos.session import Request
+from loadgen.chaos.chaos_file import ChaosFile
+from loadgen.chaos.plan import FaultKind
+from loadgen.engines.commands import engines_app
+from loadgen.files import example, read
 from loadgen.load import produce as producing
 from loadgen.load.arrivals import Arrivals
+from loadgen.load.connection import Connection
 from loadgen.load.feed_commands import feed_app
 from loadgen.load.load import Load
+from loadgen.load.load_file import ProduceFile, RampFile
 from loadgen.load.load_streams import LOADS
 from loadgen.load.open_loop import WriterSender
 from loadgen.load.produce import produce, settled, table
@@ -25,6 +29,8 @@ from spojoin.ports.memory import MemoryLog
 
 COMMANDS = [[c.name or c.callback.__name__] for c in app.registered_commands]
 COMMANDS += [["feed", c.name] for c in feed_app.registered_commands]
+COMMANDS += [["engines", c.name] for c in engines_app.registered_commands]
+FILES = {"produce": ProduceFile, "ramp": RampFile, "chaos": ChaosFile}
 
 
 def invoke(*arguments):
@@ -57,7 +63,7 @@ def test_a_dry_campaign_only_prints_its_schedule():
     times = [float(line.split()[0]) for line in one.splitlines()]
     assert times == sorted(times)
     assert "mutable-1" in one
-    late = invoke("chaos", "--workload", "q3", "--seed", 7, "--dry-run", "--settle", "20s").output
+    late = invoke("chaos", "{workload: q3, settle: 20s}", "--seed", 7, "--dry-run").output
     assert 20 <= float(late.split()[0]) < 21
     assert not invoke("chaos", "--workload", "q3", "--seed", 7, "--dry-run", "--kinds", "none").output.strip()
 
@@ -65,20 +71,33 @@ def test_a_dry_campaign_only_prints_its_schedule():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["produce", "--workload", "q3", "--duration", "soon"], "'soon' is no duration"),
-        (["produce", "--workload", "q3", "--topic", "rows=here"], "--topic rows: q3 has the streams racks"),
-        (["produce", "--workload", "q3", "--kafka", "linger"], "--kafka linger: expected the form name=value"),
+        (
+            ["produce", "--workload", "q3", "--duration", "soon"],
+            "--duration is 'soon'; expected a duration such as 90s",
+        ),
+        (["produce", "--workload", "q3", "--rate", 0], "--rate is 0.0; expected greater than or equal to 0.1"),
+        (["produce"], "workload is missing"),
+        (["produce", "{workload: q9}"], "workload is 'q9'; expected 'q1', 'q2'"),
+        (
+            ["produce", "{workload: q3, rows: {topics: {rows: here}}}"],
+            "rows.topics names 'rows'; expected some of racks",
+        ),
+        (["produce", "{workload: q3, kafka: linger}"], "kafka is 'linger'; expected a valid dictionary"),
         (["produce", "--workload", "q3", "--duration", "forever", "--via", "spark"], "needs an end"),
-        (["ramp", "--workload", "q3", "--measure", "forever"], "can't last for ever"),
-        (["chaos", "--workload", "q3", "--kinds", "kill,drown"], "--kinds drown: there is no such fault"),
-        (["chaos", "--workload", "q3", "--bootstrap", "kafka:9092"], "locally Kafka is started, too"),
-        (["chaos", "--workload", "q3", "--topic", "racks=here"], "those started here read in.<stream>"),
-        (["chaos", "--workload", "q3", "--query", LOADS["q1"].query_path], "but q3 sends racks"),
+        (["ramp", "{workload: q3, measure: forever}"], "measure is 'forever'; expected a duration that ends"),
+        (["ramp", "{workload: q3, rows: {batches: 5}}"], "rows.batches is unknown; expected one of format, batch_rows"),
+        (["ramp", "{workload: q3, services: {query: no.yaml}}"], "expected the path of a file that exists"),
+        (["chaos", "--workload", "q3", "--kinds", "kill,drown"], "--kinds is 'drown'; expected 'delete', 'kill'"),
+        (["chaos", "{workload: q3, bootstrap: 'kafka:9092'}"], "for those started here Kafka is started, too"),
+        (["chaos", "{workload: q3, rows: {topics: {racks: r}}}"], "those started here read in.<stream>"),
+        (["chaos", f"{{workload: q3, services: {{query: {LOADS['q1'].query_path}}}}}"], "but q3 sends racks"),
+        (["chaos", "no-such-file.yaml"], "no-such-file.yaml: no such file or folder"),
+        (["chaos", "{workload: [}"], "is no YAML"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_mistake_is_one_sentence(arguments, said, capsys, monkeypatch):
-    monkeypatch.setattr(session, "_log_of", None)  # no mistake needs Kafka to be found
+    monkeypatch.setattr(Connection, "log", None)  # no mistake needs Kafka to be found
     monkeypatch.setattr(producing, "settled", None)
     monkeypatch.setattr(sys, "argv", ["loadgen", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
@@ -90,37 +109,57 @@ def test_a_mistake_is_one_sentence(arguments, said, capsys, monkeypatch):
     assert said in lines[0]
 
 
-def request(**options):
-    usual = {
-        "workload": "q1",
-        "rate": 5_000.0,
-        "duration": "2s",
-        "partitions": None,
-        "message": "arrow",
-        "batch_rows": None,
-        "seed": 1,
-        "first": 0,
-        "on_share": None,
-        "period_s": 2.0,
-        "topics": None,
-    }
-    return Request(**{**usual, **options})
+@pytest.mark.parametrize("command", FILES)
+def test_the_example_of_a_file_is_its_defaults_each_explained(command, tmp_path):
+    shown = invoke(command, "--schema").output
+    (tmp_path / "all.yaml").write_text(shown)
+    assert read(FILES[command], str(tmp_path / "all.yaml"), {}) == FILES[command](workload="q3")
+    lines = shown.splitlines()
+    fields = [number for number, line in enumerate(lines) if not line.lstrip().startswith("#")]
+    assert all(lines[number - 1].lstrip().startswith("# ") for number in fields)
+    assert "None" not in shown
 
 
-def test_options_become_a_load():
-    load = request(topics=["green=g"], first=9).load()
+def test_options_win_over_the_file(tmp_path):
+    path = tmp_path / "campaign.yaml"
+    path.write_text("workload: q3\nseed: 5\nkinds: [kill]\nservices: {settings: {frame_tuples: 256, flag: true}}\n")
+    file = read(ChaosFile, str(path), {"seed": 7, "kinds": None})
+    assert (file.seed, file.kinds) == (7, (FaultKind.KILL,))
+    assert file.services.settings == {"frame_tuples": "256", "flag": "true"}
+    assert read(ChaosFile, str(path), {"kinds": "none"}).kinds == ()
+    assert read(ChaosFile, str(path), {"kinds": "kill, pause"}).kinds == (FaultKind.KILL, FaultKind.PAUSE)
+
+
+def test_a_mistake_names_its_file(tmp_path):
+    path = tmp_path / "load.yaml"
+    path.write_text("workload: q3\nrows: {partitions: 0}\n")
+    with pytest.raises(ConfigurationError) as found:
+        read(ProduceFile, str(path), {})
+    assert str(found.value) == f"{path}: rows.partitions is 0; expected greater than or equal to 1"
+
+
+def test_an_example_names_what_has_no_default():
+    assert "workload: q1\n" in example(RampFile, workload="q1")
+
+
+def load_of(duration="2s", workload="q1", seed=1, **rows):
+    return ProduceFile(workload=workload, seed=seed, rows=rows).load(5_000.0, duration)
+
+
+def test_a_file_becomes_a_load():
+    load = load_of(topics={"green": "g"}, first=9)
     assert (load.rows, load.first, load.seed) == (5_000, 9, 1)
     assert [load.topic_of(name) for name in ("yellow", "green")] == ["in.yellow", "g"]
-    assert request(duration="forever").load().rows is None
-    assert request(workload="bursty").load().arrivals == Arrivals(5_000.0, 0.25)
-    assert request(workload="bursty", on_share=1.0).load().arrivals == Arrivals(5_000.0)
-    assert request(message="json", batch_rows=7).load().batch_rows is None
+    assert load_of("forever").rows is None
+    assert load_of(workload="bursty").arrivals == Arrivals(5_000.0, 0.25)
+    assert load_of(workload="bursty", on_share=1.0).arrivals == Arrivals(5_000.0)
+    assert load_of(format="json", batch_rows=7).batch_rows is None
 
 
 def test_topics_are_made_or_taken_as_they_are():
     log = MemoryLog()
     log.create_topics({"in.yellow": 4})
-    load = request().load()
+    load = load_of()
     assert settled(log, load, None).partitions == 1
     assert log.partitions("in.green") == 1
     log.create_topics({"in.green": 4})
@@ -134,7 +173,7 @@ def test_topics_are_made_or_taken_as_they_are():
 def test_topics_that_are_made_keep_what_is_asked_for(monkeypatch):
     log, made = MemoryLog(), []
     monkeypatch.setattr(log, "create_topics", lambda *given: (made.append(given), MemoryLog.create_topics(log, *given)))
-    settled(log, request().load(), 2, 1 << 30)
+    settled(log, load_of(), 2, 1 << 30)
     assert made == [({"in.yellow": 2, "in.green": 2}, 1 << 30)]
 
 

@@ -1,7 +1,8 @@
 import os
 from pathlib import Path
 
-from spojoin.cli.up import UpOptions, ending
+from spojoin.cli.up import ending
+from spojoin.cli.up_options import UpOptions
 from spojoin.local.services import Deployment, page_of, services_of
 from spojoin.local.usage import usage_of
 from spojoin.page.settings import load_page_settings
@@ -60,8 +61,8 @@ def test_the_page_has_a_process_too(monkeypatch):
 
 
 def test_up_says_what_becomes_of_its_data():
-    assert "discards" in ending(UpOptions())
-    kept = ending(UpOptions(bootstrap="kafka:9092"))
+    assert "discards" in ending(UpOptions(query=Path("q.yaml")))
+    kept = ending(UpOptions(query=Path("q.yaml"), bootstrap="kafka:9092"))
     assert "discards" not in kept
     assert "stay in the Kafka at kafka:9092" in kept
 

@@ -20,16 +20,13 @@ class FetchOptions:
 
 @with_options
 def fetch(options: FetchOptions) -> None:
-    """Fetch Kafka's jars and Spark's Kafka connector from Maven Central, once.
+    """Fetch Kafka's jars from Maven Central, once; `loadgen fetch` fetches Spark's connector.
 
     Example:
 
         spojoin fetch
     """
     with one_sentence(is_debug=options.debug):
-        from loadgen.load.spark import start
         from spojoin.local.jars import kafka_jars
 
         typer.echo(f"Kafka: {kafka_jars(progress=typer.echo)}")
-        start(progress=typer.echo).stop()
-        typer.echo("Spark: the Kafka connector is there")

@@ -2,44 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from spojoin.cli.commands.common import Debug, QueryFile
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
-from spojoin.protocol.backfill import Backfill
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpCommandOptions:
-    """What to serve, with which servers and services."""
-
-    query: QueryFile
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="PO-Join workers; default the number of the query's layout, or 2.")
-    ] = None
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of input topics that are made.")] = 1
-    bootstrap: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="A Kafka that runs already.")] = None
-    redis: Annotated[str | None, typer.Option(metavar="URL", help="A Redis that runs already.")] = None
-    port: Annotated[int | None, typer.Option(help="Port of the Kafka that is started.")] = None
-    results: Annotated[str, typer.Option(metavar="frames|json", help="Form of the results topic.")] = "frames"
-    logs: Annotated[Path | None, typer.Option(help="Keep the services' logs in this folder.")] = None
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Take the place of another query served there under this name.")
-    ] = False
-    backfill: Annotated[
-        Backfill, typer.Option(help="With --replace: how far back the inputs are read again to fill the windows.")
-    ] = Backfill.WINDOW
-    joiners: Annotated[int | None, typer.Option(min=1, help="Mutable joiners; default one a predicate.")] = None
-    debug: Debug = False
+from spojoin.cli.up_options import UpOptions
 
 
 @with_options
-def up(options: UpCommandOptions) -> None:
+def up(options: UpOptions) -> None:
     """Serve a query on this machine until Ctrl-C: Kafka, Redis and every service, each a process of its own.
 
     Then push rows as JSON, CSV lines or Arrow batches to the topics that it names, from any program or with
@@ -56,7 +25,6 @@ def up(options: UpCommandOptions) -> None:
     with one_sentence(is_debug=options.debug):
         from rich.console import Console
 
-        from spojoin.cli.up import UpOptions, serve
+        from spojoin.cli.up import serve
 
-        named = {field.name: getattr(options, field.name) for field in fields(UpOptions)}
-        serve(options.query, UpOptions(**named), Console())
+        serve(options, Console())

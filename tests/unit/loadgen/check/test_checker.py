@@ -115,9 +115,11 @@ class Case:
                         "right_key": keys[1],
                     }
 
-    def verdict(self, **options):
+    def verdict(self, sample=None, seed=0):
         streams = [as_stream_rows(self.query, k, plain) for k, plain in enumerate(self.sources)]
-        return judging.judge(self.query, streams, pa.Table.from_pylist(self.rows), Verdict("q"), **options)
+        return judging.judge(
+            self.query, streams, pa.Table.from_pylist(self.rows), Verdict("q"), sample=judging.Sample(sample, seed)
+        )
 
 
 CASES = [

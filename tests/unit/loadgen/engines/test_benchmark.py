@@ -13,12 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from loadgen.engines import expected, reference, report
-from loadgen.engines.__main__ import app, progress_line
 from loadgen.engines.adapters import jars as locking
 from loadgen.engines.adapters import java
 from loadgen.engines.adapters.jars import JARS, locked
 from loadgen.engines.adapters.job import write_job
+from loadgen.engines.commands import engines_app
 from loadgen.engines.runner import ENGINES, EngineOutcome, Mark, RunLimits, Runner
+from loadgen.engines.session import progress_line
 from loadgen.engines.variants import CHECKED_ROWS, VARIANTS
 from loadgen.engines.worker import PACKAGES, make, measure
 from loadgen.engines.workloads import MARKS, QUESTIONS, WINDOWS, workload
@@ -267,7 +268,7 @@ def test_the_report_has_ratios_and_messages(tmp_path):
     ],
 )
 def test_mistakes_are_one_sentence(option, value, sentence):
-    done = CliRunner().invoke(app, ["run", option, value])
+    done = CliRunner().invoke(engines_app, ["run", option, value])
     assert done.exit_code == 2
     assert sentence in done.output
 

@@ -1,38 +1,46 @@
 import pytest
 
-from loadgen.load.connection import Connection, connection, java_properties
-from loadgen.load.durations import seconds
-from loadgen.load.feed_commands import _kafka
+from loadgen.load.connection import Connection, connection, java_properties, pairs
+from loadgen.load.durations import ending, seconds
+from loadgen.load.spark_options import kafka_of
 from spojoin.errors import ConfigurationError
 
 ENVIRONMENT = {"SPOJOIN_BOOTSTRAP_SERVERS": "kafka:9093", "SPOJOIN_KAFKA": '{"security.protocol": "SASL_SSL"}'}
 
 
 def test_the_services_environment_is_enough():
-    assert connection(None, [], ENVIRONMENT) == Connection("kafka:9093", {"security.protocol": "SASL_SSL"})
+    assert connection(None, {}, ENVIRONMENT) == Connection("kafka:9093", {"security.protocol": "SASL_SSL"})
 
 
 def test_options_win():
-    found = connection("here:1", ["security.protocol=SSL", "ssl.ca.location=/ca=1.pem"], ENVIRONMENT)
+    found = connection("here:1", {"security.protocol": "SSL", "ssl.ca.location": "/ca=1.pem"}, ENVIRONMENT)
     assert found == Connection("here:1", {"security.protocol": "SSL", "ssl.ca.location": "/ca=1.pem"})
 
 
 def test_without_anything_it_is_this_machine():
-    assert connection(None, [], {}) == Connection("127.0.0.1:9092")
+    assert connection(None, {}, {}) == Connection("127.0.0.1:9092")
 
 
 @pytest.mark.parametrize(
-    ("options", "environment", "said"),
+    ("environment", "said"),
     [
-        (["linger.ms"], {}, "--kafka linger.ms: expected"),
-        (["=1"], {}, "--kafka =1: expected"),
-        ([], {"SPOJOIN_KAFKA": "security.protocol=SSL"}, "SPOJOIN_KAFKA is no JSON object"),
-        ([], {"SPOJOIN_KAFKA": "[1]"}, "SPOJOIN_KAFKA is no JSON object"),
+        ({"SPOJOIN_KAFKA": "security.protocol=SSL"}, "SPOJOIN_KAFKA is no JSON object"),
+        ({"SPOJOIN_KAFKA": "[1]"}, "SPOJOIN_KAFKA is no JSON object"),
     ],
 )
-def test_mistakes_are_named(options, environment, said):
-    with pytest.raises(ConfigurationError, match=said.replace("[", r"\[")):
-        connection(None, options, environment)
+def test_mistakes_are_named(environment, said):
+    with pytest.raises(ConfigurationError, match=said):
+        connection(None, {}, environment)
+
+
+@pytest.mark.parametrize("option", ["linger.ms", "=1"])
+def test_a_pair_needs_a_name_and_a_value(option):
+    with pytest.raises(ConfigurationError, match=f"--kafka-property {option}: expected the form name=value"):
+        pairs([option], "kafka-property")
+
+
+def test_a_value_may_hold_an_equals_sign():
+    assert pairs(["ssl.ca.location=/ca=1.pem"], "kafka-property") == {"ssl.ca.location": "/ca=1.pem"}
 
 
 def test_java_is_told_the_same():
@@ -69,13 +77,19 @@ def test_durations(text, found):
 
 @pytest.mark.parametrize("text", ["", "0", "-3", "5 minutes", "1d"])
 def test_what_is_no_duration(text):
-    with pytest.raises(ConfigurationError, match="no duration"):
+    with pytest.raises(ValueError, match="expected a duration"):
         seconds(text)
+
+
+def test_a_duration_that_ends():
+    assert ending("5m") == 300
+    with pytest.raises(ValueError, match="expected a duration that ends"):
+        ending("forever")
 
 
 def test_spark_is_told_what_the_services_environment_says_and_options_win(monkeypatch):
     monkeypatch.setenv("SPOJOIN_KAFKA", '{"security.protocol": "SASL_SSL", "ssl.ca.location": "/ca.pem"}')
-    found = _kafka("kafka:9093", ["security.protocol=SSL"])
+    found = kafka_of("kafka:9093", ["security.protocol=SSL"])
     assert found.bootstrap_servers == "kafka:9093"
     assert found.settings == {
         "security.protocol": "SSL",

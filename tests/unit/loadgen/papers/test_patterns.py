@@ -1,6 +1,6 @@
 """The measurement of PPOIJ's patterns, on few rows."""
 
-from loadgen.load.patterns import HEADS, PATTERNS, main
+from loadgen.papers.patterns import HEADS, PATTERNS, main
 
 
 def test_a_row_for_each_pattern(capsys):

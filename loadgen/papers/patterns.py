@@ -1,6 +1,6 @@
 """Measure the patterns of PPOIJ on an interval join with a skewed key, and print a table.
 
-python -m loadgen.load.patterns [--workers 8] [--keys 100] [--skew 0.35 1.0] [--interval-ms 5000] [--tuples 200000]
+python -m loadgen.papers.patterns [--workers 8] [--keys 100] [--skew 0.35 1.0] [--interval-ms 5000] [--tuples 200000]
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""`loadgen check`."""
+
+# A command's docstring is what --help shows, blank lines and all. Imports stand inside, so that help is quick.
+# ruff: noqa: PLC0415, D412, D413
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from loadgen import options
+from loadgen.load.connection import pairs
+from loadgen.load.spark_options import Bootstrap, Property, kafka_of
+from spojoin.cli.options import with_options
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """Those of `loadgen check`."""
+
+    query: Annotated[Path, typer.Argument(help="The query's YAML file.", exists=True, dir_okay=False)]
+    bootstrap: Bootstrap
+    input_topic: Annotated[
+        list[str] | None, typer.Option(help="stream=topic, where a stream isn't in `in.<stream>`; repeatable.")
+    ] = None
+    results: Annotated[str | None, typer.Option(help="The results topic; default `<query>.results`.")] = None
+    sample: Annotated[int | None, typer.Option(min=1, help="Check only this number of probes.")] = None
+    seed: options.Seed = 0
+    redis: Annotated[
+        str | None,
+        typer.Option(help="The services' Redis: their metrics report the verdict.", envvar="SPOJOIN_REDIS_URL"),
+    ] = None
+    kafka_property: Property = None
+
+
+@with_options
+def check(asked: CheckOptions) -> None:
+    """Recompute a join from its input topics and compare the results; exit status 0 only if they are exact.
+
+    Run it when the services are at rest. Prints a JSON object: completeness, false positives, duplicates, rejected
+    rows by reason and the first difference in words.
+
+    Example:
+
+        loadgen check loadgen/queries/q3.yaml --bootstrap 127.0.0.1:9092
+    """
+    from loadgen.check import checker
+    from loadgen.check.judging import Sample
+    from loadgen.check.publish import publish
+    from loadgen.load import spark
+    from spojoin.query.load import load_query
+
+    kafka = kafka_of(asked.bootstrap, asked.kafka_property)
+    topics = checker.CheckedTopics(kafka, pairs(asked.input_topic or (), "input-topic"), asked.results)
+    session = spark.start(progress=lambda line: typer.echo(line, err=True))
+    verdict = checker.check(session, load_query(asked.query), topics, Sample(asked.sample, asked.seed))
+    typer.echo(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())
+    if asked.redis is not None:
+        publish(verdict, asked.redis)
+    raise typer.Exit(0 if verdict.is_exact else 1)

@@ -1,0 +1,96 @@
+"""`loadgen engines`: other engines side by side with this one on the same data, every total checked."""
+
+# A command's docstring is what --help shows, blank lines and all. Imports stand inside, so that help is quick.
+# ruff: noqa: PLC0415, D412, D413
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadgen.engines.variants import VARIANTS
+from loadgen.engines.workloads import MARKS, QUESTIONS
+from loadgen.errors import one_sentence
+from spojoin.cli.options import with_options
+
+engines_app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Measure other engines side by side with this one on the same data, every total checked.",
+)
+
+Workloads = Annotated[str, typer.Option(help=f"Some of {', '.join(QUESTIONS)}, with commas. Default: all.")]
+Windows = Annotated[list[int] | None, typer.Option(help="Tuples of a window; repeatable.")]
+
+
+@dataclass(frozen=True, slots=True)
+class EnginesOptions:
+    """Those of `loadgen engines run`."""
+
+    engines: Annotated[str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all.")] = ""
+    workloads: Workloads = ""
+    variants: Annotated[str, typer.Option(help=f"Some of {', '.join(VARIANTS)}, with commas. Default: all.")] = ""
+    window: Windows = None
+    budget: Annotated[float | None, typer.Option(help="Seconds for the probes of one engine and workload.")] = None
+    fill_limit: Annotated[float, typer.Option(help="Seconds to start and to fill the window.")] = 90.0
+    cpus: Annotated[int, typer.Option(help="Processors that an engine may use.")] = 1
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One variant and a small window, only to see that everything runs.")
+    ] = False
+    output: Annotated[Path, typer.Option(help="The folder for the page and the CSV.")] = Path("report/benchmark")
+
+
+@engines_app.command("run")
+@with_options
+def run(asked: EnginesOptions) -> None:
+    """Measure engines side by side, check their totals, print ratios, and write report/benchmark.
+
+    An engine fills its window, then answers probes until its budget is over; the time of the last doubling of probes
+    counts. Totals are checked at every mark on the way. The exit status is 0 unless an engine's total is wrong.
+
+    Example, two engines on skewed data with a larger window:
+
+        loadgen engines run --engines spo,duckdb --variants zipf --window 100000 --budget 10
+    """
+    with one_sentence(is_debug=False):
+        from loadgen.engines.session import measure
+
+        raise typer.Exit(measure(asked))
+
+
+@engines_app.command("expect")
+def expect(
+    window: Windows = None,
+    workloads: Workloads = "",
+    probes: Annotated[int, typer.Option(help="The probes to count.", min=MARKS[1], max=MARKS[-1])] = MARKS[-1],
+) -> None:
+    """Recount what must come out, by a plain scan, and write expected.json. All windows take an hour.
+
+    Example:
+
+        loadgen engines expect --window 10000
+    """
+    with one_sentence(is_debug=False):
+        from loadgen.engines import expected
+        from loadgen.engines.session import some
+        from loadgen.engines.workloads import WINDOWS
+
+        questions = some("workloads", workloads, tuple(QUESTIONS))
+        expected.write(window or WINDOWS, print, questions=questions, probes=probes)
+
+
+@engines_app.command("lock")
+def lock() -> None:
+    """Fetch the Java engines' jars, and record their SHA-256 as those to expect.
+
+    Example:
+
+        loadgen engines lock
+    """
+    with one_sentence(is_debug=False):
+        from loadgen.engines.adapters import jars
+
+        jars.LOCK.write_text("\n".join(jars.lock_lines()) + "\n", encoding="utf-8")

@@ -1,0 +1,138 @@
+"""One query served on this machine: its topics, its services, and their end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from spojoin.local.cluster import Servers, local_cluster
+from spojoin.local.jars import Progress
+from spojoin.local.services import Deployment, page_of, services_of
+from spojoin.local.supervise import Notice, Service, Supervisor
+from spojoin.model import Query
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topology import Topic
+from spojoin.runtime.generations import check_generation
+from spojoin.runtime.topics import Topics
+
+WORKERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ServePlan:
+    """What is served and how.
+
+    joiners: mutable joiners; None for one a predicate
+    settings: further settings of all services, by name
+    input_topics: by stream, where a stream isn't read from in.<stream>; partitions: of input topics that are made
+    logs: the folder for one log a service; None for a temporary one
+    restarts_max: how often one service may end by itself before that counts as failure
+    without: names of services that are not started; has_page: whether the query's page is served as well
+    """
+
+    query: Query
+    query_file: Path
+    workers: int = WORKERS
+    joiners: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    input_topics: Mapping[str, str] = field(default_factory=dict)
+    partitions: int = 1
+    logs: Path | None = None
+    restarts_max: int = 0
+    without: Collection[str] = ()
+    has_page: bool = False
+
+    @property
+    def topics(self) -> Topics:
+        """The query's topics by name."""
+        return Topics.of(self.query, self.workers, self.input_topics)
+
+    def deployment(self, servers: Servers) -> Deployment:
+        """The query on these servers."""
+        topics = {"input_topics": orjson.dumps(dict(self.input_topics)).decode()} if self.input_topics else {}
+        return Deployment(
+            self.query,
+            self.query_file,
+            servers.bootstrap,
+            servers.redis_url,
+            self.workers,
+            {**self.settings, **topics},
+            self.joiners,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServedQuery:
+    """Running services, by name. Whoever waits for anything must call `supervisor.tend` meanwhile."""
+
+    plan: ServePlan
+    servers: Servers
+    services: Mapping[str, Service]
+    supervisor: Supervisor
+    logs: Path
+
+    @property
+    def query(self) -> Query:
+        """The query that is served."""
+        return self.plan.query
+
+    @property
+    def about(self) -> str:
+        """Where it is served, in a sentence."""
+        servers = self.servers
+        return f"{self.query.name} is served: Kafka {servers.bootstrap}, Redis {servers.redis_url}, logs {self.logs}"
+
+
+@contextmanager
+def serve(
+    plan: ServePlan,
+    servers: Servers | None = None,
+    notice: Notice = lambda _name, _change: None,
+    progress: Progress = print,
+    *,
+    is_awaited: bool = True,
+) -> Iterator[ServedQuery]:
+    """Make the query's topics, start its services, wait until all are ready, and end them with the block.
+
+    servers: Kafka and Redis that run already; None starts both here, and ends them with the block
+    notice: called with every change of a service; progress: called with what takes long
+    is_awaited: whether to wait until all services are ready
+
+    Raises ConfigurationError, ServiceError or Retryable, as Kafka does where it can't be reached.
+    """
+    with ExitStack() as stack:
+        servers = servers or stack.enter_context(local_cluster(progress)).servers
+        make_topics(plan, servers)
+        logs = plan.logs or servers.children.scratch_folder("logs")
+        supervisor = stack.enter_context(Supervisor(servers.children, logs, plan.restarts_max, notice))
+        services = _services(plan, servers)
+        supervisor.start(list(services.values()))
+        if is_awaited:
+            supervisor.wait_ready()
+        yield ServedQuery(plan, servers, services, supervisor, logs)
+
+
+def make_topics(plan: ServePlan, servers: Servers) -> None:
+    """Make the query's inputs and those of its topics that outlive it.
+
+    Services make those of the generation that they serve; topics of one that is over would stay for ever.
+    Raises ConfigurationError where another query is served under the same name.
+    """
+    topics = plan.topics
+    log = KafkaLog(KafkaConfig(servers.bootstrap))
+    try:
+        log.create_topics({topics.name(Topic.GENERATIONS): 1})
+        check_generation(log, plan.query, replace=plan.deployment(servers).replaces)
+        log.create_topics(topics.kept() | dict.fromkeys(topics.inputs, plan.partitions))
+    finally:
+        log.close()
+
+
+def _services(plan: ServePlan, servers: Servers) -> dict[str, Service]:
+    deployment = plan.deployment(servers)
+    pages = [page_of(deployment)] if plan.has_page else []
+    return {each.name: each for each in (*services_of(deployment), *pages) if each.name not in plan.without}

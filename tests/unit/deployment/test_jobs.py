@@ -1,0 +1,67 @@
+"""The chart's load Jobs hand the load generator files that it accepts, the user's fields merged into the chart's."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from loadgen.chaos.chaos_file import ChaosFile
+from loadgen.files import read
+from loadgen.load.load_file import ProduceFile, RampFile
+
+HELM = Path(sys.executable).parent / "helm"
+CHART = Path(__file__).parents[3] / "helm" / "spojoin"
+FILES = {"produce": ProduceFile, "ramp": RampFile, "chaos": ChaosFile}
+QUERY = "/etc/spojoin/query/query.yaml"
+
+
+def helm(*arguments):
+    return subprocess.run([HELM, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def given(name, *options):
+    """What a Job's command line says: the fields of its file, and the options behind it."""
+    told = helm("template", "demo", CHART, "--set", f"demo.enabled=true,jobs.{name}.enabled=true", *options).stdout
+    jobs = [each for each in yaml.safe_load_all(told) if each and each["kind"] == "Job"]
+    containers = [each["spec"]["template"]["spec"]["containers"][0] for each in jobs]
+    (found,) = [each["args"] for each in containers if each["args"][0] == name]
+    return found[1], found[2:]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_load_generator_accepts_what_the_chart_hands_it(name):
+    text, options = given(name)
+    # The query is there in the pod alone.
+    text = text.replace(QUERY, str(CHART / "files/demo-query.yaml"))
+    asked = dict(zip(options[::2], options[1::2], strict=True))
+    file = read(FILES[name], text, {option.removeprefix("--"): value for option, value in asked.items()})
+    assert file.workload.value == "q3"
+
+
+def test_fields_of_the_user_are_merged_into_those_of_the_chart():
+    text, options = given("chaos", "--set-json", 'jobs.chaos.file={"pods":{"delete_broker":true},"every":"9s"}')
+    found = json.loads(text)
+    assert found["pods"] == {"namespace": "default", "release": "demo", "delete_broker": True}
+    assert (found["every"], found["where"], found["services"]["query"]) == ("9s", "kubernetes", QUERY)
+    assert found["kinds"] == "delete,broker,redis"
+    assert options[:2] == ["--workload", "q3"]
+
+
+@pytest.mark.parametrize(
+    "chosen", [["--set-json", 'jobs.chaos.file={"kinds":["kill"]}'], ["--set", "jobs.chaos.args={--kinds,kill}"]]
+)
+def test_kinds_that_the_user_names_are_kept(chosen):
+    text, options = given("chaos", *chosen)
+    assert (json.loads(text).get("kinds"), options[:2]) in (
+        (["kill"], ["--workload", "q3"]),
+        (None, ["--kinds", "kill"]),
+    )
+
+
+def test_what_has_no_file_is_given_none():
+    done = helm("template", "demo", CHART, "--set", "demo.enabled=true", "--set-json", 'jobs.check.file={"seed":1}')
+    assert done.returncode != 0
+    assert "jobs" in done.stderr
