@@ -109,7 +109,7 @@ def _of_distribution(run: FigureRun, window: int, draw: data.Draw) -> SweepTable
 
 def _to_uniform(skewed: Panel) -> list[float]:
     """PIM-Tree's throughput on every skewed distribution, divided by that on the uniform one."""
-    rates = skewed.named("PIM-Tree").by_x() if skewed.series else {}
+    rates = {series.name: series.by_x() for series in skewed.series}.get("PIM-Tree", {})
     if "uniform" not in rates:
         return []
     return [rate / rates["uniform"] for name, rate in rates.items() if name != "uniform"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loadgen.papers import data
-from loadgen.papers.claims import Claim, checked, claim
+from loadgen.papers.claims import NOTHING, Claim, checked, claim
 from loadgen.papers.joins import F64, INEQUALITIES, MORE, SLIDES, MeasuredJoin, cross_join, self_join
 from loadgen.papers.meter import Point
 from loadgen.papers.model import Figure, Panel, Series
@@ -79,7 +79,7 @@ def _merge_claims(slowest_ms: float, buffered_ms: float | None) -> tuple[Claim, 
         ),
         checked(
             "buffered tuples take 1 to 2 s",
-            "no time to measure" if buffered_ms is None else f"{buffered_ms:.3g} ms at most",
+            NOTHING if buffered_ms is None else f"{buffered_ms:.3g} ms at most",
             f"The tuples that arrive during a merge wait, here {ARRIVALS_A_SECOND:,} a second; a shorter merge leaves "
             "fewer.",
             holds=None if buffered_ms is None else buffered_ms > 1e3,

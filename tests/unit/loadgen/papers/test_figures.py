@@ -2,6 +2,7 @@
 
 import csv
 import re
+from itertools import count
 
 import numpy as np
 import pytest
@@ -124,6 +125,27 @@ def test_points_are_left_out_when_a_figures_time_is_over():
     run = FigureRun(20.0, is_quick=True, clock=lambda: float(next(now)))
     assert list(run.each([1, 2, 3, 4, 5])) == [1, 2, 3]
     assert run.left_out == [("4", NO_TIME), ("5", NO_TIME)]
+
+
+@pytest.mark.parametrize("name", ["pim-tree-13", "scale-join-05", "scale-join-07", "spo-join-20"])
+def test_a_figure_whose_time_is_over_after_its_first_point_is_drawn(name):
+    now = count(0, 100)
+    run = FigureRun(1.0, is_quick=True, clock=lambda: float(next(now)))
+    (entry,) = catalog.chosen([name])
+    drawn = entry.draw(run)
+    assert run.left_out
+    assert {point.why for point in run.left_out} == {NO_TIME}
+    assert ClaimVerdict.UNKNOWN in {claim.verdict for claim in drawn.claims}
+
+
+def test_a_panel_compares_its_series():
+    one, two = Series("one", [1, 2, 4], [3.0, 9.0, 6.0]), Series("two", [2, 4], [3.0, 0.0])
+    panel = Panel("", "", "", (one, two))
+    assert panel.times("one", "two") == [3.0]
+    assert panel.times_at(2, "one", "two") == [3.0]
+    assert panel.times_at(1, "one", "two") == panel.times_at(4, "one", "two") == panel.times_at(2, "one", "x") == []
+    assert panel.growth("one") == [2.0]
+    assert (panel.best_x("one"), panel.best_x("x")) == (2, None)
 
 
 def test_claims_compare_direction_and_size():
