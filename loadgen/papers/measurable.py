@@ -23,7 +23,7 @@ from spojoin.published.methods.side import I64, Searches, Side
 from spojoin.roles.router.config import RouterConfig
 
 #: The engine's largest frame; a smaller one is chosen where latency is measured.
-FRAME_TUPLES = 8_192
+ENGINE_FRAME_TUPLES = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,11 @@ class Whole:
 
     def __init__(self, join: MeasuredJoin, frame_tuples: int, workers: int = 1, batch_tuples: int = 0) -> None:
         self._join = join
-        sizes = {"frame_tuples": frame_tuples, "batch_tuples": batch_tuples or FRAME_TUPLES, "handover_frames": 1}
+        sizes = {
+            "frame_tuples": frame_tuples,
+            "batch_tuples": batch_tuples or ENGINE_FRAME_TUPLES,
+            "handover_frames": 1,
+        }
         self.engine = Engine(join.query, RouterConfig("figures", workers, **sizes, credits_frames=UNLIMITED))
 
     def fill(self, first: int, end: int) -> None:
@@ -214,5 +218,5 @@ class Whole:
 def measurable(join: MeasuredJoin, work: MethodWork) -> Measurable:
     """The engine for the product's own method, the method alone for any other. Raises SpoJoinError if it refuses."""
     if work.method == DEFAULT_METHOD:
-        return Whole(join, work.chunk or FRAME_TUPLES)
+        return Whole(join, work.chunk or ENGINE_FRAME_TUPLES)
     return Sides(join, work)

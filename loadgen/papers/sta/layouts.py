@@ -34,7 +34,7 @@ WHY = (
     "it omits: it doesn't ask all workers."
 )
 
-#: The columns a and b of so many rows.
+#: The columns a and b, given the number of rows.
 Draw = Callable[[int], tuple[F64, F64]]
 
 
