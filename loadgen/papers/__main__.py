@@ -14,34 +14,36 @@ from rich.console import Console
 
 from loadgen.errors import one_sentence
 from loadgen.papers.catalog import ENTRIES, chosen
-from loadgen.papers.model import Entry, Figure
+from loadgen.papers.model import Figure
 from loadgen.papers.page import write
-from loadgen.papers.run import FigureRun
+from loadgen.papers.run import Entry, FigureRun
 from loadgen.papers.warm_up import warm_up
 from loadgen.promises import machine
 
-#: All figures together take so long; compiling, where nothing is compiled yet, and drawing take a few minutes more.
+#: Seconds to measure all figures; drawing, and compiling on a first run, take a few minutes more.
 TOTAL_S, QUICK_TOTAL_S = 35 * 60.0, 180.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, draw, and say where the report is."""
+    """Measure and draw the chosen figures, and print the path of the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small windows and short measurements")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a figure's name or its beginning")
-    parser.add_argument("--list", action="store_true", help="the figures' names, and nothing else")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="a figure's name, or the beginning of it"
+    )
+    parser.add_argument("--list", action="store_true", help="print the figures' names and exit")
     parser.add_argument("--output", type=Path, default=Path("report/figures"))
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     console = Console(highlight=False, soft_wrap=True)
     with one_sentence(is_debug=False):
-        entries = chosen(asked.only)
-        if asked.list:
+        entries = chosen(options.only)
+        if options.list:
             console.print("\n".join(entry.name for entry in entries))
             return
-        console.print("compiling what is not compiled yet ...")
+        console.print("compiling what isn't compiled yet ...")
         warm_up()
-        figures = list(_measured(entries, console, is_quick=asked.quick))
-        console.print(f"{write(figures, machine.describe(), asked.output)} written")
+        figures = list(_measured(entries, console, is_quick=options.quick))
+        console.print(f"{write(figures, machine.describe(), options.output)} written")
 
 
 def _measured(entries: Sequence[Entry], console: Console, *, is_quick: bool) -> Iterator[Figure]:

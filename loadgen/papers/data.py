@@ -1,4 +1,4 @@
-"""Columns that figures are drawn from: float64, seeded, in order of arrival."""
+"""The columns that figures join: float64, seeded, in order of arrival."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ F64 = NDArray[np.float64]
 #: Keys are whole numbers below this, as a band's width is.
 DOMAIN = 1 << 30
 ZIPF_KEYS = 10_000
-#: Keys that a band's width is found by.
+#: Sampled keys from which a band's width is computed.
 SAMPLE = 8_000
 
 Draw = Callable[[int, int], F64]
 
 
 def uniform(rows: int, seed: int = 0) -> F64:
-    """Whole numbers, evenly spread: (rows,)."""
+    """Uniformly distributed whole numbers: (rows,)."""
     return np.floor(np.random.default_rng(seed).random(rows) * DOMAIN)
 
 
 def gaussian(rows: int, seed: int = 0) -> F64:
-    """The middle half of the domain holds 95 %: mean 0.5, deviation 0.125 of it."""
+    """Normally distributed whole numbers: mean 0.5, deviation 0.125 of the domain, so its middle half holds 95 %."""
     drawn = np.random.default_rng(seed).normal(0.5, 0.125, rows)
     return np.floor(np.clip(drawn, 0.0, 1.0) * DOMAIN)
 
 
 def gamma(shape: float, scale: float) -> Draw:
-    """Whole numbers that follow a gamma distribution, a long tail upwards."""
+    """Whole numbers that follow a gamma distribution."""
 
     def draw(rows: int, seed: int = 0) -> F64:
         return np.floor(np.random.default_rng(seed).gamma(shape, scale, rows) * DOMAIN / 32)
@@ -42,7 +42,7 @@ def gamma(shape: float, scale: float) -> Draw:
 
 
 def zipf(exponent: float, keys: int = ZIPF_KEYS) -> Draw:
-    """Keys 0 to keys - 1, the r-th most frequent with a share of r ** -exponent, spread over the domain."""
+    """Keys 0 to keys - 1 in random order of frequency; the r-th most frequent has a weight of r ** -exponent."""
     weights = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -exponent)
     spread = np.random.default_rng(0).permutation(keys).astype(np.float64)
 
@@ -54,7 +54,7 @@ def zipf(exponent: float, keys: int = ZIPF_KEYS) -> Draw:
 
 
 def drifting(speed: float) -> Draw:
-    """A bell whose mean moves through its own width `speed` times every million tuples."""
+    """A normal distribution whose mean moves by `speed` standard deviations in a million tuples."""
 
     def draw(rows: int, seed: int = 0) -> F64:
         deviation = DOMAIN / 64
@@ -76,7 +76,7 @@ def taxi(rows: int, seed: int = 0) -> tuple[F64, F64]:
 
 @cache
 def band_width(draw: Draw, window: int, matches: float, seed: int = 7) -> float:
-    """The half width of a band that gives a probe about so many matches in a window, by a sample of the keys."""
+    """The half width of a band that gives a probe about `matches` matches in a window, from a sample of the keys."""
     sample = np.sort(draw(SAMPLE, seed))
     wanted = matches / window
     low, high = 0.0, float(sample[-1] - sample[0]) + 1.0

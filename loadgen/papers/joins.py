@@ -1,4 +1,4 @@
-"""A query and what is fed to it, as plain arrays in order of arrival."""
+"""A query and the tuples that it reads, as plain arrays in order of arrival."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 INEQUALITIES = "l.a > r.a AND l.b < r.b"
-#: Tuples that are fed beyond full windows.
+#: Tuples that follow those of the full windows.
 MORE = 1 << 18
-#: Slides of a window.
+#: Slides in a window.
 SLIDES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredJoin:
-    """A join to be measured.
+    """A join to measure. A turn is one tuple of one stream; n turns hold all tuples in order of arrival.
 
-    query: with the window of the first stream; windows: one a stream; columns: by stream, a and b, float64 each
-    stream: int8 (n,), whose turn it is; before: int64 (streams, n + 1), tuples of a stream before each turn
-    times_us: by stream, int64, where windows are of time; fill: turns until all windows are full
+    query: with the window of the first stream; windows: one for each stream; columns: by stream, a and b, float64 each
+    codes: by stream, int64 (keys, tuples); stream: int8 (n,), the stream of each turn
+    before: int64 (streams, n + 1), tuples of a stream before each turn
+    times_us: by stream, int64, for time windows; fill: turns until all windows are full
     """
 
     query: Query
@@ -42,11 +43,11 @@ class MeasuredJoin:
 
     @property
     def turns(self) -> int:
-        """Tuples of all streams."""
+        """How many tuples all streams have."""
         return len(self.stream)
 
     def lower(self, target: int, probe: int, first: int, end: int, upper: I64) -> I64:
-        """For the probes [first, end) of a stream, the least index in their windows over `target`: int64 (m,)."""
+        """The lowest index in the window over `target`, for each probe [first, end) of a stream: int64 (m,)."""
         window = self.windows[target]
         if window.is_time:
             now = self.times_us[probe][first:end]
@@ -55,16 +56,16 @@ class MeasuredJoin:
         return np.maximum(-(-upper // window.slide) * window.slide - window.length, 0)
 
     def batch(self, stream: int, first: int, end: int) -> pa.RecordBatch:
-        """Tuples [first, end) of a stream as the engine takes them."""
+        """Tuples [first, end) of a stream as the engine reads them."""
         a, b = self.columns[stream]
-        held = {"a": a[first:end], "b": b[first:end]}
+        held: dict[str, F64 | I64] = {"a": a[first:end], "b": b[first:end]}
         if self.windows[0].is_time:
             held["ts"] = self.times_us[stream][first:end] // 1_000
         return pa.record_batch(held)
 
 
 def self_join(condition: str, a: F64, b: F64, window: int, slide: int) -> MeasuredJoin:
-    """A count window over one stream; all rows beyond the window are there to be measured."""
+    """A count window over one stream; the rows beyond the window are measured."""
     query = parse_query(query_text(condition, ("rows", "rows"), window, slide))
     turns = len(a)
     before = np.arange(turns + 1, dtype=np.int64)[None]
@@ -73,7 +74,7 @@ def self_join(condition: str, a: F64, b: F64, window: int, slide: int) -> Measur
 
 
 def timed_join(condition: str, a: F64, b: F64, seconds: int, slides: int, rate: int) -> MeasuredJoin:
-    """A time window over one stream that brings `rate` tuples a second, evenly."""
+    """A time window over one stream of `rate` tuples per second, evenly spaced."""
     query = parse_query(_timed_text(condition, seconds, max(seconds // slides, 1)))
     made = self_join(condition, a, b, seconds * rate, 1)
     times_us = np.arange(len(a), dtype=np.int64) * 1_000_000 // rate // 1_000 * 1_000
@@ -88,7 +89,7 @@ def cross_join(
     slides: tuple[int, int],
     share: float = 0.5,
 ) -> MeasuredJoin:
-    """Two streams with a count window each; `share` of the tuples are the first stream's, spread evenly."""
+    """Two streams with a count window each; `share` of the tuples, evenly spread, belong to the first stream."""
     query = parse_query(query_text(condition, ("left", "right"), windows[0], slides[0]))
     stream = _turns(share, tuple(len(a) for a, _ in columns))
     is_second = stream == 1
@@ -103,7 +104,8 @@ def cross_join(
 def _turns(share: float, rows: tuple[int, ...]) -> NDArray[np.int8]:
     turns = int(min(rows[0] / share, rows[1] / (1 - share))) - 2
     firsts = np.floor(np.arange(turns + 1) * share)
-    return (1 - np.diff(firsts)).astype(np.int8)
+    is_second: NDArray[np.bool_] = np.diff(firsts) == 0
+    return is_second.astype(np.int8)
 
 
 def _codes(query: Query, stream: int, a: F64, b: F64) -> I64:
@@ -114,7 +116,7 @@ def _codes(query: Query, stream: int, a: F64, b: F64) -> I64:
 
 
 def query_text(condition: str, names: tuple[str, str], window: int, slide: int) -> str:
-    """A query of columns a and b over a count window; of one stream where both names are the same."""
+    """The text of a query on columns a and b over a count window; a self join where both names are the same."""
     streams = "\n".join(f"  {name}:\n    schema: {{a: double, b: double}}" for name in dict.fromkeys(names))
     return f"""\
 name: figure
@@ -144,5 +146,5 @@ order: event_time
 
 
 def a_slide_is_mutable(window: float) -> dict[str, str]:
-    """Options of the published method whose mutable part is a slide, or the most that it takes."""
+    """Options of the published method for a mutable part of one slide, or of the most tuples that it allows."""
     return {"delta": str(min(int(window) // SLIDES, 1 << 20))}

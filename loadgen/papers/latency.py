@@ -1,4 +1,4 @@
-"""Latency under a steady rate, from the measured time of each frame: one server, first come first served."""
+"""Latency at a steady rate, computed from the measured time of each frame: one server, first come, first served."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from loadgen.papers.sweep import SweepTable
 
 F64 = NDArray[np.float64]
 PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99)
-#: Of the rate that the slowest bears.
+#: The arrival rate, as a share of what the slowest method sustains.
 LOAD = 0.5
 
 
 def waited(service_s: F64, every_s: float) -> F64:
     """Seconds from the arrival of each frame to its end, float64 (n,); one frame arrives every `every_s`.
 
-    Lindley's recursion in closed form: a frame ends at the latest of all earlier arrivals and the work since then.
+    Lindley's recursion in closed form: a frame ends at the maximum, over arrivals so far, of arrival plus work since.
     """
     work = np.cumsum(service_s)
     arrivals = np.arange(len(service_s)) * every_s
@@ -32,7 +32,7 @@ def _latencies(table: SweepTable) -> dict[str, F64]:
 
 
 def cdf_panel(title: str, table: SweepTable, frame: int) -> Panel:
-    """The share of frames that are done within so many milliseconds, of the table's one setting."""
+    """The cumulative distribution of the latency of frames, in milliseconds; the table has a single x."""
     series = [
         Series(label, [float(v) for v in np.percentile(waits, PERCENTS) * 1e3], [float(p) for p in PERCENTS])
         for label, waits in _latencies(table).items()
@@ -41,7 +41,7 @@ def cdf_panel(title: str, table: SweepTable, frame: int) -> Panel:
 
 
 def percentile_ratios(table: SweepTable, above: str, below: str, percent: float) -> list[float]:
-    """How many times the percentile of `below` that of `above` is: one number, or none."""
+    """The latency percentile of `above` divided by that of `below`: one number, or none."""
     found = _latencies(table)
     if not {above, below} <= found.keys():
         return []

@@ -1,4 +1,4 @@
-"""Measure every layout on one self join of skewed keys, and print a table.
+"""Measure every layout on one self join of skewed keys, and print the table of the layouts' README.
 
 python -m loadgen.papers.layout_table [--workers 4] [--window 20000] [--tuples 100000] [--method scan]
 """
@@ -19,7 +19,7 @@ from spojoin.published.methods.catalog import method
 from spojoin.query.load import parse_query
 
 SLIDES = 10
-#: Skewed keys: what tells layouts apart that go by keys.
+#: Skewed keys set the layouts apart that place tuples by key.
 DATA = "zipf"
 HEADS = (
     "layout",
@@ -37,15 +37,15 @@ HEADS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print."""
+    """Measure all layouts, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--window", type=int, default=20_000)
     parser.add_argument("--tuples", type=int, default=100_000)
-    parser.add_argument("--method", default="scan", help="by what workers of all layouts but batch search")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("--method", default="scan", help="how workers search, in all layouts but batch")
+    options = parser.parse_args(arguments)
     with one_sentence(is_debug=False):
-        for line in _table(asked.workers, asked.window, asked.tuples, asked.method):
+        for line in _table(options.workers, options.window, options.tuples, options.method):
             print(line, flush=True)
 
 
@@ -72,7 +72,7 @@ sql: |
 
 
 def _measured(query: Query, data: Columns) -> dict[str, Any]:
-    # Once for the kernels, which are compiled at their first use.
+    # The first, shorter part compiles the kernels.
     for part in (data[: len(data) // 10], data):
         engine = engine_for(query)
         for batch in part.table().to_batches(max_chunksize=8_192):
@@ -81,16 +81,16 @@ def _measured(query: Query, data: Columns) -> dict[str, Any]:
     return engine.layout_measures()
 
 
-def _cells(told: dict[str, Any], tuples: int) -> Iterator[str]:
-    yield f"{told['comparisons_imbalance']:.3f}"
-    yield f"{told['comparisons_std']:,.0f}"
-    yield f"{told['stored_imbalance']:.3f}"
+def _cells(measures: dict[str, Any], tuples: int) -> Iterator[str]:
+    yield f"{measures['comparisons_imbalance']:.3f}"
+    yield f"{measures['comparisons_std']:,.0f}"
+    yield f"{measures['stored_imbalance']:.3f}"
     for name in ("messages", "bytes", "log_bytes"):
-        yield f"{told[name] / tuples:,.1f}"
-    yield f"{sum(topic['bytes'] for topic in told['topics'].values()) / tuples:,.1f}"
-    yield f"{told['memory_bytes'] + told.get('mutable', {}).get('bytes_max', 0):,}"
-    yield f"{told['completeness']:.3f}"
-    yield f"{told['slowest_worker_ms']['p50']:,.1f} ({told['slowest_worker_ms']['p99']:,.1f})"
+        yield f"{measures[name] / tuples:,.1f}"
+    yield f"{sum(topic['bytes'] for topic in measures['topics'].values()) / tuples:,.1f}"
+    yield f"{measures['memory_bytes'] + measures.get('mutable', {}).get('bytes_max', 0):,}"
+    yield f"{measures['completeness']:.3f}"
+    yield f"{measures['slowest_worker_ms']['p50']:,.1f} ({measures['slowest_worker_ms']['p99']:,.1f})"
 
 
 if __name__ == "__main__":

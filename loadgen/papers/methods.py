@@ -1,23 +1,24 @@
-"""Every method on four kinds of self join, by window: no paper's figure, but the one that helps to choose."""
+"""Every method on four kinds of self join, by window: not a figure of any paper, but a guide to choosing a method."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loadgen.papers.claims import Claim, ClaimVerdict, checked
 from loadgen.papers.joins import INEQUALITIES, MORE, SLIDES, MeasuredJoin, self_join
-from loadgen.papers.model import Claim, ClaimVerdict, Entry, Figure, Panel, tells
-from loadgen.papers.run import FigureRun
+from loadgen.papers.model import Figure, Panel
+from loadgen.papers.run import Entry, FigureRun
 from loadgen.papers.sweep import Line, sweep
 from loadgen.promises.data import columns
 from spojoin.published.methods.catalog import METHODS
 
-#: What the product promises of counts over uniform data: at so many tuples, so many times the scan, and any other.
+#: The product's promise for counts over uniform data: at this window, its speed divided by the scan's and by others'.
 PROMISED_WINDOW, TIMES_THE_SCAN, TIMES_OTHERS = 1_000_000, 50, 100
 
 
 @dataclass(frozen=True, slots=True)
 class FigureWorkload:
-    """A condition and the data set that it is put to."""
+    """A condition and the data set on which it is measured."""
 
     name: str
     about: str
@@ -26,7 +27,7 @@ class FigureWorkload:
     is_promised: bool = False
 
     def join(self, window: int) -> MeasuredJoin:
-        """A self join over a window of so many tuples."""
+        """A self join over a window of this many tuples."""
         drawn = columns(self.data, window + MORE)
         return self_join(self.condition, drawn.a, drawn.b, window, max(window // SLIDES, 1))
 
@@ -34,21 +35,15 @@ class FigureWorkload:
         """Throughput of all methods by window."""
         windows = run.pick((10_000, 100_000, 1_000_000), (1_000, 10_000))
         lines = [Line(name, name) for name in METHODS]
-        panel = sweep(run, windows, lines, lambda w: self.join(int(w))).rates(
-            self.about, "tuples of window", log_x=True
-        )
+        table = sweep(run, windows, lines, lambda window: self.join(int(window)))
+        panel = table.rates(self.about, "tuples of window", log_x=True)
         how = (
-            "One thread; a tuple is stored and searched for in both roles. 'spo' is the whole engine, order "
-            "and results included."
+            "One thread; a tuple is stored and searched for in both roles. 'spo' is the whole engine, order and "
+            "results included."
         )
-        return Figure(
-            f"methods-{self.name}",
-            f"Methods side by side: {self.about}",
-            how,
-            (panel,),
-            (_fastest(panel), *([promise(panel)] if self.is_promised else [])),
-            run.left_out,
-        )
+        claims = (_fastest(panel), *([promise(panel)] if self.is_promised else []))
+        title = f"Methods side by side: {self.about}"
+        return Figure(f"methods-{self.name}", title, how, (panel,), claims, run.left_out)
 
 
 def _fastest(panel: Panel) -> Claim:
@@ -58,27 +53,26 @@ def _fastest(panel: Panel) -> Claim:
             at.setdefault(x, {})[series.name] = y
     best = {x: max(rates, key=lambda name: rates[name]) for x, rates in at.items()}
     here = "; ".join(f"{x:,}: {name}, {at[x][name]:,.0f} tuples/s" for x, name in best.items())
-    return tells(
-        "(no paper's) the product's own is the fastest on large windows",
+    return checked(
+        "(not in a paper) the product's own is the fastest on large windows",
         here,
-        "Other methods have no router, no frames and no results to write, and windows that a scan passes "
-        "in no time favour it.",
+        "Other methods have no router, no frames and no results to write, and a scan is fast on small windows.",
         holds=bool(best) and list(best.values())[-1] == "spo",
     )
 
 
 def promise(panel: Panel) -> Claim:
-    """How far ahead of each method the product's own is at the window of the promise."""
+    """How many times faster the product's own is than each method, at the window of the promise."""
     rates = {
         series.name: series.y[list(series.x).index(PROMISED_WINDOW)]
         for series in panel.series
         if PROMISED_WINDOW in series.x
     }
     text = (
-        f"(no paper's) over {PROMISED_WINDOW:,} tuples {TIMES_THE_SCAN} times the scan, {TIMES_OTHERS} times each "
+        f"(not in a paper) over {PROMISED_WINDOW:,} tuples {TIMES_THE_SCAN} times the scan, {TIMES_OTHERS} times each "
         "published method"
     )
-    why = "The scan needs no tree and touches every tuple in vector instructions; its rate follows the memory's."
+    why = "The scan needs no tree and touches every tuple in vector instructions; the memory bounds its rate."
     own = rates.pop("spo", None)
     if own is None or not rates:
         return Claim(text, "no such window", ClaimVerdict.UNKNOWN, why)
@@ -88,7 +82,7 @@ def promise(panel: Panel) -> Claim:
     here = ", ".join(f"{name} {ratio:,.0f}" for name, ratio in times.items())
     here += f"; too few: {', '.join(short)}" if short else ""
     here += f"; not measured: {', '.join(unknown)}" if unknown else ""
-    return tells(text, f"times {here}", why, holds=not short)
+    return checked(text, f"times {here}", why, holds=not short)
 
 
 WORKLOADS = (
@@ -102,7 +96,7 @@ WORKLOADS = (
     ),
     FigureWorkload("equality", "one equality on skewed keys and one inequality", "zipf", "l.a = r.a AND l.b < r.b"),
 )
-#: Where something is promised of every method, each has its time: the slowest takes a minute to fill its window.
+#: The promise needs a measurement of every method, and the slowest takes a minute to fill its window.
 ENTRIES = tuple(
     Entry(f"methods-{workload.name}", 240 if workload.is_promised else 60, workload.draw) for workload in WORKLOADS
 )

@@ -1,4 +1,4 @@
-"""Figures as one HTML page that needs nothing from outside, with an SVG and a CSV file each."""
+"""Figures as one self-contained HTML page, with an SVG and a CSV file for each figure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from loadgen.papers.model import Claim, ClaimVerdict, Figure, LeftOut
+from loadgen.papers.claims import Claim, ClaimVerdict
+from loadgen.papers.model import Figure, LeftOut
 from loadgen.papers.plot import svg
 
 _STYLE = """
@@ -18,14 +19,17 @@ td, th { padding: .3rem .9rem .3rem 0; text-align: left; vertical-align: top } t
 """
 PAGE = "figures.html"
 TIMES = (
-    "Times are CPU times of one thread, so that other work on the machine doesn't count, and wall times where a method "
-    "has threads. 'Agrees' means the paper's direction, its size within a factor of one and a half, and "
-    "half of its effect."
+    "Times are CPU times of one thread, which leave out other work on the machine, and wall times where a method has "
+    "threads. 'Agrees' means the paper's direction, its size within a factor of one and a half, and at least half of "
+    "its effect."
 )
 
 
 def write(figures: Sequence[Figure], about: Mapping[str, object], folder: Path) -> Path:
-    """Write the page, and a CSV and an SVG a figure; the page's path. Raises ConfigurationError without matplotlib."""
+    """Write the page, and a CSV and an SVG for each figure; the page's path.
+
+    Raises ConfigurationError without matplotlib.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     sections = [_section(figure, folder) for figure in figures]
     facts = "; ".join(f"{name} {value}" for name, value in about.items())
@@ -58,7 +62,7 @@ def _section(figure: Figure, folder: Path) -> str:
 
 
 def _left_out(points: Sequence[LeftOut]) -> str:
-    """A line a reason."""
+    """One line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for point, why in points:
         by_reason.setdefault(why, []).append(point)

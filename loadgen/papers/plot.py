@@ -1,4 +1,4 @@
-"""Figures as SVG, a file each."""
+"""Figures as SVG."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ MARKS = "osD^v<>PX*"
 
 
 def svg(figure: Figure) -> str:
-    """The figure's panels, two in a row, as one SVG element. Raises ConfigurationError where matplotlib is missing."""
+    """The figure's panels, two to a row, as one SVG element. Raises ConfigurationError without matplotlib."""
     try:
         import matplotlib  # noqa: PLC0415  (an extra)
 
         matplotlib.use("svg")
         from matplotlib import pyplot  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise ConfigurationError("figures need matplotlib: pip install 'spojoin[local]'") from error
+        raise ConfigurationError("figures need matplotlib: pip install 'spojoin[benchmark]'") from error
     rows = -(-len(figure.panels) // COLUMNS)
     columns = min(len(figure.panels), COLUMNS)
-    # Text stays text, and the same figure gives the same bytes.
+    # Text remains text, and a figure always gives the same bytes.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.name, "font.size": 9}):
         drawing, axes = pyplot.subplots(rows, columns, figsize=(WIDTH * columns, HEIGHT * rows), squeeze=False)
         for panel, axis in zip(figure.panels, axes.flat, strict=False):

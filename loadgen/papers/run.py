@@ -1,23 +1,24 @@
-"""The time that a figure may take, and what is told meanwhile."""
+"""The time that a figure may take, and its progress as lines of text."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
-from loadgen.papers.model import LeftOut
+from loadgen.papers.model import Figure, LeftOut
 
 T = TypeVar("T")
 
-#: Of a point's time, what is measured; the rest fills windows.
+#: The share of a point's time that is measured; the rest fills windows.
 MEASURED_SHARE = 0.5
-#: A point is measured for so long at most: longer tells no more.
+#: Measuring a point for longer adds nothing.
 POINT_S_MAX = 3.0
 POINT_S_MIN = 0.02
-#: Points begin while a figure has not taken so many times its share: filling a window can't be cut short.
+#: No point begins after the figure's time multiplied by this: filling a window can't be interrupted.
 OVERTIME = 1.25
-#: Why the points behind those are left out.
+#: The reason for the points that never began.
 NO_TIME = "for lack of time"
 
 
@@ -42,20 +43,20 @@ class FigureRun:
         self._done = 0
 
     def pick(self, full: T, quick: T) -> T:
-        """One of two sizes."""
+        """The size for a full or for a quick run."""
         return quick if self.is_quick else full
 
     def plan(self, points: int) -> None:
-        """Say how many points come in all, where `each` is called more than once."""
+        """Announce how many points the figure has in all, where it calls `each` more than once."""
         self._planned, self._done = points, 0
 
     def each(self, points: Iterable[T]) -> Iterator[T]:
-        """The points, as long as there is time; the first always comes, what is left out is noted."""
-        asked = list(points)
-        self._planned = max(self._planned, self._done + len(asked))
-        for i, point in enumerate(asked):
+        """The points, while there is time: always the first; those left out are recorded."""
+        wanted = list(points)
+        self._planned = max(self._planned, self._done + len(wanted))
+        for i, point in enumerate(wanted):
             if self._done and self._clock() - self._began > OVERTIME * self._seconds:
-                self.left_out += [LeftOut(_named(each), NO_TIME) for each in asked[i:]]
+                self.left_out += [LeftOut(_named(each), NO_TIME) for each in wanted[i:]]
                 return
             yield point
             self._done += 1
@@ -66,6 +67,15 @@ class FigureRun:
         left = self._seconds - (self._clock() - self._began)
         share = MEASURED_SHARE * left / max(self._planned - self._done, 1)
         return min(max(share, POINT_S_MIN), POINT_S_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A figure that can be measured. seconds: its share of a full run's time."""
+
+    name: str
+    seconds: float
+    draw: Callable[[FigureRun], Figure]
 
 
 def _named(point: object) -> str:

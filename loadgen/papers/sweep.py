@@ -1,25 +1,24 @@
-"""Several methods over several settings: the table that most figures are drawn from."""
+"""Several methods over several settings: the table from which most figures are drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from loadgen.papers.joins import MeasuredJoin
-from loadgen.papers.meter import ALL, Point, StoredPart, measure
+from loadgen.papers.measurable import ALL, MethodWork, StoredPart
+from loadgen.papers.meter import Point, measure
 from loadgen.papers.model import LeftOut, Panel, Series
 from loadgen.papers.run import FigureRun
 
-X = TypeVar("X", float, str)
 Value = Callable[[Point], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A curve of a figure: a method, its options, by setting where they depend on it, and what of it is measured.
+    """A curve of a figure: a method, and which part of its work is measured.
 
-    chunk: tuples taken at once, 0 for as many as pay
+    options: the method's own, or a function of x that gives them; the rest as in MethodWork
     """
 
     label: str
@@ -30,9 +29,10 @@ class Line:
     is_searching: bool = True
     share: StoredPart = ALL
 
-    def at(self, x: float) -> Mapping[str, str]:
-        """The options at this setting."""
-        return self.options(x) if callable(self.options) else self.options
+    def at(self, x: float) -> MethodWork:
+        """The work at this x."""
+        options = self.options(x) if callable(self.options) else self.options
+        return MethodWork(self.method, options, self.chunk, self.is_storing, self.is_searching, self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SweepTable:
     points: Mapping[tuple[str, float | str], Point]
 
     def series(self, value: Value, low: Value | None = None, high: Value | None = None) -> list[Series]:
-        """A series a label of what `value` takes from each point; labels without any are left away."""
+        """One series for each label, with what `value` takes from its points; labels without points are left out."""
         found = []
         for label in dict.fromkeys(label for label, _ in self.points):
             of_label = {x: point for (name, x), point in self.points.items() if name == label and point.tuples}
@@ -52,35 +52,27 @@ class SweepTable:
         return found
 
     def rates(self, title: str, x: str, *, log_x: bool = False, log_y: bool = True) -> Panel:
-        """Throughput: all tuples over all time; its bars are the slowest and the fastest tenth of the chunks."""
+        """Throughput: all tuples over all time; the bars are the slowest and the fastest tenth of the chunks."""
         low, high = _rate_at(10), _rate_at(90)
         return Panel(title, x, "tuples/s", self.series(lambda point: point.rate, low, high), log_x, log_y)
 
-    def merged(self, other: SweepTable) -> SweepTable:
-        """Both."""
-        return SweepTable({**self.points, **other.points})
+
+def merged(*tables: SweepTable) -> SweepTable:
+    """One table with the points of all."""
+    return SweepTable({key: point for table in tables for key, point in table.points.items()})
 
 
 def sweep(
     run: FigureRun, xs: Sequence[float], lines: Sequence[Line], join: Callable[[float], MeasuredJoin]
 ) -> SweepTable:
-    """Measure every line at every x, on a join of its own; methods that refuse are told, and left out."""
+    """Measure every line at every x, on the join for that x; methods that refuse are reported and left out."""
     points: dict[tuple[str, float | str], Point] = {}
     made: dict[float, MeasuredJoin] = {}
     for x, label in run.each([(x, line.label) for x in xs for line in lines]):
         line = next(line for line in lines if line.label == label)
         if x not in made:
             made = {x: join(x)}
-        points[label, x] = point = measure(
-            made[x],
-            line.method,
-            run.point_s,
-            line.at(x),
-            chunk=line.chunk,
-            is_storing=line.is_storing,
-            is_searching=line.is_searching,
-            share=line.share,
-        )
+        points[label, x] = point = measure(made[x], line.at(x), run.point_s)
         if point.error:
             run.left_out.append(LeftOut(f"{label} at {x:,}", point.error))
         run.say(f"      {label:28} {x:>12,} {point.error or f'{point.us:14,.2f} us'}")
@@ -91,7 +83,7 @@ def _rate_at(percent: float) -> Value:
     def value(point: Point) -> float:
         rates = sorted(point.rates)
         at = rates[min(int(len(rates) * percent / 100), len(rates) - 1)]
-        # The mean weighs chunks by their tuples, and may lie outside of a few chunks' tenths.
+        # The mean weights chunks by their tuples, so that with few chunks it may lie outside their tenths.
         return float(min(at, point.rate) if percent < 50 else max(at, point.rate))
 
     return value

@@ -1,17 +1,20 @@
-"""The figures' measurements count what a plain count gives; claims, time and report are told as they are."""
+"""Measurements agree with a plain count; claims, time limits and the report are as documented."""
 
 import csv
 import re
+from itertools import count
 
 import numpy as np
 import pytest
 
 from loadgen.papers import catalog, data
+from loadgen.papers.claims import ClaimVerdict, checked, claim, falls, rises
 from loadgen.papers.joins import INEQUALITIES, cross_join, self_join, timed_join
 from loadgen.papers.latency import waited
-from loadgen.papers.meter import Sides, StoredPart, Whole, measure
+from loadgen.papers.measurable import MethodWork, Sides, StoredPart, Whole
+from loadgen.papers.meter import measure
 from loadgen.papers.methods import promise
-from loadgen.papers.model import ClaimVerdict, Figure, LeftOut, Panel, Series, claim, falls, rises, tells
+from loadgen.papers.model import Figure, LeftOut, Panel, Series
 from loadgen.papers.page import write
 from loadgen.papers.run import NO_TIME, FigureRun
 from loadgen.papers.sweep import Line, sweep
@@ -60,7 +63,7 @@ def two_joins(share=0.5):
 @pytest.mark.parametrize("name", ["scan", "spo_paper"])
 def test_sides_count_what_a_plain_count_gives(make, name):
     join = make()
-    sides = Sides(join, name, {})
+    sides = Sides(join, MethodWork(name))
     sides.fill(0, join.fill)
     first = join.fill
     for end in (first + 1, first + 60, first + 130):
@@ -74,7 +77,7 @@ def test_shares_of_workers_add_up_to_the_whole():
     for block in (1, SLIDE):
         found = []
         for worker in range(3):
-            sides = Sides(join, "scan", {}, share=StoredPart(worker, 3, block))
+            sides = Sides(join, MethodWork("scan", share=StoredPart(worker, 3, block)))
             sides.fill(0, join.fill)
             found.append(sides.take(join.fill, join.fill + 100)[1])
         assert sum(found) == whole
@@ -90,7 +93,7 @@ def test_the_products_own_counts_the_same():
 
 def test_searching_alone_is_against_the_full_window():
     join = own_join()
-    sides = Sides(join, "scan", {}, is_storing=False)
+    sides = Sides(join, MethodWork("scan", is_storing=False))
     sides.fill(0, join.fill)
     a, b = join.columns[0]
     stored = slice(join.fill - WINDOW, join.fill)
@@ -114,7 +117,7 @@ def test_a_method_that_refuses_says_why():
     table = sweep(run, (WINDOW,), [Line("a hash join", "hash")], lambda _: own_join())
     assert table.series(lambda point: point.us) == []
     assert run.left_out[0].point == "a hash join at 300"
-    assert "equality" in measure(own_join(), "hash", 0.01).error
+    assert "equality" in measure(own_join(), MethodWork("hash"), 0.01).error
 
 
 def test_points_are_left_out_when_a_figures_time_is_over():
@@ -122,6 +125,27 @@ def test_points_are_left_out_when_a_figures_time_is_over():
     run = FigureRun(20.0, is_quick=True, clock=lambda: float(next(now)))
     assert list(run.each([1, 2, 3, 4, 5])) == [1, 2, 3]
     assert run.left_out == [("4", NO_TIME), ("5", NO_TIME)]
+
+
+@pytest.mark.parametrize("name", ["pim-tree-13", "scale-join-05", "scale-join-07", "spo-join-20"])
+def test_a_figure_whose_time_is_over_after_its_first_point_is_drawn(name):
+    now = count(0, 100)
+    run = FigureRun(1.0, is_quick=True, clock=lambda: float(next(now)))
+    (entry,) = catalog.chosen([name])
+    drawn = entry.draw(run)
+    assert run.left_out
+    assert {point.why for point in run.left_out} == {NO_TIME}
+    assert ClaimVerdict.UNKNOWN in {claim.verdict for claim in drawn.claims}
+
+
+def test_a_panel_compares_its_series():
+    one, two = Series("one", [1, 2, 4], [3.0, 9.0, 6.0]), Series("two", [2, 4], [3.0, 0.0])
+    panel = Panel("", "", "", (one, two))
+    assert panel.times("one", "two") == [3.0]
+    assert panel.times_at(2, "one", "two") == [3.0]
+    assert panel.times_at(1, "one", "two") == panel.times_at(4, "one", "two") == panel.times_at(2, "one", "x") == []
+    assert panel.growth("one") == [2.0]
+    assert (panel.best_x("one"), panel.best_x("x")) == (2, None)
 
 
 def test_claims_compare_direction_and_size():
@@ -138,7 +162,7 @@ def test_claims_compare_direction_and_size():
     assert rises("", [0.99], "").verdict is ClaimVerdict.DISAGREES
     assert falls("", [0.2], "").verdict is ClaimVerdict.AGREES
     assert falls("", [1.01], "").verdict is ClaimVerdict.DISAGREES
-    assert tells("", "", holds=None).verdict is ClaimVerdict.UNKNOWN
+    assert checked("", "", holds=None).verdict is ClaimVerdict.UNKNOWN
 
 
 def test_waiting_is_that_of_one_server():
@@ -177,8 +201,8 @@ def test_the_report_has_plots_claims_and_csv(tmp_path):
     assert (tmp_path / "fig-1.svg").read_text().startswith("<svg")
     with (tmp_path / "fig-1.csv").open() as file:
         rows = list(csv.DictReader(file))
-    told = [(row["series"], row["x"], row["y"]) for row in rows[:3]]
-    assert told == [("one", "1", "3.0"), ("one", "2", "4.0"), ("one", "x", "1.0")]
+    written = [(row["series"], row["x"], row["y"]) for row in rows[:3]]
+    assert written == [("one", "1", "3.0"), ("one", "2", "4.0"), ("one", "x", "1.0")]
 
 
 def test_figures_are_chosen_by_name():
@@ -191,16 +215,16 @@ def test_figures_are_chosen_by_name():
 
 
 @pytest.mark.parametrize(
-    ("scan", "verdict", "told"),
+    ("scan", "verdict", "here"),
     [(20.0, ClaimVerdict.AGREES, "scan 50"), (21.0, ClaimVerdict.DISAGREES, "too few: scan")],
 )
-def test_the_promise_is_held_to_each_method(scan, verdict, told):
+def test_the_promise_is_held_to_each_method(scan, verdict, here):
     windows = [10_000, 1_000_000]
     rates = {"spo": [9.0, 1_000.0], "scan": [9.0, scan], "im_tree": [9.0, 10.0], "hash": [9.0]}
     series = [Series(name, windows[: len(y)], y) for name, y in rates.items()]
     found = promise(Panel("", "", "", series))
     assert found.verdict == verdict
-    assert told in found.here
+    assert here in found.here
 
 
 def test_without_its_window_the_promise_is_not_measured():
