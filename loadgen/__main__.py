@@ -12,17 +12,19 @@ from typing import Annotated
 import orjson
 import typer
 
+import loadgen
 from loadgen import options
 from loadgen.chaos.plan import FaultKind
 from loadgen.errors import one_sentence
 from loadgen.load.feed_commands import check, feed_app
 from loadgen.load.load_streams import LOADS, LoadName
 from loadgen.load.workloads import WORKLOADS
+from spojoin.cli.extras import COMMAND
+from spojoin.cli.version import version_option
 
 app = typer.Typer(
     name="loadgen",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -31,6 +33,16 @@ app = typer.Typer(
 `loadgen produce` sends rows, `loadgen ramp` finds the highest rate that holds, `loadgen chaos` breaks things while
 every result is checked. `loadgen workloads` lists what can be sent, each with a query made for it.""",
 )
+
+
+@app.callback()
+def first(
+    context: typer.Context, version: Annotated[bool, version_option("loadgen", loadgen.__version__)] = False
+) -> None:
+    """Runs before every command."""
+    COMMAND.set(context.invoked_subcommand)
+
+
 app.add_typer(feed_app, name="feed")
 app.command("check")(check)
 

@@ -23,7 +23,12 @@ from loadgen.promises import machine
 from spojoin.errors import ConfigurationError
 from spojoin.local.supervise import ending_on_signals
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 WINDOW, BUDGET_S = 10_000, 4.0
 QUICK_WINDOW, QUICK_BUDGET_S, QUICK_VARIANTS = 1_000, 1.0, ("taxi",)

