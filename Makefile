@@ -56,7 +56,7 @@ minikube-up: images ## a minikube cluster with the images and a demo release
 	$(DEMO) --kube-context spojoin
 
 DEMO = helm upgrade --install demo helm/spojoin --namespace spojoin --create-namespace --set demo.enabled=true \
-	--set image.tag=$(TAG) --set devImage.tag=$(TAG) --wait --timeout 5m
+	--set image.tag=$(TAG) --set devImage.tag=$(TAG) --set sparkImage.tag=$(TAG) --wait --timeout 5m
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
