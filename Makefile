@@ -56,7 +56,7 @@ minikube-up: images ## a minikube cluster with the images and a demo release
 	$(DEMO) --kube-context spojoin
 
 DEMO = helm upgrade --install demo helm/spojoin --namespace spojoin --create-namespace --set demo.enabled=true \
-	--set image.tag=$(TAG) --set devImage.tag=$(TAG) --wait --timeout 5m
+	--set image.tag=$(TAG) --set devImage.tag=$(TAG) --set sparkImage.tag=$(TAG) --wait --timeout 5m
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
@@ -80,11 +80,11 @@ clean: ## remove the environment and everything that was made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made again when what is installed changes. Sources are installed in place and need no new set-up.
-$(READY): pyproject.toml $(CONSTRAINTS)
+$(READY): pyproject.toml loadgen/pyproject.toml $(CONSTRAINTS)
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing: install it, or say where it is: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { echo "Java is missing: install Java 17 (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[local,spark,kubernetes,benchmark,dev]'
+	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[all,dev]' --editable './loadgen[all]'
 	$(BIN)/spojoin fetch
 	$(BIN)/loadgen fetch
 	$(BIN)/python -m spojoin.embedded.warm_up

@@ -17,8 +17,7 @@ RUN SPOJOIN_CACHE_FOLDER=/cache PYTHONPATH=/source python3 -c \
 FROM server
 COPY --from=jars /opt/kafka /opt/kafka
 COPY services/spojoin/__init__.py services/spojoin/errors.py /opt/dev/spojoin/
-COPY services/spojoin/runtime/__init__.py /opt/dev/spojoin/runtime/
-COPY services/spojoin/local/__init__.py services/spojoin/local/broker_config.py /opt/dev/spojoin/runtime/local/
+COPY services/spojoin/local/__init__.py services/spojoin/local/broker_config.py /opt/dev/spojoin/local/
 COPY docker/dev.py /opt/dev/
 ENV PYTHONDONTWRITEBYTECODE=1
 RUN mkdir /data && chown 10001:10001 /data

@@ -1,4 +1,4 @@
-# All Python services, the role by argument:  docker run … spojoin service router
+# All Python services, the role by argument:  docker run … spojoin service router    The load generator is not in here.
 #   docker build -f docker/services.Dockerfile -t spojoin:dev .
 # BASE_IMAGE is any Debian with Python 3.11, for sites with a base of their own.
 ARG BASE_IMAGE=python:3.11-slim
@@ -17,7 +17,6 @@ RUN python3 -m venv /opt/spojoin \
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY protos protos
 COPY services services
-COPY loadgen loadgen
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
  && /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
 COPY docker/slim.py docker/

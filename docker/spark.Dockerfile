@@ -1,4 +1,4 @@
-# The PySpark feed and the completeness checker:  docker run … spojoin-spark -m loadgen feed …
+# The load generator with PySpark's feed and completeness check:  docker run … spojoin-spark -m loadgen produce …
 #   docker build -f docker/spark.Dockerfile -t spojoin-spark:dev .
 ARG BASE_IMAGE=python:3.11-slim
 
@@ -19,7 +19,7 @@ COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY protos protos
 COPY services services
 COPY loadgen loadgen
-RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . ./loadgen \
  && /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
 # The connector's jars, so that nothing is fetched where it runs.
 RUN SPOJOIN_CACHE_FOLDER=/opt/cache /opt/spojoin/bin/python -c "from loadgen.load.spark import start; start(progress=print).stop()"

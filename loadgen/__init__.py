@@ -1,1 +1,3 @@
-"""Workloads, the PySpark feed into the input topics, and the PySpark completeness checker."""
+"""Load for spojoin's services, faults, independent checks of every result, a demo, and comparisons with others."""
+
+__version__ = "0.1.0"

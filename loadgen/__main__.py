@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+import loadgen
 from loadgen.chaos.commands import chaos
 from loadgen.check.commands import check
 from loadgen.demo.commands import demo, fetch
@@ -13,11 +16,12 @@ from loadgen.load.commands import list_workloads, produce, ramp
 from loadgen.load.feed_commands import feed_app
 from loadgen.papers.commands import papers
 from loadgen.promises.commands import promises
+from spojoin.cli.extras import COMMAND
+from spojoin.cli.version import version_option
 
 app = typer.Typer(
     name="loadgen",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -28,6 +32,16 @@ rate that holds, `loadgen chaos` breaks things while every result is checked. `l
 sent, each with a query made for it. `loadgen promises`, `loadgen engines` and `loadgen papers` measure: the speeds that
 are promised, other engines, and the papers' figures.""",
 )
+
+
+@app.callback()
+def first(
+    context: typer.Context, version: Annotated[bool, version_option("loadgen", loadgen.__version__)] = False
+) -> None:
+    """Runs before every command."""
+    COMMAND.set(context.invoked_subcommand)
+
+
 app.command("demo")(demo)
 app.command("produce")(produce)
 app.add_typer(feed_app, name="feed")

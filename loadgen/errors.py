@@ -1,9 +1,10 @@
-"""How the command ends: one sentence where something is wrong, a traceback only where it is asked for."""
+"""How a command of the load generator ends: one sentence for people where something is wrong."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from loadgen.extras import LOADGEN
 from spojoin.cli import errors
 
 
@@ -12,4 +13,4 @@ def one_sentence(*, is_debug: bool) -> AbstractContextManager[None]:
 
     The load generator's data classes raise ValueError for a mistake of the person who gave them their values.
     """
-    return errors.one_sentence(is_debug=is_debug, program="loadgen", plain=(ValueError,))
+    return errors.one_sentence(is_debug=is_debug, installation=LOADGEN, plain=(ValueError,))

@@ -10,7 +10,10 @@ import typer
 
 from helm.tables import files
 
+app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
+
+@app.command()
 def main(
     write: Annotated[bool, typer.Option("--write", help="Write the files.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Fail where a file is not what would be written.")] = False,
@@ -30,4 +33,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

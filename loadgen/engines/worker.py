@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
         measure(warm, MARKS[: MARKS.index(WARM_PROBES) + 1], lambda _: None)
         measure(factory(workload(question, variant, int(window))), MARKS, say)
     except ModuleNotFoundError as error:
-        say({"refused": f"{error.name} is not installed: pip install 'spojoin[benchmark]'"})
+        say({"refused": f"{error.name} is not installed: pip install 'spojoin-loadgen[engines]'"})
     except SpoJoinError as error:
         say({"refused": str(error)})
 

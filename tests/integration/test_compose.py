@@ -25,8 +25,11 @@ def docker(*arguments):
     return subprocess.run(["docker", *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
+IMAGES = ("spojoin:dev", "spojoin-dev:dev", "spojoin-spark:dev")
+
+
 def has_images():
-    return bool(shutil.which("docker")) and docker("image", "inspect", "spojoin:dev", "spojoin-dev:dev").returncode == 0
+    return bool(shutil.which("docker")) and docker("image", "inspect", *IMAGES).returncode == 0
 
 
 @pytest.fixture
@@ -44,9 +47,7 @@ def compose(tmp_path):
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(
-    not has_images(), reason="Docker isn't here, or lacks spojoin:dev and spojoin-dev:dev (make images)"
-)
+@pytest.mark.skipif(not has_images(), reason=f"Docker isn't here, or lacks {', '.join(IMAGES)} (make images)")
 def test_all_services_come_up_and_answer_every_row(compose):
     services = {name for name, about in yaml.safe_load(FILE.read_text())["services"].items() if "profiles" not in about}
     compose("up", "--detach", "--no-build", *sorted(services - set(OTHERS)))

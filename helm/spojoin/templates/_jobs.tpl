@@ -9,7 +9,7 @@
 {{- join "," $kinds }}
 {{- end }}
 
-{{- /* The pod of a job: dict "root" $ "role" <as for labels> "name" "produce" "arguments" list "isSpark" bool */}}
+{{- /* The pod of a job: dict "root" $ "role" <as for labels> "name" "produce" "arguments" list */}}
 {{- define "spojoin.jobPod" -}}
 metadata:
   labels: {{ include "spojoin.labels" .role | nindent 4 }}
@@ -22,8 +22,8 @@ spec:
   {{- include "spojoin.placement" .role | nindent 2 }}
   containers:
     - name: {{ .name }}
-      image: {{ include (ternary "spojoin.sparkImage" "spojoin.image" .isSpark) .root }}
-      imagePullPolicy: {{ ternary .root.Values.sparkImage.pullPolicy .root.Values.image.pullPolicy .isSpark }}
+      image: {{ include "spojoin.sparkImage" .root }}
+      imagePullPolicy: {{ .root.Values.sparkImage.pullPolicy }}
       command: [/opt/spojoin/bin/python, -m, loadgen]
       args: {{ toJson .arguments }}
       securityContext: {{ include "spojoin.containerSecurityContext" .root | nindent 8 }}

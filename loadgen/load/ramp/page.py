@@ -51,7 +51,7 @@ def _plot(steps: Sequence[Step], p99_ms_max: float) -> tuple[str, str]:
         import plotly.graph_objects as go  # noqa: PLC0415  (an extra)
         from plotly.offline import get_plotlyjs  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise ConfigurationError("the curve needs plotly: pip install 'spojoin[local]'") from error
+        raise ConfigurationError("the curve needs Plotly: pip install spojoin-loadgen") from error
     plot = go.Figure()
     rates = [step.rate for step in steps]
     symbols = ["circle" if step.holds else "x" for step in steps]

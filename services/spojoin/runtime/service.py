@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import structlog
 
@@ -20,7 +20,6 @@ from spojoin.model import Query
 from spojoin.ports.clock import SystemClock
 from spojoin.ports.interfaces import Log
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.ports.redis_store import RedisStore
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.access import seen_by, transactional_id
 from spojoin.protocol.machine import Idle
@@ -37,6 +36,9 @@ from spojoin.telemetry import log_lines
 from spojoin.telemetry.health import Health, HealthServer
 from spojoin.telemetry.metrics import Metrics
 from spojoin.telemetry.reporter import Identity, Reporter
+
+if TYPE_CHECKING:
+    from spojoin.ports.redis_store import RedisStore
 
 EXIT_DONE, EXIT_CONFIGURATION, EXIT_STOPPED, EXIT_FENCED = 0, 2, 3, 4
 
@@ -151,6 +153,12 @@ class Charge:
         )
 
 
+def _store(url: str) -> RedisStore:
+    from spojoin.ports.redis_store import RedisStore  # noqa: PLC0415  (commands that read topics need no Redis)
+
+    return RedisStore(url)
+
+
 def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> Surroundings:
     """The ports that a service runs over and what observes it, open until `stack` closes."""
     clock = SystemClock()
@@ -158,7 +166,7 @@ def open_world(role: Role, service: str, query: str, settings: Settings, stack: 
     health = Health(clock, settings.stall_ms_max)
     server = stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, health, metrics.registry))
     store_url = settings.store_url()
-    store = RedisStore(store_url) if store_url else None
+    store = _store(store_url) if store_url else None
     if store is not None:
         stack.callback(store.close)
     log = KafkaLog(

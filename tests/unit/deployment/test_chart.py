@@ -226,4 +226,4 @@ def test_a_job_with_other_values_is_another_job():
 
     wanted = "jobs.ramp.enabled=true"
     assert job(wanted) == job(wanted)
-    assert len(job(wanted) & job(wanted, "image.tag=other")) == 1  # the check of the query, which is a hook
+    assert len(job(wanted) & job(wanted, "sparkImage.tag=other")) == 1  # the check of the query, which is a hook

