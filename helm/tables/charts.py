@@ -13,7 +13,7 @@ SERVICE = "service_name"
 #: the legend that names a service
 BY_SERVICE = "{{service_name}}"
 
-#: roles that read frames; and those that run the loop, which times its steps and follows the result_position
+#: roles that read frames; and those that run the loop, which times its steps and follows the result position
 FRAME_READERS = "~router|predictor|mutable|pojoin|logical-and|sink"
 LOOPS = "~router|mutable|permutation|pojoin|logical-and|sink"
 

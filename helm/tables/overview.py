@@ -125,7 +125,7 @@ _PROGRESS = Row(
             ),
         ),
         lines(
-            "Watermark behind the head",
+            "Result position behind the head",
             "Frames without results, as each role knows it; a role that knows too little trims and paces late.",
             (
                 f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_result_frames', role=LOOPS)})",

@@ -18,8 +18,8 @@ Every service serves `/metrics`. All metrics carry these labels:
 """
 _PROCESS = """
 The usual metrics of the process (`process_*`) and of Python (`python_gc_*`) are there too, with the same labels.
-Dashboards and alerts also use the labels `namespace` and `release`, which Prometheus adds in Kubernetes; without them
-everything works, for all releases together.
+Dashboards and alerts also use the labels `namespace` and `release`, which Prometheus adds in Kubernetes; without these
+labels they show all releases together.
 """
 
 

@@ -237,12 +237,12 @@ def _has(values: object, path: list[str]) -> bool:
 
 
 def wrong_classes(page: Page) -> Iterator[str]:
-    """Classes, and what is in them, that the glossary places in a file that does not have them."""
+    """Classes and constants, and what is in a class, that a page places in a file that does not have them."""
     for name, member, file in _CLASS.findall(page.prose):
         path = PACKAGE / file
-        body = re.search(rf"(?ms)^class {name}\b.*?(?=^\S|\Z)", path.read_text()) if path.is_file() else None
+        body = re.search(rf"(?ms)^(?:class )?{name}\b.*?(?=^\S|\Z)", path.read_text()) if path.is_file() else None
         if body is None:
-            yield f"{file} has no class {name}"
+            yield f"{file} has no {name}"
         elif member and not re.search(rf"(?m)^    (def )?{member}\b", body[0]):
             yield f"{name} in {file} has no {member}"
 

@@ -31,7 +31,7 @@ MISTAKES = {
     "`python -m loadgen check --no-such-option`": "loadgen check has no option --no-such-option",
     "`SPOJOIN_NO_SUCH_SETTING`": "no variable SPOJOIN_NO_SUCH_SETTING",
     "    helm install x helm/spojoin --set demo.enbaled=true": "no value demo.enbaled",
-    "`NoSuchClass` in `model.py`": "model.py has no class NoSuchClass",
+    "`NoSuchClass` in `model.py`": "model.py has no NoSuchClass",
     "`Query.no_such_field` in `model.py`": "Query in model.py has no no_such_field",
 }
 
