@@ -39,6 +39,7 @@ _COMMAND = re.compile(r"(?:^|[\s\"'(])(?:\.venv/bin/)?(spojoin|loadgen) ([^|>]*)
 _MODULE = re.compile(r"python -m ([\w.]+)([^|>]*)")
 _TARGET = re.compile(r"(?:^|\s)make ([a-z][a-z-]*)((?: [A-Z_]+=\S*)*)")
 _VARIABLE = re.compile(rf"\b{PREFIX}[A-Z][A-Z_]*[A-Z]\b")
+_ROOM_PATH = re.compile(rf"(?<![\w./-])((?:{'|'.join(ROOMS)})(?:/[\w.-]+)+)(?![\w*/<])")
 _CLASS = re.compile(r"`(\w+)(?:\.(\w+))?` in `([\w/]+\.py)`")
 
 
@@ -101,7 +102,10 @@ def _targets(page: Page) -> list[str]:
 
 
 def wrong_paths(page: Page) -> Iterator[str]:
-    """Paths between backticks that do not exist."""
+    """Paths between backticks, and those in commands that begin with a room, that do not exist."""
+    for path in (path for line in page.code for path in _ROOM_PATH.findall(line) if path != line):
+        if not (ROOT / path).exists():
+            yield f"there is no file {path}"
     for span in page.spans:
         if re.fullmatch(r"[\w.*-]+(/[\w.*-]+)*/?", span) and _is_path(span, page) and not _exists(span, page):
             yield f"there is no file {span}"

@@ -17,6 +17,8 @@ MISTAKES = {
     "the file `no_such_file.py`": "no file no_such_file.py",
     "the room `services/spojoin/no_such_room`": "no file services/spojoin/no_such_room",
     "the room `no_such_room/`": "no file no_such_room/",
+    "`python tests/no_such_file.py`": "no file tests/no_such_file.py",
+    "    spojoin up loadgen/queries/no-such.yaml": "no file loadgen/queries/no-such.yaml",
     "`make no-such-target`": "no target no-such-target",
     "`make bench SLOW=1`": "make bench: there is no variable SLOW",
     "    make no-such-target   # in a block": "no target no-such-target",
