@@ -39,10 +39,11 @@ generation again after they were removed; nobody uses them.
 
 ## On a cluster of your own
 
-`make kind-up` and `make minikube-up` build the images and install the demo in a local cluster; neither has been tried
-yet. `make test-cluster` runs on the cluster that KUBECONFIG names: one release is left alone, another gets the same
-rows while pods of all roles, Kafka and Redis are deleted, the number of workers changes, the release is upgraded and rolled
-back and its pods are drained. The SHA-256 of both outputs and of a nested loop over the rows must be the same.
+`make kind-up` and `make minikube-up` build the images and install the demo in a local cluster; neither has been
+tried yet. `make test-cluster` runs on the cluster that KUBECONFIG names: one release is left alone, another gets
+the same rows while pods of all roles, Kafka and Redis are deleted, the number of workers changes, the release is
+upgraded and rolled back and its pods are drained. The SHA-256 of both outputs and of a nested loop over the rows
+must be the same.
 
 ## Values
 
