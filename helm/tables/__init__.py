@@ -1,1 +1,1 @@
-"""Dashboards, alert rules and the metrics' page, made from code: `python -m helm.tables --write`."""
+"""The chart's dashboards, alert rules, topology and pages, made from code: `python -m helm.tables --write`."""

@@ -1,4 +1,4 @@
-"""`python -m helm.tables`: write the chart's dashboards, alert rules and metrics' page, or check them."""
+"""`python -m helm.tables`: write the chart's dashboards, alert rules, topology and pages, or check them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ app = typer.Typer(add_completion=False, context_settings={"help_option_names": [
 @app.command()
 def main(
     write: Annotated[bool, typer.Option("--write", help="Write the files.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Fail where a file is not what would be written.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Fail if a file is not what would be written.")] = False,
     chart: Annotated[Path, typer.Option(help="The chart's folder.", file_okay=False)] = Path("helm/spojoin"),
 ) -> None:
-    """Make the dashboards, the alert rules and METRICS.md."""
+    """Make the dashboards, the alert rules, the topology, README.md, METRICS.md and the tables of SECURITY.md."""
     if write == check:
         raise typer.BadParameter("say either --write or --check")
     if write:

@@ -125,8 +125,8 @@ _PROGRESS = Row(
             ),
         ),
         lines(
-            "Results behind the head",
-            "Frames without results, as each role knows them; a role that lags here trims and paces late.",
+            "Result position behind the head",
+            "Frames without results, as each role knows it; a role that knows too little trims and paces late.",
             (
                 f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_result_frames', role=LOOPS)})",
                 "{{role}}",

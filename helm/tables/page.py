@@ -14,12 +14,17 @@ _HEAD = """# Metrics, dashboards, alerts
 
 Made by `python -m helm.tables --write`; do not edit. [What to do about an alert](RUNBOOK.md).
 
-Every service serves `/metrics`. All metrics carry these labels:
+Every service serves `/metrics`. Where Prometheus' operator and Grafana run, the chart installs dashboards and alerts:
+
+    helm upgrade joins helm/spojoin --reuse-values --set serviceMonitor.enabled=true \\
+        --set prometheusRule.enabled=true --set dashboards.enabled=true
+
+All metrics carry these labels:
 """
 _PROCESS = """
 The usual metrics of the process (`process_*`) and of Python (`python_gc_*`) are there too, with the same labels.
-Dashboards and alerts also use the labels `namespace` and `release`, which Prometheus adds in Kubernetes; without them
-everything works, for all releases together.
+Dashboards and alerts also use the labels `namespace` and `release`, which Prometheus adds in Kubernetes; without these
+labels they show all releases together.
 """
 
 

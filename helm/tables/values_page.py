@@ -12,28 +12,38 @@ _HEAD = """# The chart spojoin
 
 Made by `python -m helm.tables --write`; do not edit. One release is one query.
 
-    helm install demo helm/spojoin --set demo.enabled=true                    # everything inside, a load generator too
+    helm install demo helm/spojoin --set demo.enabled=true                    # with Kafka, Redis and a load generator
     helm install joins helm/spojoin --set-file query.text=query.yaml \\
         --set kafka.bootstrapServers=kafka:9092 --set redis.url=redis://redis:6379/0
-    helm test demo                                                            # known rows, beside whatever else flows
+    helm test demo                                                            # known rows, while other rows flow
 
-A wrong query, wrong values and wrong settings end the install with a sentence; helm before 3.18 leaves it in the log of
+A wrong query, wrong values and wrong settings end the install with a message; helm before 3.18 leaves it in the log of
 the Job `...-check-query`, for ten minutes. `ci/` holds complete examples. Further pages:
-[metrics, dashboards and alerts](METRICS.md), [what to do about an alert](RUNBOOK.md), [security](SECURITY.md).
+[what a release needs](CAPACITY.md), [metrics, dashboards and alerts](METRICS.md), [what to do about an
+alert](RUNBOOK.md), [security](SECURITY.md).
 
 ## Another query
 
     helm upgrade joins helm/spojoin --reuse-values --set-file query.text=query.yaml --set query.replace=true
 
-The new query answers from the row on at which the old one stops, so each row is answered once; results bear the header
-`spojoin-generation`. Without `query.replace` an upgrade asks Kafka which query is served, and ends with a sentence,
-before anything changes, where that is one of another meaning; where Kafka does not answer the services themselves
-refuse. `--reuse-values` keeps `query.replace`: `--set query.replace=false` in a later upgrade guards the query again.
+The new query answers from the row at which the old one stops, so each row is answered once; the header
+`spojoin-generation` of a result says which query answered. Without `query.replace` an upgrade asks Kafka which query is
+served, and ends before anything changes if that one has another meaning; if Kafka does not answer, the services
+themselves refuse. `--reuse-values` keeps `query.replace`: `--set query.replace=false` in a later upgrade guards the
+query again.
 
 A release that was installed by `--set-file query=query.yaml` is upgraded by the same command; helm warns that
-`destination for query is a table`. `query.replace` has no effect beside `query=`, only beside `query.text=`. `helm
-rollback` replaces no query: upgrade with the earlier one. Where `strimzi.topics` is on, Strimzi makes the topics of the
-first generation again after they were removed; nobody uses them.
+`destination for query is a table`. `query.replace` works only with `query.text=`, not with `query=`. `helm rollback`
+replaces no query: upgrade with the earlier one. Where `strimzi.topics` is on, Strimzi creates the topics of the first
+generation again after they were removed; nobody uses them.
+
+## On a cluster of your own
+
+`make kind-up` and `make minikube-up` build the images and install the demo in a local cluster; neither has been
+tried yet. `make test-cluster` runs on the cluster that KUBECONFIG names: one release is left alone, another gets
+the same rows while pods of all roles, Kafka and Redis are deleted, the number of workers changes, the release is
+upgraded and rolled back and its pods are drained. The SHA-256 of both outputs and of a nested loop over the rows
+must be the same.
 
 ## Values
 

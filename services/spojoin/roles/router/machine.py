@@ -1,4 +1,4 @@
-"""The router's state machine: inputs in, frames out (DESIGN rules P1 to P5 of the protocol page).
+"""The router's state machine: inputs in, frames out (rules P1 to P5 of the protocol page).
 
 It starts by reading the log, claims it by a barrier with a new epoch, and goes on from the state that the log has at
 its barrier: never from what it remembers or from consumer-group commits.

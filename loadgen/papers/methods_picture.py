@@ -1,0 +1,38 @@
+"""Draw the README's plot, throughput of methods by window, from the table in the methods' page; nothing is measured.
+
+`make figures ONLY=methods` measures what the table holds; `python -m loadgen.papers.methods_picture` then draws it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from loadgen.papers.model import Figure, Panel, Series
+from loadgen.papers.plot import svg
+
+TABLE = Path("services/spojoin/published/methods/README.md")
+PICTURE = Path("loadgen/papers/methods.svg")
+#: The table's first columns: processor microseconds a tuple at these windows.
+WINDOWS = (10_000, 100_000, 1_000_000)
+#: Methods that the plot shows; the others' curves run close to one of these.
+SHOWN = ("spo", "scan", "im_tree", "pim_tree", "chain_ib", "spo_paper", "css_bits", "bplus_bits", "sta")
+_ROW = re.compile(r"(?m)^\| `(\w+)` \| ([\d.,]+) \| ([\d.,]+) \| ([\d.,]+) \|")
+
+
+def rates(table: str) -> list[Series]:
+    """Tuples a second of each method shown, by window, from the table's microseconds a tuple."""
+    micros = {name: [float(cell.replace(",", "")) for cell in cells] for name, *cells in _ROW.findall(table)}
+    return [Series(name, WINDOWS, [1e6 / each for each in micros[name]]) for name in SHOWN]
+
+
+def main() -> None:
+    """Write the plot beside this module."""
+    title = "Self join on two inequalities, 25 % of pairs match"
+    panel = Panel(title, "tuples of window", "tuples/s on one thread", rates(TABLE.read_text()), log_x=True, log_y=True)
+    drawn = svg(Figure("methods", title, "", (panel,), ()))
+    PICTURE.write_text(f'<?xml version="1.0" encoding="utf-8"?>\n{drawn}')
+
+
+if __name__ == "__main__":
+    main()
