@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,19 +40,17 @@ def render(*options: object, versions: Sequence[str] = OPERATED, **where: Any) -
     known = [part for version in versions for part in ("--api-versions", version)]
     done = template(*options, *known, **where)
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
 
 @cache
-def _text_of(example: str) -> str:
-    return yaml.safe_dump_all(render("--values", values_file(example)))
+def _manifests(example: str, settings: tuple[str, ...]) -> list[Manifest]:
+    return render("--values", values_file(example), *(part for each in settings for part in ("--set", each)))
 
 
 def manifests(example: str, *settings: str) -> list[Manifest]:
-    """The objects of one of EXAMPLES; `settings` are added to its values, each `name=value`."""
-    if settings:
-        return render("--values", values_file(example), *(part for each in settings for part in ("--set", each)))
-    return list(yaml.safe_load_all(_text_of(example)))
+    """The objects of one of EXAMPLES, for a test to keep; `settings` are added to its values, each `name=value`."""
+    return deepcopy(_manifests(example, settings))
 
 
 def of_kind(kind: str, documents: Iterable[Manifest]) -> list[Manifest]:
