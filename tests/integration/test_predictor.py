@@ -25,7 +25,7 @@ from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Announcement
-from tests.support.frames import QUERY, log_of, make_frame, make_query
+from tests.support.frames import QUERY, log_of, make_frame, make_query, make_slice
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 90
@@ -102,7 +102,7 @@ def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, 
     half = PLAN_FRAMES + 1  # the barrier and the first plan's frames
     send(producer, topic, frames[:half], commit=True)
     # A frame that no transaction commits: were it read, all that follow would be refused.
-    send(producer, topic, [make_frame(0, PLAN_FRAMES, 1600, [np.full(9, 9)] * 2)], commit=False)
+    send(producer, topic, [make_frame([make_slice([[9] * 9] * 2)], frame_id=PLAN_FRAMES, first_seq=1600)], commit=False)
     send(producer, topic, frames[half:], commit=True)
 
     machine = PredictorMachine(make_query(unique), START)

@@ -1,10 +1,15 @@
-"""Frames of a chained log, with nothing in them but what the predictor reads."""
+"""Frames and logs of frames: give what a test is about, and the rest follows from it or is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from spojoin.model import Query
 from spojoin.query.load import parse_query
-from spojoin.wire.records import Barrier, Frame, StreamSlice
+from spojoin.wire.records import NO_GROUP, Barrier, Frame, StreamSlice
 
 QUERY = """
 name: {name}
@@ -16,48 +21,73 @@ sql: |
 """
 
 
-def make_query(name="q"):
+def make_query(name: str = "q") -> Query:
+    """A self join of two conditions over the columns a and b."""
     return parse_query(QUERY.format(name=name))
 
 
-def log_of(columns, size, epoch=0):
-    """A barrier, and frames of `size` tuples of the columns (k, n)."""
+def make_slice(codes: Sequence[Sequence[int] | np.ndarray], first_index: int = 0, **fields: object) -> StreamSlice:
+    """One stream's tuples by their key columns, at the first places of the frame unless `positions` says otherwise."""
+    columns = tuple(np.asarray(column, np.int64) for column in codes)
+    n = len(columns[0])
+    defaults = {
+        "positions": np.arange(n, dtype=np.uint16),
+        "lower": np.zeros(1, np.int64),
+        "times_us": None,
+        "keys": pa.array(range(first_index, first_index + n), pa.int64()),
+        "batch_id": 0,
+        "batch_first": 0,
+        "seals": False,
+        "group": NO_GROUP,
+        "handover_batch": 0,
+        "handover_index": 0,
+        "live_batch": 0,
+    }
+    return StreamSlice(first_index=first_index, codes=columns, **{**defaults, **fields})
+
+
+def make_frame(slices: Sequence[StreamSlice] = (), **fields: object) -> Frame:
+    """A frame of these slices, by default the first of its log and built on the links that a log of `log_of` has."""
+    count = fields.get("count", sum(map(len, slices)))
+    previous_link = fields.get("previous_link", fields.get("frame_id", 0))
+    defaults = {
+        "epoch": 0,
+        "frame_id": 0,
+        "first_seq": 0,
+        "count": count,
+        "workers": 1,
+        "previous_link": previous_link,
+        "link": previous_link + 1,
+        "source": {},
+        "checkpoint": b"",
+        "rejected": {},
+        "produced_ms": np.zeros(1, np.int64),
+        "produced_runs": np.array([count], np.uint32),
+    }
+    return Frame(slices=tuple(slices), **{**defaults, **fields})
+
+
+def log_of(columns: Sequence[np.ndarray], size: int, epoch: int = 0) -> Iterator[Frame | Barrier]:
+    """A barrier, and frames of `size` tuples of one stream's columns (k, n).
+
+    Frame i was produced at 1,000 * i ms, when 1 + i rows had been rejected.
+    """
     yield Barrier(epoch, "router")
-    count = len(columns[0])
-    for frame_id, first in enumerate(range(0, count, size)):
-        piece = [np.array(column[first : first + size], np.int64) for column in columns]
-        yield make_frame(epoch, frame_id, first, piece)
+    for frame_id, first in enumerate(range(0, len(columns[0]), size)):
+        piece = make_slice([column[first : first + size] for column in columns], first)
+        yield make_frame(
+            [piece],
+            epoch=epoch,
+            frame_id=frame_id,
+            first_seq=first,
+            produced_ms=np.array([1_000 * frame_id]),
+            rejected={"null": frame_id, "nan": 1},
+        )
 
 
-def make_frame(epoch, frame_id, first, codes, previous_link=None):
-    n = len(codes[0])
-    piece = StreamSlice(
-        first_index=first,
-        positions=np.arange(n, dtype=np.uint16),
-        codes=tuple(codes),
-        lower=np.zeros(1, np.int64),
-        times_us=None,
-        keys=pa.array(np.arange(first, first + n)),
-        batch_id=0,
-        batch_first=0,
-        seals=False,
-        group=-1,
-        handover_batch=0,
-        handover_index=0,
-        live_batch=0,
-    )
-    return Frame(
-        epoch=epoch,
-        frame_id=frame_id,
-        first_seq=first,
-        count=n,
-        slices=(piece,),
-        workers=1,
-        previous_link=frame_id if previous_link is None else previous_link,
-        link=frame_id + 1,
-        source={},
-        rejected={},
-        produced_ms=np.zeros(1, np.int64),
-        produced_runs=np.array([n], np.uint32),
-        checkpoint=b"",
-    )
+FRAME_TUPLES, TUPLES = 8, 30
+
+
+def log_of_frames() -> list[Frame | Barrier]:
+    """A barrier, and four frames of 8, 8, 8 and 6 tuples."""
+    return list(log_of([np.arange(TUPLES)] * 2, FRAME_TUPLES))

@@ -10,17 +10,27 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from spojoin.kernels.sources import fingerprint
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def kernel(function: Function) -> Function:
     """Compile without the interpreter lock and keep the machine code on disk."""
-    return cast(Function, njit(cache=True, nogil=True)(function))
+    return _kept(njit(cache=True, nogil=True)(function), function)
 
 
 def inlined(function: Function) -> Function:
     """Compile a helper that kernels call once an element."""
-    return cast(Function, njit(cache=True, nogil=True, inline="never")(function))
+    return _kept(njit(cache=True, nogil=True, inline="never")(function), function)
+
+
+def _kept(compiled: Any, function: Function) -> Function:
+    """Let machine code on disk be found by the same sources alone: of any others it is as if by another numba."""
+    kept = getattr(compiled, "_cache", None)
+    if kept is not None:  # it is where NUMBA_DISABLE_JIT is set
+        kept._cache_file._version += f" {fingerprint(function.__module__)}"
+    return cast(Function, compiled)
 
 
 def _popcount(_context: Any, _word: Any) -> Any:

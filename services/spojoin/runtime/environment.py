@@ -20,7 +20,6 @@ OTHERS = {
     "SPOJOIN_MAVEN_URL": "where jars come from",
     "SPOJOIN_BROKER_HOST": "the development broker's name",
     "SPOJOIN_DATA_FOLDER": "the development servers' data",
-    "SPOJOIN_RECORD": "the chart's tests",
 }
 #: The cluster tests'.
 _TEST_PREFIX = "SPOJOIN_TEST_"

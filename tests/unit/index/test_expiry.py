@@ -7,7 +7,7 @@ import pytest
 from spojoin.index.merging import BEHIND_ONE_IN
 from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
-from tests.unit.index.test_stream_index import SLOTS, batch_of
+from tests.support.batches import SLOTS, batch_of
 
 ROLE = Direction(0, 0, True, (RolePredicate(Op.LT, 0, 0, Domain.INTEGER, 0),))
 

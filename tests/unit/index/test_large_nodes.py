@@ -5,7 +5,7 @@ import pytest
 
 from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
-from tests.unit.index.test_stream_index import SLOTS, batch_of
+from tests.support.batches import SLOTS, batch_of
 
 DELTA, BATCHES = 6000, 25
 OPS = {

@@ -6,25 +6,10 @@ from hypothesis import strategies as st
 from spojoin.index import evaluation
 from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
-from spojoin.wire.records import Batch, SortedColumn
+from tests.support.batches import SLOTS, batch_of
 from tests.support.naive_index import NaiveWindow
 
-SLOTS = 3
 INTEGERS = Domain.INTEGER
-
-
-def batch_of(batch_id, first, rows, seqs, group):
-    columns, orders = [], []
-    for slot in range(SLOTS):
-        codes = np.array([row[slot] for row in rows], np.int64)
-        order = np.argsort(codes, kind="stable").astype(np.uint16)
-        orders.append(order)
-        columns.append(SortedColumn(slot, codes[order], order))
-    permutations = {
-        (a, b): np.argsort(orders[b]).astype(np.uint16)[orders[a]] for a in range(SLOTS) for b in range(SLOTS) if a != b
-    }
-    end = first + len(rows)
-    return Batch(0, batch_id, first, end, group, tuple(columns), permutations, np.array(seqs, np.int64), None, None)
 
 
 predicates = st.builds(

@@ -9,7 +9,7 @@ import numpy as np
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Work
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
-from tests.unit.index.test_stream_index import SLOTS, batch_of
+from tests.support.batches import SLOTS, batch_of
 
 DELTA = 2_000
 ROLE = Direction(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in range(2)))

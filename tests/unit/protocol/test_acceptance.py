@@ -1,20 +1,16 @@
-import numpy as np
 import pytest
 
 from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.machine import Trim
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.protocol.trims import TrimLedger
-from spojoin.wire.records import Barrier, Frame, SourcePosition
-
-NOTHING = np.empty(0, np.int64)
+from spojoin.wire.records import Barrier, SourcePosition
+from tests.support.frames import make_frame
 
 
 def frame(epoch, frame_id, first_seq, previous_link, count=1, link=None):
-    return Frame(
-        epoch, frame_id, first_seq, count, (), 1, previous_link, link or previous_link + 1, {}, b"", {},
-        NOTHING, NOTHING.astype(np.uint32),
-    )  # fmt: skip
+    links = {"previous_link": previous_link, "link": link or previous_link + 1}
+    return make_frame(epoch=epoch, frame_id=frame_id, first_seq=first_seq, count=count, **links)
 
 
 def accepted(records):

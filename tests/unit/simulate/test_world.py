@@ -13,7 +13,8 @@ from spojoin.simulate.memorylog import SimulatedLog
 from spojoin.simulate.scenario import draw
 from spojoin.simulate.verdict import Wrong, judge_output
 from spojoin.simulate.world import World
-from spojoin.wire.records import Barrier, Frame, Result
+from spojoin.wire.records import Barrier, Result
+from tests.support.frames import make_frame
 from tests.support.naive_cluster import OracleSink, Silent, wiring
 
 NOTHING = np.empty(0, np.int64)
@@ -86,7 +87,7 @@ def test_a_trim_beyond_the_end_is_a_bug():
 
 
 def frame(epoch, number, seq, previous_link, link):
-    return Frame(epoch, number, seq, 1, (), 1, previous_link, link, {}, b"", {}, NOTHING, NOTHING)
+    return make_frame(epoch=epoch, frame_id=number, first_seq=seq, count=1, previous_link=previous_link, link=link)
 
 
 def test_frames_count_by_epoch_number_seq_and_link():

@@ -10,9 +10,9 @@ from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.records import SourcePosition
-from tests.support.frame_log import FRAME_TUPLES, log_of_frames
+from tests.support.feeding import Feeding
+from tests.support.frames import FRAME_TUPLES, log_of_frames
 from tests.support.runtime_world import FRAMES, Bench, emits, result
-from tests.unit.runtime.test_inputs import Feeding
 
 
 def totals(bench: Bench) -> dict[str, int]:

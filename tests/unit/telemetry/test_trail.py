@@ -5,7 +5,7 @@ from __future__ import annotations
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.telemetry.trail import FrameTrail
 from spojoin.wire.records import Barrier
-from tests.support.frame_log import FRAME_TUPLES, TUPLES, log_of_frames
+from tests.support.frames import FRAME_TUPLES, TUPLES, log_of_frames
 
 
 def trail_of(records) -> FrameTrail:

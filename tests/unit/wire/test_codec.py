@@ -18,7 +18,6 @@ from spojoin.wire.records import (
     FREQUENCY_BUCKETS,
     Barrier,
     DirectionRanks,
-    Frame,
     Frequencies,
     Guidance,
     Matches,
@@ -26,47 +25,20 @@ from spojoin.wire.records import (
     Partial,
     Record,
     Result,
-    StreamSlice,
     WorkerCount,
 )
 from tests.support import samples
+from tests.support.frames import make_frame, make_slice
 
 SIZE_PREFIX = 24
 slow_drawing = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def frame(n=3, **changes):
-    part = StreamSlice(
-        first_index=7,
-        positions=np.arange(n, dtype=np.uint16),
-        codes=(np.arange(n), np.arange(n) * 10),
-        lower=np.zeros(1, np.int64),
-        times_us=None,
-        keys=pa.array([f"0:{i}" for i in range(n)]),
-        batch_id=1,
-        batch_first=4,
-        seals=False,
-        group=-1,
-        handover_batch=0,
-        handover_index=0,
-        live_batch=0,
-    )
-    fields = {
-        "epoch": 5,
-        "frame_id": 6,
-        "first_seq": 7,
-        "count": n,
-        "slices": (part,),
-        "workers": 2,
-        "previous_link": 8,
-        "link": 9,
-        "source": {},
-        "checkpoint": b"",
-        "rejected": {"null": 1},
-        "produced_ms": np.array([1_000]),
-        "produced_runs": np.array([n], np.uint32),
-    }
-    return Frame(**{**fields, **changes})
+    keys = pa.array([f"0:{i}" for i in range(n)])
+    part = make_slice([np.arange(n), np.arange(n) * 10], 7, keys=keys, batch_id=1, batch_first=4)
+    named = {"epoch": 5, "frame_id": 6, "first_seq": 7, "workers": 2, "previous_link": 8, "rejected": {"null": 1}}
+    return make_frame(**{"slices": [part], "produced_ms": np.array([1_000]), **named, **changes})
 
 
 def frequencies(codes, tuples, pairs):

@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +15,8 @@ from spojoin.published.layouts.layout import FrameShare, Layout
 from spojoin.published.layouts.registry import LAYOUTS
 from spojoin.published.layouts.workers import HANDSHAKE
 from spojoin.query.load import parse_query
-from spojoin.wire.records import Frame, Guidance, StreamSlice
+from spojoin.wire.records import Guidance
+from tests.support.layout_frames import frame_of, shares
 
 SELF = parse_query(
     "name: q\nstreams:\n  s: {schema: {a: int}}\n"
@@ -26,35 +26,6 @@ CROSS = parse_query(
     "name: q\nstreams:\n  s: {schema: {a: int}}\n  t: {schema: {a: int}}\n"
     "sql: SELECT * FROM s AS l JOIN t AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '40')\n"
 )
-
-
-def piece_of(positions, codes, first):
-    return StreamSlice(
-        first_index=first,
-        positions=np.array(positions, np.uint16),
-        codes=(np.array(codes, np.int64),),
-        lower=np.zeros(1, np.int64),
-        times_us=None,
-        keys=pa.nulls(len(positions)),
-        batch_id=0,
-        batch_first=0,
-        seals=False,
-        group=-1,
-        handover_batch=0,
-        handover_index=0,
-        live_batch=0,
-    )
-
-
-def frame_of(number, first_seq, firsts, streams, codes, hot):
-    slices = []
-    for stream, first in enumerate(firsts):
-        at = [i for i, own in enumerate(streams) if own == stream]
-        slices.append(piece_of(at, [codes[i] for i in at], first))
-    nothing = np.empty(0, np.int64)
-    guidance = Guidance(np.array(hot, np.uint8)) if hot else None
-    runs = nothing.astype(np.uint32)
-    return Frame(0, number, first_seq, len(streams), tuple(slices), 1, 0, 0, {}, b"", {}, nothing, runs, guidance)
 
 
 @st.composite
@@ -68,25 +39,12 @@ def logs(draw):
         streams = [draw(st.integers(0, len(query.streams) - 1)) for _ in range(size)]
         codes = [draw(st.integers(-2, 2)) for _ in range(size)]
         hot = draw(st.sampled_from([[], [draw(st.integers(0, 1)) for _ in range(size)]]))
-        frames.append(frame_of(number, seq, firsts, streams, codes, hot))
+        guidance = Guidance(np.array(hot, np.uint8)) if hot else None
+        fields = {"frame_id": number, "first_seq": seq, "guidance": guidance}
+        frames.append(frame_of(streams, codes, firsts=firsts, **fields))
         seq += size
         firsts = [first + streams.count(stream) for stream, first in enumerate(firsts)]
     return query, frames
-
-
-def shares(layout_, frames, streams, workers):
-    """For each tuple in order (stream, who stores it, who is asked), as sets of workers."""
-    found = []
-    for frame in frames:
-        by_position = {}
-        for stream in range(streams):
-            each = [layout_.share(frame, stream, worker, workers) for worker in range(workers)]
-            for i, position in enumerate(frame.slices[stream].positions.tolist()):
-                stored = {worker for worker in range(workers) if each[worker].stored[i]}
-                asked = {worker for worker in range(workers) if each[worker].asked[i]}
-                by_position[position] = (stream, stored, asked)
-        found += [by_position[position] for position in sorted(by_position)]
-    return found
 
 
 def holds(found, is_self):
@@ -127,7 +85,7 @@ class Greedy(Layout):
 
 
 def test_a_layout_that_breaks_it_is_found():
-    frames = [frame_of(0, 0, [0], [0] * 6, range(6), [])]
+    frames = [frame_of([0] * 6, range(6))]
     assert not holds(shares(Greedy(SELF), frames, 1, 2), is_self=True)
 
 
@@ -135,14 +93,14 @@ def test_a_layout_that_breaks_it_is_found():
 
 
 def test_split_join_and_scale_join_differ_where_streams_alternate():
-    frame = frame_of(0, 0, [0, 0], [0, 1] * 4, [0] * 8, [])
+    frame = frame_of([0, 1] * 4, [0] * 8, firsts=[0, 0])
     split, scale = made("split_join", CROSS), made("scale_join", CROSS)
     assert split.share(frame, 0, 0, 2).stored.tolist() == [True, False, True, False]
     assert scale.share(frame, 0, 0, 2).stored.tolist() == [True] * 4  # its counter runs over both streams
 
 
 def test_bchj_asks_the_worker_of_the_key():
-    frame = frame_of(0, 0, [0], [0] * 6, [3, 7, 3, 7, 3, 7], [])
+    frame = frame_of([0] * 6, [3, 7, 3, 7, 3, 7])
     asked = [made("bchj", SELF).share(frame, 0, worker, 4).asked for worker in range(4)]
     for column in np.stack(asked).T.reshape(3, 2, 4).transpose(1, 0, 2):
         assert (column == column[0]).all(), "tuples of one key are asked of one worker"
@@ -151,7 +109,7 @@ def test_bchj_asks_the_worker_of_the_key():
 def test_sta_keeps_hot_and_cold_apart_and_balanced():
     n = 4_000
     hot = [int(i % 5 < 2) for i in range(n)]
-    frame = frame_of(0, 0, [0], [0] * n, range(n), hot)
+    frame = frame_of([0] * n, range(n), guidance=Guidance(np.array(hot, np.uint8)))
     stored = np.stack([made("sta", SELF).share(frame, 0, worker, 6).stored for worker in range(6)])
     is_hot = np.array(hot, bool)
     assert not stored[2:, is_hot].any()

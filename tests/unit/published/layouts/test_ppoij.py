@@ -17,7 +17,7 @@ from spojoin.query.load import parse_query
 from spojoin.simulate.layout import run_layout
 from spojoin.simulate.scenario import draw
 from spojoin.wire.records import Guidance
-from tests.unit.published.layouts.test_layout_law import frame_of, shares
+from tests.support.layout_frames import frame_of, shares
 
 STREAMS = "name: q\nstreams:\n  s: {schema: {a: int, b: int}}\n"
 WINDOW = " WINDOW AS (SLIDE INTERVAL '1' ON '40')\n"
@@ -37,10 +37,9 @@ def logs(draw):
     for number in range(4):
         streams = draw(st.lists(st.integers(0, len(query.streams) - 1), max_size=9))
         codes = [draw(st.integers(-3, 3)) for _ in streams]
-        frame = frame_of(number, seq, firsts, streams, codes, [])
-        frames.append(
-            dataclasses.replace(frame, guidance=Guidance(frequencies=found)) if number >= known_from else frame
-        )
+        frame = frame_of(streams, codes, firsts=firsts, frame_id=number, first_seq=seq)
+        guidance = Guidance(frequencies=found) if number >= known_from else None
+        frames.append(dataclasses.replace(frame, guidance=guidance))
         seq += len(streams)
         firsts = [first + streams.count(stream) for stream, first in enumerate(firsts)]
     return query, frames
@@ -77,7 +76,7 @@ def test_one_worker_has_both_of_two_tuples_of_a_key(name, options, log, workers)
 
 
 def test_key_partitioning_has_one_worker_a_key_and_data_parallel_all():
-    frame = frame_of(0, 0, [0], [0] * 60, [i % 20 for i in range(60)], [])
+    frame = frame_of([0] * 60, [i % 20 for i in range(60)])
     asked = {name: shares(pattern(name, SELF), [frame], 1, 4) for name in ("kp", "dp")}
     assert all(len(who) == 1 for _, _, who in asked["kp"])
     assert all(who == {0, 1, 2, 3} for _, _, who in asked["dp"])

@@ -18,7 +18,7 @@ from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import Check, SideSpec
 from spojoin.query.load import parse_query
 from spojoin.simulate.method import run_method
-from tests.unit.published.methods.test_exactness import cases, expected, taken
+from tests.support.method_cases import cases, expected, taken
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 SMALL = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from spojoin.errors import ConfigurationError
@@ -13,7 +11,6 @@ from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.controller.__main__ import ControlledQuery, limits_of, supervise
 from spojoin.roles.controller.app import Controller
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.roles.controller.policy import ScalingLimits
 from spojoin.runtime import service
@@ -21,30 +18,10 @@ from spojoin.runtime.settings import Settings, load_settings
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.codec import decode
 from spojoin.wire.records import WorkerCount
+from tests.support.controller_world import FakeCluster, StopWhen
 from tests.support.runtime_world import TOPICS, Bench
 
 CONTROL = LogPartition(TOPICS.name(Topic.CONTROL), 0)
-
-
-class FakeCluster:
-    """Workers that are ready as soon as a test says so."""
-
-    def __init__(self, replicas: int) -> None:
-        self.replicas = self.ready = replicas
-        self.events: list[Event] = []
-        self.failures = 0
-
-    def workers(self) -> ReplicaCounts:
-        if self.failures:
-            self.failures -= 1
-            raise ClusterUnavailable("broken on purpose")
-        return ReplicaCounts(self.replicas, self.ready)
-
-    def scale(self, replicas: int) -> None:
-        self.replicas = replicas
-
-    def report(self, event: Event) -> None:
-        self.events.append(event)
 
 
 class Stage:
@@ -123,25 +100,6 @@ def test_a_new_controller_goes_on_from_the_topic():
     again = Controller(stage.cluster, control, stage.bench.world, ScalingLimits(workers_max=4), workers=2)
     again.turn()
     assert stage.counts() == [WorkerCount(1, 2), WorkerCount(2, 3)]
-
-
-class StopWhen(threading.Event):
-    """Asks for the end once `done` says so; time passes while it waits."""
-
-    def __init__(self, done, clock) -> None:
-        super().__init__()
-        self._done = done
-        self._clock = clock
-        self._rounds = 0
-
-    def is_set(self) -> bool:
-        self._rounds += 1
-        assert self._rounds < 200, "never done"
-        return self._done()
-
-    def wait(self, timeout=None) -> bool:
-        self._clock.sleep(timeout)
-        return self.is_set()
 
 
 def test_a_cluster_that_fails_is_asked_again_and_readiness_tells_it(monkeypatch):

@@ -10,8 +10,8 @@ from spojoin.roles.controller.__main__ import ControlledQuery, limits_of, superv
 from spojoin.runtime.settings import Settings
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Announcement, Takeover
+from tests.support.controller_world import FakeCluster, StopWhen
 from tests.support.runtime_world import TOPICS, Bench
-from tests.unit.roles.controller.test_controller_app import FakeCluster, StopWhen
 
 SETTINGS = Settings(query_file="q", workers=2, workers_max=4)
 FIRST, SECOND = TOPICS, replace(TOPICS, generation=2)

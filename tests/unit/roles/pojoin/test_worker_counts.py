@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from spojoin.roles.pojoin.worker_counts import WorkerCounts
+from tests.support.frames import make_frame
 
 
 def frame(frame_id, workers):
-    return SimpleNamespace(frame_id=frame_id, workers=workers)
+    return make_frame(frame_id=frame_id, workers=workers)
 
 
 def followed(*frames):

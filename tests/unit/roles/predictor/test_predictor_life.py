@@ -6,11 +6,10 @@ import asyncio
 
 from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role
-from spojoin.query.load import parse_query
 from spojoin.roles.predictor import app as room
 from spojoin.roles.predictor.faust_kafka import SESSION_S, make_app
 from spojoin.runtime.settings import load_settings
-from tests.support.frame_log import QUERY, log_of_frames
+from tests.support.frames import log_of_frames, make_query
 from tests.support.runtime_world import FRAMES, TOPICS, Bench
 
 
@@ -33,7 +32,7 @@ def life_of(bench: Bench, monkeypatch) -> tuple[room.Life, SlowApp]:
     monkeypatch.setattr(room, "make_app", lambda *_, **__: slow)
     monkeypatch.setattr(room, "TICK_S", 0.001)
     settings = load_settings(query_file="q.yaml")
-    return room.Life(parse_query(QUERY), settings, TOPICS, bench.world, "folder"), slow
+    return room.Life(make_query(), settings, TOPICS, bench.world, "folder"), slow
 
 
 def status(bench: Bench) -> dict[str, str]:

@@ -6,7 +6,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.roles.predictor.sample import Sample
-from tests.support.frames import log_of, make_frame, make_query
+from tests.support.frames import log_of, make_frame, make_query, make_slice
 
 
 def plans_of(records, result_position=START, **sizes):
@@ -42,7 +42,7 @@ def test_the_same_log_gives_the_same_plans():
 def test_records_that_the_log_does_not_accept_count_for_nothing():
     columns = [np.arange(400), np.arange(400)]
     records = list(log_of(columns, 100))
-    zombie = make_frame(0, 1, 100, [np.full(100, 5), np.full(100, 5)], previous_link=99)
+    zombie = make_frame([make_slice([[5] * 100] * 2, 100)], frame_id=1, first_seq=100, previous_link=99)
     repeated = [records[0], records[1], records[1], zombie, *records[2:]]
     assert plans_of(repeated)[0].hot == {}
     assert plans_of(repeated)[0].frame_id == 3
@@ -78,7 +78,7 @@ def test_selectivities_of_many_tuples_are_near():
 def test_selectivities_are_unknown_without_pairs():
     sample = Sample(make_query())
     assert np.isnan(sample.selectivities()).all()
-    sample.take(make_frame(0, 0, 0, [np.array([1]), np.array([1])]))
+    sample.take(make_frame([make_slice([[1], [1]])]))
     assert np.isnan(sample.selectivities()).all()
 
 
@@ -93,11 +93,9 @@ sql: |
 """
     from spojoin.kernels.codes import fold_doubles
 
-    left = make_frame(0, 0, 0, [fold_doubles(np.array([0.0, 1.0]))])
-    right = make_frame(0, 0, 0, [fold_doubles(np.array([0.25, 0.75, -9.0, np.inf]))])
-    left.slices = (left.slices[0], right.slices[0])
+    left, right = [0.0, 1.0], [0.25, 0.75, -9.0, np.inf]
     sample = Sample(parse_query(text))
-    sample.take(left)
+    sample.take(make_frame([make_slice([fold_doubles(np.array(each))]) for each in (left, right)]))
     assert sample.selectivities() == [2 / 8]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
@@ -11,7 +10,8 @@ from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.wire.records import Barrier, Frame, Matches, Part, Result, StreamSlice
+from spojoin.wire.records import Barrier, Frame, Matches, Part, Result
+from tests.support.frames import make_frame, make_slice
 
 TEXT = """
 name: q
@@ -24,16 +24,15 @@ FIRST = 100
 
 
 def frame(frame_id: int, first: int, silent: list[int], previous_link: int) -> Frame:
-    count = len(silent)
-    piece = StreamSlice(
-        first, np.arange(count, dtype=np.uint16), (np.zeros(count, np.int64),), np.array([FIRST]), None,
-        pa.array(range(first, first + count)), 0, FIRST, False, -1, 0, FIRST, 0,
-    )  # fmt: skip
-    return Frame(
-        0, frame_id, first, count, (piece,), 0, previous_link, previous_link + 1, {}, b"", {}, np.array([5]),
-        np.array([count], np.uint32),
-        silent=np.array(silent, np.uint8) if any(silent) else np.empty(0, np.uint8),
-    )  # fmt: skip
+    bounds = {"lower": np.array([FIRST]), "batch_first": FIRST, "handover_index": FIRST}
+    return make_frame(
+        [make_slice([[0] * len(silent)], first, **bounds)],
+        frame_id=frame_id,
+        first_seq=first,
+        workers=0,
+        previous_link=previous_link,
+        silent=np.array(silent if any(silent) else [], np.uint8),
+    )
 
 
 def part(of: Frame) -> Part:

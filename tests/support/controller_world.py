@@ -1,0 +1,49 @@
+"""What is around a controller: a cluster without pods, and the end of a test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from spojoin.ports.memory import ManualClock
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
+
+
+class FakeCluster:
+    """Workers that are ready as soon as a test says so."""
+
+    def __init__(self, replicas: int) -> None:
+        self.replicas = self.ready = replicas
+        self.events: list[Event] = []
+        self.failures = 0
+
+    def workers(self) -> ReplicaCounts:
+        if self.failures:
+            self.failures -= 1
+            raise ClusterUnavailable("broken on purpose")
+        return ReplicaCounts(self.replicas, self.ready)
+
+    def scale(self, replicas: int) -> None:
+        self.replicas = replicas
+
+    def tell(self, event: Event) -> None:
+        self.events.append(event)
+
+
+class StopWhen(threading.Event):
+    """Asks for the end once `done` says so; time passes while it waits."""
+
+    def __init__(self, done: Callable[[], bool], clock: ManualClock) -> None:
+        super().__init__()
+        self._done = done
+        self._clock = clock
+        self._rounds = 0
+
+    def is_set(self) -> bool:
+        self._rounds += 1
+        assert self._rounds < 200, "never done"
+        return self._done()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.sleep(timeout or 0.0)
+        return self.is_set()

@@ -1,0 +1,120 @@
+"""Kafka's topics and users as the chart makes them: those of the services, with exactly the rights of the protocol."""
+
+import json
+from dataclasses import astuple
+
+import pytest
+import yaml
+
+from spojoin.protocol.access import Person, rights
+from spojoin.protocol.topology import Role, Topic, topic_config
+from spojoin.query.load import parse_query
+from spojoin.runtime.topics import Topics
+from tests.support.chart import CHART, NAMESPACE, manifests, of_kind, pods, render, values_file
+
+VALUES = yaml.safe_load(values_file("operators").read_text())
+QUERY = parse_query(VALUES["query"])
+DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+WORKERS_MAX, PREDICATES_MAX = DEFAULTS["pojoin"]["maxReplicas"], DEFAULTS["strimzi"]["topics"]["predicates"]
+TOPICS = Topics.of(QUERY, WORKERS_MAX, {})
+BYTES_MAX = VALUES["settings"]["results_bytes_max"]
+PRINCIPALS = [*Role, *(person for person in Person if person is not Person.TOPICS)]
+
+
+def allowed(user):
+    """Every right as the protocol writes it; a pattern that is neither a name nor a prefix is no right of it."""
+    acls = user["spec"]["authorization"]["acls"]
+    found = [
+        (acl["resource"]["type"], acl["resource"]["name"], operation, acl["resource"]["patternType"] == "prefix")
+        for acl in acls
+        for operation in acl["operations"]
+    ]
+    assert len(found) == len(set(found))
+    assert {acl["resource"]["patternType"] for acl in acls} <= {"literal", "prefix"}
+    assert all(acl.keys() == {"resource", "operations"} for acl in acls), "any host, and nothing denied"
+    return set(found)
+
+
+def users_of(documents):
+    return {document["metadata"]["name"]: document for document in of_kind("KafkaUser", documents)}
+
+
+def test_every_principal_is_a_user_with_its_rights():
+    users = users_of(manifests("operators"))
+    assert users.keys() == {f"demo-spojoin-{principal}" for principal in PRINCIPALS}
+    for principal in PRINCIPALS:
+        wanted = {astuple(each) for each in rights(principal, QUERY.name, TOPICS.inputs)}
+        assert allowed(users[f"demo-spojoin-{principal}"]) == wanted
+
+
+def test_who_makes_topics_is_a_user_unless_strimzi_makes_them():
+    maker = users_of(manifests("operators", "strimzi.topics.enabled=false"))["demo-spojoin-topics"]
+    assert allowed(maker) == {astuple(each) for each in rights(Person.TOPICS, QUERY.name, TOPICS.inputs)}
+
+
+def test_users_have_passwords_and_simple_rights_in_the_cluster_that_is_named():
+    for user in users_of(manifests("operators")).values():
+        assert user["spec"]["authentication"] == {"type": "scram-sha-512"}
+        assert user["spec"]["authorization"]["type"] == "simple"
+        assert user["metadata"]["labels"]["strimzi.io/cluster"] == "streams"
+
+
+def test_topics_and_users_are_where_strimzi_looks_for_them():
+    def places(*settings):
+        found = manifests("operators", *settings)
+        return {each["metadata"]["namespace"] for each in of_kind("KafkaTopic", found) + of_kind("KafkaUser", found)}
+
+    assert places() == {NAMESPACE}
+    assert places("strimzi.namespace=kafka") == {"kafka"}
+
+
+def test_topics_are_those_that_the_services_make():
+    found = {each["spec"]["topicName"]: each for each in of_kind("KafkaTopic", manifests("operators"))}
+    kept = {TOPICS.name(Topic.RESULTS): 1} | {f"{topic}.dlq": 1 for topic in TOPICS.inputs}
+    # No template counts predicates: there is room for many, and the install checks that it is enough.
+    partials = {TOPICS.name(Topic.PARTIALS): PREDICATES_MAX}
+    partitions = {name: topic["spec"]["partitions"] for name, topic in found.items()}
+    assert partitions == TOPICS.trimmed() | kept | partials
+    for name, topic in found.items():
+        wanted = topic_config(BYTES_MAX if name in kept else None)
+        assert topic["spec"]["config"] == wanted | VALUES["strimzi"]["topics"]["config"]
+        assert topic["spec"]["replicas"] == VALUES["strimzi"]["topics"]["replicas"]
+        assert topic["metadata"]["labels"]["strimzi.io/cluster"] == "streams"
+
+
+def test_an_input_topic_of_another_name_is_followed():
+    named = json.dumps(json.dumps({"pickups": "rides"}))
+    found = render("--values", values_file("operators"), "--set-json", f"settings.input_topics={named}")
+    assert "rides.dlq" in {document["spec"]["topicName"] for document in of_kind("KafkaTopic", found)}
+    assert ("topic", "rides", "Write", False) in allowed(users_of(found)["demo-spojoin-feed"])
+
+
+# --- who is who -------------------------------------------------------------------------------------------------------
+
+
+def logins(documents):
+    """Component -> user, Secret: of every container that logs in."""
+    return {
+        component: (pod.variables["SPOJOIN_KAFKA_USERNAME"], pod.variables["SPOJOIN_KAFKA_PASSWORD"].split("/")[0])
+        for component, pod in pods(documents).items()
+        if "SPOJOIN_KAFKA_USERNAME" in pod.variables
+    }
+
+
+def test_each_component_is_a_user_of_its_own():
+    components = [*(role.value for role in Role), "page", "topics"]
+    wanted = {each: (f"joins-{each}", f"kafka-joins-{each}") for each in components}
+    assert logins(manifests("production")) == wanted
+    assert set(components) <= {*Role, *Person}
+
+
+def test_users_that_components_log_in_as_are_those_that_strimzi_makes():
+    documents = manifests("operators")
+    used = logins(documents)
+    assert set(used) > {role.value for role in Role}
+    assert {each for login in used.values() for each in login} <= users_of(documents).keys()
+
+
+@pytest.mark.parametrize(("job", "person"), [("produce", "feed"), ("feed", "feed"), ("check", "check")])
+def test_jobs_log_in_as_the_person_whose_rights_they_need(job, person):
+    assert logins(manifests("operators"))[f"job-{job}"][0] == f"demo-spojoin-{person}"

@@ -1,0 +1,134 @@
+"""The variables of each container, all of them, and that the programs accept them."""
+
+import json
+import os
+
+import pytest
+
+from spojoin.page.settings import load_page_settings
+from spojoin.protocol.access import Person
+from spojoin.protocol.topology import Role
+from spojoin.runtime.settings import load_settings
+from tests.support.chart import EXAMPLES, manifests, pods
+
+PROPERTIES = {
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "security.protocol": "SASL_SSL",
+    "ssl.ca.location": "/etc/spojoin/kafka/ca.crt",
+}
+#: Of every program of the services' image, by example.
+EVERYWHERE = {
+    "demo": {
+        "SPOJOIN_BOOTSTRAP_SERVERS": "demo-spojoin-kafka:9092",
+        "SPOJOIN_REDIS_URL": "redis://demo-spojoin-redis:6379/0",
+        "SPOJOIN_WORKERS": "2",
+        "SPOJOIN_RESULTS_BYTES_MAX": "268435456",
+    },
+    "operators": {
+        "SPOJOIN_BOOTSTRAP_SERVERS": "streams-kafka-bootstrap:9093",
+        "SPOJOIN_REDIS_URL": "redis://valkey:6379/0",
+        "SPOJOIN_WORKERS": "2",
+        "SPOJOIN_RESULTS_BYTES_MAX": "1073741824",
+    },
+    "production": {
+        "SPOJOIN_BOOTSTRAP_SERVERS": "kafka-0.kafka:9093,kafka-1.kafka:9093",
+        "SPOJOIN_REDIS_URL": "rediss://redis:6379/0?ssl_ca_certs=/etc/spojoin/redis/ca.crt",
+        "SPOJOIN_REDIS_USERNAME": "joins",
+        "SPOJOIN_REDIS_PASSWORD": "redis-joins/password",
+        "SPOJOIN_WORKERS": "4",
+        "SPOJOIN_BATCH_TUPLES": "16384",
+        "TZ": "UTC",
+    },
+}
+QUERY = {
+    "SPOJOIN_QUERY_FILE": "/etc/spojoin/query/query.yaml",
+    "SPOJOIN_JOINERS": "2",
+    "SPOJOIN_WORKERS_MAX": "8",
+}
+NUMBER = "metadata.labels['apps.kubernetes.io/pod-index']"
+SCALING = {"SPOJOIN_AUTOSCALE": "false", "SPOJOIN_SCALE_MIN": "1", "SPOJOIN_SCALE_MAX": "8"}
+#: Of one component alone.
+OWN = {
+    "mutable": {"SPOJOIN_JOINER": NUMBER},
+    "pojoin": {"SPOJOIN_WORKER": NUMBER, "SPOJOIN_DRAIN_MS": "10000"},
+    "controller": {"SPOJOIN_STATEFULSET": "demo-spojoin-pojoin", "SPOJOIN_NAMESPACE": "joins"} | SCALING,
+    "page": {"SPOJOIN_PAGE_HOST": "0.0.0.0", "SPOJOIN_PAGE_PORT": "8080"},
+}
+#: Who a component is for Kafka, where that isn't its own name.
+USERS = {
+    "load": Person.FEED,
+    "test": Person.CHECK,
+    "job-produce": Person.FEED,
+    "job-feed": Person.FEED,
+    "job-ramp": Person.CHECK,
+    "job-chaos": Person.CHECK,
+    "job-check": Person.CHECK,
+}
+#: A user's name, and its Secret, by example.
+LOGINS = {"operators": ("demo-spojoin-{}", "demo-spojoin-{}"), "production": ("joins-{}", "kafka-joins-{}")}
+SERVERS = {"kafka", "redis"}
+
+
+def wanted(example, component):
+    user = USERS.get(component, component)
+    found = QUERY | EVERYWHERE[example] | OWN.get(component, {})
+    if example in LOGINS:
+        name, secret = (each.format(user) for each in LOGINS[example])
+        found |= {"SPOJOIN_KAFKA": json.dumps(PROPERTIES, separators=(",", ":"))}
+        found |= {"SPOJOIN_KAFKA_USERNAME": name, "SPOJOIN_KAFKA_PASSWORD": f"{secret}/password"}
+    return found
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_each_component_has_its_variables_and_no_other(example):
+    for component, pod in pods(manifests(example)).items():
+        if component not in SERVERS | {"check-query"}:
+            assert pod.variables == wanted(example, component), component
+
+
+def test_a_demos_broker_says_where_it_is():
+    found = pods(manifests("demo"))
+    assert found["kafka"].variables == {"SPOJOIN_BROKER_HOST": "demo-spojoin-kafka"}
+    assert found["redis"].variables == {}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_check_before_an_install_needs_no_secret(example):
+    """Secrets may come later; all else is as the router has it, with the controller's limits."""
+    variables = pods(manifests(example))["check-query"].variables
+    expected = wanted(example, Role.ROUTER) | SCALING
+    later = {"SPOJOIN_QUERY_FILE", "SPOJOIN_KAFKA_USERNAME", "SPOJOIN_KAFKA_PASSWORD"}
+    later |= {"SPOJOIN_REDIS_USERNAME", "SPOJOIN_REDIS_PASSWORD", "TZ"}
+    assert variables == {name: value for name, value in expected.items() if name not in later}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("component", [*Role, "page"])
+def test_programs_accept_their_variables(monkeypatch, example, component):
+    for name in [name for name in os.environ if name.startswith("SPOJOIN_")]:
+        monkeypatch.delenv(name)
+    variables = pods(manifests(example))[component].variables
+    for name, value in variables.items():
+        monkeypatch.setenv(name, "3" if value == NUMBER else value)
+    settings = load_page_settings().service if component == "page" else load_settings()
+    assert settings.bootstrap_servers == EVERYWHERE[example]["SPOJOIN_BOOTSTRAP_SERVERS"]
+    assert (settings.joiner, settings.worker) == (
+        3 if component == Role.MUTABLE else None,
+        3 if component == Role.POJOIN else None,
+    )
+    assert settings.kafka == (PROPERTIES if example in LOGINS else {})
+
+
+def test_settings_become_variables_and_whole_numbers_stay_whole():
+    found = pods(manifests("demo", "settings.results_bytes_max=1073741824", "settings.linger_ms=7"))
+    for role in Role:
+        variables = found[role].variables
+        assert (variables["SPOJOIN_RESULTS_BYTES_MAX"], variables["SPOJOIN_LINGER_MS"]) == ("1073741824", "7")
+
+
+def test_further_variables_are_those_of_all_or_of_one_role():
+    one = "sink.extraEnv[0].name=ONE,sink.extraEnv[0].value=1"
+    every = "extraEnv[0].name=ALL,extraEnv[0].value=2"
+    found = pods(manifests("demo", one, every))
+    assert {name for name, pod in found.items() if "ONE" in pod.variables} == {"sink"}
+    assert {name for name, pod in found.items() if "ALL" in pod.variables} == found.keys() - SERVERS - {"check-query"}

@@ -1,0 +1,102 @@
+"""What Helm runs before a release, beside it, and what it says after."""
+
+import shutil
+
+import pytest
+
+from tests.support.chart import CHART, EXAMPLES, OPERATED, manifests, named, of_kind, pods, render, values_file
+
+HOOK, WEIGHT, DELETION = (f"helm.sh/{name}" for name in ("hook", "hook-weight", "hook-delete-policy"))
+
+
+def annotations(document):
+    return document["metadata"].get("annotations", {})
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_query_is_checked_before_anything_runs(example):
+    documents = manifests(example)
+    text, job = (annotations(named(documents, kind, "check-query")) for kind in ("ConfigMap", "Job"))
+    assert text[HOOK] == job[HOOK] == "pre-install,pre-upgrade"
+    assert int(text[WEIGHT]) < int(job[WEIGHT]) < 0
+    assert job["helm.sh/hook-output-log-policy"] == "hook-failed"
+    for each in (text, job):
+        assert {"before-hook-creation", "hook-succeeded"} <= set(each[DELETION].split(","))
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_no_other_object_is_a_hook_but_the_demos_test(example):
+    documents = manifests(example)
+    hooks = {(each["kind"], each["metadata"]["name"]): annotations(each).get(HOOK) for each in documents}
+    checks = {(kind, "demo-spojoin-check-query"): "pre-install,pre-upgrade" for kind in ("ConfigMap", "Job")}
+    test = {("Pod", "demo-spojoin-test"): "test"} if example == "demo" else {}
+    assert {name: hook for name, hook in hooks.items() if hook} == checks | test
+
+
+def test_the_demos_test_leaves_its_log():
+    about = annotations(named(manifests("demo"), "Pod", "test"))
+    assert about["helm.sh/hook-output-log-policy"] == "hook-succeeded,hook-failed"
+    assert about[DELETION] == "before-hook-creation,hook-succeeded"
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_check_that_fails_says_why_in_its_pods_status(example):
+    found = pods(manifests(example))
+    for name in {"check-query", "topics"} & found.keys():
+        assert found[name].container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    assert found["check-query"].owner["spec"]["ttlSecondsAfterFinished"] == 600
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_check_is_of_what_the_chart_makes_in_the_programs_place(example):
+    arguments = pods(manifests(example))["check-query"].container["args"][3:]
+    named_streams = ["--partials=16", "--named=nearby", "--named=Drop_offs", "--named=pickups"]
+    assert arguments == (named_streams if example == "operators" else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "is_deleted"), [("v3.17.3", False), ("v3.18.0", True), ("v3.18.0-rc.1", True), ("v4.0.1", True)]
+)
+def test_a_failed_check_leaves_its_job_only_where_helm_could_not_show_its_log(tmp_path, version, is_deleted):
+    chart = shutil.copytree(CHART, tmp_path / "spojoin")
+    file = chart / "templates/check-query.yaml"
+    text = file.read_text()
+    assert ".Capabilities.HelmVersion.Version" in text
+    file.write_text(text.replace(".Capabilities.HelmVersion.Version", f'"{version}"'))
+    job = named(render("--set", "demo.enabled=true", chart=chart), "Job", "check-query")
+    assert ("hook-failed" in annotations(job)[DELETION].split(",")) is is_deleted
+
+
+# --- notes ------------------------------------------------------------------------------------------------------------
+
+
+def notes(folder, *options, versions=OPERATED):
+    """NOTES.txt is shown by an install only, so a copy of the chart wraps it in a ConfigMap."""
+    chart = shutil.copytree(CHART, folder / "spojoin")
+    wrapped = """kind: ConfigMap\nnotes: {{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}\n"""
+    (chart / "templates" / "wrapped.yaml").write_text(wrapped)
+    documents = render(*options, versions=versions, chart=chart)
+    (found,) = [document["notes"] for document in documents if "notes" in document]
+    return found, [document for document in documents if "notes" not in document]
+
+
+def test_objects_of_operators_are_left_out_where_they_are_unknown_and_the_notes_say_so(tmp_path):
+    said, documents = notes(tmp_path, "--values", values_file("operators"), versions=["keda.sh/v1alpha1"])
+    assert of_kind("ScaledObject", documents)
+    assert not of_kind("KafkaTopic", documents) + of_kind("KafkaUser", documents)
+    assert "this cluster doesn't know kafka.strimzi.io/v1" in said
+    assert "keda.sh" not in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "pod"),
+    [
+        ("page.enabled=true", "page"),
+        ("page.enabled=false,controller.enabled=true", "controller"),
+        ("page.enabled=false,controller.enabled=false", "sink"),
+    ],
+)
+def test_the_notes_look_from_a_pod_that_nothing_waits_for(tmp_path, settings, pod):
+    said, documents = notes(tmp_path, "--set", f"demo.enabled=true,{settings}")
+    assert f"exec deploy/demo-spojoin-{pod} -- spojoin status" in said
+    assert pods(documents)[pod].kind == "Deployment"

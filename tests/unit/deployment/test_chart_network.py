@@ -1,0 +1,141 @@
+"""Network policies allow the ways of the topology and no other."""
+
+import pytest
+import yaml
+
+from spojoin.protocol.topology import TOPOLOGY, Role
+from tests.support.chart import EXAMPLES, RELEASE, manifests, of_kind, pods, values_file
+
+COMPONENT = "app.kubernetes.io/component"
+NAMES = {(53, "UDP"), (53, "TCP")}
+KAFKA = {(port, "TCP") for port in (9092, 9093, 9094)}
+REDIS = {(port, "TCP") for port in (6379, 6380)}
+KUBERNETES = {(port, "TCP") for port in (443, 6443)}
+#: Of what is no role: the servers that a component reaches.
+OTHERS = {
+    "check-query": NAMES | KAFKA,
+    "page": NAMES | KAFKA | REDIS,
+    "topics": NAMES | KAFKA,
+    "job-produce": NAMES | KAFKA,
+    "job-feed": NAMES | KAFKA,
+    "job-ramp": NAMES | KAFKA,
+    "job-check": NAMES | KAFKA | REDIS,
+    "job-chaos": NAMES | KAFKA | REDIS | KUBERNETES,
+}
+
+
+def policies(documents):
+    return {
+        each["spec"]["podSelector"]["matchLabels"][COMPONENT]: each["spec"]
+        for each in of_kind("NetworkPolicy", documents)
+    }
+
+
+def reached(policy):
+    return {(port["port"], port["protocol"]) for rule in policy.get("egress", []) for port in rule["ports"]}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_pod_has_a_policy_and_every_policy_a_pod(example):
+    documents = manifests(example)
+    found = policies(documents)
+    assert pods(documents).keys() == found.keys()
+    assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in found.values())
+
+
+@pytest.mark.parametrize("example", ["operators", "production"])
+def test_roles_reach_what_the_table_says_and_no_more(example):
+    found = policies(manifests(example))
+    for edge in TOPOLOGY:
+        asks = KUBERNETES if edge.role is Role.CONTROLLER else set()
+        assert reached(found.pop(edge.role)) == NAMES | KAFKA | REDIS | asks, edge.role
+    assert {name: reached(policy) for name, policy in found.items()} == {name: OTHERS[name] for name in found}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_metrics_and_the_page_are_reached_and_what_serves_nothing_is_not(example):
+    open_to_all = [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
+    found = policies(manifests(example))
+    serving = {*Role, "page"}
+    for name in found.keys() - {"kafka", "redis"}:
+        assert found[name].get("ingress") == (open_to_all if name in serving else None), name
+
+
+def test_who_may_reach_metrics_and_the_page_is_a_value():
+    label = "networkPolicy.ingressFrom[0].namespaceSelector.matchLabels.name=monitoring"
+    found = policies(manifests("production", label))
+    wanted = [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
+    assert {name: rule["from"] for name, policy in found.items() for rule in policy.get("ingress", ())} == (
+        dict.fromkeys([*Role, "page"], wanted)
+    )
+
+
+def test_outer_servers_are_reached_in_their_networks_only():
+    networks = yaml.safe_load(values_file("operators").read_text())["networkPolicy"]
+    for name, policy in policies(manifests("operators")).items():
+        blocks = {
+            port["port"]: [peer["ipBlock"]["cidr"] for peer in rule.get("to", [])]
+            for rule in policy["egress"]
+            for port in rule["ports"]
+        }
+        for port, cidrs in blocks.items():
+            is_kafka, is_redis = (port, "TCP") in KAFKA, (port, "TCP") in REDIS
+            wanted = networks["kafkaCidrs"] if is_kafka else networks["redisCidrs"] if is_redis else []
+            assert cidrs == wanted, (name, port)
+
+
+def test_further_ways_are_of_those_who_reach_kafka_or_redis():
+    found = policies(manifests("demo", "networkPolicy.extraEgress[0].ports[0].port=8443"))
+    with_more = {name for name, policy in found.items() if {"ports": [{"port": 8443}]} in policy.get("egress", [])}
+    assert with_more == found.keys() - {"kafka", "redis"}
+
+
+# --- a demo's own servers ---------------------------------------------------------------------------------------------
+
+
+def peers(policy):
+    """Port -> component, of the ways that lead to pods of the release."""
+    return {
+        port["port"]: peer["podSelector"]["matchLabels"][COMPONENT]
+        for rule in policy.get("egress", [])
+        for port in rule["ports"]
+        for peer in rule.get("to", [])
+    }
+
+
+def let_in(policy):
+    (rule,) = policy["ingress"]
+    ((peer,), (port,)) = rule["from"], rule["ports"]
+    selector = peer["podSelector"]
+    assert selector["matchLabels"] == {"app.kubernetes.io/name": "spojoin", "app.kubernetes.io/instance": RELEASE}
+    (expression,) = selector["matchExpressions"]
+    assert (expression["key"], expression["operator"]) == (COMPONENT, "In")
+    return port["port"], set(expression["values"])
+
+
+@pytest.mark.parametrize("role", Role)
+def test_the_charts_own_servers_are_reached_at_their_pods(role):
+    policy = policies(manifests("demo"))[role]
+    assert peers(policy) == {9092: "kafka", 6379: "redis"}
+    asks = KUBERNETES if role is Role.CONTROLLER else set()
+    assert reached(policy) == NAMES | {(9092, "TCP"), (6379, "TCP")} | asks
+
+
+@pytest.mark.parametrize("name", ["load", "test", "check-query"])
+def test_who_needs_no_redis_reaches_kafka_alone(name):
+    policy = policies(manifests("demo"))[name]
+    assert (peers(policy), reached(policy)) == ({9092: "kafka"}, NAMES | {(9092, "TCP")})
+
+
+def test_the_charts_own_servers_let_in_those_who_reach_them():
+    found = policies(manifests("demo"))
+    for server, port in (("kafka", 9092), ("redis", 6379)):
+        clients = {name for name, policy in found.items() if peers(policy).get(port) == server}
+        assert let_in(found[server]) == (port, clients)
+    assert let_in(found["redis"])[1] == {*Role, "page"}
+
+
+def test_the_broker_reaches_itself_and_redis_nobody():
+    found = policies(manifests("demo"))
+    assert (peers(found["kafka"]), reached(found["kafka"])) == ({9092: "kafka"}, NAMES | {(9092, "TCP")})
+    assert "egress" not in found["redis"]

@@ -1,0 +1,97 @@
+"""Objects for operators: KEDA, the Prometheus operator, and what is left out without them."""
+
+import re
+
+import pytest
+import yaml
+
+from tests.support.chart import CHART, OPERATED, manifests, named, of_kind, pods, render, values_file
+
+METRICS = (CHART / "METRICS.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def scaled():
+    return named(manifests("operators"), "ScaledObject", "pojoin")["spec"]
+
+
+def test_keda_sets_the_number_of_workers_within_their_limits(scaled):
+    assert scaled["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo-spojoin-pojoin"}
+    assert pods(manifests("operators"))["pojoin"].kind == "StatefulSet"
+    assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (1, 8)
+
+
+def test_keda_takes_one_worker_at_a_time_and_is_slower_to_take_one_away(scaled):
+    behavior = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    one = [{"type": "Pods", "value": 1, "periodSeconds": 60}]
+    assert behavior["scaleUp"] == {"stabilizationWindowSeconds": 15, "policies": one}
+    assert behavior["scaleDown"] == {"stabilizationWindowSeconds": 300, "policies": one}
+
+
+def test_keda_asks_for_cores_and_lag_of_this_querys_workers(scaled):
+    cores, lag = scaled["triggers"]
+    scope = '{role="pojoin",query="nearby"}'
+    assert cores["metadata"] == {
+        "serverAddress": "http://prometheus.monitoring:9090",
+        "query": f"sum(rate(process_cpu_seconds_total{scope}[1m]))",
+        "threshold": "0.8",
+    }
+    assert lag["metadata"] == {
+        "serverAddress": "http://prometheus.monitoring:9090",
+        "query": f"max(sum by (service_name) (spojoin_input_lag_records{scope}))",
+        "threshold": "64",
+    }
+    assert (cores["metricType"], lag["metricType"]) == ("AverageValue", "Value")
+    assert {cores["type"], lag["type"]} == {"prometheus"}
+
+
+def test_metrics_that_keda_asks_for_are_those_of_services(scaled):
+    asked = {name for each in scaled["triggers"] for name in re.findall(r"spojoin_\w+", each["metadata"]["query"])}
+    assert asked == {"spojoin_input_lag_records"}
+    assert all(f"| `{name}` |" in METRICS for name in asked)
+
+
+def test_where_the_prometheus_operator_labels_releases_keda_asks_for_this_one():
+    found = named(manifests("operators", "serviceMonitor.enabled=true"), "ScaledObject", "pojoin")
+    for each in found["spec"]["triggers"]:
+        assert 'query="nearby",namespace="joins",release="demo"}' in each["metadata"]["query"]
+
+
+def test_the_prometheus_operator_reads_the_service_of_metrics():
+    documents = manifests("production")
+    (monitor,) = of_kind("ServiceMonitor", documents)
+    service = named(documents, "Service", "metrics")
+    selector = monitor["spec"]["selector"]["matchLabels"]
+    matching = [
+        each["metadata"]["name"]
+        for each in of_kind("Service", documents)
+        if selector.items() <= each["metadata"]["labels"].items()
+    ]
+    assert matching == [service["metadata"]["name"]]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert endpoint["interval"] == "15s"
+    assert endpoint["relabelings"] == [{"targetLabel": "release", "replacement": "demo"}]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_alerts_are_those_of_the_chart():
+    (rule,) = of_kind("PrometheusRule", manifests("production"))
+    assert rule["spec"] == yaml.safe_load((CHART / "alerts/rules.yaml").read_text())
+    assert rule["spec"]["groups"]
+
+
+@pytest.mark.parametrize("example", ["operators", "production"])
+@pytest.mark.parametrize("missing", OPERATED)
+def test_objects_of_an_operator_that_is_not_there_are_left_out_alone(example, missing):
+    def shown(versions):
+        return [(each["apiVersion"], each["metadata"]["name"]) for each in render(*options, versions=versions)]
+
+    options = ("--values", values_file(example))
+    left = [each for each in shown(OPERATED) if each[0] != missing]
+    assert shown([version for version in OPERATED if version != missing]) == left
+
+
+def test_without_keda_the_chart_sets_the_number_of_workers():
+    found = pods(render("--values", values_file("operators"), versions=["kafka.strimzi.io/v1"]))
+    assert found["pojoin"].owner["spec"]["replicas"] == 2

@@ -1,0 +1,239 @@
+"""What runs: how many of each component, by which program, with which resources, and where."""
+
+import hashlib
+from importlib.util import find_spec
+
+import pytest
+import yaml
+
+from spojoin.protocol.topology import Role
+from tests.support.chart import CHART, EXAMPLES, FULLNAME, manifests, named, pods
+
+DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+PYTHON = "/opt/spojoin/bin/python"
+QUERY_FILE = "/etc/spojoin/query/query.yaml"
+NUMBERED = {Role.MUTABLE, Role.POJOIN}
+SERVICES, DEVELOPMENT, SPARK = (f"{name}:{VERSION}" for name in ("spojoin", "spojoin-dev", "spojoin-spark"))
+#: By component: its image, and its module where that isn't the image's own program.
+PROGRAMS = {role.value: (SERVICES, None) for role in Role} | {
+    "page": (SERVICES, "spojoin.page"),
+    "check-query": (SERVICES, None),
+    "topics": (SERVICES, None),
+    "load": (SERVICES, "loadgen"),
+    "test": (SERVICES, "loadgen.check.smoke"),
+    "kafka": (DEVELOPMENT, None),
+    "redis": (DEVELOPMENT, None),
+    "job-produce": (SPARK, "loadgen"),
+    "job-ramp": (SERVICES, "loadgen"),
+    "job-chaos": (SERVICES, "loadgen"),
+    "job-feed": (SPARK, "loadgen"),
+    "job-check": (SPARK, "loadgen"),
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_programs_are_those_of_the_images(example):
+    for component, pod in pods(manifests(example)).items():
+        image, module = PROGRAMS[component]
+        assert pod.container["image"] == image
+        assert pod.container["imagePullPolicy"] == "IfNotPresent"
+        assert pod.container.get("command") == ([PYTHON, "-m", module] if module else None)
+        if module:
+            assert find_spec(module), module
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_each_role_is_started_by_its_name(example):
+    found = pods(manifests(example))
+    assert {role: found[role].container["args"] for role in Role} == {role: ["service", role.value] for role in Role}
+    assert found["check-query"].container["args"][:3] == ["validate", QUERY_FILE, "--deployed"]
+
+
+def test_servers_of_a_demo_are_started_by_their_names():
+    found = pods(manifests("demo"))
+    assert (found["kafka"].container["args"], found["redis"].container["args"]) == (["broker"], ["store"])
+
+
+def test_topics_are_made_for_the_query():
+    assert pods(manifests("production"))["topics"].container["args"] == ["topics", QUERY_FILE]
+
+
+def test_jobs_do_what_the_values_ask_for():
+    found = {name: pod.container["args"] for name, pod in pods(manifests("operators")).items() if name[:4] == "job-"}
+    jobs = DEFAULTS["jobs"]
+    where = ["--where", "kubernetes", "--namespace", "joins", "--release", "demo"]
+    assert found == {
+        "job-produce": ["produce", *jobs["produce"]["args"], "--via", "spark"],
+        "job-ramp": ["ramp", "--query", QUERY_FILE, "--output", "/tmp/ramp", *jobs["ramp"]["args"]],
+        "job-chaos": ["chaos", "--query", QUERY_FILE, *where, *jobs["chaos"]["args"], "--kinds", "delete"],
+        "job-feed": ["feed", "flights", "--topic", "in.pickups"],
+        "job-check": ["check", QUERY_FILE, *jobs["check"]["args"]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "kinds"),
+    [
+        ((), "delete,broker,redis"),
+        (("shareProcessNamespace=true",), "delete,kill,pause,broker,redis"),
+        (("redis.url=redis://outer:6379/0",), "delete,broker"),
+    ],
+)
+def test_chaos_strikes_only_what_is_the_releases_own(settings, kinds):
+    arguments = pods(manifests("demo", "jobs.chaos.enabled=true", *settings))["job-chaos"].container["args"]
+    assert arguments[-2:] == ["--kinds", kinds]
+
+
+# --- how many ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("example", "workers"), [("demo", 2), ("operators", None), ("production", 4)])
+def test_one_of_each_runs_but_for_joiners_and_workers(example, workers):
+    """Where KEDA sets the number of workers, the chart does not."""
+    found = {
+        name: pod.owner["spec"].get("replicas")
+        for name, pod in pods(manifests(example)).items()
+        if pod.kind in ("Deployment", "StatefulSet")
+    }
+    assert found.pop("mutable") == 2
+    assert found.pop("pojoin") == workers
+    assert found.keys() >= {*Role, "page"} - NUMBERED
+    assert set(found.values()) == {1}
+
+
+def test_joiners_and_workers_are_as_many_as_the_values_say():
+    found = pods(manifests("demo", "mutable.replicas=3", "pojoin.replicas=5"))
+    assert found["mutable"].owner["spec"]["replicas"] == 3
+    assert found["pojoin"].owner["spec"]["replicas"] == 5
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_old_pod_of_a_role_goes_before_the_new_one_comes(example):
+    found = pods(manifests(example))
+    for role in Role:
+        pod = found[role]
+        if role in NUMBERED:
+            assert (pod.kind, pod.owner["spec"]["podManagementPolicy"]) == ("StatefulSet", "Parallel")
+            assert pod.owner["spec"]["serviceName"] == f"{FULLNAME}-metrics"
+        else:
+            assert (pod.kind, pod.owner["spec"]["strategy"]) == ("Deployment", {"type": "Recreate"})
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_drain_moves_one_pod_of_a_role_at_a_time(example):
+    """The predictor, the controller and the page may go at any time: no result waits for them."""
+    found = manifests(example)
+    for role in set(Role) - {Role.PREDICTOR, Role.CONTROLLER}:
+        budget = named(found, "PodDisruptionBudget", role)["spec"]
+        assert budget["maxUnavailable"] == 1
+        assert budget["selector"]["matchLabels"]["app.kubernetes.io/component"] == role
+
+
+# --- resources and places ---------------------------------------------------------------------------------------------
+
+
+def values_of(component):
+    name, _, job = component.partition("job-")
+    return DEFAULTS["jobs"][job] if job else DEFAULTS[{"logical-and": "logicalAnd"}.get(name, name)]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_resources_are_those_of_the_values(example):
+    found = pods(manifests(example))
+    without_values = {"check-query", "topics", "load", "test", "kafka", "redis"}
+    for component in found.keys() - without_values:
+        assert found[component].container["resources"] == values_of(component)["resources"], component
+    for component, values in {"kafka": "devKafka", "redis": "devRedis"}.items():
+        if component in found:
+            assert found[component].container["resources"] == DEFAULTS[values]["resources"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_container_asks_for_cpu_and_memory_and_has_a_limit_of_memory_alone(example):
+    """A limit of CPU would stop a service in the middle of a frame."""
+    for component, pod in pods(manifests(example)).items():
+        resources = pod.container["resources"]
+        assert resources["requests"].keys() == {"cpu", "memory"}, component
+        assert resources["limits"].keys() == {"memory"}, component
+
+
+def test_resources_and_places_of_a_role_are_its_own():
+    found = pods(manifests("production", "sink.resources.limits.memory=9Gi", "router.affinity.nodeAffinity.x=y"))
+    assert {name for name, pod in found.items() if pod.container["resources"]["limits"]["memory"] == "9Gi"} == {"sink"}
+    assert {name for name, pod in found.items() if "affinity" in pod.spec} == {"router"}
+    assert {name: pod.spec["nodeSelector"] for name, pod in found.items() if "nodeSelector" in pod.spec} == {
+        "pojoin": {"pool": "memory"}
+    }
+
+
+def test_a_priority_is_that_of_all_but_the_check():
+    found = pods(manifests("production"))
+    assert {name: pod.spec.get("priorityClassName") for name, pod in found.items()} == {
+        name: None if name == "check-query" else "streaming" for name in found
+    }
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_pods_of_a_component_are_spread_over_nodes(example):
+    found = {name: pod for name, pod in pods(manifests(example)).items() if name not in ("check-query", "test")}
+    for name, pod in found.items():
+        (spread,) = pod.spec["topologySpreadConstraints"]
+        assert spread["topologyKey"] == "kubernetes.io/hostname"
+        assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+        assert spread["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == name
+
+
+# --- life -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_pods_start_anew_when_the_query_changes(example):
+    found = manifests(example)
+    (text,) = named(found, "ConfigMap", "query")["data"].values()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    started = pods(found)
+    for component in {*Role, "page"}:
+        assert started[component].annotations["checksum/query"] == digest, component
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_services_have_time_to_finish_a_frame_and_workers_to_drain(example):
+    found = pods(manifests(example))
+    for role in set(Role) - {Role.CONTROLLER}:
+        assert found[role].spec["terminationGracePeriodSeconds"] == 30
+    assert {name for name, pod in found.items() if "SPOJOIN_DRAIN_MS" in pod.variables} == {"pojoin"}
+
+
+@pytest.mark.parametrize(("seconds", "drain_ms"), [(5, "1000"), (15, "5000"), (30, "10000"), (300, "10000")])
+def test_a_drain_ends_before_the_pod_is_killed(seconds, drain_ms):
+    pod = pods(manifests("demo", f"terminationGracePeriodSeconds={seconds}"))["pojoin"]
+    assert pod.variables["SPOJOIN_DRAIN_MS"] == drain_ms
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_runs_once_is_not_tried_again_where_that_would_do_harm(example):
+    """A second try of a job would send the same rows again; topics are made however often it takes."""
+    jobs = {name: pod for name, pod in pods(manifests(example)).items() if pod.kind == "Job"}
+    for name, pod in jobs.items():
+        wanted = (10, "OnFailure") if name == "topics" else (0, "Never")
+        assert (pod.owner["spec"]["backoffLimit"], pod.spec["restartPolicy"]) == wanted, name
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_no_pod_has_variables_for_services(example):
+    """Those of a release named spojoin would begin as settings do."""
+    found = pods(manifests(example))
+    assert [name for name, pod in found.items() if pod.spec.get("enableServiceLinks") is not False] == []
+
+
+def test_a_job_with_other_values_is_another_job():
+    def job(*settings):
+        (name,) = [
+            pod.owner["metadata"]["name"]
+            for component, pod in pods(manifests("demo", "jobs.ramp.enabled=true", *settings)).items()
+            if component == "job-ramp"
+        ]
+        return name
+
+    assert job() == job() != job("sparkImage.tag=other")

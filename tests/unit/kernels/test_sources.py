@@ -1,0 +1,71 @@
+"""Machine code on disk is used again by the same sources, and by no others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SERVICES = Path(__file__).parents[3] / "services"
+#: A kernel that is compiled from three other files: a helper's, a constant's and a type's.
+FILES = {
+    "shapes.py": "from typing import NamedTuple\n\nclass Shape(NamedTuple):\n    width: int\n",
+    "sizes.py": "FACTOR = 10\n",
+    "helper.py": (
+        "from spojoin.kernels.compile import inlined\nfrom house.sizes import FACTOR\n\n"
+        "@inlined\ndef helped(x):\n    return FACTOR * x\n"
+    ),
+    "top.py": (
+        "from spojoin.kernels.compile import kernel\nfrom house import helper\nfrom house.shapes import Shape\n\n"
+        "@kernel\ndef area(shape):\n    return helper.helped(shape.width)\n\n"
+        "print(area(Shape(3)), sum(area.stats.cache_hits.values()))\n"
+    ),
+}
+
+
+@pytest.fixture
+def house(tmp_path):
+    (tmp_path / "house").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / "house" / name).write_text(text)
+    return tmp_path / "house"
+
+
+def change(file: Path, old: str, new: str) -> None:
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+
+
+def run(house: Path) -> list[int]:
+    """What the kernel returns in a process of its own, and how often its code was found on disk."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    environment |= {"PYTHONPATH": f"{SERVICES}:{house.parent}", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", "import house.top"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [int(part) for part in done.stdout.split()]
+
+
+def test_code_is_compiled_once_and_anew_after_each_change_of_what_it_is_made_of(house):
+    assert [run(house), run(house)] == [[30, 0], [30, 1]]
+    change(house / "helper.py", "FACTOR * x", "FACTOR * x + 1")
+    assert [run(house), run(house)] == [[31, 0], [31, 1]]
+    change(house / "sizes.py", "10", "20")
+    assert [run(house), run(house)] == [[61, 0], [61, 1]]
+
+
+def test_code_for_a_type_that_has_another_name_since_is_no_failure(house):
+    assert run(house) == [30, 0]
+    for name in ("shapes.py", "top.py"):
+        change(house / name, "Shape", "Oblong")
+    assert [run(house), run(house)] == [[30, 0], [30, 1]]
+
+
+def test_code_for_a_type_that_has_moved_is_no_failure(house):
+    assert run(house) == [30, 0]
+    (house / "shapes.py").rename(house / "forms.py")
+    change(house / "top.py", "house.shapes", "house.forms")
+    assert [run(house), run(house)] == [[30, 0], [30, 1]]
