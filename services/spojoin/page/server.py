@@ -78,7 +78,7 @@ def _handler(answers: Answers, policy: str) -> type[BaseHTTPRequestHandler]:
         "Cache-Control": "no-store",
     }
 
-    class Handler(_Handler):
+    class PageHandler(_Handler):
         def _answer(self, *, has_body: bool) -> None:
             answer = answers.get(urlsplit(self.path).path, _unknown)()
             self._send(answer, headers, has_body=has_body)
@@ -86,4 +86,4 @@ def _handler(answers: Answers, policy: str) -> type[BaseHTTPRequestHandler]:
     def _unknown() -> Response:
         return Response(404, TEXT, f"{', '.join(answers)}\n".encode())
 
-    return Handler
+    return PageHandler

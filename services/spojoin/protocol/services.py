@@ -1,4 +1,4 @@
-"""A query's services by name: which there should be, and which of them results wait for."""
+"""A query's services by name: which should run, and which of them results wait for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEEDED = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL
 
 
 def names(role: Role, count: int) -> tuple[str, ...]:
-    """The services of a role of which there are several."""
+    """The services of a role that has several."""
     return tuple(f"{role.value}-{number}" for number in range(count))
 
 

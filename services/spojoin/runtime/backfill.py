@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spojoin.model import Order, Query, Window
 from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
-from spojoin.protocol.answered import Answered, Place, before
+from spojoin.protocol.answered import NEVER, Answered, Place, before
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.runtime.inputs import Parse
@@ -25,7 +25,7 @@ from spojoin.wire.records import I64, Rows, SourcePosition
 LOOK_RECORDS, LOOK_GROWTH = 1_024, 2
 POLL_RECORDS, POLL_S = 10_000, 0.5
 PARSE_RECORDS = 4_096
-NEVER, ALWAYS = -(2**63), 2**63 - 1
+ALWAYS = 2**63 - 1
 _NO_KEY = (-1, -1)
 _NOTHING = np.empty(0, np.int64)
 

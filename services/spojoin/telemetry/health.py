@@ -45,7 +45,7 @@ class HealthServer(ThreadServer):
 
 
 def _handler(health: Health, registry: CollectorRegistry) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class HealthHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/metrics":
                 self._answer(200, CONTENT_TYPE_LATEST, generate_latest(registry))
@@ -65,4 +65,4 @@ def _handler(health: Health, registry: CollectorRegistry) -> type[BaseHTTPReques
         def log_message(self, format: str, *args: object) -> None:
             """Probes come every second: not worth a line."""
 
-    return Handler
+    return HealthHandler

@@ -18,6 +18,7 @@ from spojoin.wire.records import (
     FREQUENCY_BUCKETS,
     Barrier,
     DirectionRanks,
+    Frame,
     Frequencies,
     Guidance,
     Matches,

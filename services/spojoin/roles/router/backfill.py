@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spojoin.protocol.answered import Answered, Place, before
-from spojoin.roles.router.ledger import NEVER
+from spojoin.protocol.answered import NEVER, Answered, Place, before
 from spojoin.roles.router.merging import merged
 from spojoin.roles.router.ordering import Ordering
 from spojoin.roles.router.physical_input import PhysicalInput, columns_of, only, take_ready

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from spojoin.protocol.answered import Answered, before
-from spojoin.roles.router.ledger import NEVER, Place
+from spojoin.protocol.answered import NEVER, Answered, Key, Place, before
 from spojoin.roles.router.merging import merged
 from spojoin.roles.router.physical_input import Flags, PhysicalInput, Taken, columns_of, only, take_ready
 from spojoin.roles.router.queue import OrderedQueue, StreamColumns, concat
 from spojoin.wire.records import I64, DeadLetter, Rows
 
-#: (time, stream, partition, offset, row): the total order by event time
-Key = tuple[int, int, int, int, int]
 FIRST_KEY: Key = (NEVER, 0, 0, 0, 0)
 NOTHING_ANSWERED = Answered()
 

@@ -1,4 +1,4 @@
-"""One physical input: what was read, what is out, and from where to read on after a restart (rule P4)."""
+"""One physical input: what was read, what is out, and where a restart resumes (rule P4)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections import deque
 
 import numpy as np
 
+from spojoin.protocol.answered import Place
 from spojoin.wire.records import I64, DeadLetter, Rows, SourcePosition
 
-NEVER = -(2**63)
 _NOTHING = np.empty(0, np.int64)
-Place = tuple[int, int]
 
 
 class InputLedger:
@@ -34,7 +33,7 @@ class InputLedger:
 
     @property
     def position_place(self) -> Place:
-        """Where a restart reads on, without the largest event time before it."""
+        """Where a restart resumes, without the largest event time before it."""
         return self._low
 
     @property
@@ -51,7 +50,7 @@ class InputLedger:
         return (int(self._offsets[0]), int(self._rows[0])) if len(self._offsets) else self._end
 
     def place(self, row_id: int) -> Place:
-        """Offset and row of a row that is not passed."""
+        """Offset and row of a row that has not been passed."""
         return int(self._offsets[row_id - self._base]), int(self._rows[row_id - self._base])
 
     def places(self, ids: I64) -> tuple[I64, I64]:
@@ -59,7 +58,7 @@ class InputLedger:
         return self._offsets[ids - self._base], self._rows[ids - self._base]
 
     def enter(self, rows: Rows, dead: list[DeadLetter], end: Place | None = None) -> None:
-        """Take rows that may go out later, and all that was refused among them; `end` is the place behind them."""
+        """Take rows that may go out later, and the refused ones among them; `end` is the place behind them."""
         self._offsets = np.concatenate((self._offsets, rows.offsets))
         self._rows = np.concatenate((self._rows, rows.rows))
         self._out = np.concatenate((self._out, np.zeros(len(rows), np.bool_)))
@@ -102,11 +101,11 @@ class InputLedger:
         return taken
 
     def position(self) -> SourcePosition:
-        """Where a restart reads on."""
+        """Where a restart resumes."""
         return SourcePosition(*self._low, self._low_high_us)
 
     def read_end(self) -> Place:
-        """Rows from here on had not been read."""
+        """The place from which on no row has been read."""
         return self._end
 
     def late(self) -> list[Place]:

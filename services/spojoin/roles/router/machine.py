@@ -48,9 +48,9 @@ from spojoin.wire.records import (
 
 #: Frames' worth of rows that may wait in order; more would only add latency.
 QUEUE_FRAMES = 4
-#: A frame of fewer tuples than this part of a full one goes out after `linger_ms` while no more frames than these wait
-#: for their results: few tuples leave the machine time for small frames. Any other lingers LINGER_STRETCH times as
-#: long, since a frame costs every service about a millisecond whatever its size.
+#: A frame of fewer tuples than this fraction of a full one goes out after `linger_ms` while no more frames than these
+#: wait for their results: few tuples leave the machine time for small frames. Any other lingers LINGER_STRETCH times
+#: as long, since a frame costs every service about a millisecond whatever its size.
 HANDFUL = 1 / 8
 FRAMES_UNDER_WAY_FEW = 1
 LINGER_STRETCH = 6
@@ -201,7 +201,7 @@ class RouterMachine(InputMachine):
     # -- inputs
 
     def sources(self) -> SourceState:
-        """Where to read each input that a frame has consumed from; valid once active (P4)."""
+        """Where to resume each input that a frame has consumed from; valid once active (P4)."""
         return self._beginning.starts if self._last is None else self._last.source
 
     def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
@@ -241,7 +241,7 @@ class RouterMachine(InputMachine):
         yield from self._drain(force=False)
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
-        """Everything that the input holds has been read: it is idle from now on, until it brings rows.
+        """Everything in the input has been read: it is idle from now on, until it brings rows.
 
         ended: False where something waits to be read, but is not wanted yet: such an input is not idle.
         """
@@ -262,7 +262,7 @@ class RouterMachine(InputMachine):
         yield from self._drain(force=self._lingered())
 
     def flush(self) -> Iterator[Action]:
-        """The inputs have ended for good: write all that is left."""
+        """The inputs have ended for good: write everything that is left."""
         for source in self._inputs:
             source.ended_ms = self._now_ms - self._config.idle_timeout_ms
         self._ordering.advance(self._now_ms)
@@ -317,7 +317,7 @@ class RouterMachine(InputMachine):
             ids = origins.ids[origins.inputs == source.index]
             cut = self._answered.cut_of(*source.key)
             for letter in source.ledger.release(ids):
-                if (letter.offset, letter.row) >= cut:  # what lies before it was refused, and counted, before
+                if (letter.offset, letter.row) >= cut:  # letters before the cut were counted by an earlier generation
                     self._count_rejected(letter)
                     yield Emit(Topic.DEAD, letter.stream, letter)
 
@@ -368,7 +368,7 @@ class RouterMachine(InputMachine):
     # -- progress
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Results are out up to here: that many frames more may follow (back-pressure by credits)."""
+        """Results are out up to here: as many more frames may follow (back-pressure by credits)."""
         self._result_frame = max(self._result_frame, result_position.frame_id)
         return []
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.roles.router.ledger import NEVER, InputLedger, Place
+from spojoin.protocol.answered import NEVER, Place
+from spojoin.roles.router.ledger import InputLedger
 from spojoin.roles.router.queue import Origins, StreamColumns, concat, concat_origins
 from spojoin.wire.records import I64, Rows, SourcePosition
 

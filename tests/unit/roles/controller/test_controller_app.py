@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from spojoin.errors import ConfigurationError
@@ -10,12 +12,12 @@ from spojoin.ports.shared_state import key
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.controller.__main__ import ControlledQuery, limits_of, supervise
-from spojoin.roles.controller.app import Controller
+from spojoin.roles.controller.app import STEP_KINDS, Controller
 from spojoin.roles.controller.control_topic import ControlTopic
-from spojoin.roles.controller.policy import ScalingLimits
+from spojoin.roles.controller.policy import ScalingLimits, Step
 from spojoin.runtime import service
 from spojoin.runtime.settings import Settings, load_settings
-from spojoin.telemetry.metrics import value_of
+from spojoin.telemetry.metrics import SCALE_STEPS, value_of
 from spojoin.wire.codec import decode
 from spojoin.wire.records import WorkerCount
 from tests.support.controller_world import FakeCluster, StopWhen
@@ -181,3 +183,7 @@ def test_without_the_store_nobody_is_said_to_be_away():
     stage.cluster.events.clear()
     stage.turn(seconds=100)
     assert [event for event in stage.cluster.events if event.reason.startswith("Service")] == []
+
+
+def test_the_metric_of_steps_knows_each_kind_from_the_start():
+    assert {STEP_KINDS[kind] for kind in get_args(Step)} == set(SCALE_STEPS)
