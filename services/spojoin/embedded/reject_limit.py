@@ -1,4 +1,4 @@
-"""How many refused rows a run may have before it counts as failed."""
+"""How many rows a run may refuse before it counts as failed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RejectLimit:
     rows: int = 0
 
     def is_broken_by(self, refused: int, rows: int) -> bool:
-        """Whether so many refused rows of all `rows` are too many; all of them always are."""
+        """Whether `refused` of `rows` rows are too many; all of them always are."""
         if not refused:
             return False
         allowed = self.rows if self.share is None else self.share * rows
@@ -32,7 +32,7 @@ class RejectLimit:
 
 
 def parse_reject_limit(text: str) -> RejectLimit:
-    """The limit that `text` names: '0.5' and '50%' are shares, '100' a number. Raises ConfigurationError."""
+    """The limit that `text` says: '0.5' and '50%' are shares, '100' a number. Raises ConfigurationError."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
         raise ConfigurationError(f"--max-rejects {text}: {_EXPECTED}")

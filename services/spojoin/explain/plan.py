@@ -1,4 +1,4 @@
-"""EXPLAIN: how a query will be run, as data, and as tables for people."""
+"""EXPLAIN: how a query will be run, as data and as tables."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """Everything that EXPLAIN tells; `selectivity` only with samples.
+    """Everything that EXPLAIN shows; `selectivity` only with samples.
 
     batch_tuples: delta; batches: of a full window; matches_per_probe: expected, from the sample
     """
@@ -72,7 +72,7 @@ class QueryPlan:
 def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: SetupSizes | None = None) -> QueryPlan:
     """The plan of a query; `samples`, a table for each stream, add measured selectivities.
 
-    ConfigurationError or BadData where a sample doesn't fit the query.
+    Raises ConfigurationError or BadData where a sample doesn't fit the query.
     """
     sizes = sizes or SetupSizes()
     delta = batch_tuples(query.window, sizes)
@@ -98,7 +98,7 @@ def batch_tuples(window: Window, sizes: SetupSizes) -> int:
 
 
 def size_text(value: int, is_time: bool) -> str:
-    """A window size as people write it."""
+    """A window size as a query writes it."""
     if not is_time:
         return f"{value:,} tuples" if value != 1 else "1 tuple"
     if value == 0:
@@ -160,14 +160,14 @@ def _slide_rule(window: Window) -> str:
 
 
 def _interval_rules(query: Query) -> Iterator[str]:
-    """What an interval join means and keeps, and which predicates its windows stand for."""
+    """What an interval join means and keeps, and which predicates its windows express."""
     interval = query.interval
-    assert interval is not None, "asked for an interval join's rules"
+    assert interval is not None, "only an interval join has these rules"
     ends = " to ".join(size_text(end, True) for end in (interval.lower_us, interval.upper_us))
     yield f"interval join: the right side's event time minus the left's is {ends}, ends included"
     for stream in range(len(query.streams)):
         length = size_text(query.window_over(stream).length, True)
-        yield f"a tuple of {query.streams[stream].name} is kept until event time has gone on by {length}"
+        yield f"a tuple of {query.streams[stream].name} is kept until event time has advanced by {length}"
     if interval.held:
         yield f"held by the windows, evaluated by no service: {' AND '.join(interval.held)}"
 
@@ -210,7 +210,7 @@ def render(plan: QueryPlan, console: Console) -> None:
 
 
 def _stands_in(query: Query) -> str:
-    """What is other than told where the query names a layout or a method; nothing by the product's own."""
+    """A note on what differs under another layout or method; empty under the product's own."""
     if not query.layout.is_own:
         return _OTHER_LAYOUT.format(query.layout.name)
     return "" if query.method.name == DEFAULT_METHOD else _OTHER_METHOD.format(query.method.name)

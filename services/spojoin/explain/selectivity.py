@@ -1,4 +1,4 @@
-"""How many pairs of a sample satisfy each predicate, and all of them."""
+"""The fraction of a sample's pairs that satisfy each predicate, and all of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Codes = tuple[NDArray[np.int64], ...]
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """Shares of matching pairs, 0 to 1: each predicate alone, in order, and all together; and the rows sampled."""
+    """Fractions of pairs that match, 0 to 1: for each predicate alone, in order, and for all; and the rows sampled."""
 
     each: tuple[float, ...]
     whole: float
@@ -43,7 +43,7 @@ class Selectivity:
 def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
     """Selectivities over up to ROWS_MAX random rows of each stream's sample; refused rows don't count.
 
-    ConfigurationError where a stream has no sample, or none of its rows can be used.
+    Raises ConfigurationError where a stream has no sample, or none of its rows can be used.
     """
     for name in samples:
         known = [stream.name for stream in query.streams]

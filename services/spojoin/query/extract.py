@@ -1,4 +1,4 @@
-"""From Arrow columns to codes, times and keys, with every refused row named."""
+"""Converts Arrow columns to codes, times and keys, and reports every refused row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAFE_MAGNITUDE = 2.0**62  # half of int64's: leaves room for the rounding of a 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A row that can't take part: its place in the batch, a short stable reason, and a sentence for people."""
+    """A row that can't take part: its position in the batch, a short stable reason, and a sentence."""
 
     row: int
     reason: str
@@ -35,7 +35,7 @@ class Refused:
 class Extracted:
     """The n kept rows of a record batch.
 
-    kept: int64 (n,), their places in the batch, ascending
+    kept: int64 (n,), their positions in the batch, ascending
     codes: one int64 (n,) per key column; times_us: int64 (n,) or None
     keys: Arrow int64 or string array (n,), or None where the stream names no key column
     """
@@ -122,7 +122,7 @@ def _integer_codes(source: _Source, key: KeyColumn) -> NDArray[np.int64]:
 def _refuse_overflow(
     refusals: Refusals, key: KeyColumn, form: ScaledForm, columns: dict[str, NDArray[np.int64]]
 ) -> None:
-    """Refuse rows whose exact value leaves int64: doubles tell the safe rows, Python integers decide the others."""
+    """Refuse rows whose exact value leaves int64: doubles pass the safe rows, Python integers decide the others."""
     magnitude = np.full(refusals.rows, abs(float(form.constant)))
     for name, factor in form.terms.items():
         magnitude += np.abs(columns[name].astype(np.float64)) * abs(float(factor))
@@ -133,7 +133,7 @@ def _refuse_overflow(
 
 
 def _keys(source: _Source, name: str) -> pa.Array:
-    """The users' keys as int64 or text; a null is refused, and so is empty text, which CSV can't tell from it."""
+    """The users' keys as int64 or text; null is refused, and so is empty text, which in CSV is the same."""
     array = source.array(name)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -150,7 +150,7 @@ def _keys(source: _Source, name: str) -> pa.Array:
 
 
 def _empty(array: pa.Array) -> NDArray[np.bool_]:
-    """Which keys (n,) are null or text without a character."""
+    """Which keys (n,) are null or empty text."""
     is_text = any(of(array.type) for of in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
     empty = pc.fill_null(pc.equal(array, ""), True) if is_text else array.is_null()
     return np.asarray(empty.to_numpy(zero_copy_only=False))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from spojoin.embedded.named_files import NamedFile, check_apart, check_outputs, check_readable, open_file_number
 from spojoin.embedded.outputs import Outputs
-from spojoin.embedded.places import NamedFile, check_apart, check_outputs, check_readable, open_file_number
 from spojoin.errors import ConfigurationError
 
 

@@ -164,8 +164,8 @@ def test_explain_tells_the_interval():
     plan = explain(query)
     assert plan.window_rules == (
         "interval join: the right side's event time minus the left's is -1 min to 0 s, ends included",
-        "a tuple of a is kept until event time has gone on by 0 s",
-        "a tuple of b is kept until event time has gone on by 1 min",
+        "a tuple of a is kept until event time has advanced by 0 s",
+        "a tuple of b is kept until event time has advanced by 1 min",
         "held by the windows, evaluated by no service: r.at >= l.at - INTERVAL '1' MIN AND r.at <= l.at",
         "the bound is a column of the frame",
     )

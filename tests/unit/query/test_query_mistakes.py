@@ -77,7 +77,7 @@ STREAMS = [
 
 WINDOWS = [
     ("  WINDOW AS (SLIDE INTERVAL '10K' ON '100K')\n", "", 9, "missing WINDOW", "SLIDE INTERVAL"),
-    ("'100K')", "'100K'", 10, "window: the clause is not whole"),
+    ("'100K')", "'100K'", 10, "window: the clause is incomplete"),
     ("SLIDE INTERVAL", "TUMBLE INTERVAL", 10, "window: found 'TUMBLE'", "(SLIDE"),
     ("'10K' ON", "10 ON", 10, "window: found '10'"),
     ("'10K' ON '100K'", "'30K' ON '100K'", 10, "slide '30K' doesn't divide the length '100K'"),
