@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 #: Rows in one piece: anything else with Arrow's C stream interface, such as a Polars data frame, is one, too.
 Piece = Union[pa.RecordBatch, pa.Table, "pd.DataFrame", Mapping[str, "np.ndarray"]]
-Rows = Union[Piece, Iterable[Piece], pa.RecordBatchReader, "pa_dataset.Dataset"]
+RowsLike = Union[Piece, Iterable[Piece], pa.RecordBatchReader, "pa_dataset.Dataset"]
 
 _EXPECTED = "an Arrow batch or table, a data frame, a dict of arrays, or a list or generator of these"
 
 
-def tables_of(rows: Rows, columns: Sequence[str]) -> Iterator[pa.Table]:
+def tables_of(rows: RowsLike, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows as tables, in order; all pieces of a list are checked before the first is returned.
 
     columns: the columns used, which alone are read from a dataset. Raises BadData.

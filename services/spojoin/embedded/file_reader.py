@@ -1,4 +1,4 @@
-"""What the readers of all formats share: where a reader stands in its file, and which of its lines were no rows.
+"""The base of the readers of all formats: columns, keys, and the lines that were no rows.
 
 No value passes through a type that it was not declared as: the extraction that follows converts text exactly and
 refuses bad rows one by one. A line that isn't a row at all, or whose text isn't UTF-8, keeps its position as a row of

@@ -21,7 +21,7 @@ _DEPTH, _STRING, _ENDED = range(3)
 _PLAIN, _ESCAPING = 1, 2
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Where bytes are read from."""
 
     def read(self, nbytes: int, /) -> bytes:
@@ -34,7 +34,7 @@ class ArrayOrLines:
     Raises BadData where the array doesn't end, or anything follows it.
     """
 
-    def __init__(self, source: Source, path: Path) -> None:
+    def __init__(self, source: ByteSource, path: Path) -> None:
         self._source = source
         self._path = path
         self._is_array: bool | None = None

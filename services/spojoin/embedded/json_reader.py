@@ -13,7 +13,7 @@ import pyarrow.json as pa_json
 from spojoin.embedded import file_reader
 from spojoin.embedded.content import naming_the_file, reading_with_sentences
 from spojoin.embedded.file_reader import SHOWN_BYTES, TextReader
-from spojoin.embedded.json_array import ArrayOrLines, Source
+from spojoin.embedded.json_array import ArrayOrLines, ByteSource
 from spojoin.embedded.text import HOW_TO_RECODE, is_characters, is_utf8, json_cell_not_utf8
 from spojoin.query.json_number import JsonNumber
 from spojoin.query.schema import JSON_FRACTIONS
@@ -58,7 +58,7 @@ class JsonLinesReader(TextReader):
             objects = map(_object, next(_blocks(self._lines(file)), b"").splitlines())
             return next((row for row in objects if row is not None), {})
 
-    def _lines(self, file: pa.NativeFile) -> Source:
+    def _lines(self, file: pa.NativeFile) -> ByteSource:
         """The file as lines: a .json file may hold an array."""
         is_json = ".json" in (self.path.suffix.lower(), self.path.with_suffix("").suffix.lower())
         return ArrayOrLines(file, self.path) if is_json else file
@@ -139,7 +139,7 @@ def _json_type(value: object, is_key: bool) -> pa.DataType:
     return pa.int64() if is_key or value.lstrip("-").isdigit() else JSON_FRACTIONS
 
 
-def _blocks(file: Source) -> Iterator[bytes]:
+def _blocks(file: ByteSource) -> Iterator[bytes]:
     """Pieces of whole lines, each about BLOCK_BYTES long; the last line needs no line break."""
     rest = b""
     while piece := file.read(file_reader.BLOCK_BYTES):

@@ -12,7 +12,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from spojoin.embedded.arguments import Rows, tables_of
+from spojoin.embedded.arguments import RowsLike, tables_of
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.inputs import with_key_type
 from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
@@ -75,7 +75,7 @@ class Join:
         self._rejects = Rejects()
         show_results()
 
-    def push(self, rows: Rows, stream: str | None = None) -> pa.Table:
+    def push(self, rows: RowsLike, stream: str | None = None) -> pa.Table:
         """Append rows to a stream (needed where the query has two) and return the results that are ready.
 
         `rows`: anything that pyarrow.table takes (an Arrow batch or table, a data frame of pandas or Polars, a dict of

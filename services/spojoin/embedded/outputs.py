@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from spojoin.embedded.named_files import NamedFile, is_written_directly, open_file_number
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.errors import ConfigurationError
 
 #: Ends the name of an unfinished file; one that nobody writes is left from a run that was killed.
@@ -35,7 +35,7 @@ class _Staged:
     sink: pa.NativeFile
 
 
-class Outputs(Whole):
+class Outputs(WholeOrNothing):
     """The outputs of one run: all appear at the end of the block, none if it ends with an error.
 
     The error gets a note that says what became of each.

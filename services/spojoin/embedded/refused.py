@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.rejects import Reject, RejectsWriter
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.wire.records import DeadLetter
 
 MALFORMED = "malformed"
@@ -18,7 +18,7 @@ LATE = "late"
 _LATE_BY = re.compile(r"event time (-?\d+) us came after (-?\d+) us")
 
 
-class RefusedRows(Whole):
+class RefusedRows(WholeOrNothing):
     """The engine's dead letters as rejects; lines that were no rows get their own reason.
 
     late_by_us: how far the latest of the late rows was behind its stream's time

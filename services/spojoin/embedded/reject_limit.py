@@ -14,20 +14,20 @@ _WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RejectLimit:
-    """The most rows that may be refused: `share` of all rows (0 to 1), or else `rows` of them.
+    """The most rows that may be refused: a `fraction` of all rows (0 to 1), or else `rows` of them.
 
     text: the limit as it was written
     """
 
     text: str
-    share: Fraction | None = None
+    fraction: Fraction | None = None
     rows: int = 0
 
     def is_broken_by(self, refused: int, rows: int) -> bool:
         """Whether `refused` of `rows` rows are too many; all of them always are."""
         if not refused:
             return False
-        allowed = self.rows if self.share is None else self.share * rows
+        allowed = self.rows if self.fraction is None else self.fraction * rows
         return refused > allowed or refused == rows
 
 
@@ -38,7 +38,7 @@ def parse_reject_limit(text: str) -> RejectLimit:
         raise ConfigurationError(f"--max-rejects {text}: {_EXPECTED}")
     if not match[2] and "." not in match[1]:
         return RejectLimit(text, rows=int(match[1]))
-    share = Fraction(match[1]) / (100 if match[2] else 1)
-    if share > 1:
-        raise ConfigurationError(f"--max-rejects {text}: no share is more than the whole; {_EXPECTED}")
-    return RejectLimit(text, share)
+    fraction = Fraction(match[1]) / (100 if match[2] else 1)
+    if fraction > 1:
+        raise ConfigurationError(f"--max-rejects {text}: a share can't be more than the whole; {_EXPECTED}")
+    return RejectLimit(text, fraction)

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import TableWriter, is_parquet, open_writer
 
 #: `row` holds the row's values as a JSON object.
@@ -34,7 +34,7 @@ class Reject:
         return self.position
 
 
-class RejectsWriter(Whole):
+class RejectsWriter(WholeOrNothing):
     """Appends rejects to a file, as JSON lines (the row as an object) or Parquet (the row as JSON text).
 
     `sink` takes the bytes instead of a file at `path`, and is closed with the writer.

@@ -17,7 +17,7 @@ from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import TableWriter, open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import Order, Query
@@ -136,7 +136,7 @@ def _progress(files: Sequence[InputFile], engine: Engine) -> RunProgress:
     return RunProgress(fraction, engine.tuples, engine.matches, sum(engine.rejected.values()))
 
 
-class _Results(Whole):
+class _Results(WholeOrNothing):
     """The results' output, opened with the columns of the first batch, so that none that the engine adds is lost."""
 
     def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType]) -> None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spojoin.embedded.named_files import is_written_directly
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.errors import ConfigurationError
 from spojoin.model import Output, Query
 
@@ -36,7 +36,7 @@ _join: Any = pc.binary_join_element_wise
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
-class TableWriter(Whole):
+class TableWriter(WholeOrNothing):
     """A file that takes record batches of one schema; rows: those written so far."""
 
     rows: int

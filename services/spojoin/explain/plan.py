@@ -236,16 +236,16 @@ def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
 def _predicate_table(plan: QueryPlan) -> Table:
     table = _table("Predicates", "predicate", "compared as", "selectivity", right=("selectivity",))
     each = plan.selectivity.each if plan.selectivity else [None] * len(plan.query.predicates)
-    for predicate, share in zip(plan.query.predicates, each, strict=True):
-        table.add_row(escape(predicate.text), _DOMAINS[predicate.domain], _percent(share))
+    for predicate, fraction in zip(plan.query.predicates, each, strict=True):
+        table.add_row(escape(predicate.text), _DOMAINS[predicate.domain], _percent(fraction))
     if plan.selectivity and plan.matches_per_probe is not None:
         table.add_row(f"all, {plan.matches_per_probe:,.0f} matches a probe", "", _percent(plan.selectivity.whole))
         table.caption = f"measured on {' and '.join(f'{rows:,}' for rows in plan.selectivity.rows)} sampled rows"
     return table
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.4g} %"
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{100 * fraction:.4g} %"
 
 
 def _key_table(plan: QueryPlan) -> Table:

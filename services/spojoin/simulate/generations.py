@@ -99,6 +99,7 @@ class GenerationsWorld(World):
         self._requested = FIRST_GENERATION
         self._generations.hear(self._announcement(FIRST_GENERATION))
         super().__init__(replacement.scenarios[0], WIRING)
+        # The text of a seed stays for ever: it decides what each seed draws.
         drawn = Random(f"asked {replacement.scenarios[0].seed}")
         self._request_at = sorted(drawn.choice(odds.REPLACED_AT_STEPS) for _ in replacement.scenarios[1:])
 

@@ -216,8 +216,8 @@ def _worker_answers_early() -> Patches:
     return [patch.object(PoJoinMachine, "_has_all", lambda *_: True)]
 
 
-@_mutant("layout-kept", "a worker keeps its share of the batches when the number of workers changes")
-def _layout_kept() -> Patches:
+@_mutant("worker-count-kept", "a worker keeps its batches when the worker count changes")
+def _worker_count_kept() -> Patches:
     def change(self: PoJoinMachine, workers: int) -> Iterator[Action]:
         self._workers = workers
         yield from ()
@@ -226,9 +226,10 @@ def _layout_kept() -> Patches:
 
 
 @_mutant(
-    "layout-of-the-newest-frame", "a worker evaluates frames with the worker count of the newest one that it has read"
+    "worker-count-of-the-newest-frame",
+    "a worker evaluates frames with the worker count of the newest one that it has read",
 )
-def _layout_of_the_newest_frame() -> Patches:
+def _worker_count_of_the_newest_frame() -> Patches:
     evaluate_ready = PoJoinMachine._evaluate_ready
 
     def ahead(self: PoJoinMachine) -> Iterator[Action]:
@@ -245,10 +246,10 @@ def _nobody_stands_in() -> Patches:
 
 
 @_mutant(
-    "layout-waits-for-credit",
+    "worker-count-waits-for-credit",
     "a router announces a worker count only with its next frame, for which it may have no credit",
 )
-def _layout_waits_for_credit() -> Patches:
+def _worker_count_waits_for_credit() -> Patches:
     return [patch.object(RouterMachine, "_tell_layout", lambda _: iter(()))]
 
 

@@ -99,7 +99,7 @@ def _judge_era(era: Era, outcome: RunOutcome, charge: RowsInCharge) -> list[Sour
     """The rows that it refused."""
     order = _order(era, outcome)
     valid, refused = _valid(era.scenario, charge)
-    if charge.end and not charge.read_end:  # its order goes on: what it took is the head of all that there is
+    if charge.end and not charge.read_end:  # the next one continues its order: what it took is the head of all rows
         valid = valid[: len(order)]
     _check_order(era, order, valid)
     _check_silence(era, outcome, order, charge)

@@ -153,13 +153,13 @@ def test_an_order_of_arrival_has_no_interval():
         parse_query(asked("l.at = r.at AND l.k = r.k", more="order: arrival\n"))
 
 
-def test_a_time_that_the_schema_lacks_is_told():
+def test_a_time_that_the_schema_lacks_is_reported():
     text = asked("l.k = r.k AND r.at BETWEEN l.at AND l.at").replace("at: timestamp, ", "")
     with pytest.raises(QueryError, match=r"unknown column of stream b 'at'.*add 'at: timestamp' to the schema"):
         parse_query(text)
 
 
-def test_explain_tells_the_interval():
+def test_explain_shows_the_interval():
     query = parse_query(asked("l.k = r.k AND r.at BETWEEN l.at - INTERVAL '1 min' AND l.at"))
     plan = explain(query)
     assert plan.window_rules == (

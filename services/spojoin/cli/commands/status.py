@@ -47,7 +47,7 @@ def status(options: StatusOptions) -> None:
         from spojoin.runtime.settings import load_settings
 
         if options.watch and options.once:
-            raise ConfigurationError("--watch goes on and --once does not: give one of them")
+            raise ConfigurationError("--watch and --once exclude each other: give one of them")
         console = Console()
         is_once = options.once or not (options.watch or console.is_terminal)
         if options.query is None:
