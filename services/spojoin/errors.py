@@ -1,7 +1,7 @@
 """Every error of the package, as one tree.
 
 SpoJoinError
-├── ConfigurationError      wrong settings or a wrong query: ends the start with one sentence
+├── ConfigurationError      wrong settings or a wrong query: ends the start with a one-sentence message
 │   └── QueryError          a mistake in a query file, with its line
 ├── BadData                 a message or record that can't be used: dead-lettered or refused, never retried
 │   └── WireError           bytes that are not a whole, unharmed record

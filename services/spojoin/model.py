@@ -1,4 +1,4 @@
-"""A validated query as frozen data: what every other room reads, and nothing that parses.
+"""A validated query as frozen data: what every other room reads. Nothing here parses.
 
 Join attributes become *codes*: one int64 a tuple and key column whose signed order is the order of the column's
 type, so that indexes, kernels and the wire know a single type.
@@ -16,7 +16,7 @@ from fractions import Fraction
 
 
 class Op(enum.IntEnum):
-    """How a stored or left value relates to the other side; the integers are stable, kernels switch on them."""
+    """How a stored or left value compares with the other side; the integers are stable: kernels switch on them."""
 
     LT = 0
     LE = 1
@@ -71,7 +71,7 @@ class TypeName(enum.StrEnum):
 
 
 class TimeUnit(enum.StrEnum):
-    """What a timestamp counts since 1970 where it comes as a number."""
+    """The unit of a timestamp that is a number since 1970."""
 
     SECONDS = "s"
     MILLISECONDS = "ms"
@@ -81,9 +81,9 @@ class TimeUnit(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A declared type; precision and scale are 0 but for decimal(p,s).
+    """A declared type; precision and scale are 0 except for decimal(p,s).
 
-    unit: of timestamp(unit) only; None where the schema says none
+    unit: of timestamp(unit) only; None where the schema names none
     """
 
     name: TypeName
@@ -159,9 +159,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What a condition allows between two event times: `lower_us` <= right's - left's <= `upper_us`, in microseconds.
+    """Bounds on the difference of two event times: `lower_us` <= right's - left's <= `upper_us`, in microseconds.
 
-    held: the predicates, as written, that the windows stand for: no service evaluates them
+    held: the predicates, as written, that the windows express: no service evaluates them
     """
 
     lower_us: int
@@ -206,7 +206,7 @@ class Direction:
 
     @property
     def condition_count(self) -> int:
-        """Intervals that a search intersects: predicates on one stored column, `!=` apart, are one."""
+        """The number of intervals that a search intersects: one a stored column, and one for each `!=`."""
         together = {p.target_slot for p in self.predicates if p.op is not Op.NE}
         return len(together) + sum(p.op is Op.NE for p in self.predicates)
 
@@ -252,7 +252,7 @@ GENERATION_PART = "generation"
 class Query:
     """A validated query. `streams` holds one stream (self join) or two (left, right).
 
-    interval: of an interval join, whose window follows from it; `window` is then the longer of its streams'
+    interval: of an interval join; `window` is then the longer of the two that follow from it
     """
 
     name: str
@@ -280,9 +280,9 @@ class Query:
 
     @property
     def key_slots(self) -> tuple[int, ...] | None:
-        """The slot of each stream's join key: what the first equality compares; tuples of different keys never match.
+        """The slots of the streams' join key: the columns of the first equality, which are equal in every match.
 
-        None without one. A self join needs one of the same column on both sides: else a tuple has two keys.
+        None without an equality. In a self join it must compare a column with itself: else a tuple has two keys.
         """
         equal = [(p.left_slot, p.right_slot) for p in self.predicates if p.op is Op.EQ]
         if self.is_self:

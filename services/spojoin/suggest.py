@@ -1,4 +1,4 @@
-"""Messages that name what was found, what was expected and what was probably meant."""
+"""Parts of messages: what was found, what was expected and what was probably meant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def listed(names: Iterable[str]) -> str:
-    """The names as people read them: `a, b or c`."""
+    """The names as a list in words: `a, b or c`."""
     *head, last = list(names) or ["nothing"]
     return f"{', '.join(head)} or {last}" if head else last
 

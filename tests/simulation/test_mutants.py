@@ -1,4 +1,4 @@
-"""Every planted bug is found, each within so many seeds; what finds none of them proves nothing."""
+"""Every planted bug is found, each within SEEDS_MAX seeds; a simulator that finds none proves nothing."""
 
 from __future__ import annotations
 

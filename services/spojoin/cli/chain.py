@@ -1,4 +1,4 @@
-"""Results in order, each once: a restart may have written some records again."""
+"""Puts results in order, each once: a restart may have written some records again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from spojoin.wire.results import ResultProgress
 
 
 class ResultSequence:
-    """Takes a record iff it begins where the output so far ends, or is the first one seen."""
+    """Takes a record iff it begins where the output so far ends, or is the first."""
 
     def __init__(self) -> None:
         self._next: tuple[int, int] | None = None
@@ -16,7 +16,7 @@ class ResultSequence:
     def takes(self, begin: int, progress: ResultProgress) -> bool:
         """Whether a record is new; `begin` is the position in its frame where it starts.
 
-        In the JSON form the messages of one result share their begin and are told apart by their probe.
+        In the JSON form the messages of one result begin at the same position; their probe distinguishes them.
         """
         if progress.generation < self._generation:
             return False

@@ -1,4 +1,4 @@
-"""What a process does first where it runs as a container's first process, with a root file system that is read-only."""
+"""What a process does first in a container: signals of process 1, and a read-only root file system."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
-#: What a shell reports of a process that SIGTERM ended.
+#: The status that a shell reports for a process ended by SIGTERM.
 STATUS_TERMINATED = 143
 
 
 def prepare(environment: Mapping[str, str]) -> None:
-    """Obey SIGTERM from the start, and find the kernels that were compiled when the image was built."""
-    if os.getpid() == 1:  # the system ends a first process by no signal that it doesn't handle
+    """Obey SIGTERM from the start, and use the kernels that were compiled when the image was built."""
+    if os.getpid() == 1:  # the system never ends process 1 by a signal that it doesn't handle
         signal.signal(signal.SIGTERM, _end)
     kernels, cache = environment.get("SPOJOIN_KERNELS"), environment.get("NUMBA_CACHE_DIR")
     if kernels and cache:
@@ -25,13 +25,13 @@ def prepare(environment: Mapping[str, str]) -> None:
 def link_all(source: Path, target: Path) -> None:
     """Make `target` a copy of the folder `source` in which every file is a link.
 
-    Numba uses a cache only where it can write to it.
+    Numba uses only a cache that it can write to.
     """
     for folder, _, names in os.walk(source):
-        place = target / Path(folder).relative_to(source)
-        place.mkdir(parents=True, exist_ok=True)
+        copied = target / Path(folder).relative_to(source)
+        copied.mkdir(parents=True, exist_ok=True)
         for name in names:
-            link = place / name
+            link = copied / name
             if not link.is_symlink() and not link.exists():
                 link.symlink_to(Path(folder) / name)
 

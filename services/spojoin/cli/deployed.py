@@ -1,4 +1,4 @@
-"""What is checked before a query is deployed: all that a service would refuse at its start."""
+"""Checks before a query is deployed: everything that a service would refuse at its start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spojoin.runtime.generations import Serving, check_generation
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.wiring import Wire
 
-#: The check asks twice: a deployment waits no longer than ten seconds for a Kafka that is away.
+#: The check asks twice, so a deployment waits at most ten seconds for a Kafka that doesn't answer.
 REQUEST_TIMEOUT_S = 5.0
 
 
@@ -25,16 +25,16 @@ def load_deployed(query_file: Path) -> Query:
     """The query, as services with the environment's settings run it. Raises ConfigurationError and QueryError."""
     settings = load_settings(query_file=query_file)
     query = load_served_query(query_file)
-    # The router is told of all that concerns query and settings both.
+    # The router checks everything that concerns both query and settings.
     router = importlib.import_module("spojoin.roles.router.__main__")
     cast("Wire", router.wire)(Serving(query), settings)
     return query
 
 
 def check_running(query: Query, query_file: Path) -> str:
-    """Ask the settings' Kafka which query is served under this name; what to say where that stays unknown, else "".
+    """Ask the settings' Kafka which query is served under this name; returns why that stays unknown, else "".
 
-    Raises ConfigurationError where it is another one, and is not to be replaced.
+    Raises ConfigurationError where it is another one and replacing is not allowed.
     """
     settings = load_settings(query_file=query_file)
     config = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties(), request_timeout_s=REQUEST_TIMEOUT_S)
@@ -46,7 +46,7 @@ def check_running(query: Query, query_file: Path) -> str:
 
 
 def compare_with_running(log: Log[bytes], query: Query, *, replace: bool) -> str:
-    """As `check_running`, with what reads the log."""
+    """As `check_running`, over a given log."""
     topic = topic_name(query.name, Topic.GENERATIONS)
     try:
         if not log.partitions(topic):
@@ -58,20 +58,20 @@ def compare_with_running(log: Log[bytes], query: Query, *, replace: bool) -> str
 
 
 def check_partials(query: Query, partitions: int | None) -> None:
-    """Raises ConfigurationError where the topic of partials has too few partitions; None for what services make."""
+    """Raises ConfigurationError where the topic of partials has too few partitions; None: services create it."""
     predicates = len(query.predicates)
     if partitions is not None and partitions < predicates:
         raise ConfigurationError(
-            f"the query has {predicates} predicates, and its topic of partials is to have {partitions} partitions: "
+            f"the query has {predicates} predicates, and its topic of partials would have {partitions} partitions: "
             f"set strimzi.topics.predicates to {predicates} or more"
         )
 
 
 def check_names(query: Query, named: Collection[str]) -> None:
-    """Raises ConfigurationError where topics are to be named by something else than the query and its streams."""
+    """Raises ConfigurationError where topics would be named after anything but the query and its streams."""
     names = {query.name, *(stream.name for stream in query.streams)}
     for name in sorted(names.difference(named) if named else ()):
         raise ConfigurationError(
             f"the names in the query are {', '.join(sorted(names))}, and the chart read {', '.join(sorted(named))}: "
-            f"put {name} between quotes in the query file"
+            f"put {name} in quotes in the query file"
         )

@@ -1,4 +1,4 @@
-"""How the command ends: one sentence for people where something is wrong, a traceback only where it is asked for."""
+"""How the command ends: with one sentence where something is wrong; with a traceback only on request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from spojoin.cli.extras import COMMAND, SPOJOIN, Installation
 from spojoin.errors import SpoJoinError
 
-#: Wrong settings, a wrong query, a failed start: what a person can put right.
+#: Wrong settings, a wrong query, a failed start: what the user can correct.
 STATUS_MISTAKE = 2
-#: What a shell reports of a process that a signal ended is this and the signal's number: 130 for Ctrl-C.
+#: A shell reports a process that a signal ended by this plus the signal's number: 130 for Ctrl-C.
 STATUS_SIGNAL = 128
 STATUS_INTERRUPTED = STATUS_SIGNAL + signal.SIGINT
 
@@ -27,7 +27,7 @@ def one_sentence(
 ) -> Iterator[None]:
     """Turns this package's errors, a full disk, a missing file or permission into one line on stderr and status 2.
 
-    What is known of the outputs of the work that was broken off, notes of the error, follows in a line of its own.
+    The error's notes, which say what became of the outputs, follow on separate lines.
     installation: whose command it is; plain: further errors, whose own text is the sentence
     """
     known: tuple[type[Exception], ...] = (SpoJoinError, OSError, ModuleNotFoundError, *plain)
@@ -47,7 +47,7 @@ def one_sentence(
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """What was noted about an error on its way."""
+    """The notes that were added to an error."""
     return list(getattr(error, "__notes__", ()))
 
 
@@ -57,13 +57,13 @@ def _say(program: str, *sentences: str) -> None:
 
 
 def _signal_of(error: KeyboardInterrupt) -> signal.Signals:
-    """Which signal it was, where the error has its name; Ctrl-C else."""
+    """The signal that the error names, else that of Ctrl-C."""
     names = [each.name for each in signal.Signals]
     return signal.Signals[error.args[0]] if error.args and error.args[0] in names else signal.SIGINT
 
 
 def describe(error: Exception, installation: Installation = SPOJOIN) -> str | None:
-    """The sentence for an error that a person can put right, None for one that is a mistake of this program."""
+    """The sentence for an error that the user can correct; None for a bug in this program."""
     if isinstance(error, SpoJoinError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
@@ -82,10 +82,10 @@ def _system_error(error: OSError) -> str | None:
         errno.EROFS: f"{where}: the file system is read-only; choose another place",
         errno.ENOENT: f"{where}: no such file or folder",
         errno.EISDIR: f"{where} is a folder; name a file",
-        errno.ENOTDIR: f"{where}: a part of this path is a file, not a folder",
-        errno.EEXIST: f"{where} is there already and is no folder; choose another place",
+        errno.ENOTDIR: f"{where}: part of this path is a file, not a folder",
+        errno.EEXIST: f"{where} already exists and isn't a folder; choose another place",
         errno.EPIPE: "the program that reads the output has ended",
-        errno.EADDRINUSE: "the port is in use: stop what holds it or choose another port",
+        errno.EADDRINUSE: "the port is in use: stop the program that holds it or choose another port",
     }
     if error.errno in _WORDS_OF_THE_SYSTEM and error.filename:
         return f"{where}: {os.strerror(error.errno).lower()}; choose another place or name"

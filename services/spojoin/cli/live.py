@@ -1,4 +1,4 @@
-"""`spojoin status`: all services of all queries, or everything about one query; once, or again and again."""
+"""`spojoin status`: all services of all queries, or everything about one query; once or repeatedly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spojoin.ports.redis_store import RedisStore
 from spojoin.telemetry.status_table import status_table
 
 REFRESH_S = 1.0
-#: a rate needs two words of a service, which speaks every second
+#: A rate needs two reports of a service, which come every second.
 RATES_S = 2.5
 
 View = Callable[[], RenderableType]
@@ -25,7 +25,7 @@ View = Callable[[], RenderableType]
 def show_status(url: str, console: Console, *, is_once: bool) -> None:
     """Print the table of all services, once or every second until Ctrl-C.
 
-    Raises StoreUnavailable where there is no store at the start; one that is away later is waited for.
+    Raises StoreUnavailable where there is no store at the start; later it waits for one that is away.
     """
     try:
         store = RedisStore(url)
@@ -38,7 +38,7 @@ def show_status(url: str, console: Console, *, is_once: bool) -> None:
 
 
 def show_query(query: Path, redis: str, bootstrap: str, console: Console, *, is_once: bool) -> None:
-    """Print what the page shows of one query, once or every second until Ctrl-C. Raises ConfigurationError."""
+    """Print what the page shows about one query, once or every second until Ctrl-C. Raises ConfigurationError."""
     with _query_view(query, redis, bootstrap) as view:
         _show(view, console, is_once=is_once)
 
@@ -48,7 +48,7 @@ def _show(view: View, console: Console, *, is_once: bool) -> None:
         console.print(view())
         return
     shown = view()
-    if not console.is_terminal:  # nothing can be written over: one after the other
+    if not console.is_terminal:  # nothing can be overwritten, so one follows the other
         while True:
             console.print(shown)
             time.sleep(REFRESH_S)
@@ -60,7 +60,7 @@ def _show(view: View, console: Console, *, is_once: bool) -> None:
 
 
 def _next(view: View, before: RenderableType) -> RenderableType:
-    """What is to be seen now; a store that is away for a moment doesn't end the watch."""
+    """The current view; a store that is away for a moment doesn't end the watch."""
     try:
         return view()
     except Retryable as error:
@@ -69,7 +69,7 @@ def _next(view: View, before: RenderableType) -> RenderableType:
 
 @contextmanager
 def _query_view(query: Path, redis: str, bootstrap: str) -> Iterator[View]:
-    from spojoin.page.service import censor_of, open_watches  # noqa: PLC0415  (these load what reads Arrow)
+    from spojoin.page.service import censor_of, open_watches  # noqa: PLC0415  (these load pyarrow)
     from spojoin.page.settings import load_page_settings, secrets_of  # noqa: PLC0415
     from spojoin.page.state import state_of  # noqa: PLC0415
     from spojoin.page.subject import Subject  # noqa: PLC0415

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def run_progress(name: str, *, is_quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """Yields what shows how far a run has come: share of the input, tuples, tuples a second, matches, rejects."""
+    """Yields a function that shows a run's progress: fraction of the input, tuples, tuples/s, matches, rejects."""
     console = Console(stderr=True, quiet=is_quiet)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(name, total=1.0, told="compiling")
+        task = bar.add_task(name, total=1.0, figures="compiling")
         started = time.perf_counter()
 
         def show(run: RunProgress) -> None:
             rate = run.tuples / max(1e-9, time.perf_counter() - started)
-            told = f"{run.tuples:,} tuples  {rate:,.0f} t/s  {run.matches:,} matches"
-            told += f"  {run.rejected:,} rejected" if run.rejected else ""
-            bar.update(task, completed=run.fraction, told=told)
+            figures = f"{run.tuples:,} tuples  {rate:,.0f} t/s  {run.matches:,} matches"
+            figures += f"  {run.rejected:,} rejected" if run.rejected else ""
+            bar.update(task, completed=run.fraction, figures=figures)
 
         yield show

@@ -1,4 +1,4 @@
-"""What people read about rows that a run refused: how many and why, what helps, and whether they were too many."""
+"""Sentences about the rows that a run refused: how many and why, what helps, and whether there were too many."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from spojoin.embedded.reject_limit import RejectLimit
 from spojoin.model import Query
 from spojoin.query.window import LENGTH_US_MAX
 
-#: Reasons that are named one by one, the commonest; all others together.
+#: The number of reasons that are named, the commonest first; the others are counted together.
 REASONS_MAX = 3
 
 _UNITS_MS = ((3_600_000, "hours"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
-def refused_line(told: Mapping[str, Any], query: Query) -> str | None:
+def refused_line(report: Mapping[str, Any], query: Query) -> str | None:
     """One line about a run's refused rows with the commonest reasons and what helps; None where there are none."""
-    refused: int = told["rejected"]
+    refused: int = report["rejected"]
     if not refused:
         return None
-    reasons: dict[str, int] = dict(sorted(told["rejected_by_reason"].items(), key=lambda each: -each[1]))
-    named = [f"{count:,} {reason}{_example(told, reason)}" for reason, count in list(reasons.items())[:REASONS_MAX]]
+    reasons: dict[str, int] = dict(sorted(report["rejected_by_reason"].items(), key=lambda each: -each[1]))
+    named = [f"{count:,} {reason}{_example(report, reason)}" for reason, count in list(reasons.items())[:REASONS_MAX]]
     others = refused - sum(list(reasons.values())[:REASONS_MAX])
     named += [f"{others:,} for other reasons"] if others else []
-    line = f"{refused:,} of {told['tuples'] + refused:,} rows refused: {', '.join(named)}"
-    return f"{line}; {_late_advice(told['late_by_us'], query)}" if LATE in reasons else line
+    line = f"{refused:,} of {report['tuples'] + refused:,} rows refused: {', '.join(named)}"
+    return f"{line}; {_late_advice(report['late_by_us'], query)}" if LATE in reasons else line
 
 
-def too_many_refused(told: Mapping[str, Any], limit: RejectLimit, output: Path, rejects: Path | None) -> str | None:
-    """A sentence where more rows were refused than `limit` allows, or all; None where that is not so."""
-    refused: int = told["rejected"]
-    rows: int = told["tuples"] + refused
+def too_many_refused(report: Mapping[str, Any], limit: RejectLimit, output: Path, rejects: Path | None) -> str | None:
+    """A sentence if more rows were refused than `limit` allows, or all of them; else None."""
+    refused: int = report["rejected"]
+    rows: int = report["tuples"] + refused
     if not limit.is_broken_by(refused, rows):
         return None
     what = "all rows were refused" if refused == rows else f"more rows were refused than --max-rejects {limit.text}"
-    kept = f"{output} holds the results of the other {told['tuples']:,}" if told["tuples"] else f"{output} is empty"
+    kept = f"{output} holds the results of the other {report['tuples']:,}" if report["tuples"] else f"{output} is empty"
     shown = f"{rejects} holds the refused rows" if rejects else "add --rejects FILE to see each with its reason"
     return f"{what}: {kept}; {shown}"
 
 
-def _example(told: Mapping[str, Any], reason: str) -> str:
-    first = told["rejected_first"].get(reason)
+def _example(report: Mapping[str, Any], reason: str) -> str:
+    first = report["rejected_first"].get(reason)
     return f" (first: {first})" if first else ""
 
 
 def _late_advice(late_by_us: int, query: Query) -> str:
-    """What to write into the query, or to do to the file, where times run back."""
+    """What to write into the query, or do to the file, where times run back."""
     ways = ["sort the input by its time"]
     if query.is_self and not query.window.is_time and query.interval is None:
         ways.insert(0, "say 'order: arrival' to take rows as they come")

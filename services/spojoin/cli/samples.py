@@ -14,7 +14,7 @@ from spojoin.query.schema import arrow_schema
 
 
 def read_samples(query: Query, named: Sequence[str], rows: int) -> dict[str, pa.Table]:
-    """The first `rows` rows of each stream's file; `named` holds STREAM=FILE, or FILE where there is one stream."""
+    """The first `rows` rows of each stream's file; `named` holds STREAM=FILE, or FILE if there is one stream."""
     paths = dict(_named(text, query) for text in named)
     return {stream.name: _first_rows(paths, stream.name, query, rows) for stream in query.streams}
 

@@ -1,4 +1,4 @@
-"""A query's topics, files into its inputs and results out of theirs, for people."""
+"""A query's topics: creates them, writes files into its inputs and prints its results."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def kafka_of(settings: Settings) -> KafkaConfig:
 
 
 def make_topics(query: Query, settings: Settings, partitions: int | None) -> dict[str, int]:
-    """Make the topics of the query's generation that answers, and its inputs where `partitions` says how big.
+    """Make the topics of the generation that answers, and the inputs if their number of `partitions` is given.
 
-    All partition counts. Raises LogUnavailable where Kafka does not answer, or refuses.
+    Returns the partitions of each. Raises LogUnavailable where Kafka does not answer, or refuses.
     """
     log = KafkaLog(kafka_of(settings))
     try:
@@ -51,13 +51,13 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
 
 
 def current_generation(log: Log[bytes], query: str) -> int:
-    """The generation of a query that answers; its topic is made where it isn't there. Raises LogUnavailable."""
+    """The generation of a query that answers; creates its topic if missing. Raises LogUnavailable."""
     log.create_topics({topic_name(query, Topic.GENERATIONS): 1})
     return GenerationsTopic(log, query).read().current_number
 
 
 def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> dict[str, int]:
-    """Append the files' rows to the input topics, partitions in turn; rows sent by topic."""
+    """Append the files' rows to the input topics, partitions in turn; returns the rows sent to each topic."""
     log = KafkaLog(kafka_of(settings))
     names = {stream.name: settings.input_topics.get(stream.name, input_topic(stream.name)) for stream in query.streams}
     partitions = {stream: _partitions(log, name) for stream, name in names.items()}
@@ -80,7 +80,7 @@ def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> d
 
 
 def print_results(query: Query, settings: Settings, out: BinaryIO, *, is_following: bool) -> None:
-    """Write all results as JSON lines, in order, each once; go on as more come if `is_following`."""
+    """Write all results as JSON lines, in order, each once; wait for more if `is_following`."""
     log = KafkaLog(kafka_of(settings))
     source = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
     _partitions(log, source.topic)
@@ -121,7 +121,7 @@ def _records(reader: LogReader[bytes], is_at_end: Callable[[], bool]) -> Iterato
 
 
 def _texts(records: Iterable[LogRecord[bytes]]) -> Iterator[bytes]:
-    """New results as JSON lines, from either form of the topic."""
+    """New results as JSON lines, from either format of the topic."""
     chain = ResultSequence()
     for record in records:
         headers = dict(record.headers)

@@ -17,20 +17,20 @@ class UpOptions:
     """What to serve, with which servers and services."""
 
     query: QueryFile
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="PO-Join workers; default the number of the query's layout, or 2.")
-    ] = None
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of input topics that are made.")] = 1
-    bootstrap: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="A Kafka that runs already.")] = None
-    redis: Annotated[str | None, typer.Option(metavar="URL", help="A Redis that runs already.")] = None
-    port: Annotated[int | None, typer.Option(help="Port of the Kafka that is started.")] = None
-    results: Annotated[str, typer.Option(metavar="frames|json", help="Form of the results topic.")] = "frames"
+    workers: Annotated[int | None, typer.Option(min=1, help="PO-Join workers; default the layout's number, or 2.")] = (
+        None
+    )
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the input topics that are created.")] = 1
+    bootstrap: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="A Kafka that is already running.")] = None
+    redis: Annotated[str | None, typer.Option(metavar="URL", help="A Redis that is already running.")] = None
+    port: Annotated[int | None, typer.Option(help="The port of the Kafka that is started.")] = None
+    results: Annotated[str, typer.Option(metavar="frames|json", help="The format of the results topic.")] = "frames"
     logs: Annotated[Path | None, typer.Option(help="Keep the services' logs in this folder.")] = None
     replace: Annotated[
-        bool, typer.Option("--replace", help="Take the place of another query served there under this name.")
+        bool, typer.Option("--replace", help="Replace another query that is served there under this name.")
     ] = False
     backfill: Annotated[
-        Backfill, typer.Option(help="With --replace: how far back the inputs are read again to fill the windows.")
+        Backfill, typer.Option(help="With --replace: how far back the inputs are reread to fill the windows.")
     ] = Backfill.WINDOW
-    joiners: Annotated[int | None, typer.Option(min=1, help="Mutable joiners; default one a predicate.")] = None
+    joiners: Annotated[int | None, typer.Option(min=1, help="Mutable joiners; default one per predicate.")] = None
     debug: Debug = False

@@ -1,4 +1,4 @@
-"""What Python users give as rows, as Arrow tables; whatever can't be one is answered with what to do."""
+"""The rows that Python users push, as Arrow tables; an error says what to do with anything that can't be one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 #: Rows in one piece: anything else with Arrow's C stream interface, such as a Polars data frame, is one, too.
 Piece = Union[pa.RecordBatch, pa.Table, "pd.DataFrame", Mapping[str, "np.ndarray"]]
-Rows = Union[Piece, Iterable[Piece], pa.RecordBatchReader, "pa_dataset.Dataset"]
+RowsLike = Union[Piece, Iterable[Piece], pa.RecordBatchReader, "pa_dataset.Dataset"]
 
 _EXPECTED = "an Arrow batch or table, a data frame, a dict of arrays, or a list or generator of these"
 
 
-def tables_of(rows: Rows, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows as tables, in order; all pieces of a list are looked at before the first is given.
+def tables_of(rows: RowsLike, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows as tables, in order; all pieces of a list are checked before the first is returned.
 
-    columns: those that are used; of a dataset only these are read, where it has them. Raises BadData.
+    columns: the columns used, which alone are read from a dataset. Raises BadData.
     """
     if _is_dataset(rows):
         return _of_dataset(rows, columns)
@@ -42,12 +42,12 @@ def _is_dataset(rows: object) -> bool:
 
 
 def _of_dataset(dataset: Any, columns: Sequence[str]) -> Iterator[pa.Table]:  # noqa: ANN401
-    """Its batches, of the columns that it has of those used; where it has none of them, of all."""
+    """Its batches with those of the used columns that it has; with all of its columns if it has none of them."""
     found = [name for name in columns if name in dataset.schema.names] or list(dataset.schema.names)
     return (_table(batch, "rows") for batch in dataset.to_batches(columns=found))
 
 
-def _table(piece: Any, name: str) -> pa.Table:  # noqa: ANN401  (whatever was given)
+def _table(piece: Any, name: str) -> pa.Table:  # noqa: ANN401  (any argument)
     advice = _advice(piece)
     if advice:
         raise BadData(f"{name} is {_kind(piece)}: {advice}")
@@ -60,11 +60,11 @@ def _table(piece: Any, name: str) -> pa.Table:  # noqa: ANN401  (whatever was gi
 
 
 def _advice(piece: Any) -> str:  # noqa: ANN401
-    """What to do with a thing that is likely to be given by mistake; nothing where it may well be rows."""
+    """What to do with an argument that is a likely mistake; empty if it may be rows."""
     if isinstance(piece, str | bytes | PathLike):
-        return "push what it holds, such as pyarrow.parquet.read_table(path), or join files by `spojoin run`"
+        return "push what it holds, such as pyarrow.parquet.read_table(path), or join files with `spojoin run`"
     if hasattr(piece, "collect") and hasattr(piece, "collect_schema") and not hasattr(piece, "__arrow_c_stream__"):
-        return "it is a plan and no rows yet: push its collect()"
+        return "it is a plan without rows yet: push its collect()"
     if isinstance(piece, Mapping):
         return _advice_on_columns(piece)
     if isinstance(piece, list | tuple):
@@ -79,7 +79,7 @@ def _advice_on_columns(columns: Mapping[Any, Any]) -> str:
         if values is None or isinstance(values, str | bytes | int | float):
             return (
                 f"its {name!r} is {_kind(values)}, and expected is a list or an array for each column; "
-                "of dicts that are a row each pyarrow.Table.from_pylist(rows) makes a table"
+                "for one dict per row push pyarrow.Table.from_pylist(rows)"
             )
     return ""
 

@@ -1,4 +1,4 @@
-"""What a file's first bytes say that it holds, against what its name says; and what went wrong within it."""
+"""Compares a file's first bytes with the format that its name says, and names the file in Arrow's errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from spojoin.errors import BadData, ConfigurationError
 
-#: Endings of compressed text by what Arrow calls the compression.
+#: Arrow's name of the compression, by the ending of compressed text.
 COMPRESSED_SUFFIXES: dict[str, Literal["gzip", "bz2", "zstd"]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 _CSV_SUFFIXES = (".csv", ".tsv")
@@ -21,7 +21,7 @@ _HEAD_BYTES = 64
 
 
 class _Kind(NamedTuple):
-    """A format by the bytes it begins with. `suffix` is how files of it end, None where spojoin can't read them."""
+    """A format by its first bytes; `suffix` is the ending of its files, None where spojoin can't read them."""
 
     magic: bytes
     name: str
@@ -50,9 +50,9 @@ _KINDS = (
 
 
 def check_content(path: Path, suffix: str) -> None:
-    """Raises ConfigurationError where the file at `path` holds another format than its ending says.
+    """Raises ConfigurationError where the file at `path` isn't in the format that its ending says.
 
-    `suffix` is the ending that says the format, without that of a compression: .csv for trips.csv.gz.
+    `suffix` is the ending of the format, without that of a compression: .csv for trips.csv.gz.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
@@ -79,7 +79,7 @@ def _check_binary(path: Path, head: bytes, suffix: str) -> None:
 
 
 def _check_text(what: str, path: Path, head: bytes, first: str = "") -> None:
-    """`first` is what to do before all else."""
+    """`first` is what to do before anything else."""
     found = _kind_of(head)
     if found is not None:
         raise ConfigurationError(f"{what} holds {found.name}, whatever its ending says; {first}{_advice(found, path)}")
@@ -89,7 +89,7 @@ def _check_text(what: str, path: Path, head: bytes, first: str = "") -> None:
 
 
 def _kind_of(head: bytes) -> _Kind | None:
-    """The format, None for text: words like those that begin some formats can begin a line of column names, too."""
+    """The format, None for text: a line of column names may begin with the same letters as some format."""
     if not any(byte < 9 or 14 <= byte < 32 or byte >= 128 for byte in head):
         return None
     return next((kind for kind in _KINDS if head.startswith(kind.magic)), None)
@@ -103,11 +103,11 @@ def _advice(found: _Kind, path: Path) -> str:
 
 @contextmanager
 def naming_the_file(path: Path) -> Iterator[None]:
-    """Turns what Arrow says of a file's content into BadData with its path and what to do."""
+    """Turns Arrow's errors about a file's content into BadData with its path and what to do."""
     try:
         yield
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the system's word, not Arrow's
+        if isinstance(error, OSError) and error.errno is not None:  # the system's error, not Arrow's
             raise
         raise BadData(f"{path} can't be read on: {_sentence(path, str(error))}") from error
 
@@ -133,7 +133,7 @@ _R = TypeVar("_R", bound=_HasPath)
 def reading_with_sentences(
     read: Callable[[_R], Iterator[pa.RecordBatch]],
 ) -> Callable[[_R], Iterator[pa.RecordBatch]]:
-    """Decorates a reader's way through its file, so that what goes wrong there names the file."""
+    """Decorates a reader's iteration, so that errors in it name the file."""
 
     @functools.wraps(read)
     def reading(reader: _R) -> Iterator[pa.RecordBatch]:

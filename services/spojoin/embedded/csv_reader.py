@@ -22,7 +22,7 @@ from spojoin.errors import BadData, ConfigurationError
 CSV_NULLS = pa.array(["", "NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
 
 #: A whole number that reads back as the same text, so that keys like 007 stay what they are.
-_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17}|)$"  # or no key at all: its row is refused
+_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17}|)$"  # an empty key is allowed here; its row is refused later
 
 OnBadLine = Callable[[pa_csv.InvalidRow], Literal["skip", "error"]]
 
@@ -33,7 +33,7 @@ _open_csv: Any = pa_csv.open_csv
 class CsvReader(TextReader):
     """CSV with a header line, read as text.
 
-    A line is put after the last one: a quote that is never closed swallows it with all others, and so is found.
+    A marker line is appended: a quote that is never closed swallows it, which shows the mistake.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None, delimiter: str) -> None:
@@ -52,7 +52,7 @@ class CsvReader(TextReader):
         return self._key_type
 
     def _find_key_type(self) -> pa.DataType:
-        """Looks through the key column of the whole file: the type must not change on the way."""
+        """Reads the key column of the whole file: the type must not change halfway."""
         if self.key is None:
             return pa.int64()
         with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
@@ -89,7 +89,7 @@ class CsvReader(TextReader):
                 self.malformed_because[position] = f"{text[:SHOWN_BYTES]!r} isn't UTF-8 text; {HOW_TO_RECODE}"
 
     def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Keys in their type, all else as text with the spellings of a missing value made null."""
+        """Keys in their type, everything else as text, with the spellings of a missing value as null."""
         columns = [
             _or_none(batch.column(name)).cast(self._key_type)
             if name == self.key
@@ -153,7 +153,7 @@ def _remember_in(bad: dict[int, str]) -> OnBadLine:
 def _with_gaps(batch: pa.RecordBatch, first: int, bad: list[int]) -> pa.RecordBatch:
     """`batch` with rows of nulls at the positions in `bad` that fall between its rows, the first of which is `first`.
 
-    A bad line before row i of the batch moves it back by one: the i-th good row stands at the i-th place that is free.
+    Each bad line before a row of the batch moves it back by one: good rows fill the free positions in order.
     """
     end = first + batch.num_rows
     inside = []
@@ -167,12 +167,12 @@ def _with_gaps(batch: pa.RecordBatch, first: int, bad: list[int]) -> pa.RecordBa
     is_bad[inside] = True
     rows = np.zeros(end - first, np.int64)
     rows[~is_bad] = np.arange(batch.num_rows)
-    places: pa.Int64Array = pa.array(rows, pa.int64(), mask=is_bad)
-    return batch.take(places)
+    taken: pa.Int64Array = pa.array(rows, pa.int64(), mask=is_bad)
+    return batch.take(taken)
 
 
 def _or_none(keys: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
-    """Keys with null for an empty one, as other formats have it."""
+    """Keys with null for an empty one, as in other formats."""
     present: pa.StringArray = pc.if_else(pc.equal(keys, ""), pa.scalar(None, pa.string()), keys)
     return present
 

@@ -1,4 +1,4 @@
-"""All services' state machines wired to each other in one process, without a broker.
+"""The state machines of all services, wired to each other in one process without a broker.
 
 Records pass by reference. Matches go to the sink as they are made, so that a frame's pairs never stand in memory at
 once; all others wait their turn in one queue.
@@ -29,7 +29,7 @@ from spojoin.roles.sink.machine import SinkMachine
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import DeadLetter, Frame, Part, Record, Result, Rows
 
-#: Credits bound what is under way between processes; here nothing is.
+#: Credits bound what is in flight between processes; here nothing is.
 UNLIMITED = 2**62
 
 #: An event time that no tuple reaches: a stream that has ended promises silence up to it.
@@ -38,7 +38,7 @@ SILENCE_US = 2**62
 #: Frames between two plans of the predictor: frames are large here, and files short.
 PLAN_FRAMES = 2
 
-#: What happens to a record on its way from one machine to another.
+#: Applied to each record that passes from one machine to another.
 Transport = Callable[[Record], Record]
 
 
@@ -47,7 +47,7 @@ class Engine:
 
     One stream is taken in the order in which it is fed; two are ordered by event time.
 
-    config: sizes of frames and batches; transport: what records pass through between machines, by default nothing
+    config: sizes of frames and batches; transport: applied to records between machines, by default nothing
     """
 
     def __init__(self, query: Query, config: RouterConfig | None = None, transport: Transport | None = None) -> None:
@@ -79,12 +79,12 @@ class Engine:
 
     @property
     def matches(self) -> int:
-        """Matches found so far, those that a limit cut included."""
+        """Matches found so far, including those that a limit cut."""
         return self._sink.matches
 
     @property
     def cut_probes(self) -> int:
-        """Probes of which the limit cut some partners."""
+        """Probes with partners that the limit cut."""
         return self._sink.cut_probes
 
     @property
@@ -127,7 +127,7 @@ class Engine:
         yield from self._run(self._router.on_rows(number, 0, rows))
 
     def end(self, stream: int | str) -> Iterator[pa.RecordBatch]:
-        """This stream brings no more rows: the other need not wait for it. Yields the results that are ready."""
+        """This stream has ended: the other need not wait for it. Yields the results that are ready."""
         number = self._number(stream)
         nothing = np.empty(0, np.int64)
         columns = tuple(nothing for _ in self.query.streams[number].keys)
@@ -135,7 +135,7 @@ class Engine:
         yield from self._run(self._router.on_rows(number, 0, rows))
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield the results of all that was fed; what is fed later counts as later."""
+        """Yield the results of everything fed so far; what is fed afterwards comes later in the order."""
         yield from self._run(self._router.flush())
 
     def take_rejects(self) -> list[DeadLetter]:

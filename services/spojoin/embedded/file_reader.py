@@ -1,4 +1,4 @@
-"""What the readers of all formats share: where a reader stands in its file, and which of its lines were no rows.
+"""The base of the readers of all formats: columns, keys, and the lines that were no rows.
 
 No value passes through a type that it was not declared as: the extraction that follows converts text exactly and
 refuses bad rows one by one. A line that isn't a row at all, or whose text isn't UTF-8, keeps its position as a row of
@@ -25,12 +25,12 @@ SHOWN_BYTES = 20
 
 
 class Reader(ABC):
-    """The rows of one file, in order, as record batches with the columns of `schema` that were asked for.
+    """The rows of one file, in order, as record batches with the columns of `schema`.
 
-    schema: the columns to read with their declared types; a null type where none is declared
-    key: the column with the user's key, if any; it is int64 or string throughout the file, see `key_type`
-    malformed: text of the lines that weren't rows, by position; whoever uses an entry removes it
-    malformed_because: a sentence about some of these lines, by position
+    schema: the columns to read with their declared types; the null type where none is declared
+    key: the column with the user's key, if any; int64 or string throughout the file, see `key_type`
+    malformed: text of the lines that weren't rows, by position; the user of an entry removes it
+    malformed_because: why, in a sentence, for some of these lines, by position
     found: the file's columns
     """
 
@@ -49,7 +49,7 @@ class Reader(ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Read on; a reader is read once."""
+        """Read the file; a reader is read once."""
 
     @property
     @abstractmethod
@@ -67,8 +67,8 @@ class Reader(ABC):
             self.malformed_because[first + row] = cell.sentence(self.path)
         is_bad = np.zeros(batch.num_rows, bool)
         is_bad[list(bad)] = True
-        places: pa.Int64Array = pa.array(np.arange(batch.num_rows), pa.int64(), mask=is_bad)
-        return batch.take(places)
+        taken: pa.Int64Array = pa.array(np.arange(batch.num_rows), pa.int64(), mask=is_bad)
+        return batch.take(taken)
 
     def check_has(self, name: str) -> None:
         """Raises ConfigurationError where the file lacks a column, whether or not it is read."""
@@ -88,7 +88,7 @@ class Reader(ABC):
 
 
 class TextReader(Reader):
-    """A file of lines, compressed or not."""
+    """A file of lines, plain or compressed."""
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
         super().__init__(path, schema, key)
@@ -97,7 +97,7 @@ class TextReader(Reader):
 
     @property
     def fraction(self) -> float:
-        """By bytes of the file, compressed or not."""
+        """By bytes of the file, as it is stored."""
         return 1.0 if self._raw.closed or not self._size else self._raw.tell() / self._size
 
     def _open(self) -> pa.NativeFile:

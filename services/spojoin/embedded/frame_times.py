@@ -10,15 +10,15 @@ import numpy as np
 
 from spojoin.protocol.machine import Action
 
-#: Frames that are remembered; figures are of the latest ones.
+#: The number of frames remembered: figures are of the latest.
 FRAMES_MAX = 65_536
 
 
 class FrameTimes:
-    """Of each frame the time until its results are out, and what the slowest worker spent on it.
+    """For each frame, the time until its results are out and what the slowest worker spent on it.
 
-    All workers take turns in one process, so the first is what people wait here. The second is processor time, what
-    they would wait for the search where every worker has a core of its own.
+    All workers take turns in one process, so the first is the wait here. The second is processor time: the wait for the
+    search if every worker had its own core.
     """
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class FrameTimes:
         self._slowest.append(0.0)
 
     def end(self, frame_id: int, tuples: int, *, is_last: bool) -> None:
-        """Results of so many of its tuples are out."""
+        """Results of `tuples` more of its tuples are out."""
         self.answered += tuples
         if is_last and frame_id in self._began:
             self._seconds.append(time.perf_counter() - self._began.pop(frame_id))
 
     def worker(self, actions: Iterator[Action]) -> Iterator[Action]:
-        """A worker's actions on the frame in hand; the time to make them counts, not what is done with them."""
+        """A worker's actions on the current frame; counts the time to make them, not to carry them out."""
         spent = 0.0
         while True:
             began = time.thread_time()
@@ -51,7 +51,7 @@ class FrameTimes:
         self._slowest[-1] = max(self._slowest[-1], spent)
 
     def figures(self) -> dict[str, object]:
-        """Milliseconds a frame: p50, p99 and max, all in turn and of the slowest worker."""
+        """Milliseconds per frame: p50, p99 and max, of all workers in turn and of the slowest."""
         return {"frame_ms": _quantiles(self._seconds), "slowest_worker_ms": _quantiles(self._slowest)}
 
 

@@ -1,4 +1,4 @@
-"""The files of a run, one a stream, read at a balanced pace."""
+"""The files of a run, one per stream, read at a balanced pace."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from spojoin.query.refusals import Refusals
 from spojoin.query.schema import arrow_schema
 from spojoin.query.times import read_times_us
 
-#: Rows kept for showing those that are refused. The engine tells of a refused row when a frame closes behind it, which
-#: is some thousand rows later; where the other stream has to catch up first it may be more.
+#: Rows kept so that refused ones can be shown. The engine reports a refused row when a frame closes behind it, some
+#: thousand rows later, or more where the other stream has to catch up first.
 KEPT_ROWS = 1 << 17
 
 _BEGINNING = -(2**63)
@@ -27,7 +27,7 @@ _BEGINNING = -(2**63)
 
 @dataclass(slots=True)
 class InputFile:
-    """One stream's file while it is read; rows and times count what `read` has given."""
+    """One stream's file while it is read; rows and times cover what `read` has returned."""
 
     index: int
     stream: Stream
@@ -56,7 +56,7 @@ class InputFile:
         return batch
 
     def row(self, position: int) -> Mapping[str, object] | str | None:
-        """What stood at a position: a row's values, or the text of a line that is no row; None if that is long ago."""
+        """What a position held: a row's values, or the text of a line that is no row; None if no longer known."""
         if position in self.reader.malformed:
             return self.reader.malformed.pop(position)
         begin = self.rows
@@ -85,7 +85,7 @@ def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[InputFile]:
     check_names(query, paths)
     readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.streams]
     for reader, stream in zip(readers, query.streams, strict=True):
-        if stream.time:  # one that arrival order doesn't read may still be a slip of the pen
+        if stream.time:  # arrival order doesn't read it, but a missing column is likely a typing error
             reader.check_has(stream.time)
     types = [reader.key_type for reader in readers]
     if query.output is Output.COUNT:  # one column holds the keys of all streams
@@ -97,9 +97,9 @@ def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[InputFile]:
 
 
 def balanced(inputs: Sequence[InputFile]) -> Iterator[tuple[InputFile, pa.RecordBatch | None]]:
-    """All inputs' batches: always from the one that is furthest behind, by event time, so that little has to wait.
+    """All inputs' batches, always from the input that is furthest behind in event time, so that little waits.
 
-    None tells that an input has ended.
+    A batch of None means that an input has ended.
     """
     while left := [each for each in inputs if not each.is_done]:
         behind = min(left, key=lambda each: (_reached(each), each.reader.fraction))
@@ -119,7 +119,7 @@ def with_key_type(batch: pa.RecordBatch, key: str, wanted: pa.DataType, source: 
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise BadData(
             f"{source}: the key column {key!r} holds {column.type} where {wanted} was expected ({error}); "
-            "let all keys be whole numbers, or all be text"
+            "make all keys whole numbers, or all text"
         ) from error
 
 
@@ -134,7 +134,7 @@ def _time_of(row: pa.RecordBatch, time: str, declared: ColumnType | None) -> int
 
 
 def check_names(query: Query, paths: Mapping[str, Path]) -> None:
-    """Raises ConfigurationError where the query's streams are not those that have files."""
+    """Raises ConfigurationError where files are missing or name streams that the query doesn't have."""
     streams = [stream.name for stream in query.streams]
     for name in paths:
         if name not in streams:

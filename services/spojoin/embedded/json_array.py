@@ -11,37 +11,37 @@ from numpy.typing import NDArray
 from spojoin.errors import BadData
 from spojoin.kernels.compile import inlined, kernel
 
-_BLANK = b" \t\r\n\xef\xbb\xbf"  # with the mark that some editors put before UTF-8
+_BLANK = b" \t\r\n\xef\xbb\xbf"  # with the byte order mark that some editors write
 _QUOTE, _BACKSLASH, _COMMA, _NEWLINE, _SPACE = 34, 92, 44, 10, 32
 _LINE_ENDS, _OPENING, _CLOSING = (10, 13), (91, 123), (93, 125)
 
-#: Places of the kernel's state: brackets open, whether inside a string, whether the array is over.
+#: Slots of the kernel's state: open brackets, whether inside a string, whether the array is over.
 _DEPTH, _STRING, _ENDED = range(3)
 #: Inside a string, and behind a backslash in it.
 _PLAIN, _ESCAPING = 1, 2
 
 
-class Source(Protocol):
-    """What bytes are read from."""
+class ByteSource(Protocol):
+    """Where bytes are read from."""
 
     def read(self, nbytes: int, /) -> bytes:
-        """At most so many bytes; none at the end."""
+        """At most `nbytes` bytes; none at the end."""
 
 
 class ArrayOrLines:
     """A JSON file's bytes: as they are, or with the elements of its one array each on a line of its own.
 
-    Raises BadData where the array doesn't end, or something stands behind it.
+    Raises BadData where the array doesn't end, or anything follows it.
     """
 
-    def __init__(self, source: Source, path: Path) -> None:
+    def __init__(self, source: ByteSource, path: Path) -> None:
         self._source = source
         self._path = path
         self._is_array: bool | None = None
         self._state = np.zeros(3, np.int64)
 
     def read(self, nbytes: int, /) -> bytes:
-        """About so many bytes; none at the end."""
+        """About `nbytes` bytes; none at the end."""
         piece = self._source.read(nbytes)
         if self._is_array is None and piece.strip(_BLANK):
             self._is_array = piece.lstrip(_BLANK).startswith(b"[")
@@ -53,17 +53,17 @@ class ArrayOrLines:
     def _as_lines(self, piece: bytes) -> bytes:
         text = np.frombuffer(piece, np.uint8).copy()
         if not _split(text, self._state):
-            raise BadData(f"{self._path}: something stands behind the end of its JSON array: a file holds one array")
+            raise BadData(f"{self._path}: there is more text behind the end of its JSON array: a file holds one array")
         if not piece and not self._state[_ENDED]:
             raise BadData(
-                f"{self._path}: its JSON array has no end: the file is cut off, or a bracket or quote is left open"
+                f"{self._path}: its JSON array has no end: the file is truncated, or a bracket or quote is left open"
             )
         return text.tobytes()
 
 
 @inlined
 def _within(string: int, c: int) -> int:
-    """What follows a character of a string."""
+    """The state behind a character of a string."""
     if string == _ESCAPING:
         return _PLAIN
     if c == _BACKSLASH:

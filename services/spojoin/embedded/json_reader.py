@@ -13,7 +13,7 @@ import pyarrow.json as pa_json
 from spojoin.embedded import file_reader
 from spojoin.embedded.content import naming_the_file, reading_with_sentences
 from spojoin.embedded.file_reader import SHOWN_BYTES, TextReader
-from spojoin.embedded.json_array import ArrayOrLines, Source
+from spojoin.embedded.json_array import ArrayOrLines, ByteSource
 from spojoin.embedded.text import HOW_TO_RECODE, is_characters, is_utf8, json_cell_not_utf8
 from spojoin.query.json_number import JsonNumber
 from spojoin.query.schema import JSON_FRACTIONS
@@ -25,7 +25,7 @@ _read_json: Any = pa_json.read_json
 class JsonLinesReader(TextReader):
     """One JSON object a line, or a .json file's array of objects.
 
-    A block with any bad cell or line is read again line by line, as text.
+    A block with any bad cell or line is reread line by line, as text.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
@@ -39,17 +39,17 @@ class JsonLinesReader(TextReader):
 
     @property
     def key_type(self) -> pa.DataType:
-        """That of the first line's key: JSON tells numbers from text."""
+        """The type of the first line's key: JSON distinguishes numbers from text."""
         wanted: pa.DataType = pa.int64() if self.key is None else self._resolved.field(self.key).type
         return wanted
 
     def check_has(self, name: str) -> None:
-        """A row may leave a column out; only one that none of the rows has is missing."""
+        """A row may omit a column; only a column that no row has is missing."""
         if self.found and name not in self.found and not self._stands_anywhere(name):
             super().check_has(name)
 
     def _stands_anywhere(self, name: str) -> bool:
-        """Whether the file has the quoted name anywhere; a name beyond ASCII may be spelled in many ways, so it may."""
+        """Whether the file has the quoted name anywhere; assumed of a name beyond ASCII, which has many spellings."""
         with pa.input_stream(str(self.path)) as file:
             return not name.isascii() or any(json.dumps(name).encode() in block for block in _blocks(file))
 
@@ -58,8 +58,8 @@ class JsonLinesReader(TextReader):
             objects = map(_object, next(_blocks(self._lines(file)), b"").splitlines())
             return next((row for row in objects if row is not None), {})
 
-    def _lines(self, file: pa.NativeFile) -> Source:
-        """The file as lines: one that is called .json may hold an array."""
+    def _lines(self, file: pa.NativeFile) -> ByteSource:
+        """The file as lines: a .json file may hold an array."""
         is_json = ".json" in (self.path.suffix.lower(), self.path.with_suffix("").suffix.lower())
         return ArrayOrLines(file, self.path) if is_json else file
 
@@ -75,7 +75,7 @@ class JsonLinesReader(TextReader):
             yield batch
 
     def _parsed(self, block: bytes) -> pa.RecordBatch | None:
-        """The block, or None if any of its lines or cells isn't as declared."""
+        """The block, or None if any of its lines or cells doesn't fit its declaration."""
         if not is_utf8(block):
             return None
         try:
@@ -117,7 +117,7 @@ def _object(line: bytes) -> dict[str, object] | None:
 
 
 def _is_text(row: dict[str, object]) -> bool:
-    """Whether all its text is characters: escapes can name half a surrogate pair, which is none."""
+    """Whether all its text is characters: escapes can name half a surrogate pair, which is not one."""
     return all(is_characters(value) for value in row.values() if isinstance(value, str))
 
 
@@ -128,18 +128,18 @@ def _text(value: object) -> str | None:
 
 
 def _is_json_number(declared: pa.DataType) -> bool:
-    """Whether Arrow's JSON reader knows values of that type as numbers; dates and timestamps it doesn't read whole."""
+    """Whether Arrow's JSON reader reads this type from numbers exactly; it doesn't for dates and timestamps."""
     return any((pa.types.is_integer(declared), pa.types.is_floating(declared), pa.types.is_decimal(declared)))
 
 
 def _json_type(value: object, is_key: bool) -> pa.DataType:
-    """What a column of times or keys holds, by its first value: text, whole numbers, or fractions of time."""
+    """The type of a column of times or keys by its first value: text, whole numbers, or times with a fraction."""
     if not isinstance(value, JsonNumber):
         return pa.string()
     return pa.int64() if is_key or value.lstrip("-").isdigit() else JSON_FRACTIONS
 
 
-def _blocks(file: Source) -> Iterator[bytes]:
+def _blocks(file: ByteSource) -> Iterator[bytes]:
     """Pieces of whole lines, each about BLOCK_BYTES long; the last line needs no line break."""
     rest = b""
     while piece := file.read(file_reader.BLOCK_BYTES):

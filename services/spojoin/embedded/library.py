@@ -1,4 +1,4 @@
-"""The join for Python users: rows in, Arrow tables of results out, a window that slides on."""
+"""The join for Python users: push rows, get Arrow tables of results, over a sliding window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from spojoin.embedded.arguments import Rows, tables_of
+from spojoin.embedded.arguments import RowsLike, tables_of
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.inputs import with_key_type
 from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
@@ -29,7 +29,7 @@ from spojoin.wire.records import DeadLetter
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """What a join has come to."""
+    """The figures of a join so far."""
 
     tuples: int = 0
     matches: int = 0
@@ -55,11 +55,11 @@ class Join:
             rest = join.flush()
         refused = join.take_rejects()
 
-    Tuples are evaluated in frames of many, so `push` returns the results that are ready and `flush` all that are due.
+    Tuples are evaluated in large frames: `push` returns the results that are ready, `flush` all that are due.
 
     Args:
         query: the path of a query file, the query's YAML text, or a Query.
-        workers: in how many parts the window is searched, by default as the query's layout says; results don't depend
+        workers: the number of parts in which the window is searched, by default the layout's; results don't depend
             on it.
 
     """
@@ -75,16 +75,16 @@ class Join:
         self._rejects = Rejects()
         show_results()
 
-    def push(self, rows: Rows, stream: str | None = None) -> pa.Table:
+    def push(self, rows: RowsLike, stream: str | None = None) -> pa.Table:
         """Append rows to a stream (needed where the query has two) and return the results that are ready.
 
         `rows`: anything that pyarrow.table takes (an Arrow batch or table, a data frame of pandas or Polars, a dict of
         arrays), a list or generator of these, a RecordBatchReader or a pyarrow Dataset; with the columns of the
-        stream's schema, its time and its key. Other columns are ignored. Rows that can't be used take no part:
-        `rejected` counts them, `take_rejects` gives them back.
+        stream's schema, its time and its key. Other columns are ignored. Rows that can't be used are left out:
+        `rejected` counts them, `take_rejects` returns them.
 
-        Raises ConfigurationError where the stream or a column is missing, BadData where `rows` can't be read. Of a
-        generator the pieces before that have been taken; the next call returns their results.
+        Raises ConfigurationError where the stream or a column is missing, BadData where `rows` can't be read. A
+        generator's pieces before the error have been taken; the next call returns their results.
         """
         engine = self._open()
         index = self._index(stream)
@@ -97,7 +97,7 @@ class Join:
         return self._taken()
 
     def flush(self) -> pa.Table:
-        """Evaluate all that was pushed and return the results not returned yet; pushing may go on after it."""
+        """Evaluate everything pushed and return the results not returned yet; pushing may continue afterwards."""
         engine = self._open()
         self._ready += engine.flush()
         self._note(engine.take_rejects())
@@ -105,7 +105,7 @@ class Join:
 
     @property
     def tuples(self) -> int:
-        """Tuples that have taken their place in the order."""
+        """Tuples that have been put in order."""
         return self._figures.tuples
 
     @property
@@ -115,7 +115,7 @@ class Join:
 
     @property
     def rejected(self) -> dict[str, int]:
-        """Rows refused so far, by reason; those behind the last results are counted with the next."""
+        """Rows refused so far, by reason; those after the last results are counted with the next."""
         return dict(self._figures.rejected)
 
     def take_rejects(self) -> list[Reject]:
@@ -127,7 +127,7 @@ class Join:
         return taken
 
     def close(self) -> None:
-        """Let go of the window; results not flushed are lost. What was counted and refused can still be asked for."""
+        """Release the window; results not flushed are lost. Counts and refused rows stay available."""
         self._last, self._engine = self._figures, None
         self._ready = []
         self._recent = [Recent() for _ in self.query.streams]
@@ -175,7 +175,7 @@ class Join:
         return self._last if engine is None else _Figures(engine.tuples, engine.matches, dict(engine.rejected))
 
     def _waiting(self) -> int:
-        """Rows whose results are yet to come; none of a closed join."""
+        """Rows whose results are still to come; 0 for a closed join."""
         figures = self._figures
         return self._pushed - figures.tuples - sum(figures.rejected.values()) if self._engine else 0
 
@@ -193,7 +193,7 @@ class Join:
         return names.index(stream)
 
     def _needed(self, index: int) -> list[str]:
-        """Columns that a stream must have, even a time that arrival order doesn't read: it may be a slip of the pen."""
+        """Columns that a stream must have, even a time that arrival order doesn't read: it may be misspelled."""
         stream = self.query.streams[index]
         return list(dict.fromkeys([*self._read(index), *filter(None, [stream.time])]))
 
@@ -207,14 +207,14 @@ class Join:
         return [self._with_stable_key(batch, index, stream.key) for batch in batches] if stream.key else batches
 
     def _with_stable_key(self, batch: pa.RecordBatch, index: int, key: str) -> pa.RecordBatch:
-        """Keys keep the first batch's type, int64 for integers, else text; in counts all streams' are one column."""
+        """Keys keep the first batch's type: int64 for integers, else text; counts have one key column for all."""
         is_integer = pa.types.is_integer(batch.schema.field(key).type)
         first = pa.int64() if is_integer else pa.string()
         wanted = self._key_types.setdefault(0 if self.query.output is Output.COUNT else index, first)
         return with_key_type(batch, key, wanted, f"stream {self.query.streams[index].name}")
 
     def _note(self, letters: Iterable[DeadLetter]) -> None:
-        """Keep refused rows with their values, as long as these are at hand."""
+        """Keep refused rows, with their values while these are known."""
         known = list(letters)
         for index, stream in enumerate(self.query.streams if known else ()):
             here = [letter for letter in known if letter.stream == index]
@@ -247,7 +247,7 @@ def _query(query: Query | PathLike[str] | str) -> Query:
 def _checked(workers: int | None) -> int | None:
     if workers is None or (isinstance(workers, int) and not isinstance(workers, bool) and workers >= 1):
         return workers
-    raise ConfigurationError(f"workers={workers!r}: expected a whole number from 1, or None for as the query says")
+    raise ConfigurationError(f"workers={workers!r}: expected a whole number from 1, or None for the query's number")
 
 
 def _check_columns(found: list[str], needed: list[str], stream: str) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spojoin.embedded.rejects import Reject
 
-#: Rows of a table that are shown.
+#: The number of rows of a table that are shown.
 SHOWN_ROWS = 10
 
 #: What marks a table of results, in the metadata of its schema; the value is the query's name.
@@ -29,7 +29,7 @@ def _text(cell: object) -> str:
 
 
 def results_html(table: pa.Table) -> str | None:
-    """The first rows of a table of results as HTML; None for all other tables, which look as they always do."""
+    """The first rows of a table of results as HTML; None for all other tables, which keep their look."""
     name = (table.schema.metadata or {}).get(MARK)
     if name is None:
         return None
@@ -38,7 +38,7 @@ def results_html(table: pa.Table) -> str | None:
 
 
 class Rejects(list[Reject]):
-    """Refused rows, in order: a list that shows itself as a table."""
+    """Refused rows, in order: a list that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
         rows = [(r.position, r.stream, r.reason, r.detail, _row_text(r.row)) for r in self[:SHOWN_ROWS]]
@@ -57,7 +57,7 @@ def _of(shown: int, total: int, what: str) -> str:
 
 
 def show_results() -> None:
-    """Let tables of results show as HTML where a notebook runs; a view that a user has set for tables stays."""
+    """Show tables of results as HTML in a notebook; a formatter that the user has set for tables stays."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     formatter = getattr(getattr(shell, "display_formatter", None), "formatters", {}).get("text/html")

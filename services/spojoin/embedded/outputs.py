@@ -1,7 +1,7 @@
 """Output files that appear whole or not at all.
 
-Bytes go to a file beside the place, which takes its name when all outputs are done. Where a run ends before that, the
-file beside goes, and what stood at the place stays. A pipe, a device or /dev/stdout takes bytes as they come.
+Bytes go to a temporary file in the same folder, which is renamed when all outputs are complete. If the run ends before,
+the temporary file is removed and the earlier file stays. A pipe, a device or /dev/stdout takes bytes as they come.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ from typing import Any
 
 import pyarrow as pa
 
-from spojoin.embedded.places import NamedFile, is_written_directly, open_file_number
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.named_files import NamedFile, is_written_directly, open_file_number
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.errors import ConfigurationError
 
-#: Ends the name of a file that is not whole yet; one that stands alone is left from a run that was killed.
+#: Ends the name of an unfinished file; one that nobody writes is left from a run that was killed.
 UNFINISHED = ".partial"
-#: Characters of the place's name in that of the file beside it: together they stay below the 255 bytes of a name.
+#: Characters of the file's name in that of its temporary file, which must stay below 255 bytes.
 _NAME_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A file being written: its place, where its bytes go (None: straight to the place), and what takes them."""
+    """A file being written: its name, its temporary file (None: bytes go to it), and the sink for its bytes."""
 
-    place: NamedFile
+    file: NamedFile
     beside: Path | None
     sink: pa.NativeFile
 
 
-class Outputs(Whole):
-    """The outputs of one run: all put in their places at the end of the block, none where it ends with an error.
+class Outputs(WholeOrNothing):
+    """The outputs of one run: all appear at the end of the block, none if it ends with an error.
 
-    The error is given a note that says what became of each.
+    The error gets a note that says what became of each.
     """
 
     def __init__(self) -> None:
         self._staged: list[_Staged] = []
 
-    def open(self, place: NamedFile) -> pa.NativeFile:
-        """What takes the bytes of an output; whoever writes closes it. Raises ConfigurationError where none can be."""
-        beside = None if is_written_directly(place.path) else _made_beside(place)
-        sink = _direct_sink(place.path) if beside is None else pa.OSFile(str(beside), "wb")
-        self._staged.append(_Staged(place, beside, sink))
+    def open(self, file: NamedFile) -> pa.NativeFile:
+        """A sink for the bytes of an output, closed by its writer. Raises ConfigurationError if it can't be written."""
+        beside = None if is_written_directly(file.path) else _made_beside(file)
+        sink = _direct_sink(file.path) if beside is None else pa.OSFile(str(beside), "wb")
+        self._staged.append(_Staged(file, beside, sink))
         return sink
 
     def close(self) -> None:
-        """Put all in their places; all are closed before the first is renamed, so that a full disk changes nothing."""
+        """Rename all; every file is closed before the first is renamed, so that a full disk changes nothing."""
         try:
             for each in self._staged:
                 each.sink.close()
                 _make_safe(each)
             for each in self._staged:
                 if each.beside:
-                    each.beside.replace(_target(each.place.path))
+                    each.beside.replace(_target(each.file.path))
         except BaseException as error:
             self.abandon(error)
             raise
@@ -71,24 +71,24 @@ class Outputs(Whole):
             error.add_note("; ".join(left))
 
 
-def _made_beside(place: NamedFile) -> Path:
-    """A new file in the folder of the file that the place leads to, for its eyes only who may read that one."""
-    target = _target(place.path)
+def _made_beside(file: NamedFile) -> Path:
+    """A new temporary file in the folder of the file, with the same permissions to read it."""
+    target = _target(file.path)
     if target.exists() and not os.access(target, os.W_OK):
-        raise ConfigurationError(f"{place}: permission denied; choose another place or change its permissions")
+        raise ConfigurationError(f"{file}: permission denied; choose another place or change its permissions")
     beside = target.parent / f"{target.name[:_NAME_MAX]}.{secrets.token_hex(4)}{UNFINISHED}"
     mode = _mode(target)
     try:
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode | stat.S_IWUSR))
     except OSError as error:
         raise ConfigurationError(
-            f"{place}: no file can be made in {target.parent} ({error.strerror}); choose another place"
+            f"{file}: no file can be made in {target.parent} ({error.strerror}); choose another place"
         ) from error
     return beside
 
 
 def _direct_sink(path: Path) -> pa.NativeFile:
-    """An open file of the process is gone on with where it stands: opened by its name it would be emptied."""
+    """An open file of the process is continued at its position: opened by its name it would be emptied."""
     number = open_file_number(path)
     file = path.open("wb") if number is None else os.fdopen(os.dup(number), "wb")
     sink: Any = pa.PythonFile(file, "w")
@@ -96,8 +96,8 @@ def _direct_sink(path: Path) -> pa.NativeFile:
 
 
 def _make_safe(staged: _Staged) -> None:
-    """What takes another file's place has its mode, and is on the disk first."""
-    mode = None if staged.beside is None else _mode(_target(staged.place.path))
+    """A file that replaces another gets its mode, and is on the disk first."""
+    mode = None if staged.beside is None else _mode(_target(staged.file.path))
     if staged.beside is None or mode is None:
         return
     with staged.beside.open("rb") as file:
@@ -106,10 +106,10 @@ def _make_safe(staged: _Staged) -> None:
 
 
 def _discarded(staged: _Staged) -> str:
-    """Remove what isn't whole; a sentence about what is at the place now."""
+    """Remove what isn't whole; returns a sentence about what the path holds now."""
     with contextlib.suppress(OSError, ValueError):  # the error under way is the one to report
         staged.sink.close()
-    path = staged.place.path
+    path = staged.file.path
     if staged.beside is None:
         return f"what {path} has received is not the whole"
     if not staged.beside.exists():
@@ -119,7 +119,7 @@ def _discarded(staged: _Staged) -> str:
 
 
 def _target(path: Path) -> Path:
-    """Where a link leads: it stays a link."""
+    """The file that a link leads to: the link stays."""
     return Path(os.path.realpath(path))
 
 

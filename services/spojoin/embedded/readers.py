@@ -10,8 +10,8 @@ from spojoin.embedded.content import COMPRESSED_SUFFIXES, check_content
 from spojoin.embedded.csv_reader import CsvReader
 from spojoin.embedded.file_reader import Reader
 from spojoin.embedded.json_reader import JsonLinesReader
+from spojoin.embedded.named_files import check_readable
 from spojoin.embedded.parquet_reader import ParquetReader
-from spojoin.embedded.places import check_readable
 from spojoin.errors import ConfigurationError
 
 _CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pyarrow as pa
 
-#: Rows kept at least. A row is refused when a frame closes behind it, which is some thousand rows later; where another
-#: stream has to catch up first it may be more, and then its values are gone.
+#: The least number of rows kept. A row is refused when a frame closes behind it, some thousand rows later, or more
+#: where another stream has to catch up first; then its values are gone.
 KEPT_ROWS = 1 << 17
 
 
@@ -22,7 +22,7 @@ class Recent:
         self._held = 0
 
     def keep(self, batch: pa.RecordBatch) -> None:
-        """Append rows; old ones go, a whole batch at a time."""
+        """Append rows; old ones are dropped, a whole batch at a time."""
         self._batches.append(batch)
         self._end += batch.num_rows
         self._held += batch.num_rows
@@ -30,7 +30,7 @@ class Recent:
             self._held -= self._batches.popleft().num_rows
 
     def at(self, positions: Iterable[int]) -> dict[int, Mapping[str, object]]:
-        """The values by column of rows at these positions; without those that are kept no more."""
+        """The values by column of the rows at these positions, except those no longer kept."""
         wanted = np.unique(np.fromiter(positions, np.int64))
         found: dict[int, Mapping[str, object]] = {}
         begin = self._end - self._held
@@ -43,7 +43,7 @@ class Recent:
 
 
 def _values(batch: pa.RecordBatch) -> list[Mapping[str, object]]:
-    """Rows as dicts; nanoseconds as text, which Python's times don't hold."""
+    """Rows as dicts; times with nanoseconds as text, since Python's have none."""
     columns = [column.cast(pa.string()) if _has_nanoseconds(column.type) else column for column in batch.columns]
     rows: list[Mapping[str, object]] = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
     return rows

@@ -1,4 +1,4 @@
-"""What becomes of the rows that the engine refuses: counted by reason, shown by example, written if there is a file."""
+"""Rows that the engine refuses: counted by reason, with an example each, and written if there is a file."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.rejects import Reject, RejectsWriter
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.wire.records import DeadLetter
 
 MALFORMED = "malformed"
 LATE = "late"
 
-#: What the ordering says of a late row: its time, and the latest time before it.
+#: The ordering's words for a late row: its time, and the latest time before it.
 _LATE_BY = re.compile(r"event time (-?\d+) us came after (-?\d+) us")
 
 
-class RefusedRows(Whole):
-    """The engine's dead letters as rejects, with the lines that were no rows under a reason of their own.
+class RefusedRows(WholeOrNothing):
+    """The engine's dead letters as rejects; lines that were no rows get their own reason.
 
     late_by_us: how far the latest of the late rows was behind its stream's time
     """
@@ -32,7 +32,7 @@ class RefusedRows(Whole):
         self._first: dict[str, str] = {}
 
     def write(self, letters: Iterable[DeadLetter]) -> None:
-        """Take note of refused rows and write them to the file, if there is one."""
+        """Count refused rows and write them to the file, if there is one."""
         rejects = [self._reject(letter) for letter in letters]
         for reject in rejects:
             self._note(reject)
@@ -40,7 +40,7 @@ class RefusedRows(Whole):
             self._writer.write(rejects)
 
     def by_reason(self, counted: Mapping[str, int]) -> dict[str, int]:
-        """The engine's counts, with the lines that were no rows under their own name."""
+        """The engine's counts, with the lines that were no rows under their own reason."""
         counts = Counter(counted)
         counts.subtract(self._renamed)
         counts[MALFORMED] += self._renamed.total()

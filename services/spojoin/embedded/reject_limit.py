@@ -1,4 +1,4 @@
-"""How many refused rows a run may have before it counts as failed."""
+"""How many rows a run may refuse before it counts as failed."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ _WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RejectLimit:
-    """The most rows that may be refused: `share` of all rows (0 to 1), or else `rows` of them.
+    """The most rows that may be refused: a `fraction` of all rows (0 to 1), or else `rows` of them.
 
     text: the limit as it was written
     """
 
     text: str
-    share: Fraction | None = None
+    fraction: Fraction | None = None
     rows: int = 0
 
     def is_broken_by(self, refused: int, rows: int) -> bool:
-        """Whether so many refused rows of all `rows` are too many; all of them always are."""
+        """Whether `refused` of `rows` rows are too many; all of them always are."""
         if not refused:
             return False
-        allowed = self.rows if self.share is None else self.share * rows
+        allowed = self.rows if self.fraction is None else self.fraction * rows
         return refused > allowed or refused == rows
 
 
 def parse_reject_limit(text: str) -> RejectLimit:
-    """The limit that `text` names: '0.5' and '50%' are shares, '100' a number. Raises ConfigurationError."""
+    """The limit that `text` says: '0.5' and '50%' are shares, '100' a number. Raises ConfigurationError."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
         raise ConfigurationError(f"--max-rejects {text}: {_EXPECTED}")
     if not match[2] and "." not in match[1]:
         return RejectLimit(text, rows=int(match[1]))
-    share = Fraction(match[1]) / (100 if match[2] else 1)
-    if share > 1:
-        raise ConfigurationError(f"--max-rejects {text}: no share is more than the whole; {_EXPECTED}")
-    return RejectLimit(text, share)
+    fraction = Fraction(match[1]) / (100 if match[2] else 1)
+    if fraction > 1:
+        raise ConfigurationError(f"--max-rejects {text}: a share can't be more than the whole; {_EXPECTED}")
+    return RejectLimit(text, fraction)

@@ -1,4 +1,4 @@
-"""The file of refused rows: where each stood, why it was refused, and its values."""
+"""The file of refused rows: the position of each, why it was refused, and its values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import TableWriter, is_parquet, open_writer
 
 #: `row` holds the row's values as a JSON object.
@@ -20,7 +20,7 @@ _SCHEMA = pa.schema([pa.field("position", pa.int64())] + [pa.field(name, pa.stri
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A refused row: its place in its input (from 0), and its values by column or its text where it had no columns."""
+    """A refused row: its position in its input (from 0), and its values by column, or its text if it had no columns."""
 
     position: int
     stream: str
@@ -30,14 +30,14 @@ class Reject:
 
     @property
     def offset(self) -> int:
-        """The position, by the name that it has in messages."""
+        """The position, under its name in messages."""
         return self.position
 
 
-class RejectsWriter(Whole):
+class RejectsWriter(WholeOrNothing):
     """Appends rejects to a file, as JSON lines (the row as an object) or Parquet (the row as JSON text).
 
-    `sink` takes the bytes in place of a file at `path`, and is closed with the writer.
+    `sink` takes the bytes instead of a file at `path`, and is closed with the writer.
     """
 
     def __init__(self, path: Path, sink: pa.NativeFile | None = None) -> None:

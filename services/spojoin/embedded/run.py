@@ -17,7 +17,7 @@ from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import TableWriter, open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import Order, Query
@@ -25,7 +25,7 @@ from spojoin.roles.router.config import RouterConfig
 
 
 class RunProgress(NamedTuple):
-    """How far a run has come; `fraction` of the inputs read, 0 to 1."""
+    """The progress of a run; `fraction` of the inputs read, 0 to 1."""
 
     fraction: float
     tuples: int
@@ -43,7 +43,7 @@ def run(
     """Join files and return the report, which is also written to `files.report`.
 
     One file is a stream in its order; two are merged by event time, ties by the streams' order in the query, then
-    position. `workers` goes before the number that the query's layout has.
+    position. `workers` overrides the number in the query's layout.
     All outputs appear at the end, and none after an error, which has a note that says so; see Outputs.
 
     Raises ConfigurationError where inputs and query don't fit, or where an output would destroy an input, the query's
@@ -61,7 +61,7 @@ def run(
 
 
 class _Sinks(NamedTuple):
-    """Where a run writes to."""
+    """Where a run writes."""
 
     outputs: Outputs
     files: RunFiles
@@ -107,13 +107,13 @@ def _joined(
     }
 
 
-#: Nobody waits for a single frame here, so frames are as large as pays (measured: 8,192 tuples cost 16 % less than
-#: 4,096), and a batch is handed over with the next one.
+#: Nobody waits for a single frame here, so frames are as large as is worthwhile (measured: 8,192 tuples cost 16 % less
+#: than 4,096), and a batch is handed over with the next one.
 FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
 
 
 def engine_for(query: Query, workers: int | None = None) -> Engine:
-    """An engine whose window is searched in `workers` parts; without a number in as many as the layout says, or one."""
+    """An engine that searches its window in `workers` parts; None takes the layout's number, or one."""
     workers = workers or query.layout.workers or 1
     return Engine(query, RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED))
 
@@ -136,8 +136,8 @@ def _progress(files: Sequence[InputFile], engine: Engine) -> RunProgress:
     return RunProgress(fraction, engine.tuples, engine.matches, sum(engine.rejected.values()))
 
 
-class _Results(Whole):
-    """The results' output, opened with the columns of the first batch so that nothing the engine adds is lost."""
+class _Results(WholeOrNothing):
+    """The results' output, opened with the columns of the first batch, so that none that the engine adds is lost."""
 
     def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType]) -> None:
         self.rows = 0
@@ -170,7 +170,7 @@ def _refused_rows(files: Sequence[InputFile], sinks: _Sinks) -> RefusedRows:
 
 
 class _Meter:
-    """Time from the first rows to the end, and since the windows of all streams are full."""
+    """Time from the first rows to the end, and from the moment when all windows are full."""
 
     def __init__(self, query: Query) -> None:
         self._window = query.window

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spojoin.embedded.places import NamedFile, check_apart, check_inputs, check_outputs
+from spojoin.embedded.named_files import NamedFile, check_apart, check_inputs, check_outputs
 from spojoin.embedded.writers import is_parquet
 
 
@@ -26,7 +26,7 @@ class RunFiles:
     query_file: Path | None = None
 
     def check(self) -> None:
-        """Nothing is opened before all of it is known to be harmless. Raises ConfigurationError."""
+        """Checks that all files can be read and written without harm. Raises ConfigurationError."""
         reads = [NamedFile(f"--input {name}=", Path(path)) for name, path in self.inputs.items()]
         writes = [file for file in (self.named_output, self.named_rejects, self.named_report) if file]
         check_inputs(reads)

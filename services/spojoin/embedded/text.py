@@ -1,7 +1,7 @@
-"""Text that should be UTF-8 and isn't: most often Latin-1, as spreadsheets and old databases write it.
+"""Text that should be UTF-8 and isn't: usually Latin-1, as spreadsheets and old databases write it.
 
-What reads CSV gives up at the first byte that is no text, or has no word for the line. So each such byte becomes two
-noncharacters, code points that Unicode sets aside and no text holds, and the cells that have some are found again.
+Arrow's CSV reader stops at the first byte that is no text and doesn't name the line. So each such byte becomes two
+noncharacters, code points that Unicode reserves and no text holds, by which the cells are found again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ERRORS = "spojoin-marks"
 
 
 class BadCell(NamedTuple):
-    """The first cell of a row whose text isn't UTF-8: its column, its bytes, and the row's text as far as it is."""
+    """The first cell of a row whose text isn't UTF-8: its column, its bytes, and the row's text with replacements."""
 
     column: str
     value: bytes
@@ -49,7 +49,7 @@ class Utf8Stream:
         self._decoder: Any = codecs.getincrementaldecoder("utf-8")(_ERRORS)
 
     def read(self, size: int) -> bytes:
-        """So many more bytes, fewer only at the end: what asks has room for no more."""
+        """Exactly `size` more bytes, fewer only at the end: the caller has room for no more."""
         while len(self._ready) < size and self._end is not None:
             piece = self._file.read(size - len(self._ready))
             self._ready += self._encoded(self._decoder.decode(piece, not piece))
@@ -59,7 +59,7 @@ class Utf8Stream:
         return ready
 
     def close(self) -> None:
-        """The file is closed by whoever opened it."""
+        """Does nothing to the file: its opener closes it."""
         self.closed = True
 
     def _encoded(self, text: str) -> bytes:

@@ -1,7 +1,7 @@
-"""Compiles the kernels once, after installation, so that no start of a service or command has to.
+"""Compiles the kernels once, after installation, so that no service or command has to at its start.
 
-Every kernel is reached through tiny joins of all shapes. Arrays that come out of messages are read-only, which to the
-compiler is another type, so each join runs twice: by reference, and through the wire format.
+Tiny joins of all shapes reach every kernel. Arrays decoded from messages are read-only, which is another type to the
+compiler, so each join runs twice: by reference, and through the wire format.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.codec import decode, encode
 
-#: Enough batches to reach merged nodes and their split, of several levels.
+#: Enough batches for merged nodes of several levels, and their split.
 TUPLES = 3_000
 WINDOW, SLIDES = 1_000, (500, 1)
 KEYED = ("l.a < r.a", "l.b >= r.b", "l.c = r.c")
@@ -43,7 +43,7 @@ output: {output}
 
 
 def queries() -> Iterator[Query]:
-    """Joins that reach every kernel between them."""
+    """Joins that together reach every kernel."""
     shapes = itertools.product(CONDITIONS, SLIDES, ("count", "pairs"), (True, False), ("", "limit: 2"))
     for condition, slide, output, is_self, limit in shapes:
         if (limit and output != "pairs") or not (is_self or condition is CONDITIONS[1]):

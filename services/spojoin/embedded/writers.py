@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spojoin.embedded.places import is_written_directly
-from spojoin.embedded.whole import Whole
+from spojoin.embedded.named_files import is_written_directly
+from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.errors import ConfigurationError
 from spojoin.model import Output, Query
 
-#: Rows of one Parquet row group: long enough for its encodings to pay, 40 MB of pairs while it is gathered.
+#: Rows of one Parquet row group: enough for its encodings to pay, and 40 MB of pairs in memory.
 ROW_GROUP_ROWS = 1 << 20
 
 #: Rows turned to text at once: keeps the text of a slice far below the 2 GiB that Arrow strings can address.
@@ -36,7 +36,7 @@ _join: Any = pc.binary_join_element_wise
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
-class TableWriter(Whole):
+class TableWriter(WholeOrNothing):
     """A file that takes record batches of one schema; rows: those written so far."""
 
     rows: int
@@ -49,7 +49,7 @@ class TableWriter(Whole):
 def open_writer(path: Path, schema: pa.Schema, sink: pa.NativeFile | None = None) -> TableWriter:
     """A writer for `path` by its extension (.jsonl, .ndjson, .json; .parquet, .pq).
 
-    `sink` takes the bytes in place of a file at `path`, and is closed with the writer.
+    `sink` takes the bytes instead of a file at `path`, and is closed with the writer.
 
     Raises ConfigurationError for any other extension.
     """
@@ -58,7 +58,7 @@ def open_writer(path: Path, schema: pa.Schema, sink: pa.NativeFile | None = None
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether `path` is to be written as Parquet rather than as JSON lines. Raises ConfigurationError if unsure.
+    """Whether `path` is written as Parquet rather than as JSON lines. Raises ConfigurationError if unsure.
 
     A pipe, a device or /dev/stdout whose name has no extension takes JSON lines.
     """
@@ -123,7 +123,7 @@ class JsonLinesWriter(TableWriter):
 
     def abandon(self, error: BaseException) -> None:
         """Close the file as it is."""
-        with contextlib.suppress(OSError):  # what went wrong before is what to report
+        with contextlib.suppress(OSError):  # the first error is the one to report
             self._file.close()
 
 
@@ -162,7 +162,7 @@ def _json_strings(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _per_cell(column: pa.Array[Any], text: Callable[[Any], str]) -> pa.StringArray:
-    """For the rare columns without a vectorised form."""
+    """The slow path, for the rare columns without a vectorised one."""
     return pa.array([None if value is None else text(value) for value in column.to_pylist()], pa.string())
 
 
@@ -200,7 +200,7 @@ class ParquetWriter(TableWriter):
 
     def abandon(self, error: BaseException) -> None:
         """Close the file without its footer."""
-        with contextlib.suppress(OSError, ValueError):  # the footer finds the file closed
+        with contextlib.suppress(OSError, ValueError):  # the footer can't be written to a closed file
             self._sink.close()
             self._file.close()
 

@@ -10,7 +10,7 @@ CODE_BYTES = 8
 MUTABLE_RANK_BYTES = 2
 NODE_OFFSET_BYTES = 4
 SEQ_BYTES = 8
-KEY_BYTES = 8  # an int64; text keys take their length instead
+KEY_BYTES = 8  # an int64; text keys take their length
 TIME_BYTES = 8
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
 WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
@@ -21,7 +21,7 @@ WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a t
 class SetupSizes:
     """How the services are set up; sizes in tuples or frames. The defaults are the router's.
 
-    window_tuples: expected tuples of a time window (a count window says its own)
+    window_tuples: expected tuples of a time window (a count window has its own number)
     """
 
     batch_tuples: int = 8_192

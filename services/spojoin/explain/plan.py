@@ -1,4 +1,4 @@
-"""EXPLAIN: how a query will be run, as data, and as tables for people."""
+"""EXPLAIN: how a query will be run, as data and as tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """Everything that EXPLAIN tells; `selectivity` only with samples.
+    """Everything that EXPLAIN shows; `selectivity` only with samples.
 
     batch_tuples: delta; batches: of a full window; matches_per_probe: expected, from the sample
     """
@@ -73,7 +73,7 @@ class QueryPlan:
 def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: SetupSizes | None = None) -> QueryPlan:
     """The plan of a query; `samples`, a table for each stream, add measured selectivities.
 
-    ConfigurationError or BadData where a sample doesn't fit the query.
+    Raises ConfigurationError or BadData where a sample doesn't fit the query.
     """
     sizes = sizes or SetupSizes()
     delta = batch_tuples(query.window, sizes)
@@ -99,7 +99,7 @@ def batch_tuples(window: Window, sizes: SetupSizes) -> int:
 
 
 def size_text(value: int, is_time: bool) -> str:
-    """A window size as people write it."""
+    """A window size as a query writes it."""
     if not is_time:
         return f"{value:,} tuples" if value != 1 else "1 tuple"
     if value == 0:
@@ -161,14 +161,14 @@ def _slide_rule(window: Window) -> str:
 
 
 def _interval_rules(query: Query) -> Iterator[str]:
-    """What an interval join means and keeps, and which predicates its windows stand for."""
+    """What an interval join means and keeps, and which predicates its windows express."""
     interval = query.interval
-    assert interval is not None, "asked for an interval join's rules"
+    assert interval is not None, "only an interval join has these rules"
     ends = " to ".join(size_text(end, True) for end in (interval.lower_us, interval.upper_us))
     yield f"interval join: the right side's event time minus the left's is {ends}, ends included"
     for stream in range(len(query.streams)):
         length = size_text(query.window_over(stream).length, True)
-        yield f"a tuple of {query.streams[stream].name} is kept until event time has gone on by {length}"
+        yield f"a tuple of {query.streams[stream].name} is kept until event time has advanced by {length}"
     if interval.held:
         yield f"held by the windows, evaluated by no service: {' AND '.join(interval.held)}"
 
@@ -220,16 +220,16 @@ def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
 def _predicate_table(plan: QueryPlan) -> Table:
     table = _table("Predicates", "predicate", "compared as", "selectivity", right=("selectivity",))
     each = plan.selectivity.each if plan.selectivity else [None] * len(plan.query.predicates)
-    for predicate, share in zip(plan.query.predicates, each, strict=True):
-        table.add_row(escape(predicate.text), _DOMAINS[predicate.domain], _percent(share))
+    for predicate, fraction in zip(plan.query.predicates, each, strict=True):
+        table.add_row(escape(predicate.text), _DOMAINS[predicate.domain], _percent(fraction))
     if plan.selectivity and plan.matches_per_probe is not None:
         table.add_row(f"all, {plan.matches_per_probe:,.0f} matches a probe", "", _percent(plan.selectivity.whole))
         table.caption = f"measured on {' and '.join(f'{rows:,}' for rows in plan.selectivity.rows)} sampled rows"
     return table
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.4g} %"
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{100 * fraction:.4g} %"
 
 
 def _key_table(plan: QueryPlan) -> Table:

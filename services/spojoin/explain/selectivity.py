@@ -1,4 +1,4 @@
-"""How many pairs of a sample satisfy each predicate, and all of them."""
+"""The fraction of a sample's pairs that satisfy each predicate, and all of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Codes = tuple[NDArray[np.int64], ...]
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """Shares of matching pairs, 0 to 1: each predicate alone, in order, and all together; and the rows sampled."""
+    """Fractions of pairs that match, 0 to 1: for each predicate alone, in order, and for all; and the rows sampled."""
 
     each: tuple[float, ...]
     whole: float
@@ -43,7 +43,7 @@ class Selectivity:
 def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
     """Selectivities over up to ROWS_MAX random rows of each stream's sample; refused rows don't count.
 
-    ConfigurationError where a stream has no sample, or none of its rows can be used.
+    Raises ConfigurationError where a stream has no sample, or none of its rows can be used.
     """
     for name in samples:
         known = [stream.name for stream in query.streams]
@@ -54,8 +54,8 @@ def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
     counted = ~np.eye(len(left[0]), dtype=np.bool_) if query.is_self else np.True_
     held = [holds(p, left[p.left_slot][:, None], right[p.right_slot][None, :]) & counted for p in query.predicates]
     pairs = len(left[0]) * len(right[0]) - (len(left[0]) if query.is_self else 0)
-    each = tuple(_share(mask, pairs) for mask in held)
-    return Selectivity(each, _share(np.logical_and.reduce(held), pairs), tuple(len(side[0]) for side in sides))
+    each = tuple(_fraction(mask, pairs) for mask in held)
+    return Selectivity(each, _fraction(np.logical_and.reduce(held), pairs), tuple(len(side[0]) for side in sides))
 
 
 def holds(predicate: Predicate, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -98,5 +98,5 @@ def _sampled(stream: Stream, samples: Mapping[str, pa.Table]) -> Codes:
     return tuple(codes[:ROWS_MAX] for codes in found)
 
 
-def _share(mask: NDArray[np.bool_], pairs: int) -> float:
+def _fraction(mask: NDArray[np.bool_], pairs: int) -> float:
     return float(np.count_nonzero(mask)) / pairs

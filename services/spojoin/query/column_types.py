@@ -1,4 +1,4 @@
-"""Declared column types from text: the schema's own names, and those that other systems give to the same types."""
+"""Declared column types from text: the schema's own names, and those of other systems for the same types."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _decimal(precision: int, scale: int, column: str, line: int) -> ColumnType:
 
 
 def _refusal(text: str, plain: str) -> str:
-    """Why no column has this type, and what to write."""
+    """Why no column can have this type, and what to write."""
     sized = _SIZED.fullmatch(plain)
     bare = sized[1] if sized else plain
     if bare in _NOT_YET:

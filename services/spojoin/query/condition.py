@@ -13,7 +13,7 @@ from spojoin.query.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a pair must fulfil. keys: the key columns of one stream (self join) or two; `interval` as in `Query`."""
+    """What a pair must satisfy. keys: the key columns of one stream (self join) or two; `interval` as in `Query`."""
 
     predicates: tuple[Predicate, ...]
     keys: tuple[list[KeyColumn], ...]
@@ -22,7 +22,7 @@ class Condition:
 
 
 def read_condition(statement: Statement, scope: Scope, window: Window | None, line: int) -> Condition:
-    """The condition of a statement; where it has no window clause, event times must bound it (told with `line`)."""
+    """The condition of a statement; where it has no window clause, event times must bound it; `line` is the error's."""
     predicates, keys = _predicates(statement, scope)
     if window is not None:
         return Condition(predicates, keys, window, None)

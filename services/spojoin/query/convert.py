@@ -1,7 +1,7 @@
 """One Arrow column as int64 or double values of its declared type, each bad value refused by its row.
 
-Columns may come in near types (int64 for int, text for anything, doubles for whole numbers): a value is taken iff it is
-a value of the declared type. Only float rounds, as reading a decimal fraction into a double or float always does.
+Columns may have related types (int64 for int, text for anything, doubles for whole numbers): a value is accepted iff it
+is a value of the declared type. Only float rounds, as reading a decimal fraction into a double or float always does.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _DAY_MS = 86_400_000
 def read_integers(name: str, kind: ColumnType, array: pa.Array, refusals: Refusals, *, cuts: bool = False) -> I64:
     """int64 (n,): the integers of an int, long, decimal (scaled), date (days) or timestamp (microseconds) column.
 
-    Rows refused hold anything.
-    cuts: whether what is below a microsecond is cut off a timestamp; else it is refused
+    Refused rows hold any value.
+    cuts: whether a timestamp's digits below a microsecond are cut off; else refused
     """
     column = _prepared(Field(name, kind, array, refusals, cuts))
     values = _reader(column)(column)
@@ -49,7 +49,7 @@ def read_integers(name: str, kind: ColumnType, array: pa.Array, refusals: Refusa
 
 
 def read_doubles(name: str, kind: ColumnType, array: pa.Array, refusals: Refusals) -> F64:
-    """float64 (n,): the values of a float, double or int column. Rows refused hold anything."""
+    """float64 (n,): the values of a float, double or int column. Refused rows hold any value."""
     if kind.name is TypeName.INT:
         return read_integers(name, kind, array, refusals).astype(np.float64)
     column = _prepared(Field(name, kind, array, refusals))
@@ -93,7 +93,7 @@ def _reader(column: Field) -> Callable[[Field], I64]:
 
 
 def _check_range(column: Field, values: I64) -> None:
-    """Refuse what an int64 holds and the declared type doesn't."""
+    """Refuse values that fit an int64 but not the declared type."""
     kind = column.type
     if kind.name is TypeName.INT:
         low, high = -(2**31), 2**31 - 1
@@ -161,7 +161,7 @@ def _common(strings: pa.Array, kind: ColumnType) -> tuple[I64, Mask]:
 
 
 def _whole_texts(strings: pa.Array) -> tuple[I64, Mask]:
-    """Whole numbers, also with zeros after the point, as tables write them where a column has gaps."""
+    """Whole numbers, also with zeros after the point, as tables write them in columns with gaps."""
     values, fits = cast_texts(strings, texts.INTEGER_COMMON, pa.int64(), pa.int64())
     if fits.all():
         return values, fits

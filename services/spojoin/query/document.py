@@ -1,4 +1,4 @@
-"""YAML with the line of every name: what a message about a query file needs."""
+"""YAML with the line of every name, for messages about a query file."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def lines_within(node: yaml.ScalarNode, text: str) -> list[int]:
     raw = _unwrapped(text[node.start_mark.index : node.end_mark.index], node.style)
     lines = itertools.accumulate((c == "\n" for c in raw), initial=line_of(node))
     solid = [line for line, c in zip(lines, raw, strict=False) if not c.isspace()]
-    places = itertools.accumulate((not c.isspace() for c in node.value), initial=0)
-    return [solid[min(place, len(solid) - 1)] for place in places]
+    counts = itertools.accumulate((not c.isspace() for c in node.value), initial=0)
+    return [solid[min(count, len(solid) - 1)] for count in counts]
 
 
 def _unwrapped(raw: str, style: str | None) -> str:

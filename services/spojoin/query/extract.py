@@ -1,4 +1,4 @@
-"""From Arrow columns to codes, times and keys, with every refused row named."""
+"""Converts Arrow columns to codes, times and keys, and reports every refused row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAFE_MAGNITUDE = 2.0**62  # half of int64's: leaves room for the rounding of a 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A row that can't take part: its place in the batch, a short stable reason, and a sentence for people."""
+    """A row that can't take part: its position in the batch, a short stable reason, and a sentence."""
 
     row: int
     reason: str
@@ -35,7 +35,7 @@ class Refused:
 class Extracted:
     """The n kept rows of a record batch.
 
-    kept: int64 (n,), their places in the batch, ascending
+    kept: int64 (n,), their positions in the batch, ascending
     codes: one int64 (n,) per key column; times_us: int64 (n,) or None
     keys: Arrow int64 or string array (n,), or None where the stream names no key column
     """
@@ -52,14 +52,14 @@ def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool) -> Extracte
 
     Reasons of refused rows: null, nan, type, unit, overflow, time. BadData where the batch lacks a column that is used.
     """
-    source = _Source(stream, batch, Refusals(batch.num_rows))
-    codes = [_codes(source, key) for key in stream.keys]
-    times = source.times_us(stream.time) if needs_time and stream.time else None
-    keys = _keys(source, stream.key) if stream.key else None
-    return _kept(source.refusals, codes, times, keys)
+    columns = _BatchColumns(stream, batch, Refusals(batch.num_rows))
+    codes = [_codes(columns, key) for key in stream.keys]
+    times = columns.times_us(stream.time) if needs_time and stream.time else None
+    keys = _keys(columns, stream.key) if stream.key else None
+    return _kept(columns.refusals, codes, times, keys)
 
 
-class _Source:
+class _BatchColumns:
     """A batch's columns as numbers, each converted once for each domain."""
 
     def __init__(self, stream: Stream, batch: pa.RecordBatch, refusals: Refusals) -> None:
@@ -90,15 +90,15 @@ class _Source:
         return read_times_us(name, self.array(name), self.refusals, self.stream.schema.get(name))
 
 
-def _codes(source: _Source, key: KeyColumn) -> NDArray[np.int64]:
-    return _float_codes(source, key) if key.domain is Domain.FLOAT else _integer_codes(source, key)
+def _codes(columns: _BatchColumns, key: KeyColumn) -> NDArray[np.int64]:
+    return _float_codes(columns, key) if key.domain is Domain.FLOAT else _integer_codes(columns, key)
 
 
-def _float_codes(source: _Source, key: KeyColumn) -> NDArray[np.int64]:
+def _float_codes(columns: _BatchColumns, key: KeyColumn) -> NDArray[np.int64]:
     with np.errstate(all="ignore"):
-        values = evaluate(key.expression, source.doubles, _as_double)
+        values = evaluate(key.expression, columns.doubles, _as_double)
     if not isinstance(key.expression, Column):
-        source.refusals.add_where(np.isnan(values), "nan", f"expression {key.text}: its value is not a number")
+        columns.refusals.add_where(np.isnan(values), "nan", f"expression {key.text}: its value is not a number")
     return fold_doubles(values)
 
 
@@ -106,51 +106,51 @@ def _as_double(value: float) -> NDArray[np.float64]:
     return np.asarray(value, dtype=np.float64)
 
 
-def _integer_codes(source: _Source, key: KeyColumn) -> NDArray[np.int64]:
-    form = scaled(linear_form(key.expression), source.stream.schema, key.scale)
-    columns = {name: source.integers(name) for name in form.terms}
+def _integer_codes(columns: _BatchColumns, key: KeyColumn) -> NDArray[np.int64]:
+    form = scaled(linear_form(key.expression), columns.stream.schema, key.scale)
+    integers = {name: columns.integers(name) for name in form.terms}
     if form.constant == 0 and list(form.terms.values()) == [1]:
-        return next(iter(columns.values()))
-    _refuse_overflow(source.refusals, key, form, columns)
-    total = np.full(source.batch.num_rows, form.constant, dtype=np.int64)
+        return next(iter(integers.values()))
+    _refuse_overflow(columns.refusals, key, form, integers)
+    total = np.full(columns.batch.num_rows, form.constant, dtype=np.int64)
     with np.errstate(over="ignore"):
         for name, factor in form.terms.items():
-            total += columns[name] * np.int64(factor)  # wraps; a sum within int64 comes out right all the same
+            total += integers[name] * np.int64(factor)  # wraps; a sum within int64 comes out right all the same
     return total
 
 
 def _refuse_overflow(
-    refusals: Refusals, key: KeyColumn, form: ScaledForm, columns: dict[str, NDArray[np.int64]]
+    refusals: Refusals, key: KeyColumn, form: ScaledForm, integers: dict[str, NDArray[np.int64]]
 ) -> None:
-    """Refuse rows whose exact value leaves int64: doubles tell the safe rows, Python integers decide the others."""
+    """Refuse rows whose exact value leaves int64: doubles pass the safe rows, Python integers decide the others."""
     magnitude = np.full(refusals.rows, abs(float(form.constant)))
     for name, factor in form.terms.items():
-        magnitude += np.abs(columns[name].astype(np.float64)) * abs(float(factor))
+        magnitude += np.abs(integers[name].astype(np.float64)) * abs(float(factor))
     for row in np.flatnonzero(magnitude >= _SAFE_MAGNITUDE).tolist():
-        value = form.constant + sum(factor * int(columns[name][row]) for name, factor in form.terms.items())
+        value = form.constant + sum(factor * int(integers[name][row]) for name, factor in form.terms.items())
         if not INT64_MIN <= value <= INT64_MAX:
             refusals.add(row, "overflow", f"expression {key.text}: value {value} is beyond 64-bit integers")
 
 
-def _keys(source: _Source, name: str) -> pa.Array:
-    """The users' keys as int64 or text; a null is refused, and so is empty text, which CSV can't tell from it."""
-    array = source.array(name)
+def _keys(columns: _BatchColumns, name: str) -> pa.Array:
+    """The users' keys as int64 or text; null is refused, and so is empty text, which in CSV is the same."""
+    array = columns.array(name)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    source.refusals.add_where(_empty(array), "null", f"field {name}: no value, expected a key")
+    columns.refusals.add_where(_empty(array), "null", f"field {name}: no value, expected a key")
     if pa.types.is_uint64(array.type):
         beyond = array.fill_null(0).to_numpy(zero_copy_only=False) > np.uint64(INT64_MAX)
-        source.refusals.add_where(beyond, "overflow", f"field {name}: the key is beyond 64-bit integers")
+        columns.refusals.add_where(beyond, "overflow", f"field {name}: the key is beyond 64-bit integers")
         return array.cast(pa.int64(), safe=False)
     target = pa.int64() if pa.types.is_integer(array.type) else pa.string()
     try:
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise BadData(f"stream {source.stream.name}: key '{name}' of type {array.type} has no text form") from error
+        raise BadData(f"stream {columns.stream.name}: key '{name}' of type {array.type} has no text form") from error
 
 
 def _empty(array: pa.Array) -> NDArray[np.bool_]:
-    """Which keys (n,) are null or text without a character."""
+    """Which keys (n,) are null or empty text."""
     is_text = any(of(array.type) for of in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
     empty = pc.fill_null(pc.equal(array, ""), True) if is_text else array.is_null()
     return np.asarray(empty.to_numpy(zero_copy_only=False))

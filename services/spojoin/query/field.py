@@ -22,14 +22,14 @@ F64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-_EXACT_DIGITS = 10**15  # a decimal of so many digits is told by its double alone
+_EXACT_DIGITS = 10**15  # every decimal below it has a double of its own
 
 
 @dataclass(slots=True)
 class Field:
     """A column being read: its name, declared type, values and where its bad rows go.
 
-    cuts: whether what is below a microsecond is cut off, which keeps the order of event times; else it is refused
+    cuts: whether digits below a microsecond are cut off, which keeps the order of event times; else refused
     """
 
     name: str
@@ -39,7 +39,7 @@ class Field:
     cuts: bool = False
 
     def refuse(self, bad: Mask | None, reason: str) -> None:
-        """Refuse the rows of a mask, each with its value; no mask: none."""
+        """Refuse the rows of a mask, each with its value; None refuses none."""
         if bad is not None and bad.any():
             for row in np.flatnonzero(bad).tolist():
                 self.refuse_row(row, reason)
@@ -50,7 +50,7 @@ class Field:
 
 
 def _plain(value: pa.Scalar) -> object:
-    """A value as Python has it; nanoseconds as NumPy has them, since Python's times have none."""
+    """A value as a Python object; nanoseconds as NumPy's, since Python's times have none."""
     if pa.types.is_timestamp(value.type) and value.type.unit == "ns" and value.is_valid:
         return np.datetime64(value.value, "ns")
     return value.as_py()
@@ -74,14 +74,14 @@ def _said(reason: str, value: object, kind: ColumnType) -> str:
 
 
 def _is_moment(value: object) -> bool:
-    """Whether a timestamp column takes such values, so that one is refused for its last digits only."""
+    """Whether a timestamp column takes such values, so that only its last digits can be wrong."""
     if isinstance(value, str):
         return texts.is_number(value.strip())
     return isinstance(value, int | float | Decimal | datetime | np.datetime64) and not isinstance(value, bool)
 
 
 def numpy(array: pa.Array) -> NDArray[Any]:
-    """Its values, copied where nulls or its type ask for it."""
+    """Its values, copied where nulls or its type require it."""
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
@@ -114,7 +114,7 @@ def whole_doubles(column: Field, values: F64) -> I64:
 
 
 def decimal_doubles(column: Field, values: F64, scale: int, most: int = _EXACT_DIGITS) -> I64:
-    """Doubles as the decimals that print so: 12.34 is 1234 at scale 2, though no double equals it.
+    """Doubles as the decimals that they print as: 12.34 is 1234 at scale 2, though no double equals it.
 
     most: below it every decimal has a double of its own, at this scale
     """
@@ -129,7 +129,7 @@ def decimal_doubles(column: Field, values: F64, scale: int, most: int = _EXACT_D
 
 
 def one_by_one(column: Field, rows: Mask, values: I64, read: Callable[[int], int]) -> I64:
-    """`values` with the masked rows, few as a rule, read by `read`."""
+    """`values` with the masked rows, usually few, read by `read`."""
     for row in np.flatnonzero(rows).tolist():
         try:
             value = read(row)

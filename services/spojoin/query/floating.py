@@ -13,7 +13,7 @@ _Number = TypeVar("_Number")
 def evaluate(expression: Expression, column: Callable[[str], _Number], constant: Callable[[float], _Number]) -> _Number:
     """The value of `expression`, each operation rounded to a double as IEEE 754 says.
 
-    column: the doubles of a column by name; constant: how the nearest double of a literal enters the arithmetic
+    column: the doubles of a column by its name; constant: converts a literal's nearest double for the arithmetic
     """
     if isinstance(expression, Column):
         return column(expression.name)

@@ -1,9 +1,9 @@
-"""Interval joins: what a condition says of the difference between two event times, and the windows that follow.
+"""Interval joins: the bounds that a condition sets on the difference of two event times, and their windows.
 
-The paper on PPOIJ defines the online interval join by two time boundaries (section 2.2, equation 1), as SQL says
+The paper on PPOIJ defines the online interval join by two time boundaries (section 2.2, equation 1), in SQL
 `r.at BETWEEN l.at - INTERVAL '1 min' AND l.at + INTERVAL '2 min'`. A pair's later tuple finds the earlier one, so each
-bound is the length of one stream's window: whichever of the two came first. Beyond the paper the bounds may be strict,
-on one side of zero, or said by a band.
+bound is the length of one stream's window. Beyond the paper, bounds may be strict, both on one side of zero, or written
+as a band.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class TimeColumn:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What one predicate says of right's event time minus left's, in whole microseconds; None: nothing on that end."""
+    """One predicate's bounds on right's event time minus left's, in whole microseconds; None: no bound on that end."""
 
     lower_us: int | None
     upper_us: int | None
 
 
 def time_bound(predicate: Predicate, left: KeyColumn, right: KeyColumn, times: Sequence[TimeColumn]) -> Bound | None:
-    """What a predicate says of the two event times' difference; None where it compares anything else as well.
+    """A predicate's bounds on the difference of the event times; None where it compares anything else as well.
 
     left, right: the predicate's key columns; times: the event-time columns of both sides, left first
     """
@@ -67,7 +67,7 @@ def _is_time(form: LinearForm, time: TimeColumn) -> bool:
 
 
 def _bound(op: Op, middle: Fraction, width: Fraction) -> Bound | None:
-    """Of `l + a op r + b`, with d = r - l and `middle` a - b: d stands on the other side of the operator."""
+    """The bounds of `l + a op r + b`: with d = r - l and `middle` a - b, d is on the right of the operator."""
     if op is Op.NE:
         return None
     is_strict = op in _STRICT
@@ -77,7 +77,7 @@ def _bound(op: Op, middle: Fraction, width: Fraction) -> Bound | None:
 
 
 def _least(value: Fraction, is_strict: bool) -> int:
-    """The least integer that is above the value, or at least the value."""
+    """The least integer that is above the value, or not below it."""
     return math.floor(value) + 1 if is_strict else math.ceil(value)
 
 
@@ -106,7 +106,7 @@ def _unbounded(lower: int | None, upper: int | None) -> str:
     missing = "later" if upper is None else "earlier"
     return (
         f"the interval is open: nothing bounds how much {missing} the right side's event time may be than the left's, "
-        f"so no tuple could ever be let go; expected both bounds, such as {EXAMPLE}, or {CLAUSE_EXPECTED} at the end"
+        f"so no tuple could ever be dropped; expected both bounds, such as {EXAMPLE}, or {CLAUSE_EXPECTED} at the end"
     )
 
 
@@ -116,7 +116,7 @@ def window_of(interval: Interval) -> Window:
 
 
 def is_held(interval: Interval, is_self: bool) -> bool:
-    """Whether the windows say the interval exactly, so that nothing is left for predicates on event times.
+    """Whether the windows express the interval exactly, so that no predicates on event times are needed.
 
     A window's near end is the probe's own time, so zero must lie inside. A self join has one window for both
     directions: its ends must be equally far.

@@ -41,7 +41,7 @@ LIMIT_MAX = 2**31 - 1
 _OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "method", "layout")
 _STREAM_OPTIONS = ("schema", "time", "key")
 _TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249, its topics' endings need some
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249; the endings of topic names need the rest
 _STREAM_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # no dot: 'in.<stream>.dlq' must stay unambiguous
 _EXPECTED = "name, streams and sql"
 
@@ -65,14 +65,14 @@ def load_query(path: Path) -> Query:
 
 
 def load_served_query(path: Path) -> Query:
-    """The query in a YAML file, as the services run it. Raises QueryError, too, where it names what they can't run."""
+    """The query in a YAML file, as the services run it. Also raises QueryError where services can't run it."""
     query = load_query(path)
     check_served(query, str(path))
     return query
 
 
 def parse_query(text: str, source: str = "query") -> Query:
-    """The query that YAML text describes; `source` names the text in what an error says. Raises QueryError."""
+    """The query that YAML text describes; `source` names the text in errors. Raises QueryError."""
     try:
         return _query(text)
     except QueryError as error:
@@ -188,8 +188,8 @@ def _read_sql(item: Item, text: str) -> tuple[Statement, Window | None, int]:
     assert isinstance(item.node, yaml.ScalarNode)
     lines = lines_within(item.node, text)
 
-    def line_at(place: int) -> int:
-        return lines[min(place, len(lines) - 1)]
+    def line_at(character: int) -> int:
+        return lines[min(character, len(lines) - 1)]
 
     plain, window = split_window(sql, line_at)
     return parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1)

@@ -1,4 +1,4 @@
-"""What a query means, apart from how it is written: what a log must have been written for (rule P12 of the protocol).
+"""A query's meaning, apart from its spelling: a log can be continued only by a query of the same meaning (rule P12).
 
 Comments, spacing, aliases, the order of options and of streams are not part of it. The order of a schema's columns is,
 since CSV lines are read by position, and so is the order of conditions, since it is the order of columns in the log.
@@ -32,7 +32,7 @@ _SIGNS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "
 
 
 def meaning(query: Query) -> Meaning:
-    """The parts of a query's meaning by name, each as text that a person can read."""
+    """The parts of a query's meaning by name, each as readable text."""
     return dict(_parts(query))
 
 
@@ -45,7 +45,7 @@ def fingerprint(query: Query) -> int:
 
 
 def differences(old: Query, new: Query) -> list[str]:
-    """What a new query means otherwise than an old one: one phrase a part, such as "output was count, is pairs"."""
+    """The differences in meaning between an old and a new query, one phrase a part: "output was count, is pairs"."""
     before, after = meaning(old), meaning(new)
     names = dict.fromkeys((*before, *after))
     return [
@@ -56,7 +56,7 @@ def differences(old: Query, new: Query) -> list[str]:
 
 
 def is_same_order(old: Query, new: Query) -> bool:
-    """Whether both put the same rows into one order of event time, so that one can go on where the other stopped."""
+    """Whether both put rows into the same event-time order, so that one can continue where the other stopped."""
     return old.order is new.order is Order.EVENT_TIME and _times(old) == _times(new)
 
 

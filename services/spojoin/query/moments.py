@@ -1,8 +1,8 @@
 """A timestamp column as microseconds since 1970: Arrow's timestamps and dates, ISO text, and numbers.
 
-Arrow's own types carry their unit. A number counts what the schema says, in a plain `timestamp` milliseconds; there it
-is refused where it looks like a count of another unit. It may have a fraction, as long as whole microseconds come of
-it; below them it is refused, or cut off where the column is an event time only (`Field.cuts`).
+Arrow's own types carry their unit. A number has the schema's unit, milliseconds in a plain `timestamp`; there it
+is refused if it looks like a count of another unit. It may have a fraction of whole microseconds; finer digits are
+refused, or cut off where the column is only an event time (`Field.cuts`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EXACT_US = 8_500_000_000_000_000
 
 
 def reader(arrow: pa.DataType) -> Callable[[Field], I64] | None:
-    """What reads a column of this Arrow type; None: no such value is a moment."""
+    """The function that reads a column of this Arrow type; None if its values aren't moments."""
     if pa.types.is_date32(arrow):
         return _of_days
     if pa.types.is_date64(arrow):
@@ -86,7 +86,7 @@ def _of_doubles(column: Field) -> I64:
 
 
 def _rounded(values: F64, scale: int) -> F64:
-    """To the nearest: the microsecond that a double stands for may lie above it, and cutting would miss it."""
+    """To the nearest: a double may lie just below the microsecond that it stands for, and cutting would miss it."""
     with np.errstate(over="ignore"):
         return np.rint(values * 10.0**scale)
 

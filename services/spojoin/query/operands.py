@@ -1,4 +1,4 @@
-"""One side of a predicate: from parsed SQL to an expression, the columns it names and what kind of value it is."""
+"""One side of a predicate: from parsed SQL to an expression, its columns and the kind of its value."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Operand:
 
     @property
     def sides(self) -> frozenset[int]:
-        """Which sides (0 left, 1 right) it names."""
+        """The sides (0 left, 1 right) that it names."""
         return frozenset(use.side for use in self.uses)
 
 
@@ -70,7 +70,7 @@ class Scope:
     times: tuple[str | None, str | None] = (None, None)
 
     def is_time_ms(self, uses: Sequence[Use]) -> bool:
-        """Whether an operand is made of one event-time column of integers, which are milliseconds."""
+        """Whether an operand is built on one event-time column of integers, which are milliseconds."""
         return len(uses) == 1 and uses[0].name == self.times[uses[0].side] and uses[0].type.name in _INTEGERS
 
 

@@ -50,7 +50,7 @@ class KeyTable:
     columns: tuple[list[KeyColumn], ...]
 
     def slot(self, side: int, key: KeyColumn) -> int:
-        """The slot of a key column, added where no equal one is there (its text doesn't count)."""
+        """The slot of a key column, which is added if no equal one exists (its text may differ)."""
         keys = self.columns[min(side, len(self.columns) - 1)]
         for slot, known in enumerate(keys):
             if (known.expression, known.domain, known.scale) == (key.expression, key.domain, key.scale):
@@ -61,7 +61,7 @@ class KeyTable:
 
 @dataclass(slots=True)
 class _Pair:
-    """Two operands, left side first, and what compares them."""
+    """Two operands, left side first, and the operator between them."""
 
     op: Op
     left: Operand

@@ -1,4 +1,4 @@
-"""Which rows of a batch can't take part, the first reason for each."""
+"""The rows of a batch that can't take part, with the first reason for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class BadValue(Exception):
-    """A value that its column's type doesn't hold; `reason` is the short stable word."""
+    """A value that doesn't fit its column's type; `reason` is a short stable word."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -15,7 +15,7 @@ class BadValue(Exception):
 
 
 class Refusals:
-    """Rows refused of a batch of `rows`; only the first reason of a row is kept."""
+    """The refused rows of a batch of `rows` rows; only a row's first reason is kept."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows

@@ -1,4 +1,4 @@
-"""Declared types as Arrow's: what a reader of CSV, JSON lines or Parquet should ask a file for."""
+"""Declared types as Arrow types: what a reader of CSV, JSON lines or Parquet requests from a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ARROW = {
     TypeName.TIMESTAMP: pa.timestamp("us", "UTC"),
 }
 
-#: How times in JSON that are numbers with a fraction are read: exactly, down to the nanosecond.
+#: The type of times in JSON that are numbers with a fraction: exact, down to the nanosecond.
 JSON_FRACTIONS = pa.decimal128(38, 9)
 
 
@@ -25,11 +25,11 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
 
 
 def arrow_schema(stream: Stream, needs_time: bool = True) -> pa.Schema:
-    """The columns that a query reads of a stream: those that predicates compare, the event time, the key.
+    """The columns of a stream that a query reads: those that predicates compare, the event time, the key.
 
     A time or key column without a declared type has Arrow's null type, which stands for "as it is found": `extract`
     takes ISO text, timestamps or integer milliseconds for times, and anything with a text form for keys. Text is
-    always good enough: whatever a column's type, `extract` reads it from strings too, and refuses bad rows alone.
+    always accepted: `extract` reads every type from strings as well, and refuses only the bad rows.
     needs_time: whether the event time is read at all (`Query.needs_time`)
     """
     names = dict.fromkeys(name for key in stream.keys for name in columns_of(key.expression))

@@ -73,16 +73,16 @@ def _select(sql: str, line_at: Callable[[int], int]) -> exp.Select:
 
 
 def _place(sql: str, error: dict[str, Any]) -> int:
-    """The character that sqlglot's line and column, counted from 1, name."""
+    """The index of the character at sqlglot's line and column, which count from 1."""
     before = sql.splitlines(keepends=True)[: (error.get("line") or 1) - 1]
     return sum(map(len, before)) + max(int(error.get("col") or 1) - 1, 0)
 
 
 def _line_finder(line_at: Callable[[int], int], root: exp.Expression) -> Callable[[exp.Expression], int]:
     def line_of(node: exp.Expression) -> int:
-        places = [found.meta["start"] for found in node.find_all(exp.Identifier, exp.Literal) if "start" in found.meta]
-        if places:
-            return line_at(min(places))
+        starts = [found.meta["start"] for found in node.find_all(exp.Identifier, exp.Literal) if "start" in found.meta]
+        if starts:
+            return line_at(min(starts))
         return line_of(node.parent) if isinstance(node.parent, exp.Expression) and node is not root else line_at(0)
 
     return line_of

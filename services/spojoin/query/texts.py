@@ -71,7 +71,7 @@ def read_integer(text: str) -> int:
 
 
 def read_double(text: str) -> float:
-    """A double, infinities included; NaN is its own reason, a finite number beyond doubles an overflow."""
+    """A double, infinities included; NaN has its own reason, a finite number beyond doubles is an overflow."""
     if _NUMBER.fullmatch(text):
         return _finite(float(text))
     word = text.lower().lstrip("+-")
@@ -81,7 +81,7 @@ def read_double(text: str) -> float:
 
 
 def read_decimal(text: str, scale: int) -> int:
-    """A decimal times 10**scale; more digits than that are no value of the type."""
+    """A decimal times 10**scale; a number with more digits isn't a value of the type."""
     if not _NUMBER.fullmatch(text):
         raise BadValue("nan" if text.lower() == "nan" else "type")
     shifted = _bounded(text) * 10**scale
@@ -91,7 +91,7 @@ def read_decimal(text: str, scale: int) -> int:
 
 
 def _bounded(text: str) -> Fraction:
-    """A number exactly; one far beyond every type, above or below, isn't written out."""
+    """A number exactly; one far beyond every type isn't expanded to all its digits."""
     number = Decimal(text)
     if number and number.adjusted() > _DIGITS_MAX:
         raise BadValue("overflow")
@@ -114,7 +114,7 @@ def read_date(text: str) -> int:
 def read_moment_us(text: str, kind: ColumnType, cuts: bool) -> int:
     """Microseconds since 1970 of an ISO timestamp, in UTC where it names no zone, or of a number in the type's unit.
 
-    cuts: whether what is below a microsecond is cut off; else it is refused
+    cuts: whether digits below a microsecond are cut off; else refused
     """
     if _NUMBER.fullmatch(text):
         return _number_us(_bounded(text), kind, cuts)
@@ -139,7 +139,7 @@ def _number_us(number: Fraction, kind: ColumnType, cuts: bool) -> int:
 def read_column(texts: pa.Array, pattern: str, target: pa.DataType) -> tuple[pa.Array, pa.Array]:
     """The texts that fit `pattern`, cast to `target` with null elsewhere, and the mask of those that fit.
 
-    Where a text fits the pattern and yet is no value (February 30), none is read this way.
+    If any text fits the pattern without being a value (February 30), none is read this way.
     """
     fits = pc.fill_null(pc.match_substring_regex(texts, pattern), False)
     common = texts if pc.all(fits, min_count=0).as_py() else pc.if_else(fits, texts, pa.scalar(None, texts.type))

@@ -10,7 +10,7 @@ from spojoin.query.convert import read_integers
 from spojoin.query.field import I64
 from spojoin.query.refusals import Refusals
 
-# Years 1 to 9999: what ISO text can say, and far enough from int64's ends for every window bound.
+# Years 1 to 9999: the range of ISO text, and far enough from int64's ends for every window bound.
 TIME_US_MIN, TIME_US_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 _PLAIN = ColumnType(TypeName.TIMESTAMP)
@@ -20,8 +20,8 @@ _MILLISECONDS = ColumnType(TypeName.TIMESTAMP, unit=TimeUnit.MILLISECONDS)
 def read_times_us(name: str, array: pa.Array, refusals: Refusals, declared: ColumnType | None = None) -> I64:
     """int64 (n,) event times of ISO text, timestamps, dates or numbers; bad rows are refused as "time" or "unit".
 
-    Numbers count what the type says: a timestamp its unit, an int or long milliseconds. A column that the schema
-    doesn't declare is read as a plain timestamp. What is below a microsecond is cut off, which keeps the order.
+    Numbers have the type's unit: a timestamp's own, milliseconds for int and long. A column that the schema doesn't
+    declare is read as a plain timestamp. Digits below a microsecond are cut off, which keeps the order.
 
     declared: the column's type, None where the schema has none
     """

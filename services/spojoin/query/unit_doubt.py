@@ -1,9 +1,9 @@
 """Numbers of a timestamp column whose schema says no unit: milliseconds, unless they look like another.
 
 A count of seconds since 1990, taken for milliseconds, is an early day of 1970; one of microseconds or nanoseconds lies
-beyond the year 20000. Windows over such times hold far too much or too little, and nothing shows it. So a number that
-is a moment of our days in another unit is refused until the schema says which unit is meant. The ranges are far apart:
-a number of our days in milliseconds is never in one of them.
+beyond the year 20000. Windows over such times silently hold far too much or too little. So a number that is
+a time from 1990 to 2099 in another unit is refused until the schema says which unit is meant. The ranges are far apart:
+a time of those years in milliseconds is never in one of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spojoin.model import TimeUnit
 
-#: Of one second. A plain `timestamp` counts milliseconds.
+#: Ticks per second. A plain `timestamp` counts milliseconds.
 TICKS = {
     TimeUnit.SECONDS: 1,
     TimeUnit.MILLISECONDS: 10**3,
@@ -24,7 +24,7 @@ TICKS = {
     TimeUnit.NANOSECONDS: 10**9,
 }
 
-#: Our days: from 1990 up to 2100, in seconds since 1970.
+#: Plausible times: from 1990 to before 2100, in seconds since 1970.
 _OURS_S = (631_152_000, 4_102_444_800)
 _NAMES = {
     TimeUnit.SECONDS: "seconds",
@@ -32,7 +32,7 @@ _NAMES = {
     TimeUnit.MICROSECONDS: "microseconds",
     TimeUnit.NANOSECONDS: "nanoseconds",
 }
-#: The numbers that are our days in a unit other than milliseconds: the first, and the first that is none any more.
+#: The numbers that are plausible times in another unit than milliseconds: first and end.
 _RANGES = {
     unit: (_OURS_S[0] * ticks, _OURS_S[1] * ticks) for unit, ticks in TICKS.items() if unit is not TimeUnit.MILLISECONDS
 }
@@ -40,7 +40,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def in_doubt(numbers: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.bool_] | None:
-    """Which numbers (n,) are our days in another unit than milliseconds; None: none of them."""
+    """Which numbers (n,) are plausible times in another unit than milliseconds; None: none of them."""
     if not len(numbers) or not _touches(numbers.min(), numbers.max()):
         return None
     found = np.zeros(len(numbers), np.bool_)
@@ -50,17 +50,17 @@ def in_doubt(numbers: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.boo
 
 
 def _touches(least: float, most: float) -> bool:
-    """Whether numbers from `least` to `most` may lie in a range: false for times in milliseconds, which come often."""
+    """Whether numbers from `least` to `most` may lie in a range; a quick no for times in milliseconds."""
     return any(least < end and most >= first for first, end in _RANGES.values())
 
 
 def is_in_doubt(number: Fraction | int) -> bool:
-    """Whether one number is."""
+    """Whether one number is in doubt."""
     return _looks_like(number) is not None
 
 
 def doubt_about(number: Fraction | int) -> str:
-    """What a number in doubt would be in either unit, and what to declare."""
+    """The moment that a doubtful number would be in either unit, and what to declare."""
     unit = _looks_like(number) or TimeUnit.MILLISECONDS
     return (
         f"would be {_moment(number, unit)} in {_NAMES[unit]}, "

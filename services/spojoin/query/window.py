@@ -1,4 +1,4 @@
-"""The clause WINDOW AS (SLIDE INTERVAL '10K' ON '100K'), which is no standard SQL, split off and read."""
+"""The clause WINDOW AS (SLIDE INTERVAL '10K' ON '100K'), which isn't standard SQL, split off and parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spojoin.model import Window
 from spojoin.query.units import parse_count, parse_duration_us
 
 CLAUSE_EXPECTED = "WINDOW AS (SLIDE INTERVAL '10K' ON '100K')"
-LENGTH_TUPLES_MAX = 1_000_000_000  # 16 bytes a tuple at the least: beyond one machine's memory
+LENGTH_TUPLES_MAX = 1_000_000_000  # at least 16 bytes a tuple: more would exceed one machine's memory
 LENGTH_US_MAX = 3_653 * 86_400_000_000  # ten years, so that bounds stay far from int64's ends
 
 _SHAPE = ("AS", "(", "SLIDE", "INTERVAL", "'", "ON", "'", ")")
@@ -33,7 +33,7 @@ def split_window(sql: str, line_at: Callable[[int], int]) -> tuple[str, Window |
         if not _fits(expected, token):
             raise QueryError(f"window: found '{token.text}', expected {CLAUSE_EXPECTED}", line_at(token.start))
     if len(clause) < len(_SHAPE):
-        raise QueryError(f"window: the clause is not whole, expected {CLAUSE_EXPECTED}", line_at(tokens[-1].start))
+        raise QueryError(f"window: the clause is incomplete, expected {CLAUSE_EXPECTED}", line_at(tokens[-1].start))
     window = _window(clause[4].text, clause[6].text, line_at(tokens[begin].start))
     return _blanked(sql, tokens[begin].start, clause[-1].end + 1), window
 

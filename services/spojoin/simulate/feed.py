@@ -1,4 +1,4 @@
-"""The users' inputs of one seed: how much of them is written, and how far each router instance has read them."""
+"""The users' inputs of one seed: how much is written, and how far each router instance has read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Cursor = tuple[int, int]
 
 
 class InputsFeed:
-    """Messages that users have written so far, for routers to read on from what the log says."""
+    """Messages that users have written so far, read by routers from the positions in the log."""
 
     def __init__(self, inputs: Mapping[Source, tuple[ScenarioMessage, ...]]) -> None:
         self.available = dict.fromkeys(inputs, 0)

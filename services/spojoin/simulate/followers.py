@@ -44,7 +44,7 @@ class FramesFollower:
 
 
 class ResultsFollower:
-    """Keeps the results that continue where the ones before ended; where that is, is the result_position."""
+    """Keeps the results that continue where the earlier ones ended, at `result_position`."""
 
     def __init__(self) -> None:
         self.result_position: ResultPosition = START

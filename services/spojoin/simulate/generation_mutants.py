@@ -134,7 +134,7 @@ def _letters_again() -> Patches:
     return [patch.object(RouterMachine, "_letters", again)]
 
 
-@_mutant("silence-by-frame", "the sink says nothing of a frame if its first row was answered before")
+@_mutant("silence-by-frame", "the sink leaves out a frame if its first row was answered before")
 def _silence_by_frame() -> Patches:
     original = SinkMachine._take_frame
 

@@ -1,7 +1,7 @@
-"""Runs a seed in which the query is replaced while it is served (rule P12), and judges what each generation answered.
+"""Runs a seed in which the query is replaced while it is served (rule P12), and judges every generation's answers.
 
-All faults of a world happen here, too, before, during and after a takeover. Each generation has a log of its own; a
-process serves one generation, and some time after another one took over it ends and comes back for that one.
+All faults of a world happen here as well, before, during and after a takeover. Each generation has its own log. A
+process serves one generation; some time after another one takes over, it ends and restarts for that one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from spojoin.wire.records import Announcement, Record, Result, SourceState, Take
 
 
 def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:
-    """None where every row was answered once, and rightly, by one of the generations."""
+    """None where every row was answered once, and correctly, by one of the generations."""
     replacement = draw_replacement(seed)
     world = None
     with ExitStack() as planted:
@@ -55,7 +55,7 @@ def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:
             judge_succession(world.run_all())
         except Wrong as wrong:
             return _failure(replacement, world, str(wrong))
-        except Exception:  # noqa: BLE001 - whatever a machine raises is a finding, told with its traceback
+        except Exception:  # noqa: BLE001 - whatever a machine raises is a finding, reported with its traceback
             return _failure(replacement, world, traceback.format_exc())
     return None
 
@@ -64,14 +64,16 @@ def _failure(replacement: Replacement, world: GenerationsWorld | None, what: str
     first = replacement.scenarios[0]
     faults = [] if world is None else world.faults[-FAULTS_SHOWN:]
     queries = [scenario.query.text for scenario in replacement.scenarios]
-    told = "\n".join([f"seed {first.seed}: {what.rstrip()}", *queries, str(replacement.backfills), str(first.config)])
+    account = "\n".join(
+        [f"seed {first.seed}: {what.rstrip()}", *queries, str(replacement.backfills), str(first.config)]
+    )
     reason = what.strip().splitlines()[-1 if what.startswith("Traceback") else 0]
-    return Failure(first.seed, reason, "\n".join([told, str(first.faults), *faults]))
+    return Failure(first.seed, reason, "\n".join([account, str(first.faults), *faults]))
 
 
 @dataclass(slots=True)
 class Era:
-    """One generation's log and what came out of it."""
+    """One generation's log and its output."""
 
     number: int
     scenario: Scenario
@@ -85,7 +87,7 @@ class Era:
 
 
 class GenerationsWorld(World):
-    """A world in which generations follow one another; what it holds of one is that of the era it has entered."""
+    """A world of successive generations; its state is that of the era that it has entered."""
 
     def __init__(self, replacement: Replacement) -> None:
         self._replacement = replacement
@@ -94,11 +96,12 @@ class GenerationsWorld(World):
         self._era_of: dict[str, int] = {}
         self._successor_of: dict[str, int | None] = {}
         self._ghost_era: dict[int, int] = {}
-        self._asked = FIRST_GENERATION
+        self._requested = FIRST_GENERATION
         self._generations.hear(self._announcement(FIRST_GENERATION))
         super().__init__(replacement.scenarios[0], WIRING)
+        # The text of a seed stays for ever: it decides what each seed draws.
         drawn = Random(f"asked {replacement.scenarios[0].seed}")
-        self._ask_at = sorted(drawn.choice(odds.REPLACED_AT_STEPS) for _ in replacement.scenarios[1:])
+        self._request_at = sorted(drawn.choice(odds.REPLACED_AT_STEPS) for _ in replacement.scenarios[1:])
 
     def run_all(self) -> list[tuple[Era, RunOutcome]]:
         """Every era that took over, with what it left behind."""
@@ -108,7 +111,9 @@ class GenerationsWorld(World):
             self._enter(number)
             found.append((self._eras[number], self._outcome(came_to_rest)))
         if self._generations.current_number != len(self._replacement.scenarios):
-            raise Wrong(f"generation {self._generations.current_number} is served at rest, the last was asked for")
+            raise Wrong(
+                f"generation {self._generations.current_number} is served at rest, though a later one was requested"
+            )
         return found
 
     # -- eras
@@ -148,8 +153,8 @@ class GenerationsWorld(World):
         super()._create_topics()
         for topic in SHARED:
             self._share(topic, before.log)
-        if self._ask_at and self.rng.random() < odds.REPLACED_WHILE_FILLING:  # while it fills its windows
-            self._ask_at[0] = self.step + self.rng.choice(odds.REPLACED_WHILE_FILLING_STEPS)
+        if self._request_at and self.rng.random() < odds.REPLACED_WHILE_FILLING:  # while it fills its windows
+            self._request_at[0] = self.step + self.rng.choice(odds.REPLACED_WHILE_FILLING_STEPS)
         self._note(f"generation {takeover.generation} takes over at {takeover.source}")
         for post in self._posts():
             self._replace_at(self.step + (self.rng.choice(odds.TAKEOVER_START_STEPS) if self._is_storm else 0), post)
@@ -204,20 +209,20 @@ class GenerationsWorld(World):
     # -- steps
 
     def _storm_step(self) -> None:
-        if self._ask_at and self._ask_at[0] <= self.step:
-            self._ask_at.pop(0)
-            self._ask()
+        if self._request_at and self._request_at[0] <= self.step:
+            self._request_at.pop(0)
+            self._request_next()
         super()._storm_step()
 
-    def _ask(self) -> None:
-        self._asked += 1
-        self._note(f"generation {self._asked} is asked for")
-        self.log.append((Topic.GENERATIONS, 0), self._announcement(self._asked))
+    def _request_next(self) -> None:
+        self._requested += 1
+        self._note(f"generation {self._requested} is requested")
+        self.log.append((Topic.GENERATIONS, 0), self._announcement(self._requested))
 
     def _heal(self) -> None:
-        for _ in self._ask_at:
-            self._ask()
-        self._ask_at = []
+        for _ in self._request_at:
+            self._request_next()
+        self._request_at = []
         super()._heal()
 
     def _landed(self, target: Target, record: Record) -> Record:
@@ -236,7 +241,7 @@ class GenerationsWorld(World):
 
     def _advance(self, process: Process, action: Callable[[Process], bool]) -> bool:
         if self._is_over(process) and (not self._is_storm or self.rng.random() < odds.NOTICES):
-            return self._end(process, "it serves what is over")
+            return self._end(process, "its generation is over")
         self._enter(self._era_of[process.name])
         return super()._advance(process, action)
 

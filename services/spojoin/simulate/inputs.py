@@ -1,4 +1,4 @@
-"""A scenario's inputs as a log that can be read from any offset: what a new generation looks back through."""
+"""A scenario's inputs as a log that can be read from any offset, for a new generation's backfill."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from spojoin.ports.interfaces import Bounds, LogPartition, LogRecord
 from spojoin.simulate.scenario import Scenario, Source, parse
 from spojoin.wire.records import Rows
 
-#: Messages given at once, so few that a reader has to ask again.
+#: Messages returned at once: so few that a reader has to poll again.
 POLLED = 3
 
 
 class InputsLog:
-    """Topics are streams' numbers as text; of each partition the first `available` messages were written."""
+    """Topics are streams' numbers as text; the first `available` messages of each partition are written."""
 
     def __init__(self, scenario: Scenario, available: Mapping[Source, int]) -> None:
         self._scenario = scenario
@@ -32,7 +32,7 @@ class InputsLog:
         return InputsReader(self)
 
     def parse(self, stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
-        """Rows of consecutive messages, as the router would get them."""
+        """Rows of consecutive messages, as the router gets them."""
         messages = self._scenario.inputs[stream, partition]
         return parse(self._scenario, (stream, partition), messages[records[0].offset : records[-1].offset + 1], 0)
 
@@ -49,7 +49,7 @@ class InputsReader:
         self._positions[source] = offset
 
     def drop(self, source: LogPartition) -> None:
-        """Read it no more."""
+        """Stop reading an input."""
         del self._positions[source]
 
     def poll(self, records_max: int, timeout_s: float) -> list[LogRecord[bytes]]:
@@ -64,7 +64,7 @@ class InputsReader:
         return self._positions[source]
 
     def at_end(self, source: LogPartition) -> bool:
-        """Whether there is nothing more."""
+        """Whether the input has no more messages."""
         return self._positions[source] >= self._log.bounds(source).end
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ def run_layout(seed: int, choice: LayoutChoice, method: Method | None = None) ->
             (_shake_hands if choice.name == HANDSHAKE else _weather)(scenario)
         except Wrong as wrong:
             return _failure(scenario, str(wrong), str(wrong).splitlines()[0])
-        except Exception as error:  # noqa: BLE001 - whatever a machine raises is a finding, told with its traceback
+        except Exception as error:  # noqa: BLE001 - whatever a machine raises is a finding, reported with its traceback
             return _failure(scenario, traceback.format_exc(), f"{type(error).__name__}: {error}")
     return None
 

@@ -1,4 +1,4 @@
-"""A log for one seed: partitions by topic and number, trimmed from the front, with someone listening."""
+"""A log for one seed: partitions by topic and number, trimmed from the front; every append is observed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Partition:
 
 
 class SimulatedLog:
-    """All topics of a query; `on_append` hears of every record as it lands."""
+    """All topics of a query; `on_append` gets every record as it lands."""
 
     def __init__(self, on_append: Callable[[Target, Record], Record]) -> None:
         self.partitions: dict[Target, Partition] = {}
@@ -42,7 +42,7 @@ class SimulatedLog:
         self.partitions[target].records.append(self._on_append(target, record))
 
     def trim(self, target: Target, before: int) -> None:
-        """Delete records below an offset; a trim beyond the end is a bug of the one who asks."""
+        """Delete records below an offset; a trim beyond the end is a bug of its caller."""
         partition = self.partitions[target]
         if before > partition.end:
             raise AssertionError(f"{target} is trimmed to {before}, beyond its end {partition.end}")
@@ -52,5 +52,5 @@ class SimulatedLog:
             self.trims += 1
 
     def retained(self, topic: Topic) -> int:
-        """How many records a topic holds now."""
+        """The number of records that a topic holds now."""
         return sum(len(p.records) for (t, _), p in self.partitions.items() if t is topic)

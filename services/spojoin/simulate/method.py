@@ -44,7 +44,7 @@ def run_method(seed: int, method: Method) -> Failure | None:
         judge_rows(scenario, pipeline)
     except Wrong as wrong:
         return _failure(scenario, str(wrong))
-    except Exception:  # noqa: BLE001 - whatever a method raises is a finding, told with its traceback
+    except Exception:  # noqa: BLE001 - whatever a method raises is a finding, reported with its traceback
         return _failure(scenario, traceback.format_exc())
     return None
 

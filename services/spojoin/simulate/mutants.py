@@ -1,4 +1,4 @@
-"""Planted bugs: each is something that the protocol or an algorithm exists to prevent, and must be found.
+"""Planted bugs: each is something that the protocol or an algorithm prevents, and must be found.
 
 A mutant replaces attributes of the product for the length of one seed; it is planted afresh for every seed, so that
 none carries anything over.
@@ -71,8 +71,8 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
 @_mutant("no-epoch-barrier", "readers accept frames of a router that another one has replaced")
 def _no_epoch_barrier() -> Patches:
     def continues(self: LogFollower, frame: Frame) -> bool:
-        place = frame.frame_id, frame.first_seq, frame.previous_link
-        return place == (self.next_frame, self.next_seq, self.link)
+        position = frame.frame_id, frame.first_seq, frame.previous_link
+        return position == (self.next_frame, self.next_seq, self.link)
 
     return [patch.object(LogFollower, "_continues", continues)]
 
@@ -107,12 +107,12 @@ def _reads_forgotten() -> Patches:
     return [patch.object(EventTimeOrder, "checkpoint", forgetful)]
 
 
-@_mutant("no-frame-number", "readers accept any frame of the current epoch, in whatever place")
+@_mutant("no-frame-number", "readers accept any frame of the current epoch, at any position")
 def _no_frame_number() -> Patches:
     return [patch.object(LogFollower, "_continues", lambda self, frame: frame.epoch == self.epoch)]
 
 
-@_mutant("early-commit", "a restart goes on behind results that were sent, whether or not they are in the topic")
+@_mutant("early-commit", "a restart continues after the results that were sent, whether or not they reached the topic")
 def _early_commit() -> Patches:
     sent = ResultsFollower()
     carry_out = Process._carry_out
@@ -131,7 +131,7 @@ def _early_commit() -> Patches:
 # --- meeting ----------------------------------------------------------------------------------------------------------
 
 
-@_mutant("and-without-key", "the logical AND takes each predicate's oldest partial, whatever frame it is of")
+@_mutant("and-without-key", "the logical AND takes each predicate's oldest partial, whatever its frame")
 def _and_without_key() -> Patches:
     def evaluate_whole(self: LogicalAndMachine) -> Iterator[Action]:
         while self._frames and all(self._partials):
@@ -141,7 +141,7 @@ def _and_without_key() -> Patches:
     return [patch.object(LogicalAndMachine, "_evaluate_whole", evaluate_whole)]
 
 
-@_mutant("batch-without-id", "the permutation service joins runs of a stream as they come, of whatever batch")
+@_mutant("batch-without-id", "the permutation service joins a stream's runs as they come, whatever their batch")
 def _batch_without_id() -> Patches:
     take = PermutationMachine._take
 
@@ -216,8 +216,8 @@ def _worker_answers_early() -> Patches:
     return [patch.object(PoJoinMachine, "_has_all", lambda *_: True)]
 
 
-@_mutant("layout-kept", "a worker keeps its share of the batches when the number of workers changes")
-def _layout_kept() -> Patches:
+@_mutant("worker-count-kept", "a worker keeps its batches when the worker count changes")
+def _worker_count_kept() -> Patches:
     def change(self: PoJoinMachine, workers: int) -> Iterator[Action]:
         self._workers = workers
         yield from ()
@@ -225,8 +225,11 @@ def _layout_kept() -> Patches:
     return [patch.object(PoJoinMachine, "_change_workers", change)]
 
 
-@_mutant("layout-of-the-newest-frame", "a worker evaluates frames in the layout of the newest one that it has read")
-def _layout_of_the_newest_frame() -> Patches:
+@_mutant(
+    "worker-count-of-the-newest-frame",
+    "a worker evaluates frames with the worker count of the newest one that it has read",
+)
+def _worker_count_of_the_newest_frame() -> Patches:
     evaluate_ready = PoJoinMachine._evaluate_ready
 
     def ahead(self: PoJoinMachine) -> Iterator[Action]:
@@ -237,13 +240,16 @@ def _layout_of_the_newest_frame() -> Patches:
     return [patch.object(PoJoinMachine, "_evaluate_ready", ahead)]
 
 
-@_mutant("nobody-stands-in", "frames under way wait for the workers that a smaller layout has left behind")
+@_mutant("nobody-stands-in", "frames in flight wait for workers that a smaller worker count has dismissed")
 def _nobody_stands_in() -> Patches:
     return [patch.object(PoJoinWorker, "_cover", lambda _: iter(()))]
 
 
-@_mutant("layout-waits-for-credit", "a router tells a layout with its next frame only, for which it may have no credit")
-def _layout_waits_for_credit() -> Patches:
+@_mutant(
+    "worker-count-waits-for-credit",
+    "a router announces a worker count only with its next frame, for which it may have no credit",
+)
+def _worker_count_waits_for_credit() -> Patches:
     return [patch.object(RouterMachine, "_write_worker_count", lambda _: iter(()))]
 
 

@@ -23,7 +23,7 @@ _EXACT = decimal.Context(prec=200, traps=[decimal.Inexact, decimal.InvalidOperat
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One input row: where it stands, its event time in microseconds, its key and its column values."""
+    """One input row: its position, its event time in microseconds, its key and its column values."""
 
     stream: int
     partition: int
@@ -41,7 +41,7 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left op right` over values; `ieee` tells that it computes in doubles, `width` is the band's half width."""
+    """`left op right` over values; `ieee` says that it computes in doubles, `width` is the band's half width."""
 
     left: Expression
     op: Op
@@ -52,7 +52,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class OracleJoin:
-    """The question, as the oracle sees it: one stream or two, comparisons, window and output.
+    """The query as the oracle sees it: one stream or two, comparisons, window and output.
 
     interval_us: right's time minus left's, both ends included; then every earlier tuple counts, without a window
     """
@@ -92,7 +92,7 @@ def evaluate(expression: Expression, values: Mapping[str, Value], ieee: bool) ->
 
 
 def is_refused(value: Value) -> bool:
-    """Null and NaN can't be ordered, so their rows take no part."""
+    """Whether it is null or NaN, which can't be ordered, so that its row takes no part."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

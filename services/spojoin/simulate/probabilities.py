@@ -1,4 +1,4 @@
-"""What a seed draws from: every chance and every choice of the simulator, in one place.
+"""What a seed draws from: every probability and every choice of the simulator.
 
 A number between 0 and 1 is the probability of what its name says, each time it is drawn; A_STEP in a name says that it
 is drawn once a scheduler step. A tuple holds the values that one draw chooses from, each as likely as the others; a
@@ -150,11 +150,11 @@ REPLACEMENTS = (1, 2)
 BACKFILLS = (Backfill.WINDOW, Backfill.WINDOW, Backfill.NONE, Backfill.EARLIEST)
 #: Of queries that follow one in event-time order, how many are in that order, too.
 KEEPS_EVENT_TIME_ORDER = 0.8
-#: When the next generation is asked for, in steps from the begin.
+#: When the next generation is requested, in steps from the start.
 REPLACED_AT_STEPS = (0, 100, 400, 1_000, 2_000)
 #: A process finds out that it serves a generation that is over, whenever it has a turn.
 NOTICES = 0.02
-#: The generation after the next is asked for while the next fills its windows, so many steps after it took over.
+#: The generation after the next is requested while the next fills its windows, some steps after it took over.
 REPLACED_WHILE_FILLING = 0.5
 REPLACED_WHILE_FILLING_STEPS = (0, 20, 100)
 TAKEOVER_START_STEPS = (0, 5, 50)

@@ -1,4 +1,4 @@
-"""One instance of a role: a machine, where it reads, and what it has emitted but the log has not taken yet."""
+"""One instance of a role: a machine, its positions in the log, and what it has emitted but the log doesn't hold yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READS = {edge.role: tuple(t for t in edge.reads if t not in NOT_RECORDS) for ed
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A place in the layout: a role, and its number among those of that role (predicate, worker)."""
+    """A position to fill: a role, and its number among those of that role (predicate, worker)."""
 
     role: Role
     number: int = 0
@@ -50,7 +50,7 @@ class AppendsUnderWay:
             log.append(target, record)
 
     def lose_tails(self, rng: Random) -> list[Record]:
-        """Its process is gone: of each queue only a prefix will still land; returns what won't."""
+        """After its process is gone, only a prefix of each queue will land; returns what won't."""
         lost: list[Record] = []
         for target, queue in list(self.queues.items()):
             kept = rng.randint(0, len(queue))
@@ -91,7 +91,7 @@ class Process:
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether records were trimmed that it has not read: others did its work, and it must begin anew."""
+        """Whether records that it has not read were trimmed: others did its work, and it must start afresh."""
         if self._trims_seen == self.log.trims:
             return False
         self._trims_seen = self.log.trims
@@ -103,7 +103,7 @@ class Process:
         return target[0] is not Topic.BATCHES or self.post.role is not Role.ROUTER or not self.is_caught_up
 
     def readable(self, step: int) -> list[Target]:
-        """Inputs that hold a record which the machine wants now."""
+        """Inputs that hold a record that the machine wants now."""
         return [
             target
             for target, at in self.cursors.items()
@@ -123,11 +123,11 @@ class Process:
         self.begin(self.machine.on_record(*target, offset, record))
 
     def begin(self, actions: Iterator[Action]) -> None:
-        """Begin to carry out what the machine asks for."""
+        """Begin to carry out the machine's actions."""
         self._pending = actions
 
     def go_on(self, actions_max: int) -> None:
-        """Carry out a few of the actions of what was begun."""
+        """Carry out up to `actions_max` of the actions begun."""
         for _ in range(actions_max):
             if self._pending is None:
                 return
@@ -145,10 +145,10 @@ class Process:
         elif isinstance(action, Emit):
             self.outbox.put((action.topic, action.partition), action.record)
         else:
-            raise AssertionError(f"{self.name} yields {action!r}, which is no action")
+            raise AssertionError(f"{self.name} yields {action!r}, which isn't an action")
 
     def catch_up(self) -> bool:
-        """Tell the machine once that all there was at its start has been read; whether this was the moment."""
+        """Notify the machine, once, that everything from before its start has been read; returns whether it did."""
         if self.is_caught_up or any(self.cursors[target] < goal for target, goal in self.goals.items()):
             return False
         self.is_caught_up = True
@@ -156,7 +156,7 @@ class Process:
         return True
 
     def hear(self, result_position: ResultPosition) -> None:
-        """Tell the machine how far results are out, and trim what it no longer needs."""
+        """Pass the result position to the machine, and trim what it no longer needs."""
         for trim in self.machine.on_result_position(result_position):
             self.log.trim((trim.topic, trim.partition), trim.offset)
         self.result_position = max(self.result_position, result_position)

@@ -1,4 +1,4 @@
-"""What is drawn for a run in which a query is replaced while it is served: the queries that follow, and how far back.
+"""Draws a run in which a query is replaced while it is served: the queries that follow, and how they fill windows.
 
 All queries read the same rows: a run's inputs are drawn for its first query, and the others use its columns.
 """

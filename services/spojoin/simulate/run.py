@@ -1,4 +1,4 @@
-"""Runs one seed, with or without a planted bug, and tells in words what went wrong."""
+"""Runs one seed, with or without a planted bug, and describes what went wrong."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spojoin.simulate.scenario import Scenario, draw
 from spojoin.simulate.verdict import Wrong, judge
 from spojoin.simulate.world import World
 
-#: The last faults are those that matter.
+#: The number of faults shown: the last ones matter.
 FAULTS_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A seed that went wrong: one line, and everything that helps to understand it."""
+    """A seed that failed: its reason in one line, and an account with everything that helps to understand it."""
 
     seed: int
     reason: str
@@ -42,7 +42,7 @@ def run_seed(seed: int, mutant: str | None = None, wiring: MachineMakers = WIRIN
 
 @contextmanager
 def shrunk(scenario: Scenario) -> Iterator[None]:
-    """Limits as small as the scenario has drawn them."""
+    """Shrinks the product's limits to the sizes that the scenario has drawn."""
     with ExitStack() as limits:
         for name, size in scenario.limits.items():
             limits.enter_context(patch(name, size))
@@ -55,7 +55,7 @@ def _run(scenario: Scenario, wiring: MachineMakers) -> Failure | None:
         judge(scenario, world.run())
     except Wrong as wrong:
         return Failure(scenario.seed, str(wrong).splitlines()[0], _account(scenario, world, str(wrong)))
-    except Exception as error:  # noqa: BLE001 - whatever a machine raises is a finding, told with its traceback
+    except Exception as error:  # noqa: BLE001 - whatever a machine raises is a finding, reported with its traceback
         reason = f"{type(error).__name__}: {error}"
         return Failure(scenario.seed, reason, _account(scenario, world, traceback.format_exc()))
     return None
@@ -80,6 +80,6 @@ def _account(scenario: Scenario, world: World, what: str) -> str:
 
 @lru_cache(maxsize=1)
 def warm_up() -> None:
-    """Compile or load every kernel before time is taken: a few seeds do."""
+    """Compile or load every kernel before anything is timed, by running a few seeds."""
     for seed in range(5):
         run_seed(seed)

@@ -1,4 +1,4 @@
-"""Runs seeds on all cores, and a planted bug until it is found."""
+"""Runs seeds on all cores, and looks for planted bugs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _CHUNK = 8
 class Simulation:
     """Which seeds to run: start..start+seeds-1, or one `seed`.
 
-    jobs: processes; None takes one a core.
-    mutant: the planted bug that is looked for.
+    jobs: processes; None takes one per core.
+    mutant: the planted bug to find.
     generations: the query is replaced while it is served, and mutants are of that.
     """
 
@@ -107,7 +107,7 @@ def _first_failures(simulation: Simulation, console: Console) -> list[Failure]:
 
 
 def run_all(seeds: range, jobs: int, mutant: str | None = None, kind: RunKind = SERVED) -> Iterator[Failure | None]:
-    """What becomes of each seed, in any order."""
+    """Each seed's failure, or None, in any order."""
     if jobs == 1 or len(seeds) == 1:
         yield from (kind.run(seed, mutant) for seed in seeds)
         return

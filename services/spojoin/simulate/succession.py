@@ -1,4 +1,4 @@
-"""Judges a run of several generations: each row answered once, by the generation in charge of it, over full windows."""
+"""Judges a run of several generations: each row is answered once, by the generation in charge, over full windows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LAST: At = (1 << 60, 0)
 class RowsInCharge:
     """The rows that a generation is in charge of: per input from `begin` to `end`; it reads from `start` on.
 
-    read_end: how far it has read when it ended; no bound where the next generation goes on in its order
+    read_end: how far it had read when it ended; no bound where the next generation continues its order
     answered: positions of rows that earlier generations have answered
     """
 
@@ -48,17 +48,17 @@ class RowsInCharge:
     answered: frozenset[tuple[int, int, int, int]] = frozenset()
 
     def reads(self, row: SourceRow) -> bool:
-        """Whether the generation takes note of a row."""
+        """Whether the generation reads a row."""
         source = row.stream, row.partition
         return self.start.get(source, _FIRST) <= (row.offset, row.row) < self.read_end.get(source, _LAST)
 
     def is_due(self, row: SourceRow) -> bool:
-        """Whether a row that the generation has taken is to be answered."""
+        """Whether the generation must answer a row that it has read."""
         source = row.stream, row.partition
         return row.position not in self.answered and self.begin.get(source, _FIRST) <= (row.offset, row.row)
 
     def refuses(self, row: SourceRow) -> bool:
-        """Whether the generation refuses a row that it can't take."""
+        """Whether the generation is the one to refuse an invalid row."""
         source = row.stream, row.partition
         return self.begin.get(source, _FIRST) <= (row.offset, row.row) < self.end.get(source, _LAST)
 
@@ -99,7 +99,7 @@ def _judge_era(era: Era, outcome: RunOutcome, charge: RowsInCharge) -> list[Sour
     """The rows that it refused."""
     order = _order(era, outcome)
     valid, refused = _valid(era.scenario, charge)
-    if charge.end and not charge.read_end:  # its order goes on: what it took is the head of all that there is
+    if charge.end and not charge.read_end:  # the next one continues its order: what it took is the head of all rows
         valid = valid[: len(order)]
     _check_order(era, order, valid)
     _check_silence(era, outcome, order, charge)
@@ -115,7 +115,7 @@ def _order(era: Era, outcome: RunOutcome) -> list[SourceRow]:
 
 
 def _valid(scenario: Scenario, charge: RowsInCharge) -> tuple[list[SourceRow], list[SourceRow]]:
-    """Rows that take part, in event-time order where that is asked for, and rows that are refused."""
+    """Rows that take part, in event-time order if the query is, and rows that are refused."""
     read = [row for row in scenario.rows() if charge.reads(row)]
     valid = [row for row in read if is_valid(scenario.join, row, scenario.query.needs_time)]
     positions = {row.position for row in valid}
@@ -179,7 +179,7 @@ def _first_seq(scenario: Scenario, first_indexes: Sequence[int]) -> int:
 
 
 class _Numbered(Sequence[SourceRow]):
-    """Rows by seq, where the first has another than 0."""
+    """Rows by seq, where the first seq isn't 0."""
 
     def __init__(self, order: Sequence[SourceRow], first: int) -> None:
         self._order = order
@@ -208,7 +208,7 @@ def _check_reach(era: Era, order: list[SourceRow], charge: RowsInCharge) -> None
 
 
 def _unread(scenario: Scenario, charge: RowsInCharge) -> list[SourceRow]:
-    """Valid rows before where reading began, but for those that were late when they came."""
+    """Valid rows before the position where reading began, except those that were late when they came."""
     rows = [row for row in scenario.rows() if is_valid(scenario.join, row, scenario.query.needs_time)]
     if scenario.query.order is Order.EVENT_TIME:
         rows, _ = split_late(rows, scenario.query.lateness_us)

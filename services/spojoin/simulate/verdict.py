@@ -23,19 +23,19 @@ Row = dict[str, Any]
 
 
 class Wrong(Exception):
-    """What is wrong with a run, for people."""
+    """What is wrong with a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """Who takes part (in event-time order where that is asked for), and who is refused."""
+    """The rows that take part (in event-time order if the query is), and those that are refused."""
 
     taking_part: list[SourceRow]
     refused: list[SourceRow]
 
 
 def judge(scenario: Scenario, outcome: RunOutcome) -> None:
-    """Raises Wrong with the first thing that is wrong: of the output, then of what is still held."""
+    """Raises Wrong with the first thing that is wrong: in the output, then in what is still held."""
     order = judge_output(scenario, outcome)
     check_memory(scenario, order, outcome)
 
@@ -71,7 +71,7 @@ def _total_order(scenario: Scenario, frames: Iterable[Frame]) -> list[SourceRow]
 
 
 def rows_in(scenario: Scenario, frame: Frame, by_key: dict[tuple[int, int | str], SourceRow]) -> Iterator[SourceRow]:
-    """A frame's tuples as input rows, in order, after a look at their codes."""
+    """A frame's tuples as input rows, in order; checks their codes."""
     placed: dict[int, SourceRow] = {}
     for stream, piece in enumerate(frame.slices):
         for i, (position, key) in enumerate(zip(piece.positions.tolist(), piece.keys.to_pylist(), strict=True)):
@@ -106,7 +106,7 @@ def check_same_order(order: list[SourceRow], expected: list[SourceRow]) -> None:
 
 
 def check_partitions_in_order(order: list[SourceRow]) -> None:
-    """Raise Wrong where rows of one input do not follow each other as they were written."""
+    """Raise Wrong where the rows of one input are not in the order in which they were written."""
     last: dict[tuple[int, int], SourceRow] = {}
     for row in order:
         before = last.get((row.stream, row.partition))
@@ -168,7 +168,7 @@ def _pair_rows(scenario: Scenario, probe: Probe, order: Sequence[SourceRow]) -> 
 
 
 def _earliest(pairs: list[tuple[int, int]], limit: int | None) -> list[tuple[int, int]]:
-    """The pairs of the earliest partners; of a partner on both sides the one that the output lists first."""
+    """The pairs with the earliest partners; for a partner on both sides, the pair that the output lists first."""
     return sorted(pairs, key=lambda pair: (min(pair), pair))[:limit]
 
 
@@ -237,9 +237,9 @@ def state_bound(scenario: Scenario, order: Sequence[SourceRow]) -> int:
 def worker_bound(scenario: Scenario, order: Sequence[SourceRow]) -> int:
     """Tuples that a PO-Join worker may hold when all results are out.
 
-    Of each stream: what lies between the last frame's windows' begin and the stream's end, so a window, one slide and
-    that frame's own tuples; and what lies before it of the batch that the begin cuts, or of a node that was merged of
-    batches, which is at most one tuple in BEHIND_ONE_IN of the node and all else that is held.
+    For each stream: the tuples from the start of the last frame's windows to the stream's end, which are a window, one
+    slide and that frame's own tuples; and the tuples before that start in the batch that it cuts, or in a node merged
+    from batches, which are at most one in BEHIND_ONE_IN of the node's tuples.
     """
     config = scenario.config
     reached = [_reach(scenario, order, s) + config.frame_tuples for s in range(len(scenario.query.streams))]
@@ -247,7 +247,7 @@ def worker_bound(scenario: Scenario, order: Sequence[SourceRow]) -> int:
 
 
 def _reach(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
-    """Tuples of a stream in a window that the last tuple of all could have, one slide longer."""
+    """Tuples of a stream in the window that a last tuple could have, one slide longer."""
     window = scenario.query.window_over(stream)
     if not window.is_time:
         return window.length + window.slide

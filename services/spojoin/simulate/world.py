@@ -1,8 +1,8 @@
 """One seed's world: processes over the in-memory log, a scheduler that the seed drives, and faults.
 
 The scheduler picks which process does one thing next, and of its inputs which one it reads: so any delay and any
-reordering between topics may happen, while a partition keeps its order. Then faults end, what is down comes back,
-and everything must come to rest with all results out.
+reordering between topics may happen, while a partition keeps its order. Then faults end, dead processes restart, and
+everything must come to rest with all results out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spojoin.simulate.scenario import Scenario, Source, for_router, parse
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Batch, DeadLetter, HotKeys, Record, WorkerCount
 
-#: A seed takes some 5,000 steps; one that needs 40 times as many goes round in circles.
+#: A seed takes some 5,000 steps; one that needs 40 times as many makes no progress.
 STEPS_MAX = 200_000
 #: Steps without progress that end the storm: each process had several turns.
 LULL = 120
@@ -74,7 +74,7 @@ class World:
         return self._outcome(self._weather())
 
     def _weather(self) -> bool:
-        """Storm, heal, rest; whether it came to rest."""
+        """Storm, heal, rest; returns whether it came to rest."""
         self._storm(self.rng.choice(odds.STORM_STEPS))
         self._heal()
         return self._rest()
@@ -95,7 +95,7 @@ class World:
         )
 
     def _frames_retained(self) -> int:
-        """How many of the frames that count the log still holds; what zombies append last may stay."""
+        """The number of accepted frames that the log still holds; what zombies append last may stay."""
         held = {id(record) for record in self.log.partitions[Topic.FRAMES, 0].records}
         return sum(id(frame) in held for frame in self.frames.accepted)
 
@@ -237,14 +237,14 @@ class World:
             self._dismiss()
 
     def _victim(self) -> Process:
-        """Any process; rather one with appends under way, or the router, where a crash is the hardest."""
+        """Any process, more often a router or sink with appends under way, where a crash is hardest."""
         sending = [p for p in self.processes if p.outbox and p.post.role in {Role.ROUTER, Role.SINK}]
         return self.rng.choice(sending if sending and self.rng.random() < odds.CRASH_HITS_SENDER else self.processes)
 
     def _crash(self, process: Process) -> None:
         due = self.step + self.rng.choice(odds.RESTART_STEPS)
         if self.rng.random() < self.scenario.faults.zombie:
-            self._note(f"{process.name} is replaced, but goes on")
+            self._note(f"{process.name} is replaced, but keeps running")
             self._down.append((due, process.post))
             return
         self._note(f"{process.name} dies{' within a record' if process.is_busy else ''}")
@@ -272,7 +272,7 @@ class World:
         if topics:
             topic = self.rng.choice(topics)
             process.stalled[topic] = self.step + self.rng.choice(odds.STALL_STEPS)
-            self._note(f"{process.name} hears nothing of {topic} until step {process.stalled[topic]}")
+            self._note(f"{process.name} reads nothing from {topic} until step {process.stalled[topic]}")
 
     def _advise(self) -> None:
         self._plans += 1
@@ -283,10 +283,10 @@ class World:
     # -- the worker count as a controller changes it
 
     def _change_worker_count(self) -> None:
-        """Workers come before a frame may name them; of those that go some go before and some later (P11)."""
+        """New workers start before a frame may name them; surplus ones go before or after the request (P11)."""
         workers_max = self.scenario.config.workers_max
         self._replicas = self.rng.choice([w for w in range(1, workers_max + 1) if w != self._replicas])
-        self._note(f"{self._replicas} workers are asked for")
+        self._note(f"{self._replicas} workers are requested")
         there = {process.post.number for process in self.processes if process.post.role is Role.POJOIN}
         for number in set(range(self._replicas)) - there:
             self._replace_at(self.step, Post(Role.POJOIN, number))
@@ -310,7 +310,7 @@ class World:
         return post.role is not Role.POJOIN or post.number < self._replicas
 
     def _dismiss(self) -> None:
-        """Workers beyond the number asked for are gone for good, whoever waits for them."""
+        """Remove workers beyond the requested number for good, even if others wait for them."""
         for process in [p for p in self.processes if not self._is_wanted(p.post)]:
             self._note(f"{process.name} is taken away")
             self._bury(process)
@@ -332,7 +332,7 @@ class World:
             process.stalled.clear()
 
     def _rest(self) -> bool:
-        """Go on without faults until nothing moves, whatever time it is."""
+        """Continue without faults until nothing moves, however much time passes."""
         idle = 0
         while idle < ROUNDS_AT_REST and self.step < STEPS_MAX:
             before = self._progress
@@ -345,7 +345,7 @@ class World:
         return idle == ROUNDS_AT_REST
 
     def _round(self) -> None:
-        """Every process does all that it can do now; one that was overtaken may end yet, with appends under way."""
+        """Every process does all that it can do now; one that was overtaken may still end, with appends under way."""
         while self._ghosts:
             self._land_ghost()
         self.rng.shuffle(self.processes)

@@ -67,4 +67,4 @@ def test_names_that_another_reads_otherwise_are_to_be_quoted():
     assert validate("q.yaml", "--named", "q", "--named", "s").exit_code == 0
     result = validate("q.yaml", "--named", "q", "--named", "true")
     assert result.exit_code == 2
-    assert "the chart read q, true: put s between quotes" in result.stderr
+    assert "the chart read q, true: put s in quotes" in result.stderr

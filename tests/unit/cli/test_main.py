@@ -53,7 +53,7 @@ def test_run_writes_results_and_a_report(folder):
     assert json.loads((folder / "report.json").read_text())["matches"] == 3
 
 
-def test_a_run_by_several_workers_tells_what_they_cost(folder):
+def test_a_run_by_several_workers_reports_what_they_cost(folder):
     asked = ("run", "q.yaml", "-i", "s=s.csv", "-o", "out.jsonl")
     assert "messages a tuple" not in invoke(*asked).output
     for layout in ("batch", "scale_join"):
@@ -127,7 +127,7 @@ order: event_time
 
 
 def write_late_rows(folder, late, rows):
-    """Rows of which so many come 1,500 ms after a later one."""
+    """`rows` rows, of which `late` come 1,500 ms after a later one."""
     lines = [f"{i},{5_000 + i}" for i in range(rows - late)] + [
         f"{i},{5_000 + rows - late - 1_501}" for i in range(late)
     ]
@@ -171,13 +171,13 @@ def test_all_rows_refused_is_status_1_whatever_the_limit(folder):
 def test_the_line_of_refused_rows_names_the_commonest_reasons():
     query = parse_query(QUERY)
     counts = {"null": 2, "type": 40, "nan": 1, "overflow": 1_003}
-    told = {
+    report = {
         "rejected": 1_046,
         "tuples": 0,
         "rejected_by_reason": counts,
         "rejected_first": {"type": "s, position 3: no"},
     }
-    assert refused_line(told, query) == (
+    assert refused_line(report, query) == (
         "1,046 of 1,046 rows refused: 1,003 overflow, 40 type (first: s, position 3: no), 2 null, 1 for other reasons"
     )
     assert refused_line({"rejected": 0}, query) is None
@@ -185,14 +185,14 @@ def test_the_line_of_refused_rows_names_the_commonest_reasons():
 
 def test_late_rows_of_a_window_of_tuples_may_be_taken_as_they_come():
     query = parse_query(LATE_QUERY.replace("'1 s' ON '10 s'", "'1' ON '10'"))
-    told = {
+    report = {
         "rejected": 1,
         "tuples": 9,
         "rejected_by_reason": {"late": 1},
         "rejected_first": {},
         "late_by_us": 7_200_000_000,
     }
-    line = refused_line(told, query)
+    line = refused_line(report, query)
     assert "lateness: 2 hours" in line
     assert "or say 'order: arrival'" in line
 

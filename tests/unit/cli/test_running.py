@@ -59,7 +59,7 @@ def test_a_log_that_does_not_answer_is_no_reason_to_refuse():
 
 
 @pytest.mark.parametrize(("more", "said"), [((), ""), (("--running",), "not compared with the query that is served")])
-def test_the_command_asks_kafka_where_it_is_told_to(tmp_path, monkeypatch, more, said):
+def test_the_command_asks_kafka_only_with_running(tmp_path, monkeypatch, more, said):
     monkeypatch.setattr("spojoin.cli.deployed.REQUEST_TIMEOUT_S", 0.2)
     (tmp_path / "q.yaml").write_text(QUERY)
     env = {"SPOJOIN_BOOTSTRAP_SERVERS": f"{LOOPBACK}:{free_port()}"}

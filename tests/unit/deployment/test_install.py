@@ -158,7 +158,7 @@ def test_a_name_that_yaml_takes_for_something_else_is_to_be_quoted(tmp_path, dem
     assert checked(tmp_path / "query.yaml").exit_code == 0
     result = checked(tmp_path / "query.yaml", *STRIMZI, versions=VERSIONS)
     assert result.exit_code == 2
-    assert "put on between quotes in the query file" in result.stderr
+    assert "put on in quotes in the query file" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -104,5 +104,5 @@ order: event_time
     files = open_inputs(parse_query(text), paths)
     assert [file.read().num_rows for file in files] == [2, 2]
     assert [file.last_time_us for file in files] == [1_357_016_400_000_000, 1_357_016_401_000_000]
-    told = run(parse_query(text), RunFiles(paths, tmp_path / "out.jsonl"))
-    assert (told["tuples"], told["matches"], told["rejected"]) == (4, 1, 0)
+    report = run(parse_query(text), RunFiles(paths, tmp_path / "out.jsonl"))
+    assert (report["tuples"], report["matches"], report["rejected"]) == (4, 1, 0)

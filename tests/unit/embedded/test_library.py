@@ -60,7 +60,7 @@ def test_the_window_slides_on_after_a_flush(tmp_path):
     assert rows == naive(VALUES)
 
 
-def test_refused_rows_are_counted_and_told():
+def test_refused_rows_are_counted_and_reported():
     join = spojoin.Join(QUERY)
     join.push({"a": pa.array([1, None, 2])})
     assert join.flush().num_rows == 2

@@ -134,7 +134,7 @@ REFUSED = [
     ({1, 2}, "found a set"),
     (np.zeros((2, 2)), "found a numpy.ndarray"),
     (pd.Series([1]), "found a pandas.Series"),
-    (pl.from_arrow(TABLE).lazy(), r"polars.LazyFrame: it is a plan and no rows yet: push its collect\(\)"),
+    (pl.from_arrow(TABLE).lazy(), r"polars.LazyFrame: it is a plan without rows yet: push its collect\(\)"),
     ([TABLE, pl.from_arrow(TABLE).lazy()], r"rows\[1\] is a polars.LazyFrame"),
     ({"a": 1, "at": 0, "k": 1}, "its 'a' is an int, and expected is a list or an array for each column"),
     ([{"a": 1, "at": 0, "k": 1}], r"pyarrow.Table.from_pylist\(rows\)"),

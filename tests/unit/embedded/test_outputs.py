@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from spojoin.embedded.named_files import NamedFile, check_apart, check_outputs, check_readable, open_file_number
 from spojoin.embedded.outputs import Outputs
-from spojoin.embedded.places import NamedFile, check_apart, check_outputs, check_readable, open_file_number
 from spojoin.errors import ConfigurationError
 
 
-def place(path, option="--output "):
+def named(path, option="--output "):
     return NamedFile(option, path)
 
 
 def write_all(paths, error=None):
     with Outputs() as outputs:
         for path in paths:
-            outputs.open(place(path)).write(b"new\n")
+            outputs.open(named(path)).write(b"new\n")
         if error:
             raise error
 
@@ -48,23 +48,23 @@ def test_an_output_that_is_an_input_by_any_name_is_refused(held):
         with pytest.raises(
             ConfigurationError, match=r"--output .* names the same file as --input s=.*in.csv, which is r"
         ):
-            check_apart([place(held, "--input s=")], [place(path)])
+            check_apart([named(held, "--input s=")], [named(path)])
 
 
 def test_two_outputs_at_one_place_that_is_still_empty_are_refused(tmp_path):
     (tmp_path / "to.jsonl").symlink_to("new.jsonl")
     for other in (tmp_path / "new.jsonl", tmp_path / "." / "sub" / ".." / "new.jsonl", tmp_path / "to.jsonl"):
         with pytest.raises(ConfigurationError, match=r"--rejects .* which is written: it would be destroyed"):
-            check_apart([], [place(tmp_path / "new.jsonl"), place(other, "--rejects ")])
-    check_apart([], [place(tmp_path / "new.jsonl"), place(tmp_path / "other.jsonl", "--rejects ")])
+            check_apart([], [named(tmp_path / "new.jsonl"), named(other, "--rejects ")])
+    check_apart([], [named(tmp_path / "new.jsonl"), named(tmp_path / "other.jsonl", "--rejects ")])
 
 
 def test_what_keeps_nothing_may_be_named_twice():
-    check_apart([], [place(Path("/dev/null")), place(Path("/dev/null"), "--rejects ")])
+    check_apart([], [named(Path("/dev/null")), named(Path("/dev/null"), "--rejects ")])
 
 
 def test_one_file_may_be_read_twice(held):
-    check_apart([place(held, "--input l="), place(held, "--input r=")], [])
+    check_apart([named(held, "--input l="), named(held, "--input r=")], [])
 
 
 def test_places_that_take_no_file_are_called_what_they_are(tmp_path, held):
@@ -74,7 +74,7 @@ def test_places_that_take_no_file_are_called_what_they_are(tmp_path, held):
         (held / "x.jsonl", "in.csv is a file, not a folder"),
     ):
         with pytest.raises(ConfigurationError, match=words):
-            check_outputs([place(path)])
+            check_outputs([named(path)])
 
 
 def test_inputs_that_are_no_files_are_called_what_they_are(tmp_path):
@@ -98,7 +98,7 @@ def test_inputs_that_are_no_files_are_called_what_they_are(tmp_path):
 def test_nothing_is_at_the_place_before_the_end(tmp_path):
     target = tmp_path / "out.jsonl"
     with Outputs() as outputs:
-        outputs.open(place(target)).write(b"one\n")
+        outputs.open(named(target)).write(b"one\n")
         (beside,) = names(tmp_path)
         assert beside.startswith("out.jsonl.")
         assert beside.endswith(".partial")
@@ -136,7 +136,7 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path):
     (tmp_path / "old.jsonl").chmod(0o666)
     (tmp_path / "link.jsonl").symlink_to("old.jsonl")
     with Outputs() as outputs:
-        outputs.open(place(tmp_path / "link.jsonl")).write(b"new\n")
+        outputs.open(named(tmp_path / "link.jsonl")).write(b"new\n")
     assert (tmp_path / "link.jsonl").is_symlink()
     assert (tmp_path / "old.jsonl").read_text() == "new\n"
     assert stat.S_IMODE((tmp_path / "old.jsonl").stat().st_mode) == 0o666  # more than the umask lets a new file have
@@ -145,7 +145,7 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path):
 def test_nobody_reads_the_file_beside_who_may_not_read_the_one_it_replaces(tmp_path):
     (tmp_path / "old.jsonl").touch(0o600)
     with Outputs() as outputs:
-        outputs.open(place(tmp_path / "old.jsonl"))
+        outputs.open(named(tmp_path / "old.jsonl"))
         (beside,) = tmp_path.glob("*.partial")
         assert stat.S_IMODE(beside.stat().st_mode) == 0o600
 
@@ -157,7 +157,7 @@ def test_an_open_file_is_gone_on_with_where_it_stands(tmp_path):
         path = Path(f"/dev/fd/{file.fileno()}")
         assert open_file_number(path) == file.fileno()
         with Outputs() as outputs:
-            outputs.open(place(path)).write(b"rows\n")
+            outputs.open(named(path)).write(b"rows\n")
         file.write(b"after\n")
     assert (tmp_path / "log").read_text() == "before\nrows\nafter\n"
 
@@ -167,7 +167,7 @@ def test_a_pipe_is_written_directly(tmp_path):
     reading = os.open(tmp_path / "pipe.jsonl", os.O_RDONLY | os.O_NONBLOCK)
     try:
         with Outputs() as outputs:
-            outputs.open(place(tmp_path / "pipe.jsonl")).write(b"rows\n")
+            outputs.open(named(tmp_path / "pipe.jsonl")).write(b"rows\n")
         assert os.read(reading, 100) == b"rows\n"
     finally:
         os.close(reading)

@@ -92,7 +92,7 @@ def trips(request, tmp_path):
 def test_counts_of_a_self_join_from_every_format(trips, tmp_path):
     path, rows = trips
     query = parse_query(SELF.format(slide=3, window=12, output="count"))
-    told = run(query, RunFiles({"trips": path}, tmp_path / "out.jsonl", rejects=tmp_path / "bad.jsonl"))
+    report = run(query, RunFiles({"trips": path}, tmp_path / "out.jsonl", rejects=tmp_path / "bad.jsonl"))
     pairs = naive_self(rows, 12, 3)
     expected = [
         {
@@ -106,8 +106,8 @@ def test_counts_of_a_self_join_from_every_format(trips, tmp_path):
         for t in range(len(rows))
     ]
     assert read_json(tmp_path / "out.jsonl") == expected
-    assert told["rejected_by_reason"] == {"nan": 1, "null": 1}
-    assert (told["tuples"], told["matches"]) == (40, len(pairs))
+    assert report["rejected_by_reason"] == {"nan": 1, "null": 1}
+    assert (report["tuples"], report["matches"]) == (40, len(pairs))
     bad = read_json(tmp_path / "bad.jsonl")
     assert [(r["position"], r["stream"], r["reason"], int(r["row"]["id"])) for r in bad] == [
         (5, "trips", "null", 500),
@@ -151,8 +151,8 @@ def test_two_files_are_merged_by_event_time(tmp_path, monkeypatch, chunk_rows):
 def test_lines_that_are_no_rows_are_rejected_by_their_text(tmp_path):
     (tmp_path / "x.csv").write_text("id,a,b\n1,2,3\n4,5\n6,7,8\n")
     query = parse_query(SELF.format(slide=1, window=4, output="count"))
-    told = run(query, RunFiles({"trips": tmp_path / "x.csv"}, tmp_path / "o.jsonl", rejects=tmp_path / "bad.jsonl"))
-    assert told["rejected_by_reason"] == {"malformed": 1}
+    report = run(query, RunFiles({"trips": tmp_path / "x.csv"}, tmp_path / "o.jsonl", rejects=tmp_path / "bad.jsonl"))
+    assert report["rejected_by_reason"] == {"malformed": 1}
     assert [(r["position"], r["reason"], r["row"]) for r in read_json(tmp_path / "bad.jsonl")] == [
         (1, "malformed", "4,5")
     ]
@@ -162,9 +162,9 @@ def test_lines_that_are_no_rows_are_rejected_by_their_text(tmp_path):
 def test_an_input_without_rows_gives_an_output_without_rows(tmp_path, name):
     (tmp_path / "x.csv").write_text("id,a,b\n")
     query = parse_query(SELF.format(slide=1, window=4, output="count"))
-    told = run(query, RunFiles({"trips": tmp_path / "x.csv"}, tmp_path / name, report=tmp_path / "report.json"))
-    assert told["tuples"] == 0
-    assert json.loads((tmp_path / "report.json").read_text()) == told
+    report = run(query, RunFiles({"trips": tmp_path / "x.csv"}, tmp_path / name, report=tmp_path / "report.json"))
+    assert report["tuples"] == 0
+    assert json.loads((tmp_path / "report.json").read_text()) == report
     assert (pq.read_table(tmp_path / name).num_rows if name.endswith("parquet") else read_json(tmp_path / name)) in (
         0,
         [],
@@ -195,9 +195,9 @@ def test_the_figures_after_the_window_is_full(tmp_path, monkeypatch):
     pq.write_table(pa.table({"id": range(n), "a": [1] * n, "b": [1.0] * n}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1000, window=10_000, output="count"))
     seen = []
-    told = run(query, RunFiles({"trips": tmp_path / "x.parquet"}, tmp_path / "o.jsonl"), progress=seen.append)
-    assert 20_000 <= told["tuples_window_full"] < 20_000 + 5_000  # less than a frame was under way
-    assert told["tuples_per_second_window_full"] > 0
+    report = run(query, RunFiles({"trips": tmp_path / "x.parquet"}, tmp_path / "o.jsonl"), progress=seen.append)
+    assert 20_000 <= report["tuples_window_full"] < 20_000 + 5_000  # less than a frame was under way
+    assert report["tuples_per_second_window_full"] > 0
     assert seen[-1] == (1.0, n, 0, 0)
     assert [p.fraction for p in seen] == sorted(p.fraction for p in seen)
 

@@ -102,7 +102,7 @@ def test_bands_and_intervals_are_part_of_it():
     assert len(marks) == 4
 
 
-def test_what_a_query_is_called_is_told_by_its_topics():
+def test_what_a_query_is_called_shows_in_its_topics():
     assert fingerprint(parse_query(QUERY.replace("name: sensors", "name: other"))) == fingerprint(ONE)
 
 

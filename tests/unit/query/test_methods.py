@@ -48,7 +48,7 @@ def test_a_method_is_named_alone_or_with_options():
         ("method: {name: scan, fanout: 8}", "method scan has no options"),
     ],
 )
-def test_mistakes_are_told(text, said):
+def test_mistakes_are_reported(text, said):
     with pytest.raises(QueryError, match=said):
         parse_query(QUERY + text)
 

@@ -153,19 +153,19 @@ def test_an_order_of_arrival_has_no_interval():
         parse_query(asked("l.at = r.at AND l.k = r.k", more="order: arrival\n"))
 
 
-def test_a_time_that_the_schema_lacks_is_told():
+def test_a_time_that_the_schema_lacks_is_reported():
     text = asked("l.k = r.k AND r.at BETWEEN l.at AND l.at").replace("at: timestamp, ", "")
     with pytest.raises(QueryError, match=r"unknown column of stream b 'at'.*add 'at: timestamp' to the schema"):
         parse_query(text)
 
 
-def test_explain_tells_the_interval():
+def test_explain_shows_the_interval():
     query = parse_query(asked("l.k = r.k AND r.at BETWEEN l.at - INTERVAL '1 min' AND l.at"))
     plan = explain(query)
     assert plan.window_rules == (
         "interval join: the right side's event time minus the left's is -1 min to 0 s, ends included",
-        "a tuple of a is kept until event time has gone on by 0 s",
-        "a tuple of b is kept until event time has gone on by 1 min",
+        "a tuple of a is kept until event time has advanced by 0 s",
+        "a tuple of b is kept until event time has advanced by 1 min",
         "held by the windows, evaluated by no service: r.at >= l.at - INTERVAL '1' MIN AND r.at <= l.at",
         "the bound is a column of the frame",
     )

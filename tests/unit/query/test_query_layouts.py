@@ -43,7 +43,7 @@ def test_a_layout_is_named_alone_or_with_options():
         ("layout: {name: bchj, choices: 1}", "unknown option of layout bchj 'choices': expected workers"),
     ],
 )
-def test_mistakes_are_told(text, said):
+def test_mistakes_are_reported(text, said):
     with pytest.raises(QueryError, match=said):
         parse_query(QUERY + text)
 

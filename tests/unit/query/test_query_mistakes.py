@@ -1,4 +1,4 @@
-"""Every mistake is told with its line, its name and what was expected."""
+"""Every mistake is reported with its line, its name and what was expected."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +9,7 @@ from spojoin.query.load import parse_query
 from tests.support.query_texts import TRIPS, typed
 
 
-def told(text: str) -> tuple[int | None, str]:
+def mistake(text: str) -> tuple[int | None, str]:
     with pytest.raises(QueryError) as caught:
         parse_query(text)
     return caught.value.line, str(caught.value)
@@ -78,7 +78,7 @@ STREAMS = [
 
 WINDOWS = [
     ("  WINDOW AS (SLIDE INTERVAL '10K' ON '100K')\n", "", 9, "missing WINDOW", "SLIDE INTERVAL"),
-    ("'100K')", "'100K'", 10, "window: the clause is not whole"),
+    ("'100K')", "'100K'", 10, "window: the clause is incomplete"),
     ("SLIDE INTERVAL", "TUMBLE INTERVAL", 10, "window: found 'TUMBLE'", "(SLIDE"),
     ("'10K' ON", "10 ON", 10, "window: found '10'"),
     ("'10K' ON '100K'", "'30K' ON '100K'", 10, "slide '30K' doesn't divide the length '100K'"),
@@ -198,27 +198,27 @@ PREDICATES = [
 )
 def test_mistakes_in_a_file(old: str, new: str, line: int | None, parts: list[str]):
     assert old in TRIPS
-    found, message = told(TRIPS.replace(old, new, 1) if old else new)
+    found, message = mistake(TRIPS.replace(old, new, 1) if old else new)
     assert [part for part in parts if part not in message] == [], message
     assert line is None or (found == line and f"line {line}: " in message), message
 
 
 @pytest.mark.parametrize(("predicate", "parts"), [(predicate, parts) for predicate, *parts in PREDICATES])
 def test_mistakes_in_a_predicate(predicate: str, parts: list[str]):
-    found, message = told(typed(predicate))
+    found, message = mistake(typed(predicate))
     assert [part for part in parts if part not in message] == [], message
     assert found in (19, None), message
 
 
 def test_streams_that_are_no_mapping():
-    found, message = told("name: x\nsql: SELECT\nstreams: [a]\n")
+    found, message = mistake("name: x\nsql: SELECT\nstreams: [a]\n")
     assert found == 3
     assert "streams: expected stream names" in message
 
 
 def test_the_line_of_a_predicate_on_a_later_line():
-    assert told(typed("l.i < r.i -- one\n    AND l.g >= r.g\n\n    AND l.nothing != r.d"))[0] == 22
-    assert told(typed("l.i < r.i\n  AND (l.g >= r.g\n  OR\n  l.d < r.d)"))[0] == 20
+    assert mistake(typed("l.i < r.i -- one\n    AND l.g >= r.g\n\n    AND l.nothing != r.d"))[0] == 22
+    assert mistake(typed("l.i < r.i\n  AND (l.g >= r.g\n  OR\n  l.d < r.d)"))[0] == 20
 
 
 @pytest.mark.parametrize(
@@ -239,24 +239,24 @@ def test_lines_in_every_style_of_text(sql: str, line: int):
     tail = f"  WINDOW AS (SLIDE INTERVAL {inner} ON {inner}){quote}\n"
     head = "name: x\n"
     text = head + sql + tail + "streams: {a: {schema: {i: int}}, b: {schema: {i: int}}}\n"
-    found, message = told(text)
+    found, message = mistake(text)
     assert "unknown column of stream a 'none'" in message
     assert found == line, message
 
 
 def test_missing_time_columns():
     text = typed("l.i < r.i").replace("    time: at\n  b:", "  b:")
-    found, message = told(text)
+    found, message = mistake(text)
     assert found == 3
     assert "stream a: missing time column" in message
     assert "time: <column>" in message
     text = typed("l.i < r.i").replace("    time: at\nsql", "sql").replace("'10' ON '100'", "'1 s' ON '10 s'")
-    assert told(text)[0] == 14
+    assert mistake(text)[0] == 14
 
 
 def test_a_time_window_without_an_order():
     text = typed("l.i < r.i").replace("order: event_time\n", "").replace("'10' ON '100'", "'1 s' ON '10 s'")
-    found, message = told(text)
+    found, message = mistake(text)
     assert found == 17
     assert "add 'order: event_time'" in message
 
@@ -287,13 +287,13 @@ PIECES = [
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 600), st.integers(0, 12), st.sampled_from(["", *PIECES]))
-def test_a_broken_query_is_a_query_error_or_a_query(place: int, length: int, piece: str):
+def test_a_broken_query_is_a_query_error_or_a_query(at: int, length: int, piece: str):
     """Whatever is cut out or put in, nothing but a QueryError is raised."""
     text = typed("ABS(l.i - r.i) < 5 AND (l.d + 1) >= 2 * r.d")
-    place = min(place, len(text))
+    at = min(at, len(text))
     said = None
     try:
-        assert parse_query(text[:place] + piece + text[place + length :]).predicates
+        assert parse_query(text[:at] + piece + text[at + length :]).predicates
     except QueryError as error:
         said = str(error)
     assert said is None or said.startswith("query, ")

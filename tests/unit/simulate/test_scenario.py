@@ -51,10 +51,10 @@ def test_ties_are_dense(scenarios):
 
 def test_rows_for_the_router_are_the_valid_ones_in_order(scenarios):
     for scenario in scenarios[:60]:
-        for place, messages in scenario.inputs.items():
+        for source, messages in scenario.inputs.items():
             if not messages:
                 continue
-            rows = parse(scenario, place, messages, 0)
+            rows = parse(scenario, source, messages, 0)
             valid = [r for m in messages for r in m.rows if is_valid(scenario.join, r, scenario.query.needs_time)]
             assert rows.keys.to_pylist() == [r.key for r in valid]
             assert list(zip(rows.offsets.tolist(), rows.rows.tolist(), strict=True)) == [
@@ -65,10 +65,10 @@ def test_rows_for_the_router_are_the_valid_ones_in_order(scenarios):
 
 
 def test_reading_on_within_a_message_skips_its_first_rows(scenarios):
-    scenario, place, message = next(
+    scenario, source, message = next(
         (s, p, m) for s in scenarios for p, ms in s.inputs.items() for m in ms if len(m.rows) > 2
     )
-    rows = parse(scenario, place, (message,), 2)
+    rows = parse(scenario, source, (message,), 2)
     assert len(rows) + len(rows.dead) == len(message.rows) - 2
 
 

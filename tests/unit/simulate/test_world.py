@@ -65,7 +65,7 @@ class NeverAnswers(Silent):
 
 
 @pytest.mark.parametrize(
-    ("sink", "told"),
+    ("sink", "message"),
     [
         (Miscounts, "result row 7 is"),
         (Forgets, "result row 5 is"),
@@ -73,8 +73,8 @@ class NeverAnswers(Silent):
         (NeverAnswers, "lacks|result row 0 is None"),
     ],
 )
-def test_a_wrong_answer_is_told_with_its_row(sink, told):
-    with pytest.raises(Wrong, match=told):
+def test_a_wrong_answer_is_reported_with_its_row(sink, message):
+    with pytest.raises(Wrong, match=message):
         run(COUNTING, sink)
 
 

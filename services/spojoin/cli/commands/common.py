@@ -12,14 +12,15 @@ from spojoin.errors import ConfigurationError
 
 QueryFile = Annotated[Path, typer.Argument(help="The query's YAML file.", show_default=False)]
 Redis = Annotated[
-    str, typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="Where services report.")
+    str,
+    typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="The Redis that services report to."),
 ]
 Bootstrap = Annotated[str, typer.Option(envvar="SPOJOIN_BOOTSTRAP_SERVERS", metavar="HOST:PORT", help="Kafka.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback where something fails.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")]
 
 
 def stream_files(inputs: Sequence[str]) -> dict[str, Path]:
-    """The file of each stream, of texts STREAM=FILE. Raises ConfigurationError."""
+    """The file of each stream, from texts STREAM=FILE. Raises ConfigurationError."""
     paths: dict[str, Path] = {}
     for text in inputs:
         stream, equals, path = text.partition("=")

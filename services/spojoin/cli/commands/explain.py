@@ -23,7 +23,7 @@ class ExplainOptions:
             "--sample", "-s", metavar="[STREAM=]FILE", help="Measure selectivities on the first rows of a file."
         ),
     ] = None
-    rows: Annotated[int, typer.Option(min=1, help="Rows to sample of each file.")] = 10_000
+    rows: Annotated[int, typer.Option(min=1, help="Rows to sample from each file.")] = 10_000
     workers: Annotated[int, typer.Option(min=1, help="PO-Join workers to plan for.")] = 2
     debug: Debug = False
 

@@ -17,8 +17,8 @@ from spojoin.cli.options import with_options
 class KafkaOptions:
     """Ports, and where the data stays."""
 
-    port: Annotated[int | None, typer.Option(help="Kafka's port; default any free one.")] = None
-    redis_port: Annotated[int | None, typer.Option(help="Redis' port; default any free one.")] = None
+    port: Annotated[int | None, typer.Option(help="Kafka's port; by default any free one.")] = None
+    redis_port: Annotated[int | None, typer.Option(help="Redis' port; by default any free one.")] = None
     folder: Annotated[Path | None, typer.Option(help="Keep Kafka's data in this folder.")] = None
     debug: Debug = False
 

@@ -19,9 +19,9 @@ class PageOptions:
     query: QueryFile
     redis: Redis = "redis://127.0.0.1:6379/0"
     bootstrap: Bootstrap = "127.0.0.1:9092"
-    host: Annotated[str | None, typer.Option(help="Where to serve it; default this machine alone.")] = None
-    port: Annotated[int | None, typer.Option(help="Its port; default 8080, 0 takes any free one.")] = None
-    workers: Annotated[int | None, typer.Option(min=1, help="PO-Join workers that there should be.")] = None
+    host: Annotated[str | None, typer.Option(help="The address to serve it on; by default this machine only.")] = None
+    port: Annotated[int | None, typer.Option(help="Its port; default 8080, 0 for any free one.")] = None
+    workers: Annotated[int | None, typer.Option(min=1, help="The expected number of PO-Join workers.")] = None
     debug: Debug = False
 
 

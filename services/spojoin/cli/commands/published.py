@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def methods() -> None:
-    """The methods by which `spojoin run` can search a window, their options and their sources.
+    """List the methods by which `spojoin run` can search a window, with options and sources.
 
     Example:
 
@@ -18,10 +18,10 @@ def methods() -> None:
 
 
 def layouts() -> None:
-    """The layouts by which the work can be spread over workers, their options and their sources.
+    """List the layouts by which the work can be spread over workers, with options and sources.
 
-    `spojoin run --report` measures each of them, `batch` too, by the same figures: how even the work is, messages and
-    bytes, memory, latency and completeness.
+    `spojoin run --report` measures every layout by the same figures: balance of the work, messages and bytes, memory,
+    latency and completeness.
 
     Example:
 

@@ -23,37 +23,37 @@ class RunOptions:
     query: QueryFile
     inputs: Annotated[
         list[str],
-        typer.Option("--input", "-i", metavar="STREAM=FILE", help="CSV, JSON lines or Parquet; one for each stream."),
+        typer.Option("--input", "-i", metavar="STREAM=FILE", help="A CSV, JSON lines or Parquet file for each stream."),
     ]
-    output: Annotated[Path, typer.Option("--output", "-o", help="JSON lines or Parquet, by extension.")]
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file of results: JSON lines or Parquet, by its extension.")
+    ]
     rejects: Annotated[
-        Path | None, typer.Option(help="Where refused rows go, with the reason; JSON lines or Parquet.")
+        Path | None, typer.Option(help="The file of refused rows with their reasons: JSON lines or Parquet.")
     ] = None
     report: Annotated[
         Path | None,
-        typer.Option(help="Where the figures of the run go, as JSON; what the layout cost each worker is among them."),
+        typer.Option(help="The file of the run's figures, as JSON, with what the layout cost each worker."),
     ] = None
     max_rejects: Annotated[
         str,
         typer.Option(
             metavar="SHARE|ROWS",
-            help="Status 1 where more rows than that are refused: a share, 0.5 or 50%, or a number. Results are kept.",
+            help="End with status 1 if more rows are refused: a share, 0.5 or 50%, or a number. Results are kept.",
         ),
     ] = "50%"
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="In how many parts the window is searched; default the layout's number, or 1."),
+        typer.Option(min=1, help="The number of parts in which the window is searched; default the layout's, or 1."),
     ] = None
     layout: Annotated[
-        str | None, typer.Option(help="How the work is spread over workers; `spojoin layouts` lists the ways.")
+        str | None, typer.Option(help="How the work is spread over workers; `spojoin layouts` lists them.")
     ] = None
     layout_option: Annotated[
         list[str] | None,
         typer.Option("--layout-option", metavar="NAME=VALUE", help="An option of --layout; repeatable."),
     ] = None
-    method: Annotated[
-        str | None, typer.Option(help="By what method the window is searched; `spojoin methods` lists them.")
-    ] = None
+    method: Annotated[str | None, typer.Option(help="How the window is searched; `spojoin methods` lists them.")] = None
     method_option: Annotated[
         list[str] | None,
         typer.Option("--method-option", metavar="NAME=VALUE", help="An option of --method; repeatable."),
@@ -71,8 +71,8 @@ class RunOptions:
 def run(options: RunOptions) -> None:
     """Join files in this process: no broker, constant memory.
 
-    One file is a stream in its order; two files are merged by event time. Outputs appear whole at the end, or not at
-    all. The status is 0; 1 if too many rows were refused; 2 for a mistake; 130 after Ctrl-C.
+    A single file is read in its order; two files are merged by event time. Outputs appear whole at the end, or not at
+    all. The exit status is 0, 1 if too many rows were refused, 2 for a mistake, 130 after Ctrl-C.
 
     Examples:
 

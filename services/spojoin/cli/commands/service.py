@@ -26,7 +26,7 @@ class ServiceOptions:
 
 @with_options
 def service(options: ServiceOptions) -> None:
-    """Run one service until SIGTERM; it is told what to do by SPOJOIN_ variables or a settings file.
+    """Run one service until SIGTERM, configured by SPOJOIN_ variables or a settings file.
 
     Examples:
 

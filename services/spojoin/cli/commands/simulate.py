@@ -16,14 +16,14 @@ from spojoin.cli.options import with_options
 class SimulateOptions:
     """Which seeds to run, and with which planted bug."""
 
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 2_000
+    seeds: Annotated[int, typer.Option(min=1, help="The number of seeds.")] = 2_000
     start: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
     seed: Annotated[int | None, typer.Option(min=0, help="Replay this seed only.")] = None
-    mutant: Annotated[str | None, typer.Option(help="Plant a known bug; it must be found.")] = None
+    mutant: Annotated[str | None, typer.Option(help="Plant a known bug, which must be found.")] = None
     generations: Annotated[
-        bool, typer.Option("--generations", help="Replace the query by others while it is served.")
+        bool, typer.Option("--generations", help="Replace the query with others while it is served.")
     ] = False
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core.")] = None
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None
     debug: Debug = False
 
 

@@ -17,11 +17,13 @@ from spojoin.cli.options import with_options
 class StatusOptions:
     """What to show, and how often."""
 
-    query: Annotated[Path | None, typer.Argument(help="A query's YAML file, to see all about it.")] = None
+    query: Annotated[Path | None, typer.Argument(help="A query's YAML file, to see its details.")] = None
     redis: Redis = "redis://127.0.0.1:6379/0"
     bootstrap: Bootstrap = "127.0.0.1:9092"
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C; so it is at a terminal.")] = False
-    once: Annotated[bool, typer.Option("--once", help="Print once; so it is where there is no terminal.")] = False
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C; the default at a terminal.")] = (
+        False
+    )
+    once: Annotated[bool, typer.Option("--once", help="Print once; the default without a terminal.")] = False
     debug: Debug = False
 
 
@@ -45,11 +47,11 @@ def status(options: StatusOptions) -> None:
         from spojoin.runtime.settings import load_settings
 
         if options.watch and options.once:
-            raise ConfigurationError("--watch goes on and --once does not: give one of them")
+            raise ConfigurationError("--watch and --once exclude each other: give one of them")
         console = Console()
         is_once = options.once or not (options.watch or console.is_terminal)
         if options.query is None:
-            # A table of all queries: the settings tell the store's user and password, and no query is read.
+            # A table of all queries reads no query; the settings hold the store's user and password.
             settings = load_settings(query_file=Path(), redis_url=options.redis)
             show_status(settings.store_url() or options.redis, console, is_once=is_once)
         else:

@@ -19,17 +19,19 @@ class TopicsOptions:
     query: QueryFile
     bootstrap: Bootstrap = "127.0.0.1:9092"
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Make the input topics as well, with so many partitions each.")
+        int | None, typer.Option(min=1, help="Make the input topics as well, with this number of partitions.")
     ] = None
-    workers_max: Annotated[int | None, typer.Option(min=1, help="The most PO-Join workers that there will be.")] = None
+    workers_max: Annotated[
+        int | None, typer.Option(min=1, help="The largest number of PO-Join workers to plan for.")
+    ] = None
     debug: Debug = False
 
 
 @with_options
 def topics(options: TopicsOptions) -> None:
-    """Make a query's topics where the services may not, and where a bigger query needs it add partitions.
+    """Make a query's topics where the services aren't allowed to, and add partitions where more workers need them.
 
-    What concerns Kafka is told by the services' variables or their settings file: SPOJOIN_KAFKA and its like.
+    The connection to Kafka comes from the services' variables, such as SPOJOIN_KAFKA, or their settings file.
 
     Example:
 
@@ -86,7 +88,9 @@ class ResultsOptions:
 
     query: QueryFile
     bootstrap: Bootstrap = "127.0.0.1:9092"
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end, until Ctrl-C.")] = False
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more results at the end, until Ctrl-C.")] = (
+        False
+    )
     debug: Debug = False
 
 

@@ -18,24 +18,25 @@ class ValidateOptions:
 
     query: QueryFile
     deployed: Annotated[
-        bool, typer.Option("--deployed", help="Check it as the services would run it, and their SPOJOIN_ variables.")
+        bool,
+        typer.Option("--deployed", help="Check the query as the services would run it, and their SPOJOIN_ variables."),
     ] = False
     running: Annotated[
-        bool, typer.Option("--running", help="Ask Kafka, too, whether another query is served under its name.")
+        bool, typer.Option("--running", help="Also ask Kafka whether another query is served under its name.")
     ] = False
     partials: Annotated[
-        int | None, typer.Option(min=1, help="Partitions of the topic of partials, where another makes it.")
+        int | None, typer.Option(min=1, help="Partitions of the topic of partials, where something else creates it.")
     ] = None
     named: Annotated[
         list[str] | None,
-        typer.Option(help="A name that another read in the query: its own, or a stream's; repeatable."),
+        typer.Option(help="A name that another program read in the query: the query's or a stream's; repeatable."),
     ] = None
     debug: Debug = False
 
 
 @with_options
 def validate(options: ValidateOptions) -> None:
-    """Check a query; say nothing but its name if it is right, and the line, the name and what was expected if not.
+    """Check a query: print its name if it is valid; else the line, what is wrong and what was expected.
 
     Examples:
 

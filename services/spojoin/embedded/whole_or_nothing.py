@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Whole(ABC):
+class WholeOrNothing(ABC):
     """At the end of its block it is completed; where the block ends with an error, it is abandoned."""
 
     @abstractmethod

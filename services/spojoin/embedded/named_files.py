@@ -1,6 +1,6 @@
-"""The files that a run is told to read and to write: what they are, and that no two are the same where that destroys.
+"""Checks of the files that a run reads and writes: that they are files, and that no output overwrites another file.
 
-Files are compared, not names: links, `./` and mounts of one folder at two places are seen through.
+Files are compared, not names: links, `./` and one folder mounted twice don't hide that two are the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_FILES = {
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A file by the option that names it: `option` is what people wrote before the path, as "--input trips="."""
+    """A file and the option that names it: `option` is what stands before the path, such as "--input trips="."""
 
     option: str
     path: Path
@@ -35,14 +35,14 @@ class NamedFile:
         return f"{self.option}{self.path}"
 
 
-def check_inputs(places: Sequence[NamedFile]) -> None:
-    """Raises ConfigurationError for the first that is no file to read."""
-    for place in places:
-        check_readable(place.path)
+def check_inputs(files: Sequence[NamedFile]) -> None:
+    """Raises ConfigurationError for the first that can't be read as a file."""
+    for file in files:
+        check_readable(file.path)
 
 
 def check_readable(path: Path) -> None:
-    """Raises ConfigurationError where `path` is missing or is something else than a file."""
+    """Raises ConfigurationError where `path` is missing or isn't a file."""
     if open_file_number(path) is not None:
         raise ConfigurationError(f"{path} is standard input or a pipe of the shell; {_READ_TWICE}")
     if path.is_dir():
@@ -57,37 +57,37 @@ def check_readable(path: Path) -> None:
 _READ_TWICE = "inputs are read more than once, so save it as a file, such as trips.csv, and name that"
 
 
-def check_outputs(places: Sequence[NamedFile]) -> None:
-    """Raises ConfigurationError for the first that no file can be written to."""
-    for place in places:
-        _check_folder(place)
-        if place.path.is_dir():
-            raise ConfigurationError(f"{place} is a folder; name a file in it")
-        kind = _kind(place.path)
+def check_outputs(files: Sequence[NamedFile]) -> None:
+    """Raises ConfigurationError for the first where no file can be written."""
+    for file in files:
+        _check_folder(file)
+        if file.path.is_dir():
+            raise ConfigurationError(f"{file} is a folder; name a file in it")
+        kind = _kind(file.path)
         if kind in (stat.S_IFSOCK, stat.S_IFBLK):
-            raise ConfigurationError(f"{place} is {_NOT_FILES[kind]}, which results aren't written to; name a file")
+            raise ConfigurationError(f"{file} is {_NOT_FILES[kind]}, which results aren't written to; name a file")
 
 
 def check_apart(reads: Sequence[NamedFile], writes: Sequence[NamedFile]) -> None:
-    """Raises ConfigurationError where a file is to be written that is read, or written by another option as well."""
-    seen = {_identity(place.path): (place, "is read") for place in reads}
-    for place in writes:
-        if _keeps_nothing(place.path):
+    """Raises ConfigurationError where an option would write a file that another option reads or writes."""
+    seen = {_identity(file.path): (file, "is read") for file in reads}
+    for file in writes:
+        if _keeps_nothing(file.path):
             continue
-        other, use = seen.setdefault(_identity(place.path), (place, "is written"))
-        if other is not place:
+        other, use = seen.setdefault(_identity(file.path), (file, "is written"))
+        if other is not file:
             raise ConfigurationError(
-                f"{place} names the same file as {other}, which {use}: it would be destroyed; name another file"
+                f"{file} names the same file as {other}, which {use}: it would be destroyed; name another file"
             )
 
 
 def is_written_directly(path: Path) -> bool:
-    """Whether bytes go to `path` as they come: a pipe, a device, /dev/stdout; no file can be put in its place."""
+    """Whether bytes go to `path` as they come: a pipe, a device or /dev/stdout can't be replaced by a file."""
     return open_file_number(path) is not None or _kind(path) in (stat.S_IFIFO, stat.S_IFCHR)
 
 
 def open_file_number(path: Path) -> int | None:
-    """The number of this process's open file that `path` leads to, as /dev/stdout does to 1; None for all others."""
+    """The number of this process's open file that `path` leads to: 1 for /dev/stdout; None for other paths."""
     for _ in range(_LINKS_MAX):
         folder = os.path.realpath(path.parent)
         if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdigit():
@@ -99,13 +99,13 @@ def open_file_number(path: Path) -> int | None:
     return None
 
 
-def _check_folder(place: NamedFile) -> None:
-    folder = place.path.parent
-    if place.path.exists() or folder.is_dir():
+def _check_folder(file: NamedFile) -> None:
+    folder = file.path.parent
+    if file.path.exists() or folder.is_dir():
         return
     if folder.exists():
-        raise ConfigurationError(f"{place}: {folder} is a file, not a folder; choose another place")
-    raise ConfigurationError(f"{place}: there is no folder {folder}; make it (mkdir -p {folder}) or choose another")
+        raise ConfigurationError(f"{file}: {folder} is a file, not a folder; choose another place")
+    raise ConfigurationError(f"{file}: there is no folder {folder}; make it (mkdir -p {folder}) or choose another")
 
 
 def _identity(path: Path) -> tuple[int, int] | str:
@@ -117,7 +117,7 @@ def _identity(path: Path) -> tuple[int, int] | str:
 
 
 def _keeps_nothing(path: Path) -> bool:
-    """A terminal or /dev/null: nothing there can be destroyed."""
+    """Whether it is a terminal or /dev/null, where nothing can be destroyed."""
     return _kind(path) == stat.S_IFCHR
 
 
