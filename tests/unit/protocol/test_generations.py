@@ -69,7 +69,7 @@ def test_generations_follow_one_by_one():
     assert found.successor == announcement(3)
 
 
-def test_a_beginning_numbers_from_0_unless_told():
+def test_a_beginning_numbers_from_0_by_default():
     assert Beginning().first_index(1) == 0
     assert Beginning(first_indexes=(4, 9)).first_index(1) == 9
 
