@@ -208,10 +208,10 @@ def check_dead_letters(bootstrap: str, running: Served) -> None:
     assert {*zip(late.stream.tolist(), late.partition.tolist(), strict=True)} == set(INPUTS)
 
     def counted() -> float:
-        return running.told(Role.ROUTER, "spojoin_dead_letters_total", reason="late")
+        return running.measured(Role.ROUTER, "spojoin_dead_letters_total", reason="late")
 
     running.until(lambda: counted() >= len(late), lambda: f"{counted()} of {len(late)} late rows are counted")
-    assert running.told(Role.ROUTER, "spojoin_dead_letters_total") == len(late)
+    assert running.measured(Role.ROUTER, "spojoin_dead_letters_total") == len(late)
     for stream, name in enumerate(STREAMS):
         own = late.take(late.stream == stream)
         size = MESSAGE_ROWS if stream == 1 else 1
@@ -247,7 +247,7 @@ def check_state(bootstrap: str, running: Served) -> None:
     assert bound < len(in_order()) / 10
 
     def held() -> dict[str, float]:
-        return {name: running.told(name, "spojoin_state_tuples") for name in running.services}
+        return {name: running.measured(name, "spojoin_state_tuples") for name in running.services}
 
     running.until(lambda: max(held().values()) <= bound, lambda: f"tuples held: {held()}; expected up to {bound}")
     assert max(held()[f"pojoin-{worker}"] for worker in range(WORKERS)) > 0

@@ -43,6 +43,6 @@ def test_predicates_are_shared_among_any_number_of_joiners(
             feeding.result()
         finally:
             stop.set()
-        busy = [running.told(name, "spojoin_state_tuples") > 0 for name in names]
+        busy = [running.measured(name, "spojoin_state_tuples") > 0 for name in names]
         assert busy == [number < PREDICATES for number in range(joiners)]
     assert running.output.rows == nested_loop

@@ -102,7 +102,8 @@ def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, 
     half = PLAN_FRAMES + 1  # the barrier and the first plan's frames
     send(producer, topic, frames[:half], commit=True)
     # A frame that no transaction commits: were it read, all that follow would be refused.
-    send(producer, topic, [make_frame([make_slice([[9] * 9] * 2)], frame_id=PLAN_FRAMES, first_seq=1600)], commit=False)
+    uncommitted = make_frame([make_slice([[9] * 9] * 2, 1600)], frame_id=PLAN_FRAMES, first_seq=1600)
+    send(producer, topic, [uncommitted], commit=False)
     send(producer, topic, frames[half:], commit=True)
 
     machine = PredictorMachine(make_query(unique), START)

@@ -1,4 +1,4 @@
-"""Query files for the tests of this room."""
+"""Query files for tests of the language and of plans."""
 # ruff: noqa: E501 - people write long comments
 
 TRIPS = """\
@@ -14,7 +14,7 @@ sql: |
   WINDOW AS (SLIDE INTERVAL '10K' ON '100K')
 order: arrival               # arrival | event_time
 output: pairs                # count | pairs | bitmap
-limit: 1000                  # optional, for pairs: at most so many a probe, the earliest partners; what was cut is flagged and counted
+limit: 1000                  # optional, for pairs: the most partners of a probe, the earliest ones; what was cut is flagged and counted
 """
 
 TYPED = """\

@@ -1,4 +1,4 @@
-"""A world in memory for the loop, with a machine that does what a test tells it."""
+"""A world in memory for the loop, with a machine that does what a test asks for."""
 
 from __future__ import annotations
 

@@ -68,13 +68,13 @@ class Secured:
         return [self.security.password, *self.passwords.values(), *self.store_passwords.values()]
 
     def environment(self, query: str, principal: Principal, folder: Path) -> dict[str, str]:
-        """What a process of this principal is told: its password for Kafka is in a file, the store's is not."""
+        """The variables of this principal's process: its password for Kafka is in a file, the store's is not."""
         user = user_of(query, principal)
         file = folder / user
         file.write_text(self.passwords[user] + "\n")
         properties = self.security.user("", "")
         kafka = {name: text for name, text in properties.items() if name not in ("sasl.username", "sasl.password")}
-        told = {
+        variables = {
             "SPOJOIN_BOOTSTRAP_SERVERS": self.broker.bootstrap,
             "SPOJOIN_KAFKA": orjson.dumps(kafka).decode(),
             "SPOJOIN_KAFKA_USERNAME": user,
@@ -82,10 +82,10 @@ class Secured:
             "SPOJOIN_REDIS_URL": self.redis.url,
         }
         if self.why_open is None:
-            told["SPOJOIN_REDIS_URL"] += f"?ssl_ca_certs={self.security.certificates.authority}"
-            told["SPOJOIN_REDIS_USERNAME"] = query
-            told["SPOJOIN_REDIS_PASSWORD"] = self.store_passwords[query]
-        return told
+            variables["SPOJOIN_REDIS_URL"] += f"?ssl_ca_certs={self.security.certificates.authority}"
+            variables["SPOJOIN_REDIS_USERNAME"] = query
+            variables["SPOJOIN_REDIS_PASSWORD"] = self.store_passwords[query]
+        return variables
 
     @property
     def tokens(self) -> dict[str, str | int | float | bool]:

@@ -81,23 +81,23 @@ class Served:
         os.kill(self.supervisor.pids()[name], signal.SIGKILL)
 
     def read_until(self, tuples: int) -> None:
-        """Read results until so many tuples have theirs, restarting what has died."""
+        """Read results until this number of tuples have theirs, restarting what has died."""
         self.until(lambda: self.output.answered >= tuples, lambda: f"{self.output.answered} of {tuples} answered")
 
     def until(self, is_done: Callable[[], bool], account: Callable[[], str]) -> None:
-        """Read results until it is done; `account` tells how far it is, if it takes too long."""
+        """Read results until it is done; `account` says how far it is, if it takes too long."""
         deadline = time.monotonic() + PATIENCE_S
         while not is_done():
             self.supervisor.tend()
             self.output.read_on(0.2)
             assert time.monotonic() < deadline, account()
 
-    def told(self, service: str, metric: str, **labels: str) -> float:
+    def measured(self, service: str, metric: str, **labels: str) -> float:
         """What the service's samples with these labels add up to."""
         with urllib.request.urlopen(f"http://{LOOPBACK}:{self.services[service].port}/metrics", timeout=30) as answer:
             families = text_string_to_metric_families(answer.read().decode())
             samples = [sample for family in families for sample in family.samples if sample.name == metric]
-        assert samples, f"{service} doesn't tell {metric}"
+        assert samples, f"{service} doesn't report {metric}"
         return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
 

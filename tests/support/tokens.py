@@ -28,7 +28,7 @@ LIFE_S = 300
 
 @dataclass
 class Issuer:
-    """Who gets tokens, by client id, and to whom they were given."""
+    """The clients that get tokens, by id, and those that got one."""
 
     secrets: Mapping[str, str] = field(repr=False)
     key: rsa.RSAPrivateKey = field(default_factory=lambda: rsa.generate_private_key(65_537, 2048), repr=False)
@@ -82,6 +82,6 @@ def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(text)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing is told."""
+            """No line for a request."""
 
     return Handler

@@ -46,7 +46,7 @@ def test_a_trimmed_log_is_taken_from_its_first_frame():
 
 
 @pytest.mark.parametrize("change", [{"offset": 2}, {"row": 1}, {"high_time_us": 9}])
-def test_the_link_tells_every_source_position(change):
+def test_the_link_depends_on_every_source_position(change):
     at = {"offset": 1, "row": 0, "high_time_us": 5}
     one, other = SourcePosition(**at), SourcePosition(**at | change)
     assert chain(1, 2, {(0, 0): one}, b"") != chain(1, 2, {(0, 0): other}, b"")

@@ -151,7 +151,7 @@ def test_progress_of_json_messages(rows, seqs):
     ]
 
 
-def test_messages_tell_the_matches_that_are_out_with_them():
+def test_messages_carry_the_number_of_matches_that_are_out_with_them():
     """Of a result in several messages all before the last one leave them where they were."""
     made = replace(result(BITMAPS, is_last=True), matches=6)
     assert [progress(m.headers).matches for m in result_messages_json(made, matches_before=100)] == [100, 106]
@@ -161,7 +161,7 @@ def test_messages_tell_the_matches_that_are_out_with_them():
     assert progress(older).matches == 0
 
 
-def test_a_result_without_rows_still_tells_how_far_the_output_is():
+def test_a_result_without_rows_still_carries_the_result_position():
     (message,) = result_messages_json(result(EMPTY))
     assert message.value == b""
     assert progress(message.headers) == ResultProgress(7, 5, False, None)

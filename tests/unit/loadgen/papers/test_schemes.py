@@ -52,18 +52,18 @@ def pairs_found(workers, trace):
 def test_errors_are_those_of_a_plain_loop(scheme, is_queueing):
     workers = SimulatedWorkers(setup(scheme, is_queueing=is_queueing, hop_ms=3.0), scheme, MemoryStore())
     trace = workers.take(TUPLES)
-    told = count(workers, trace, matches)
+    reported = count(workers, trace, matches)
     found, wanted = pairs_found(workers, trace)
-    assert told.false_positives == len(found - wanted)
-    assert told.false_negatives == len(wanted - found)
-    assert (told.false_positives + told.false_negatives > 0) == (scheme is not Scheme.EXACT)
+    assert reported.false_positives == len(found - wanted)
+    assert reported.false_negatives == len(wanted - found)
+    assert (reported.false_positives + reported.false_negatives > 0) == (scheme is not Scheme.EXACT)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_exact_way_has_no_errors_whatever_is_late(seed):
     workers = SimulatedWorkers(setup(Scheme.EXACT, hop_ms=50.0, seed=seed), Scheme.EXACT, MemoryStore())
-    told = count(workers, workers.take(TUPLES), matches)
-    assert (told.extra, told.probes, told.false_positives, told.false_negatives) == (0, 0, 0, 0)
+    reported = count(workers, workers.take(TUPLES), matches)
+    assert (reported.extra, reported.probes, reported.false_positives, reported.false_negatives) == (0, 0, 0, 0)
 
 
 def test_without_delays_only_what_waits_for_a_message_of_tuples_is_wrong():
@@ -110,8 +110,8 @@ def bit_arrays():
 
 @pytest.mark.parametrize(("rate", "service"), [(100.0, (0.1, 0.2)), (5_000.0, (4.0, 6.0)), (5_000.0, (6.0, 4.0))])
 def test_a_hash_table_makes_every_meeting_right(rate, service):
-    told = correctness(Meeting.BY_ID, OperatorLoad(rate, service, 4), bit_arrays())
-    assert (told.tuples, told.false_positives, told.false_negatives, told.answers) == (1.0, 0, 0, 400)
+    reported = correctness(Meeting.BY_ID, OperatorLoad(rate, service, 4), bit_arrays())
+    assert (reported.tuples, reported.false_positives, reported.false_negatives, reported.answers) == (1.0, 0, 0, 400)
 
 
 def test_without_it_a_high_rate_makes_most_wrong_and_more_workers_fewer():

@@ -90,11 +90,11 @@ def themselves():
 @pytest.mark.parametrize("scheme", UNSAFE)
 def test_a_scheme_answers_what_its_workers_held(scheme):
     asked = spec(state=scheme)
-    counts, told = counts_of(asked)
+    counts, reported = counts_of(asked)
     trace = SimulatedWorkers(setup_of(asked), scheme, MemoryStore()).take(COUNT)
     wanted, positives, negatives = by_a_loop(asked, trace, themselves())
     assert (counts == wanted).all()
-    assert (told["false_positives"], told["false_negatives"]) == (positives, negatives)
+    assert (reported["false_positives"], reported["false_negatives"]) == (positives, negatives)
     assert positives + negatives > 0
 
 
@@ -102,22 +102,22 @@ def test_a_scheme_answers_what_its_workers_held(scheme):
 def test_without_a_hash_table_bit_arrays_of_other_tuples_are_met(cuts):
     asked = spec(logical_and="overwriting_unsafe")
     setup = setup_of(asked)
-    counts, told = counts_of(asked, cuts)
+    counts, reported = counts_of(asked, cuts)
     ands = [LogicalAnd(Meeting.OVERWRITING_UNSAFE, OperatorLoad(1e6, (0.01, 0.01), 3, 0.1)) for _ in range(2)]
     sources = [np.concatenate([a.meet(b, e - b) for b, e in pairwise(cuts)], axis=1) for a in ands]
     trace = SimulatedWorkers(setup, Scheme.EXACT, MemoryStore()).take(COUNT)
     wanted, positives, negatives = by_a_loop(asked, trace, sources)
     assert (counts == wanted).all()
-    assert (told["false_positives"], told["false_negatives"]) == (positives, negatives)
-    assert told["unanswered"] == sum(int(np.sum(each[0] == NONE)) for each in sources) > 0
+    assert (reported["false_positives"], reported["false_negatives"]) == (positives, negatives)
+    assert reported["unanswered"] == sum(int(np.sum(each[0] == NONE)) for each in sources) > 0
     assert positives > 0
 
 
 def test_where_nothing_is_late_bit_arrays_meet_their_own():
     exact, _ = counts_of(spec())
-    counts, told = counts_of(spec(logical_and="overwriting_unsafe", rate="1", hop_ms="0.001", service_ms="0.001"))
+    counts, reported = counts_of(spec(logical_and="overwriting_unsafe", rate="1", hop_ms="0.001", service_ms="0.001"))
     assert (counts == exact).all()
-    assert told["false_positives"] == told["false_negatives"] == 0
+    assert reported["false_positives"] == reported["false_negatives"] == 0
 
 
 def test_probes_that_come_at_the_same_place_see_the_same():

@@ -47,23 +47,23 @@ def test_every_layout_gives_the_rows_of_the_products_own(own, name):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_measures_add_up(name):
-    told = ran(name)[0].layout_measures()
-    each = told["per_worker"]
-    assert (told["name"], told["workers"], len(each)) == (name, WORKERS, WORKERS)
-    assert told["completeness"] == 1.0
-    assert told["comparisons"] == PAIRS
-    assert told["comparisons"] == sum(load["comparisons"] for load in each)
-    assert told["comparisons_std"] == pytest.approx(np.std([load["comparisons"] for load in each]))
-    assert told["bytes"] == BYTES * told["messages"]
+    reported = ran(name)[0].layout_measures()
+    each = reported["per_worker"]
+    assert (reported["name"], reported["workers"], len(each)) == (name, WORKERS, WORKERS)
+    assert reported["completeness"] == 1.0
+    assert reported["comparisons"] == PAIRS
+    assert reported["comparisons"] == sum(load["comparisons"] for load in each)
+    assert reported["comparisons_std"] == pytest.approx(np.std([load["comparisons"] for load in each]))
+    assert reported["bytes"] == BYTES * reported["messages"]
     assert sum(load["stored"] for load in each) == TUPLES * (WORKERS if name == "bchj" else 1)
     assert sum(load["asked"] for load in each) == TUPLES * (1 if name == "bchj" else WORKERS)
     # A chain passes both copies of a tuple of a self join; by all others a tuple comes to every worker once.
-    assert told["messages"] == TUPLES * WORKERS * (2 if name == "handshake" else 1)
-    assert told["log_messages"] == (0 if name == "handshake" else TUPLES * WORKERS)
-    assert told["frame_ms"]["p50"] <= told["frame_ms"]["p99"] <= told["frame_ms"]["max"]
+    assert reported["messages"] == TUPLES * WORKERS * (2 if name == "handshake" else 1)
+    assert reported["log_messages"] == (0 if name == "handshake" else TUPLES * WORKERS)
+    assert reported["frame_ms"]["p50"] <= reported["frame_ms"]["p99"] <= reported["frame_ms"]["max"]
 
 
-def test_balance_tells_layouts_apart():
+def test_balance_distinguishes_layouts():
     turn, keyed = ran("scale_join")[0].layout_measures(), ran("bchj")[0].layout_measures()
     assert turn["comparisons_imbalance"] < 1.01
     assert keyed["comparisons_imbalance"] > 1.2, "skewed keys load one worker"
@@ -77,35 +77,35 @@ def test_sta_learns_which_keys_are_hot():
 
 
 def test_the_products_own_measures_add_up(own):
-    told = own[0].layout_measures()
-    each = told["per_worker"]
-    assert (told["name"], told["workers"], len(each)) == (DEFAULT_LAYOUT, WORKERS, WORKERS)
-    assert told["completeness"] == 1.0
-    assert told["comparisons"] + told["mutable"]["comparisons"] == PAIRS
-    assert told["comparisons"] == sum(load["comparisons"] for load in each)
+    reported = own[0].layout_measures()
+    each = reported["per_worker"]
+    assert (reported["name"], reported["workers"], len(each)) == (DEFAULT_LAYOUT, WORKERS, WORKERS)
+    assert reported["completeness"] == 1.0
+    assert reported["comparisons"] + reported["mutable"]["comparisons"] == PAIRS
+    assert reported["comparisons"] == sum(load["comparisons"] for load in each)
     assert all(load["examined"] >= load["comparisons"] for load in each), "indexes hold the windows, and some more"
     assert [load["asked"] for load in each] == [TUPLES] * WORKERS
-    sealed = told["topics"]["batches"]["messages"]
+    sealed = reported["topics"]["batches"]["messages"]
     assert TUPLES - 256 <= sealed <= TUPLES
     assert sum(load["stored"] for load in each) == sealed
-    assert told["messages"] == TUPLES * WORKERS + sealed
-    assert told["log_messages"] == (TUPLES + sealed) * WORKERS
-    assert told["memory_bytes"] == sum(load["bytes_max"] for load in each) > 0
+    assert reported["messages"] == TUPLES * WORKERS + sealed
+    assert reported["log_messages"] == (TUPLES + sealed) * WORKERS
+    assert reported["memory_bytes"] == sum(load["bytes_max"] for load in each) > 0
 
 
 def test_bytes_of_the_products_own_are_those_of_its_arrays(own):
-    told = own[0].layout_measures()
-    topics = told["topics"]
+    reported = own[0].layout_measures()
+    topics = reported["topics"]
     sealed = topics["batches"]["messages"]
     # Two columns, each codes of 8 bytes and orders of 2; seqs of 8; and the permutation of one column to the other.
     assert topics["runs"]["bytes"] == sealed * (2 * (8 + 2) + 8)
     assert topics["batches"]["bytes"] == sealed * (2 * (8 + 2) + 8 + 2)
     assert topics["frames"]["bytes"] == BYTES * TUPLES
-    assert told["bytes"] == WORKERS * topics["frames"]["bytes"] + topics["batches"]["bytes"]
-    assert told["log_bytes"] == WORKERS * (topics["frames"]["bytes"] + topics["batches"]["bytes"])
+    assert reported["bytes"] == WORKERS * topics["frames"]["bytes"] + topics["batches"]["bytes"]
+    assert reported["log_bytes"] == WORKERS * (topics["frames"]["bytes"] + topics["batches"]["bytes"])
 
 
-def test_topics_are_told(own):
+def test_topics_are_reported(own):
     topics = own[0].layout_measures()["topics"]
     assert topics["frames"]["messages"] == TUPLES
     assert topics["partials"]["messages"] == TUPLES * len(QUERY.predicates)
@@ -126,11 +126,11 @@ def test_other_layouts_need_fewer_topics():
 
 def test_a_method_is_one_worker(own):
     engine, rows = ran(DEFAULT_LAYOUT, replace(QUERY, method=method("scan", {})))
-    told = engine.layout_measures()
+    reported = engine.layout_measures()
     assert rows.equals(own[1])
-    assert (told["workers"], told["completeness"]) == (1, 1.0)
-    assert "mutable" not in told
-    (load,) = told["per_worker"]
+    assert (reported["workers"], reported["completeness"]) == (1, 1.0)
+    assert "mutable" not in reported
+    (load,) = reported["per_worker"]
     assert load["comparisons"] == PAIRS
     assert load["examined"] == engine.counters()["comparisons"]
     assert (load["stored"], load["asked"], load["messages"], load["log_messages"]) == (TUPLES,) * 4

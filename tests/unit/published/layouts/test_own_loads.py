@@ -88,9 +88,9 @@ def counted(records):
 @pytest.mark.parametrize("name", QUERIES)
 def test_pairs_are_those_of_a_loop(name):
     engine, records = seen(name)
-    told, expected = engine.layout_measures(), counted(records)
-    assert [load["comparisons"] for load in told["per_worker"]] == [expected[worker] for worker in range(WORKERS)]
-    assert told["mutable"]["comparisons"] == expected[NOBODY] > 0
+    reported, expected = engine.layout_measures(), counted(records)
+    assert [load["comparisons"] for load in reported["per_worker"]] == [expected[worker] for worker in range(WORKERS)]
+    assert reported["mutable"]["comparisons"] == expected[NOBODY] > 0
 
 
 def held(frame):
@@ -99,23 +99,23 @@ def held(frame):
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_what_stands_in_the_mutable_part_is_told(name):
+def test_what_stands_in_the_mutable_part_is_reported(name):
     engine, records = seen(name)
     frames = [record for record in records if isinstance(record, Frame)]
     joiners = [machine for machine in engine._readers[Topic.FRAMES] if isinstance(machine, MutableMachine)]
     stores = [store for joiner in joiners for store in joiner._stores]
     tails = [tail for store in stores for tail in (*store._codes.values(), store._seqs, store._times)]
     a_tuple = sum(8 * len(tail) for tail in tails) // held(frames[-1])
-    told = engine.layout_measures()["mutable"]
-    assert told["tuples_max"] == max(map(held, frames)) > held(frames[-1]) > 0
-    assert told["bytes_max"] == told["tuples_max"] * a_tuple
+    reported = engine.layout_measures()["mutable"]
+    assert reported["tuples_max"] == max(map(held, frames)) > held(frames[-1]) > 0
+    assert reported["bytes_max"] == reported["tuples_max"] * a_tuple
 
 
 def test_batches_come_to_their_worker_and_are_read_by_all():
     engine, records = seen("tuple by tuple")
     stored = Counter(owners(records).values())
-    told = engine.layout_measures()
-    for worker, load in enumerate(told["per_worker"]):
+    reported = engine.layout_measures()
+    for worker, load in enumerate(reported["per_worker"]):
         assert load["stored"] == stored[worker] > 0
         assert load["messages"] == TUPLES + stored[worker]
         assert load["log_messages"] == TUPLES + sum(stored.values())
@@ -127,9 +127,9 @@ def test_memory_is_the_most_that_was_held():
     rows = {"a": [1] * 80, "b": [1] * 80, "at": pa.array(range(10_000, 10_080), pa.timestamp("ms"))}
     list(engine.feed(0, pa.record_batch(rows)))
     list(engine.flush())
-    told = engine.layout_measures()
-    assert engine.index_bytes < before <= told["memory_bytes"], "all that was held has left the window"
-    assert told["memory_bytes"] == sum(load["bytes_max"] for load in told["per_worker"])
+    reported = engine.layout_measures()
+    assert engine.index_bytes < before <= reported["memory_bytes"], "all that was held has left the window"
+    assert reported["memory_bytes"] == sum(load["bytes_max"] for load in reported["per_worker"])
 
 
 ASCENDING = st.lists(st.integers(0, 30), min_size=1, max_size=12).map(sorted)

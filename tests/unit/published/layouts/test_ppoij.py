@@ -29,7 +29,7 @@ EAGER = {"calibration": "8", "theta": "1"}
 
 @st.composite
 def logs(draw):
-    """Frames that follow one another; from one of them on they tell frequencies, of whatever tuples."""
+    """Frames that follow one another; from one of them on they carry frequencies, of any tuples."""
     query = draw(st.sampled_from([SELF, CROSS]))
     counted = [Counter(draw(st.lists(st.integers(-2, 2), min_size=1, max_size=20))) for _ in query.streams]
     found, known_from = frequencies(counted), draw(st.integers(0, 4))

@@ -44,8 +44,8 @@ def batches(skew):
 
 
 def loads(engine):
-    told = engine.layout_measures()["per_worker"]
-    return {name: np.array([load[name] for load in told]) for name in ("stored", "examined", "messages")}
+    reported = engine.layout_measures()["per_worker"]
+    return {name: np.array([load[name] for load in reported]) for name in ("stored", "examined", "messages")}
 
 
 @cache

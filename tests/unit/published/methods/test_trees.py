@@ -73,7 +73,7 @@ def test_every_option_gives_what_a_plain_comparison_gives(name, given, domain, i
         assert side.counters.merges > 2
 
 
-def test_a_predicate_that_the_query_has_not_is_told():
+def test_a_predicate_that_the_query_lacks_is_named():
     with pytest.raises(ConfigurationError, match="predicate is 3; expected 1 to 2"):
         SIDES["im_tree"](spec_of("im_tree", {"predicate": "3"}))
 
