@@ -10,7 +10,6 @@ import typer
 
 from helm.tables import files
 
-
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 

@@ -227,7 +227,9 @@ def connect(cluster: PodCluster) -> KubernetesDriver:
         from kubernetes.config.config_exception import ConfigException  # noqa: PLC0415
         from kubernetes.stream import stream  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise ConfigurationError("the package kubernetes is missing: pip install 'spojoin-loadgen[kubernetes]'") from error
+        raise ConfigurationError(
+            "the package kubernetes is missing: pip install 'spojoin-loadgen[kubernetes]'"
+        ) from error
     try:
         _load(config, ConfigException)
     except ConfigException as error:

@@ -10,7 +10,7 @@ import typer
 def version_option(program: str, version: str) -> Any:  # noqa: ANN401  (Typer's own type for an option's default)
     """An option that prints the program's name and version and ends the command."""
 
-    def show(is_asked: bool) -> None:  # noqa: FBT001  (Typer calls it)
+    def show(is_asked: bool) -> None:
         if is_asked:
             typer.echo(f"{program} {version}")
             raise typer.Exit

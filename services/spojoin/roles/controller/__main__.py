@@ -136,7 +136,9 @@ def _cluster(settings: Settings) -> Cluster:
     try:
         room = importlib.import_module("spojoin.roles.controller.kubernetes_cluster")
     except ImportError as error:
-        raise ConfigurationError(f"the controller needs a package ({error}): pip install 'spojoin[kubernetes]'") from error
+        raise ConfigurationError(
+            f"the controller needs a package ({error}): pip install 'spojoin[kubernetes]'"
+        ) from error
     return cast("Cluster", room.connect(settings.namespace, settings.statefulset))
 
 
