@@ -1,21 +1,23 @@
 """Checks before a query is deployed: everything that a service would refuse at its start."""
 
+# A query can be checked without the packages of the services, so their imports stand where they are needed.
+# ruff: noqa: PLC0415
+
 from __future__ import annotations
 
 import importlib
 from collections.abc import Collection
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogUnavailable
-from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_served_query
-from spojoin.runtime.generations import Serving, check_generation
-from spojoin.runtime.settings import load_settings
-from spojoin.runtime.wiring import Wire
+
+if TYPE_CHECKING:
+    from spojoin.runtime.wiring import Wire
 
 #: The check asks twice, so a deployment waits at most ten seconds for a Kafka that doesn't answer.
 REQUEST_TIMEOUT_S = 5.0
@@ -23,6 +25,9 @@ REQUEST_TIMEOUT_S = 5.0
 
 def load_deployed(query_file: Path) -> Query:
     """The query, as services with the environment's settings run it. Raises ConfigurationError and QueryError."""
+    from spojoin.runtime.generations import Serving
+    from spojoin.runtime.settings import load_settings
+
     settings = load_settings(query_file=query_file)
     query = load_served_query(query_file)
     # The router checks everything that concerns both query and settings.
@@ -36,6 +41,9 @@ def check_running(query: Query, query_file: Path) -> str:
 
     Raises ConfigurationError where it is another one and replacing is not allowed.
     """
+    from spojoin.ports.kafka import KafkaConfig, KafkaLog
+    from spojoin.runtime.settings import load_settings
+
     settings = load_settings(query_file=query_file)
     config = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties(), request_timeout_s=REQUEST_TIMEOUT_S)
     log = KafkaLog(config)
@@ -47,6 +55,8 @@ def check_running(query: Query, query_file: Path) -> str:
 
 def compare_with_running(log: Log[bytes], query: Query, *, replace: bool) -> str:
     """As `check_running`, over a given log."""
+    from spojoin.runtime.generations import check_generation
+
     topic = topic_name(query.name, Topic.GENERATIONS)
     try:
         if not log.partitions(topic):
