@@ -1,1 +1,1 @@
-"""Workloads, the PySpark feed into the input topics, and the PySpark completeness checker."""
+"""Load, checks, faults, a demo and measurements for spojoin: its command is `loadgen`."""

@@ -37,7 +37,7 @@ def totals(workload: EngineWorkload, probes: int = MARKS[-1]) -> list[int]:
 
 def counts(workload: EngineWorkload, probes: int) -> I64:
     """Matches of each of the first probes, in all directions: int64 (probes,)."""
-    # All variants fit 32 bits, of which a vector register holds twice as many.
+    # All variants fit 32 bits, and a vector register holds twice as many of those.
     a, b = (column[: workload.fill + probes].astype(np.int32) for column in workload.columns)
     name, window = workload.question.name, workload.window
     found = np.zeros(probes, np.int64)
