@@ -101,9 +101,10 @@ def _sentence(error: ValidationError, kind: type[FilePart], where: str, given: M
         return f"{where}{name} is missing: write it in the file, or give --{name}"
     if first["type"] == "extra_forbidden":
         return f"{where}{name} is unknown; expected one of {', '.join(_part_at(kind, path[:-1]).model_fields)}"
-    told = f"--{path[0].replace('_', '-')}" if path[0] in given else f"{where}{name}"
+    named = f"--{path[0].replace('_', '-')}" if path[0] in given else f"{where}{name}"
     wanted = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("expected ")
-    return f"{told} is {first['input']!r}; expected {wanted}"
+    wanted = f"a number {wanted}" if wanted.startswith(("greater", "less")) else wanted
+    return f"{named} is {first['input']!r}; expected {wanted}"
 
 
 def _part_at(kind: type[FilePart], path: list[str]) -> type[FilePart]:

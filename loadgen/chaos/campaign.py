@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from loadgen.chaos.driver import Driver, strike
 from loadgen.chaos.plan import Fault
 from loadgen.chaos.watcher import Watcher, divergences, messages_before, messages_sent, parsed
-from loadgen.check.judging import Sample
+from loadgen.check.judging import ProbeSample
 from loadgen.check.ordering import StreamRows
 from loadgen.check.verdict import Verdict
 from loadgen.load.load import Digest, Load
@@ -21,7 +21,7 @@ from loadgen.load.produce import ends_of
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log
 
-#: Faults under way at once: a long one, such as the broker's restart, doesn't put off the next.
+#: Faults under way at once: a long one, such as the broker's restart, doesn't delay the next.
 FAULTS_AT_ONCE = 8
 
 
@@ -57,7 +57,7 @@ class CampaignProgress:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """stall_s: without a result for so long, when no fault is under way, the services count as stuck.
+    """stall_s: after this time without a result and without a fault under way the services count as stuck.
 
     sample: probes that are recomputed; default all; seed: chooses them
     """
@@ -69,7 +69,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class CampaignOutcome:
-    """What came of a campaign."""
+    """The outcome of a campaign."""
 
     struck: Sequence[Struck]
     planned: int
@@ -96,7 +96,7 @@ class CampaignOutcome:
 
 @dataclass(slots=True)
 class Campaign:
-    """Everything that takes part. note: told what happens; show: told again and again how far it is."""
+    """Everything that takes part in it. note: called with what happens; show: called repeatedly with the progress."""
 
     driver: Driver
     log: Log[bytes]
@@ -111,7 +111,7 @@ class Campaign:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> CampaignOutcome:
-        """Run it to its end, whatever it takes; raises what keeps a fault from happening."""
+        """Run it to its end, however long that takes; raises what prevents a fault."""
         bounds = ends_of(self.log, self.load)
         topics = {stream.name: self.load.topic_of(stream.name) for stream in self.query.streams}
         before = {name: list(messages_before(self.log, bounds, topic)) for name, topic in topics.items()}
@@ -129,13 +129,13 @@ class Campaign:
         for stream, made in zip(self.query.streams, self.load.workload.streams, strict=True):
             sent = messages_sent(self.load, digests[stream.name].rows, bounds, made)
             streams.append(parsed([*before[stream.name], *sent], self.query, stream))
-        verdict = watcher.verdict(self.query, streams, Sample(self.rules.sample, self.rules.seed))
+        verdict = watcher.verdict(self.query, streams, ProbeSample(self.rules.sample, self.rules.seed))
         return CampaignOutcome(self._struck, len(self.faults), verdict, rows, watcher.out - base, seconds)
 
     # --- while it runs ------------------------------------------------------------------------------------------------
 
     def _follow(self, loop: OpenLoop, watcher: Watcher, base: int) -> None:
-        """Until all rows are answered and all faults are over, or nothing moves any more."""
+        """Until all rows are answered and all faults are over, or progress stops."""
         with self._striking() as pool:
             waiting, under_way = list(self.faults), list[Future[None]]()
             moved_s = time.monotonic()
@@ -157,7 +157,7 @@ class Campaign:
 
     @contextmanager
     def _striking(self) -> Iterator[ThreadPoolExecutor]:
-        """Whatever ends the block, nothing stays paused behind it."""
+        """However the block ends, no service stays paused."""
         with ThreadPoolExecutor(FAULTS_AT_ONCE, "fault") as pool:
             try:
                 yield pool
@@ -179,7 +179,7 @@ class Campaign:
 
 
 def _is_over(future: Future[None]) -> bool:
-    """Raises what the fault raised."""
+    """Whether the fault is over; raises what it raised."""
     if future.done():
         future.result()
     return future.done()

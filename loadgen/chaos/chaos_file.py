@@ -18,7 +18,7 @@ NO_FAULTS = "none"
 
 
 class Where(StrEnum):
-    """Where the services are that are struck."""
+    """Where the struck services run."""
 
     LOCAL = "local"
     KUBERNETES = "kubernetes"

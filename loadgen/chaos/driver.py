@@ -1,4 +1,4 @@
-"""What a campaign asks of the place where the services run."""
+"""What a campaign needs from the place where the services run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from loadgen.chaos.plan import Fault, FaultKind
 
 
 class Driver(Protocol):
-    """Strikes services, the broker and Redis. Whatever ends must be started anew by the place itself.
+    """Strikes services, the broker and Redis. Whatever ends must be restarted by the place itself.
 
-    All but `tend` may be called from any thread, and may take as long as the deed does. They raise SpoJoinError where
-    the deed can't be done.
+    All but `tend` may be called from any thread, and may take as long as the fault does. They raise SpoJoinError where
+    it can't be done.
     """
 
     def targets(self) -> Sequence[str]:
@@ -32,7 +32,7 @@ class Driver(Protocol):
         ...
 
     def resume(self, target: str) -> None:
-        """Let a paused service go on, if it is still there."""
+        """Let a paused service go on, if it still runs."""
         ...
 
     def restart_broker(self) -> None:
@@ -44,12 +44,12 @@ class Driver(Protocol):
         ...
 
     def tend(self) -> None:
-        """Called again and again: start anew what has ended, where nobody else does."""
+        """Called repeatedly: restart what has ended, where nothing else does."""
         ...
 
 
 def strike(driver: Driver, fault: Fault, wait: Callable[[float], object]) -> None:
-    """Do what a fault says; `wait` for so many seconds while a service is paused, which is resumed in any case."""
+    """Do what a fault says; `wait(seconds)` passes the time while a service is paused, which is resumed in any case."""
     if fault.kind is FaultKind.PAUSE:
         driver.pause(fault.target)
         try:

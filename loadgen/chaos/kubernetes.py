@@ -18,7 +18,7 @@ from spojoin.protocol.topology import Role
 
 T = TypeVar("T")
 
-#: How long a pod may take to be there again, its image pulled and its node found.
+#: How long a pod may take to return: its image pulled, its node found.
 POD_TIMEOUT_S = 120.0
 POLL_S = 0.5
 _FORBIDDEN, _GONE = (401, 403), (404, 409)
@@ -26,7 +26,7 @@ _FORBIDDEN, _GONE = (401, 403), (404, 409)
 #: (pod, command) -> what the command said; it runs in the pod's first container.
 Execute = Callable[[Any, Sequence[str]], str]
 
-#: Sends a signal to processes of `spojoin` or `python -m spojoin.<role>`, and says how many there were.
+#: Sends a signal to processes of `spojoin` or `python -m spojoin.<role>`, and prints their number.
 _SIGNAL = """
 import os, signal, sys
 number, struck = getattr(signal, sys.argv[1]), 0
@@ -47,7 +47,7 @@ print("struck", struck)
 
 
 class PodUnavailable(Retryable):
-    """No such pod runs, and none has come in time."""
+    """No such pod runs, and none has started in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class PodCluster:
     """Where the pods are.
 
     broker_selector: labels of Kafka's pods; is_broker_deleted: whether its pod is deleted, else its process 1 gets
-    SIGTERM and the container starts anew, which keeps data that goes with the pod
+    SIGTERM, and the container restarts, which keeps data that goes with the pod
     is_redis_deleted: whether the pod of the release's own Redis is deleted, else Redis is flushed
     """
 
@@ -105,7 +105,7 @@ class KubernetesDriver:
         self._insist(target, self._delete)
 
     def kill(self, target: str) -> None:
-        """SIGKILL to the service's process; the container starts anew."""
+        """SIGKILL to the service's process; the container restarts."""
         self._insist(target, lambda pod: self._signal(pod, "SIGKILL"))
 
     def pause(self, target: str) -> None:
@@ -143,12 +143,12 @@ class KubernetesDriver:
         flush(self._cluster.redis_url)
 
     def tend(self) -> None:
-        """Kubernetes itself starts anew what has ended."""
+        """Kubernetes itself restarts what has ended."""
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def _running(self, selector: str) -> list[Any]:
-        """Pods that run and are to stay, by name."""
+        """Pods that run and are not being deleted, by name."""
         found = _asked(lambda: self._api.list_namespaced_pod(self._cluster.namespace, label_selector=selector)).items
         pods = [pod for pod in found if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
         return sorted(pods, key=lambda pod: str(pod.metadata.name))
@@ -163,7 +163,7 @@ class KubernetesDriver:
         return pods[number % len(pods)]
 
     def _insist(self, target: str, deed: Callable[[Any], None]) -> None:
-        """Do something to a target's pod; to its successor if it is gone before that."""
+        """Do something to a target's pod, or to its successor if it is gone by then."""
         component, _, number = target.rpartition("-")
         selector = f"{self._cluster.selector},app.kubernetes.io/component={component}"
         deadline = time.monotonic() + POD_TIMEOUT_S
@@ -191,7 +191,7 @@ class KubernetesDriver:
                 f"set shareProcessNamespace: true for the pods, or leave kill and pause out of --kinds"
             )
         if "struck" not in said or "struck 0" in said:
-            # Its container is just starting anew.
+            # Its container is restarting.
             raise PodUnavailable(f"{pod.metadata.name} has no process of a service now: {said.strip() or 'no answer'}")
 
 
@@ -200,7 +200,7 @@ def _component(pod: Any) -> str:  # noqa: ANN401
 
 
 def _asked(question: Callable[[], T]) -> T:
-    """An answer of the API; what may get better is PodUnavailable, what won't a ConfigurationError."""
+    """An answer of the API; a passing failure raises PodUnavailable, a lasting one ConfigurationError."""
     from kubernetes.client.exceptions import ApiException  # noqa: PLC0415  (an extra)
 
     try:
@@ -237,7 +237,7 @@ def connect(cluster: PodCluster) -> KubernetesDriver:
     api = client.CoreV1Api()
 
     def execute(pod: Any, command: Sequence[str]) -> str:  # noqa: ANN401
-        # A client of its own: `stream` makes the one that it is given talk web sockets for a moment.
+        # A client of its own: `stream` switches the one that it gets to web sockets for a moment.
         own = client.CoreV1Api(client.ApiClient())
         return str(
             stream(

@@ -55,12 +55,12 @@ class LocalDriver:
         flush(self._cluster.redis.url)
 
     def tend(self) -> None:
-        """The supervisor starts anew what has ended."""
+        """The supervisor restarts what has ended."""
         self._supervisor.tend()
 
     def _signal(self, target: str, number: signal.Signals) -> int:
         pid = self._supervisor.pids()[target]
-        # A process that has ended is still there until the supervisor has looked after it.
+        # A process that has ended still exists until the supervisor has collected it.
         os.kill(pid, number)
         return pid
 

@@ -38,7 +38,7 @@ SERVICE_KINDS = (FaultKind.DELETE, FaultKind.KILL, FaultKind.PAUSE)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: seconds after the campaign's start, what, to whom, and for a pause how long."""
+    """One fault: seconds after the campaign's start, its kind, its target, and for a pause its length."""
 
     at_s: float
     kind: FaultKind

@@ -1,4 +1,4 @@
-"""What a campaign tells: a table for people, JSON for machines."""
+"""The report of a campaign: a table for people, JSON for machines."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def write(outcome: CampaignOutcome, about: Mapping[str, object], folder: Path) -
 
 def table(outcome: CampaignOutcome, title: str) -> Table:
     """Faults by kind."""
-    told = f"{outcome.survived} of {outcome.planned} faults survived, divergences ({outcome.divergences})"
-    shown = Table(title=f"{title}: {told}", title_justify="left")
+    summary = f"{outcome.survived} of {outcome.planned} faults survived, divergences ({outcome.divergences})"
+    shown = Table(title=f"{title}: {summary}", title_justify="left")
     shown.add_column("fault")
     for heading in ("times", "survived", "recovered in, median s", "slowest s"):
         shown.add_column(heading, justify="right")

@@ -1,7 +1,8 @@
 """Watches a query's output while faults happen, and recomputes it when they are over.
 
 What must come out is known without asking the services: rows that were there before are read back from the input
-topics, those of the campaign are made anew from its seed. The join is a nested loop, results are read as plain Arrow.
+topics, those of the campaign are generated again from its seed. The join is a nested loop; results are
+read as plain Arrow.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from loadgen.check import rows
-from loadgen.check.judging import Sample, judge, place_of, reason_of, settle_rejects
+from loadgen.check.judging import ProbeSample, judge, place_of, reason_of, settle_rejects
 from loadgen.check.ordering import Place, StreamRows
 from loadgen.check.results import END, RecordChain, ResultRecord
 from loadgen.check.verdict import Verdict
@@ -32,7 +33,7 @@ RECORDS_MAX = 1_000
 PARSED = 512
 
 
-class InputMessage(NamedTuple):
+class TopicMessage(NamedTuple):
     """A message of an input topic, and where it stands."""
 
     partition: int
@@ -69,11 +70,11 @@ class Watcher:
         return self.chain.tuples + sum(len(places) for places in self.refused.values())
 
     def read(self) -> bool:
-        """Take what is there, waiting for POLL_S at most; whether there was anything."""
+        """Take what has arrived, waiting for POLL_S at most; whether there was anything."""
         try:
             records = self._reader.poll(RECORDS_MAX, POLL_S)
         except Retryable:
-            # A reader that has raised is spent; the broker may just be away.
+            # A reader that has raised can't be used again; the broker may only be restarting.
             self._reader.close()
             self._reader = self._open()
             return False
@@ -86,7 +87,7 @@ class Watcher:
         """Stop reading."""
         self._reader.close()
 
-    def verdict(self, query: Query, streams: Sequence[StreamRows], sample: Sample) -> Verdict:
+    def verdict(self, query: Query, streams: Sequence[StreamRows], sample: ProbeSample) -> Verdict:
         """Compare everything that came out with the join of `streams`."""
         verdict = Verdict(query.name)
         streams = settle_rejects(streams, [self.refused[topic] for topic in self._letters.values()], query, verdict)
@@ -113,7 +114,7 @@ class Watcher:
 
 
 def divergences(verdict: Verdict) -> int:
-    """How many rows differ: missing or wrong, doubled, out of order, wrongly refused or let in."""
+    """The number of rows that differ: missing, wrong, doubled, out of order, wrongly refused or accepted."""
     found = verdict.rows_expected - verdict.rows_right
     found += verdict.duplicates + verdict.misordered + verdict.rejects_wrong
     return found or int(not verdict.is_exact)
@@ -122,7 +123,7 @@ def divergences(verdict: Verdict) -> int:
 # --- what went in -----------------------------------------------------------------------------------------------------
 
 
-def messages_before(log: Log[bytes], bounds: Mapping[LogPartition, Bounds], topic: str) -> Iterator[InputMessage]:
+def messages_before(log: Log[bytes], bounds: Mapping[LogPartition, Bounds], topic: str) -> Iterator[TopicMessage]:
     """The messages that a topic held before the campaign. Raises ConfigurationError where some are deleted already."""
     for source, (earliest, end) in bounds.items():
         if source.topic != topic or not end:
@@ -135,41 +136,41 @@ def messages_before(log: Log[bytes], bounds: Mapping[LogPartition, Bounds], topi
         yield from _read_to(log, source, end)
 
 
-def _read_to(log: Log[bytes], source: LogPartition, end: int) -> Iterator[InputMessage]:
+def _read_to(log: Log[bytes], source: LogPartition, end: int) -> Iterator[TopicMessage]:
     reader = log.reader()
     try:
         reader.open(source, 0)
         while reader.position(source) < end:
             for record in reader.poll(RECORDS_MAX, POLL_S):
                 if record.offset < end and HEARTBEAT not in dict(record.headers):
-                    yield InputMessage(source.partition, record.offset, record.value)
+                    yield TopicMessage(source.partition, record.offset, record.value)
     finally:
         reader.close()
 
 
 def messages_sent(
     load: Load, sent: int, bounds: Mapping[LogPartition, Bounds], stream: LoadStream
-) -> Iterator[InputMessage]:
-    """A stream's messages of the campaign, made anew. sent: its rows; bounds: of the topics before them."""
+) -> Iterator[TopicMessage]:
+    """A stream's messages of the campaign, generated again. sent: its rows; bounds: of the topics before them."""
     offsets = Counter({source: found.end for source, found in bounds.items()})
-    # Alone, a stream would have the pace of all, which shapes the packets.
+    # Alone, a stream would have the pace of all streams, which determines the packets.
     alone = replace(load.workload, streams=(stream,))
     own = replace(load, workload=alone, batch_rows=load.packet_rows, rows=sent, digests={})
     for packet in own.packets():
         for value in packet.values:
-            yield InputMessage(packet.target.partition, offsets[packet.target], value)
+            yield TopicMessage(packet.target.partition, offsets[packet.target], value)
             offsets[packet.target] += 1
 
 
-def parsed(messages: Iterable[InputMessage], query: Query, stream: Stream) -> StreamRows:
+def parsed(messages: Iterable[TopicMessage], query: Query, stream: Stream) -> StreamRows:
     """A stream's rows by the independent reader."""
     columns = list(dict.fromkeys([*stream.schema, *(name for name in (stream.time, stream.key) if name is not None)]))
     found = rows.parse(_batches(messages), stream, columns, query.needs_time)
     return StreamRows.of(pa.Table.from_batches(found, rows.parsed_schema(stream)), query.needs_time)
 
 
-def _batches(messages: Iterable[InputMessage]) -> Iterator[pa.RecordBatch]:
-    """As `rows.parse` wants them."""
+def _batches(messages: Iterable[TopicMessage]) -> Iterator[pa.RecordBatch]:
+    """As `rows.parse` takes them."""
     types = pa.int32(), pa.int64(), pa.binary()
     source = iter(messages)
     while part := list(islice(source, PARSED)):

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from loadgen.check import rows
-from loadgen.check.judging import ALL, Reported, Runner, Sample, compare, judge, place_of, reason_of, settle_rejects
+from loadgen.check.judging import (
+    ALL,
+    ProbeSample,
+    Reported,
+    Runner,
+    compare,
+    judge,
+    place_of,
+    reason_of,
+    settle_rejects,
+)
 from loadgen.check.nested_loop import NestedLoop, Tuples
 from loadgen.check.ordering import Place, StreamRows
 from loadgen.check.results import ResultRecord, accept
@@ -66,7 +76,7 @@ class CheckedTopics:
         return list(self.csv_columns.get(stream.name, dict.fromkeys(named)))
 
 
-def check(spark: SparkSession, query: Query, topics: CheckedTopics, sample: Sample = ALL) -> Verdict:
+def check(spark: SparkSession, query: Query, topics: CheckedTopics, sample: ProbeSample = ALL) -> Verdict:
     """Check all that is in the topics: every probe, or a sample of them.
 
     The services must be at rest: what they have not yet answered counts as missing.

@@ -49,7 +49,7 @@ def check(asked: CheckOptions) -> None:
         loadgen check loadgen/queries/q3.yaml --bootstrap 127.0.0.1:9092
     """
     from loadgen.check import checker
-    from loadgen.check.judging import Sample
+    from loadgen.check.judging import ProbeSample
     from loadgen.check.publish import publish
     from loadgen.load import spark
     from spojoin.query.load import load_query
@@ -57,7 +57,7 @@ def check(asked: CheckOptions) -> None:
     kafka = kafka_of(asked.bootstrap, asked.kafka_property)
     topics = checker.CheckedTopics(kafka, pairs(asked.input_topic or (), "input-topic"), asked.results)
     session = spark.start(progress=lambda line: typer.echo(line, err=True))
-    verdict = checker.check(session, load_query(asked.query), topics, Sample(asked.sample, asked.seed))
+    verdict = checker.check(session, load_query(asked.query), topics, ProbeSample(asked.sample, asked.seed))
     typer.echo(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())
     if asked.redis is not None:
         publish(verdict, asked.redis)

@@ -51,7 +51,7 @@ def run_here(query: Query, tuples: Tuples, reported: Reported, blocks: list[I64]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ProbeSample:
     """Which probes are recomputed: `probes` of them, chosen by `seed`; all where that is None."""
 
     probes: int | None = None
@@ -65,7 +65,7 @@ class Sample:
         return np.sort(chosen).astype(np.int64)
 
 
-ALL = Sample()
+ALL = ProbeSample()
 
 
 def judge(
@@ -74,7 +74,7 @@ def judge(
     reported: pa.Table,
     verdict: Verdict,
     runner: Runner = run_here,
-    sample: Sample = ALL,
+    sample: ProbeSample = ALL,
 ) -> Verdict:
     """Compare the result rows `reported`, in their order, with the join of `streams`."""
     verdict.rejected = ordering.rejected_counts(query, streams)
@@ -110,7 +110,7 @@ def compare(query: Query, loop: NestedLoop, reported: Reported, seqs: I64) -> Ta
 
 
 def _sum_up(tallies: Iterable[Tally], verdict: Verdict) -> I64 | None:
-    """Into the verdict; the expected counts, int64 (2, m), where the tallies tell them, which then come in order."""
+    """Into the verdict; the expected counts, int64 (2, m), where the tallies have them, which then come in order."""
     first: tuple[int, str] | None = None
     expected: list[I64] | None = [np.zeros((2, 0), np.int64)]
     for tally in tallies:
@@ -127,7 +127,7 @@ def _sum_up(tallies: Iterable[Tally], verdict: Verdict) -> I64 | None:
 
 
 def _one_row_a_seq(reported: pa.Table, verdict: Verdict) -> pa.Table:
-    """Rows ascending by seq, each once; what was not so goes to the verdict."""
+    """Rows ascending by seq, each once; exceptions go to the verdict."""
     if reported.num_rows == 0:
         return reported
     seq = reported["seq"].to_numpy()
@@ -157,7 +157,7 @@ def _check_pair_order(reported: pa.Table, verdict: Verdict) -> None:
 
 
 def _claims(query: Query, ordered: Ordered, reported: pa.Table, verdict: Verdict) -> Reported:
-    """The reported rows as the comparison wants them; rows of seqs that don't exist are false."""
+    """The reported rows as the comparison takes them; rows of seqs that don't exist are false."""
     n = len(ordered.stream)
     if query.output is Output.COUNT:
         outside = reported.filter(pc.greater_equal(reported["seq"], n)) if reported.num_rows else reported
@@ -203,7 +203,7 @@ def _note_outside(count: int, tuples: int, verdict: Verdict) -> None:
 def _check_names(
     query: Query, ordered: Ordered, streams: Sequence[StreamRows], reported: pa.Table, verdict: Verdict
 ) -> None:
-    """The streams and keys that results give back must be those of the seqs that they name."""
+    """The streams and keys in results must be those of the seqs that they name."""
     if reported.num_rows == 0 or query.output is Output.BITMAP:
         return
     names = pa.array([stream.name for stream in query.streams]).take(pa.array(ordered.stream))
@@ -242,9 +242,9 @@ def settle_rejects(
 
 
 def _without_passed(rows_: StreamRows, dead: Mapping[Place, str], streams: Sequence[StreamRows]) -> StreamRows:
-    """Rows that came when the merge had passed their time without them, their input being taken for idle.
+    """Rows that came after the merge had passed their time, because their input counted as idle.
 
-    That depends on the clock, so only the dead letters tell; but some tuple must follow each such row in time.
+    That depends on the clock, so only the dead letters show it; but some tuple must follow each such row in time.
     """
     latest = max((int(r.times_us.max()) for r in streams if r.times_us is not None and len(r)), default=0)
     assert rows_.times_us is not None, "event-time order needs times"
@@ -273,11 +273,11 @@ def _words(place: Place) -> str:
 
 
 def place_of(headers: Mapping[str, bytes]) -> Place:
-    """Which row a dead letter is about."""
+    """The row that a dead letter refers to."""
     partition, offset, row = (int(headers[f"{LETTER}source-{name}"]) for name in ("partition", "offset", "row"))
     return partition, offset, row
 
 
 def reason_of(headers: Mapping[str, bytes]) -> str:
-    """Why the row of a dead letter was refused."""
+    """The reason for which a dead letter's row was refused."""
     return headers[LETTER + "reason"].decode()

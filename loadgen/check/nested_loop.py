@@ -61,7 +61,7 @@ class ProbeSide(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Partners found: mask[i, j] tells whether probe i of the block joins stored tuple `first + j`."""
+    """Partners found: mask[i, j] says whether probe i of the block joins stored tuple `first + j`."""
 
     first: int
     mask: Mask
@@ -74,7 +74,7 @@ def directions(query: Query) -> tuple[ProbeSide, ProbeSide]:
 
 
 class NestedLoop:
-    """The join of `tuples`; everything is computed anew for the probes that are asked for."""
+    """The join of `tuples`; everything is computed again for each request."""
 
     def __init__(self, query: Query, tuples: Tuples) -> None:
         self._query = query

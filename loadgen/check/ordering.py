@@ -116,7 +116,7 @@ def by_time(streams: Sequence[StreamRows]) -> Ordered:
 def by_arrival(query: Query, streams: Sequence[StreamRows], rows: pa.Table, verdict: Verdict) -> Ordered:
     """The order that a count output claims, proved to keep every partition's own; differences go to the verdict.
 
-    `rows` has each seq once, ascending. Raises ValueError where an order can't be told from the results.
+    `rows` has each seq once, ascending. Raises ValueError where the results don't determine an order.
     """
     names = [stream.name for stream in query.streams]
     lanes = [_lanes(rows_) for rows_ in streams]

@@ -1,4 +1,4 @@
-"""A check's verdict, for the services' metrics: the sink tells it to Prometheus."""
+"""A check's verdict, for the services' metrics: the sink reports it to Prometheus."""
 
 from __future__ import annotations
 

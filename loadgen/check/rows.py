@@ -63,7 +63,7 @@ def rows_of(value: bytes, columns: list[str], key: str | None) -> list[Row | Non
 
 
 def format_of(value: bytes) -> MessageFormat:
-    """What a message must be, told by its first bytes: an Arrow IPC stream's continuation mark, a brace, or neither."""
+    """What a message must be, by its first bytes: an Arrow IPC stream's continuation mark, a brace, or neither."""
     if value[:4] == b"\xff\xff\xff\xff":
         return MessageFormat.ARROW
     return MessageFormat.JSON if value.lstrip()[:1] == b"{" else MessageFormat.CSV
@@ -188,7 +188,7 @@ def _date(value: Unchecked, column: ColumnType) -> int:
 def timestamp_us(value: Unchecked, column: ColumnType, *, floors: bool = False) -> int:
     """Microseconds of a datetime, ISO text (no zone: UTC), or a number in the type's unit; without one milliseconds.
 
-    floors: whether a fraction of a microsecond is let go; else it is refused
+    floors: whether a fraction of a microsecond is dropped; otherwise it is refused
     """
     number = _number(value)
     if number is None:

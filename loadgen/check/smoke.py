@@ -1,7 +1,7 @@
-"""Known rows through a running deployment of the demo's query, beside whatever else flows.
+"""Known rows through a running deployment of the demo's query, alongside any other rows.
 
 Each row draws less power and needs more cooling than every row before it. So as the left side it matches its whole
-window, and as the right side nothing, whatever the other rows are: its answer follows from the window's definition.
+window, and as the right side nothing, regardless of the other rows: its answer follows from the window's definition.
 
     python -m loadgen.check.smoke
 """
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def wait_for_topics(log: Log[bytes], topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> None:
-    """Until Kafka answers and has these topics, which the services make: they may have been installed just now.
+    """Wait until Kafka answers and has these topics, which the services create once they are installed.
 
     Raises SmokeFailed.
     """
@@ -72,7 +72,7 @@ def wait_for_topics(log: Log[bytes], topics: Sequence[str], timeout_s: float = T
 
 
 def _missing(log: Log[bytes], topics: Sequence[str]) -> str | None:
-    """What is not there yet."""
+    """What is still missing."""
     try:
         absent = [topic for topic in topics if not log.partitions(topic)]
         for topic in () if absent else topics:
@@ -132,7 +132,7 @@ def answers_of(rows: pa.RecordBatch) -> Iterator[SmokeRow]:
 def check(answers: list[SmokeRow], query: Query) -> None:
     """Compare with the definition: the window of tuple `seq` is [ceil(seq / slide) * slide - length, seq).
 
-    Raises SmokeFailed that tells the first difference.
+    Raises SmokeFailed with the first difference.
     """
     keys = [answer.key for answer in answers]
     if keys != sorted(set(keys)):

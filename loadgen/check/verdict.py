@@ -106,7 +106,7 @@ class Counts:
 
     @classmethod
     def of(cls, query: Query, rows: pa.Table, streams: NDArray[np.int8]) -> Counts:
-        """From the rows of a count output, each seq at most once; `streams` tells each tuple's stream."""
+        """From the rows of a count output, each seq at most once; `streams` has each tuple's stream."""
         n = len(streams)
         left, right = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
         if rows.num_rows:

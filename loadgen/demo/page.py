@@ -93,11 +93,11 @@ def _verdict(query: Mapping[str, Any]) -> str:
 
 def _section(query: Mapping[str, Any], outcome: QueryOutcome) -> str:
     difference = query["first_difference"]
-    told = f"<p class='wrong'>{escape(difference)}</p>" if difference else ""
+    paragraph = f"<p class='wrong'>{escape(difference)}</p>" if difference else ""
     refused = "".join(f"<li>{escape(reason)}: {count:,}</li>" for reason, count in query["rejected_by_reason"].items())
     plots = _plots(outcome).to_html(full_html=False, include_plotlyjs=False, config=PLOT_CONFIG)
     return (
-        f"<h2>{escape(query['name'])}</h2>{told}<pre>{escape(outcome.query.text)}</pre>"
+        f"<h2>{escape(query['name'])}</h2>{paragraph}<pre>{escape(outcome.query.text)}</pre>"
         f"<p>Every one of {query['probes_checked']:,} probes was checked. Rows came as {escape(query['messages'])} "
         f"messages. Throughput is that of {query['tuples_window_full']:,} tuples sent at full speed, after the window "
         f"was full; latency, from a row's message to its result, that of {query['latency_tuples']:,} tuples sent at a "

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from loadgen.load.feed import Feed
 
 REFRESH_S = 0.2
-#: No result for so long, with rows still due, is a failure.
+#: This long without a result, with rows still due, is a failure.
 STALL_S = 60.0
 FLUSH_TIMEOUT_S = 30.0
 #: The paced part comes at this share of the measured rate, and no faster than Spark writes rows without haste; on a
-#: machine too busy for that it takes no longer than so many seconds all the same.
+#: machine too busy for that its length is bounded all the same, in seconds.
 PACED_SHARE = 0.5
 PACED_ROWS_PER_SECOND_MAX = 20_000.0
 PACED_S_MAX = 12.0
-#: An input that is silent for so long no longer holds the others. Heartbeats tell the end of each part; until then
+#: An input that is silent this long no longer holds the others up. Heartbeats mark the end of each part; until then
 #: even a long pause of Spark must not let the merge go on without it.
 IDLE_TIMEOUT_MS = 60_000
 #: The end of the year 9999.
@@ -44,7 +44,7 @@ FOREVER_MS = 253_402_300_799_999
 
 @dataclass(slots=True)
 class QueryOutcome:
-    """What became of a query.
+    """The outcome of a query.
 
     usage: by service; window_full_tuples: tuples until the windows are full; full_speed_tuples: tuples that came at
     full speed, the others came paced; seconds: from the first row sent to the last result
@@ -149,7 +149,7 @@ class _Play:
         self._drain(self.rows_before, how)
 
     def _beat(self, until_ms: int) -> None:
-        """Promise that no input brings anything earlier than that any more."""
+        """Promise that no input brings anything earlier from now on."""
         writer = self.stage.log.writer()
         try:
             for stream in self.query.streams:

@@ -27,7 +27,7 @@ class PlayProgress(NamedTuple):
 
 
 class Screen:
-    """Shows states by query; `note` tells what else happens."""
+    """Shows states by query; `note` prints what else happens."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

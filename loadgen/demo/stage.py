@@ -56,7 +56,7 @@ def stage(say: Say) -> Iterator[Stage]:
 
 @contextmanager
 def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Staged rows and checkpoints go with `folder`, whatever becomes of this process."""
+    """Staged rows and checkpoints go with `folder`, however this process ends."""
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
@@ -75,8 +75,8 @@ def _start_spark(say: Say) -> SparkSession:
 def _end_spark(spark: Future[SparkSession], *, is_failure: bool) -> None:
     """End Spark and wait for its Java process, which would outlive this one for a moment.
 
-    Its Java process ends with its standard input. After a failure that is all that is asked of it: it may be gone, and
-    threads that wait for it are to give up without a word.
+    Its Java process ends with its standard input. After a failure nothing else is asked of it: it may be gone, and
+    threads that wait for it should give up silently.
     """
     if spark.cancel() or spark.exception() is not None:
         return

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from loadgen.engines.variants import VARIANTS
+from loadgen.engines.options import EnginesOptions, Windows, Workloads
 from loadgen.engines.workloads import MARKS, QUESTIONS
 from loadgen.errors import one_sentence
 from spojoin.cli.options import with_options
@@ -21,26 +19,6 @@ engines_app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Measure other engines side by side with this one on the same data, every total checked.",
 )
-
-Workloads = Annotated[str, typer.Option(help=f"Some of {', '.join(QUESTIONS)}, with commas. Default: all.")]
-Windows = Annotated[list[int] | None, typer.Option(help="Tuples of a window; repeatable.")]
-
-
-@dataclass(frozen=True, slots=True)
-class EnginesOptions:
-    """Those of `loadgen engines run`."""
-
-    engines: Annotated[str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all.")] = ""
-    workloads: Workloads = ""
-    variants: Annotated[str, typer.Option(help=f"Some of {', '.join(VARIANTS)}, with commas. Default: all.")] = ""
-    window: Windows = None
-    budget: Annotated[float | None, typer.Option(help="Seconds for the probes of one engine and workload.")] = None
-    fill_limit: Annotated[float, typer.Option(help="Seconds to start and to fill the window.")] = 90.0
-    cpus: Annotated[int, typer.Option(help="Processors that an engine may use.")] = 1
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One variant and a small window, only to see that everything runs.")
-    ] = False
-    output: Annotated[Path, typer.Option(help="The folder for the page and the CSV.")] = Path("report/benchmark")
 
 
 @engines_app.command("run")

@@ -41,7 +41,7 @@ def write(
     probes: int = MARKS[-1],
     path: Path = PATH,
 ) -> None:
-    """Count anew what these windows and questions give, up to so many probes; all other totals stay as they are."""
+    """Recount the totals of these windows and questions, up to `probes` probes; all other totals stay."""
     kept = json.loads(path.read_text(encoding="utf-8"))["totals"] if path.exists() else {}
     data = {name: {str(rows): v.sha256(rows) for rows in CHECKED_ROWS} for name, v in VARIANTS.items()}
     for asked in _all(windows, questions):

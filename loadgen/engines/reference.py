@@ -19,12 +19,12 @@ F = TypeVar("F", bound=Callable[..., object])
 STORED, PROBES = 2_048, 256
 
 
-def _kernel(function: F) -> F:
+def _compiled(function: F) -> F:
     """Compile what Python calls."""
     return cast("F", numba.njit(cache=True)(function))
 
 
-def _helper(function: F) -> F:
+def _compiled_helper(function: F) -> F:
     """Compile what kernels call."""
     return cast("F", numba.njit(function))
 
@@ -37,7 +37,7 @@ def totals(workload: EngineWorkload, probes: int = MARKS[-1]) -> list[int]:
 
 def counts(workload: EngineWorkload, probes: int) -> I64:
     """Matches of each of the first probes, in all directions: int64 (probes,)."""
-    # All variants fit 32 bits, of which a vector register holds twice as many.
+    # All variants fit 32 bits, and a vector register holds twice as many of those.
     a, b = (column[: workload.fill + probes].astype(np.int32) for column in workload.columns)
     name, window = workload.question.name, workload.window
     found = np.zeros(probes, np.int64)
@@ -58,7 +58,7 @@ def counts(workload: EngineWorkload, probes: int) -> I64:
     return found
 
 
-@_kernel
+@_compiled
 def _dominated(x: I32, y: I32, stored_x: I32, stored_y: I32, upper: I64, window: int, found: I64) -> None:
     """Add to found (m,) how many of stored[upper - window : upper] have a smaller x and a larger y than probe (m,)."""
     for first in range(0, len(found), PROBES):
@@ -70,7 +70,7 @@ def _dominated(x: I32, y: I32, stored_x: I32, stored_y: I32, upper: I64, window:
                     found[i] += _smaller_and_larger(stored_x[begin:end], stored_y[begin:end], x[i], y[i])
 
 
-@_helper
+@_compiled_helper
 def _smaller_and_larger(stored_x: I32, stored_y: I32, x: np.int32, y: np.int32) -> np.int32:
     hits = np.int32(0)
     for j in range(len(stored_x)):
@@ -78,7 +78,7 @@ def _smaller_and_larger(stored_x: I32, stored_y: I32, x: np.int32, y: np.int32) 
     return hits
 
 
-@_kernel
+@_compiled
 def _near(a: I32, b: I32, window: int, band: tuple[int, int], found: I64) -> None:
     """Add to found (m,) how many of its last `window` rows each of the last m rows is nearer to than the widths."""
     fill = len(a) - len(found)
@@ -92,7 +92,7 @@ def _near(a: I32, b: I32, window: int, band: tuple[int, int], found: I64) -> Non
                     found[i] += _within(a[begin:end], b[begin:end], a[fill + i], b[fill + i], widths)
 
 
-@_helper
+@_compiled_helper
 def _within(stored_a: I32, stored_b: I32, a: np.int32, b: np.int32, widths: tuple[np.int32, np.int32]) -> np.int32:
     hits = np.int32(0)
     for j in range(len(stored_a)):

@@ -18,9 +18,9 @@ HEADINGS = (
     "question", "variant", "window", "engine", "version", "processor_us_a_tuple", "ratio", "tuples_per_second",
     "probes_checked", "matches", "fill_s", "peak_rss_mib", "message",
 )  # fmt: skip
-#: What all others are divided by, where it was run.
+#: The engine by which all others are divided, where it was run.
 BASE = DEFAULT_METHOD
-#: An engine that came to fewer probes was cold: its figure has a tilde.
+#: An engine that reached fewer probes was cold: its figure has a tilde.
 WARM_PROBES = 1_024
 #: Characters of a message's first words that a table's cell shows.
 KIND_MAX = 12
@@ -60,7 +60,7 @@ def tables(outcomes: Sequence[EngineOutcome]) -> Iterator[Table | str]:
 
 
 def write(outcomes: Sequence[EngineOutcome], about: Mapping[str, object], folder: Path) -> Path:
-    """Write benchmark.html and benchmark.csv into a folder, which is made if need be; the page's path."""
+    """Write benchmark.html and benchmark.csv into a folder, which is created if needed; the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(_rows(outcomes))
     with (folder / "benchmark.csv").open("w", newline="", encoding="utf-8") as file:

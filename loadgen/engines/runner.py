@@ -27,9 +27,9 @@ from spojoin.published.methods.catalog import METHODS
 
 #: All engines, in the table's order.
 ENGINES = (*METHODS, *PACKAGES, *java.PROGRAMS)
-#: How often a silent process's memory is looked at.
+#: How often a silent process's memory is read.
 LOOK_S = 0.2
-#: An engine that has not come to two marks within its budget may go on so many times as long.
+#: An engine that has not reached two marks within its budget may run this many times as long.
 PATIENCE = 4
 
 
@@ -97,7 +97,7 @@ class Runner:
         self._totals: dict[str, Mapping[int, int]] = {}
 
     def run(self, engine: str, workload: EngineWorkload) -> EngineOutcome:
-        """Measure one engine on one workload. Whatever goes wrong with it stands in the outcome."""
+        """Measure one engine on one workload. Anything that goes wrong with it is recorded in the outcome."""
         outcome = EngineOutcome(engine, workload.name, workload.window)
         try:
             command = self._command(engine, workload)
@@ -227,7 +227,7 @@ def _lines(
 
 
 def _last_words(said: str) -> str:
-    """The last line that an engine left, which tells what went wrong."""
+    """The last line that an engine printed, which says what went wrong."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line or "Exception" in line]
     return f"failed: {(telling or lines or ['it said nothing'])[-1]}"

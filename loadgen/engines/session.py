@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from loadgen.engines import report
-from loadgen.engines.commands import EnginesOptions
+from loadgen.engines.options import EnginesOptions
 from loadgen.engines.runner import ENGINES, EngineOutcome, RunLimits, Runner
 from loadgen.engines.variants import VARIANTS
 from loadgen.engines.workloads import QUESTIONS, WINDOWS, EngineWorkload, workload

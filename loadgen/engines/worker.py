@@ -35,7 +35,7 @@ def make(name: str) -> Callable[[EngineWorkload], PythonEngine]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run until the last mark; whoever has enough ends the process."""
+    """Run until the last mark, or until the parent ends the process."""
     name, question, variant, window = arguments
     try:
         factory = make(name)
@@ -63,7 +63,7 @@ def measure(engine: PythonEngine, marks: tuple[int, ...], say: Callable[[dict[st
 
 
 def say(what: dict[str, object]) -> None:
-    """A line for whoever listens."""
+    """Print a line of JSON for the parent."""
     print(json.dumps(what), flush=True)
 
 

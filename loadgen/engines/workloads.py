@@ -1,4 +1,4 @@
-"""The questions that are put to the data, and what an engine needs to know of them."""
+"""The questions asked of the data, and what an engine needs to know of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When each row of a load is due: a schedule that is fixed beforehand and waits for nobody."""
+"""When each row of a load is due: a schedule that is fixed beforehand."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Arrivals:
         return self.rate / self.on_share
 
     def due_s(self, row: int) -> float:
-        """Seconds from the start to the moment at which row number `row` is there."""
+        """Seconds from the start to the moment at which row number `row` is due."""
         period, within = divmod(row / self.rate, self.period_s)
         return period * self.period_s + within * self.on_share
 
     def rows_due(self, seconds: float) -> float:
-        """How many rows are there so many seconds after the start."""
+        """How many rows are due `seconds` after the start."""
         period, within = divmod(max(0.0, seconds), self.period_s)
         return self.rate * (period * self.period_s + min(within / self.on_share, self.period_s))

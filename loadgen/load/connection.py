@@ -99,22 +99,22 @@ _CREDENTIALS = ("sasl.username", "sasl.password")
 
 
 def java_properties(properties: Mapping[str, object]) -> dict[str, str]:
-    """What Spark's Kafka client, which is Java's, must be told for the same connection.
+    """The properties of the same connection for Spark's Kafka client, which is Java's.
 
     Raises ConfigurationError for a property that has no counterpart.
     """
-    told = {}
+    found = {}
     for name, value in properties.items():
         if name in _RENAMED:
-            told[_RENAMED[name]] = "" if value == "none" and name.endswith("algorithm") else str(value)
+            found[_RENAMED[name]] = "" if value == "none" and name.endswith("algorithm") else str(value)
         elif name not in _CREDENTIALS:
             known = ", ".join(sorted([*_RENAMED, *_CREDENTIALS]))
             raise ConfigurationError(f"Kafka property {name}: Spark's client has none like it; expected one of {known}")
     if "ssl.ca.location" in properties:
-        told["ssl.truststore.type"] = "PEM"
+        found["ssl.truststore.type"] = "PEM"
     if all(name in properties for name in _CREDENTIALS):
-        told["sasl.jaas.config"] = _jaas(told.get("sasl.mechanism", "PLAIN"), properties)
-    return told
+        found["sasl.jaas.config"] = _jaas(found.get("sasl.mechanism", "PLAIN"), properties)
+    return found
 
 
 def _jaas(mechanism: str, properties: Mapping[str, object]) -> str:

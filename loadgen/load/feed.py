@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 PARTITION = "_partition"
-#: Rows of a staged file when the feed runs as fast as it can: large enough that a micro-batch's cost doesn't show.
+#: Rows of a staged file when the feed runs as fast as possible: large enough that a micro-batch's cost doesn't show.
 FILE_ROWS = 65_536
 #: Micro-batches a second of a paced replay.
 PACED_BATCHES_PER_SECOND = 2.0
@@ -96,7 +96,7 @@ class Target:
 
 
 class Schedule(StrEnum):
-    """When micro-batches come and whether they end: as fast as they go, at the pace of staged files, or for ever."""
+    """When micro-batches come and whether they end: as fast as possible, at the pace of staged files, or endlessly."""
 
     AT_ONCE = "at once"
     PACED = "paced"
@@ -118,7 +118,7 @@ class Feed:
     schedule: Schedule
 
     def wait(self) -> None:
-        """Block until all of the source is in the topic (for ever, if it never ends), then end the feed.
+        """Block until all of the source is in the topic (endlessly, if it never ends), then end the feed.
 
         Raises what ended it early, if anything.
         """
@@ -173,7 +173,7 @@ def feed_files(spark: SparkSession, source: Path, file_format: FileFormat, targe
 
 
 def feed_rate(spark: SparkSession, workload: str, rows_per_second: int, target: Target, *, seed: int = 0) -> Feed:
-    """Generate a synthetic workload for ever at a rate; `ts` is the time of generation, in milliseconds."""
+    """Generate a synthetic workload at a rate, endlessly; `ts` is the time of generation, in milliseconds."""
     ticks = spark.readStream.format("rate").option("rowsPerSecond", rows_per_second).option("numPartitions", 1).load()
     schema = "id long, ts long, a double, b double"
     rows = ticks.mapInArrow(_generator(workload, seed), schema)
@@ -198,7 +198,7 @@ def _by_hash(columns: Sequence[str], target: Target) -> Column:
 def _lines(spark: SparkSession, source: Path, *, skip_header: bool) -> DataFrame:
     lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(source))
     if skip_header:
-        # Every CSV file of the folder begins with the same header, which is no row.
+        # Every CSV file of the folder begins with the same header, which is not a row.
         header = spark.read.text(str(source)).first()
         lines = lines.where(F.col("value") != F.lit("" if header is None else header[0]))
     return lines
@@ -263,7 +263,7 @@ def _messages(rows: DataFrame, target: Target) -> DataFrame:
     if target.message is MessageFormat.ARROW:
         return rows.mapInArrow(_arrow_encoder(target.rows_per_message), _MESSAGE)
     row = F.struct(*names)
-    # Without this a null field would be left out, and the message not be the row.
+    # Without this a null field would be left out, and the message would not be the row.
     value = F.to_json(row, {"ignoreNullFields": "false"}) if target.message is MessageFormat.JSON else F.to_csv(row)
     return rows.select(F.col(PARTITION).alias("partition"), value.alias("value"))
 

@@ -132,7 +132,7 @@ class RateOptions(TargetOptions):
 @feed_app.command("rate")
 @with_options
 def feed_rate(asked: RateOptions) -> None:
-    """Generate rows for ever at a rate (Spark's rate source); Ctrl-C ends it.
+    """Generate rows at a rate, endlessly (Spark's rate source); Ctrl-C ends it.
 
     Example:
 

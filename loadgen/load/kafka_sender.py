@@ -14,13 +14,13 @@ from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
 from spojoin.ports.kafka import KafkaConfig
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX
 
-#: Bounds of the client's queue, of which a second or so of any load fills a part; a full one makes `send` wait.
+#: Bounds of the client's queue: a second of any load fills a part of it, and `send` waits while it is full.
 QUEUE_MESSAGES_MAX = 200_000
 QUEUE_KBYTES_MAX = 64 << 10
 #: Longer than a broker's restart, so that no row is lost with it.
 DELIVERY_TIMEOUT_S = 300.0
-#: How long messages wait for company. Requests of a few rows would cost the broker more than the rows; batches are
-#: company of their own.
+#: How long messages wait to share a request. Requests of a few rows would cost the broker more than the rows;
+#: batches needn't wait.
 LINGER_MS = {MessageFormat.ARROW: 0, MessageFormat.JSON: 5}
 ROOM_POLL_S = 0.01
 

@@ -20,7 +20,7 @@ from loadgen.load.open_loop import Packet
 from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.topology import input_topic
 
-#: A batch message holds what comes in this time, and no more than so many rows.
+#: A batch message holds what comes in this time, up to a number of rows.
 BATCH_S = 0.01
 BATCH_ROWS_MAX = 4_096
 #: Single messages are handed over together if they come within this time; it is the clock of Kafka's timestamps.
@@ -32,7 +32,7 @@ WRITTEN_ROWS = 1_024
 
 
 class Digest:
-    """SHA-256 of a stream's rows in order, in whatever pieces they come: of each column's values and nulls."""
+    """SHA-256 of a stream's rows in order, however they are cut: of each column's values and nulls."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -138,7 +138,7 @@ class Load:
                 yield objects[at : at + size] or (ipc_bytes(batch),), batch
 
     def _chunks(self, stream: LoadStream, size: int) -> Iterator[pa.RecordBatch]:
-        """The stream's rows in pieces of whole packets, but for the last; none takes so long that packets wait."""
+        """The stream's rows in pieces of whole packets, except the last; none takes long enough to delay packets."""
         most = WRITTEN_ROWS if self.message is MessageFormat.JSON else CHUNK_ROWS
         chunk_rows = max(1, most // size) * size
         for begin in count(0, chunk_rows) if self.rows is None else range(0, self.rows, chunk_rows):

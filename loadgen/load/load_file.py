@@ -69,7 +69,7 @@ class ServicesPart(FilePart):
 
 
 class LoadFile(FilePart):
-    """What every command that sends rows is told."""
+    """The settings of every command that sends rows."""
 
     workload: LoadName = Field(description=f"What to send: {', '.join(LOADS)}. `loadgen workloads` describes them.")
     seed: int = Field(default=0, ge=0, description="Each seed gives other rows; the same seed always gives the same.")
@@ -114,7 +114,7 @@ class ProduceFile(LoadFile):
 
 
 class ServedLoadFile(LoadFile):
-    """What commands are told that may start services of their own."""
+    """The settings of commands that can start services of their own."""
 
     services: ServicesPart = Field(
         default=ServicesPart(), description="The query, and services that are started for it."
@@ -142,7 +142,7 @@ class ServedLoadFile(LoadFile):
             )
         if self.bootstrap or self.kafka:
             raise ConfigurationError(
-                "bootstrap and kafka are for services that run already: for those started here Kafka is started, too"
+                "bootstrap and kafka are for services that run already: Kafka is started for those started here"
             )
         return ServePlan(
             self.query(),

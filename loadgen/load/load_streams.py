@@ -1,6 +1,6 @@
 """The streams of the load: what `loadgen produce`, `ramp` and `chaos` send, each made for a query of loadgen/queries.
 
-The same workload, seed and position give the same row, in whatever pieces rows are asked for. All columns are numbers;
+The same workload, seed and position give the same row, however the requests are cut. All columns are numbers;
 the first is the key, `ts` the event time in milliseconds, 1,000 rows a second, never decreasing.
 """
 
@@ -162,7 +162,7 @@ _ALL = (
     LoadWorkload("zipf", "skewed keys: a few values are very frequent", "zipf.yaml", (_synthetic("skewed", "zipf"),)),
     LoadWorkload(
         "bursty",
-        "four times the rate for half a second, then nothing for one and a half; skewed keys, too",
+        "four times the rate for half a second, then nothing for one and a half; with skewed keys",
         "bursty.yaml",
         (_synthetic("bursts", "zipf"),),
         on_share=0.25,

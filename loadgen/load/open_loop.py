@@ -1,6 +1,6 @@
 """An open loop: messages go out when they are due, however late the answers are.
 
-Each carries the moment at which it was due. So whoever measures from there to the result sees what a user would have
+Each carries the moment at which it was due. So a measurement from there to the result shows what a user would have
 seen under overload too, where a loop that waits for its answers would just send less.
 """
 
@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, Self
 from spojoin.ports.interfaces import LogPartition, LogWriter
 
 FLUSH_TIMEOUT_S = 120.0
-#: So late a producer is no longer one that stumbled over another process.
+#: A producer this late wasn't only held up by another process.
 BEHIND_S = 1.0
 
 
@@ -95,7 +95,7 @@ class OpenLoop:
     Args:
         sender: takes them; closed at the end.
         packets: by ascending `due_s`; made while they are sent, so they must come faster than they are due.
-        on_behind: told once, from that thread, if the producer itself comes to be BEHIND_S late.
+        on_behind: called once, from that thread, if the producer itself is BEHIND_S late.
 
     """
 
@@ -150,7 +150,7 @@ class OpenLoop:
             raise self._error
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end, for so long at most; raises as `check` does."""
+        """Wait for the end, this long at most; raises as `check` does."""
         self._thread.join(seconds)
         self.check()
 
@@ -164,7 +164,7 @@ class OpenLoop:
             self.ended_s = time.time()
             self._sender.flush(FLUSH_TIMEOUT_S)
             self.acknowledged_s = time.time()
-        except Exception as error:  # noqa: BLE001 - whoever waits for the end raises it
+        except Exception as error:  # noqa: BLE001 - raised where the end is awaited
             self._error = error
 
     def _send(self, packet: Packet, due_s: float) -> None:

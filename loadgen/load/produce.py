@@ -1,4 +1,4 @@
-"""`loadgen produce`: a load from its first row to its last, with what became of it."""
+"""`loadgen produce`: a load from its first row to its last, with its outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spojoin.ports.interfaces import Bounds, Log, LogPartition
 
 POLL_S = 0.2
 
-#: Told again and again how far the run has come.
+#: Called repeatedly with the progress of the run.
 Progress = Callable[[OpenLoop], None]
 
 

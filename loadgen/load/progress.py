@@ -1,4 +1,4 @@
-"""What moves while a command runs: a bar or a line that is renewed on a terminal, a line every few seconds in a log."""
+"""What moves while a command runs: a bar or a line that is redrawn on a terminal, a line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def log_console() -> Console:
 
 @contextmanager
 def sending(console: Console, load: Load) -> Iterator[Callable[[OpenLoop], None]]:
-    """Yields what shows how far a load has come."""
+    """Yields what shows the progress of a load."""
     if not console.is_terminal:
         every = Every(LINE_S)
         yield lambda loop: _line(console, load, loop) if every() else None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         total = None if load.rows is None else load.rows * len(load.workload.streams)
-        task = bar.add_task(load.workload.name, total=total, told="")
-        yield lambda loop: bar.update(task, completed=loop.rows, told=_told(load, loop))
+        task = bar.add_task(load.workload.name, total=total, rate="")
+        yield lambda loop: bar.update(task, completed=loop.rows, rate=_rate_text(load, loop))
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def stepping(console: Console) -> Iterator[Callable[[float, float, float], None]
 
 
 class Every:
-    """Is true once in so many seconds."""
+    """Is true once in this number of seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -62,9 +62,9 @@ class Every:
 
 
 def _line(console: Console, load: Load, loop: OpenLoop) -> None:
-    console.print(f"{loop.seconds:6.0f} s  {_told(load, loop)}", highlight=False)
+    console.print(f"{loop.seconds:6.0f} s  {_rate_text(load, loop)}", highlight=False)
 
 
-def _told(load: Load, loop: OpenLoop) -> str:
+def _rate_text(load: Load, loop: OpenLoop) -> str:
     rate = loop.rows / max(loop.seconds, 1e-9)
     return f"{loop.rows:,} rows  {rate:,.0f} of {load.arrivals.rate:,.0f} rows/s"

@@ -18,9 +18,9 @@ I64 = NDArray[np.int64]
 
 RECORDS_MAX = 1_000
 POLL_S = 0.1
-#: Without a result for so long the services have come to a stop.
+#: After this time without a result the services count as stopped.
 STALL_S = 120.0
-#: One result in so many is kept, to be compared with a scan.
+#: One result in this many is kept, to compare it with a scan.
 SAMPLE_EVERY = 64
 
 
@@ -87,7 +87,7 @@ class ResultsTap:
         return 1000 * tuples / spent_ms
 
     def until(self, tuples: int, tend: Callable[[], None]) -> None:
-        """Read until so many tuples are answered.
+        """Read until this number of tuples is answered.
 
         `tend` is called again and again and may raise. Raises RuntimeError where no result comes any more.
         """

@@ -1,4 +1,4 @@
-"""Deterministic data sets: the same name, seed and position give the same rows, in whatever pieces they are asked for.
+"""Deterministic data sets: the same name, seed and position give the same rows, however the requests are cut.
 
 Every synthetic workload has the columns `id` (int64, the row's position), `ts` (int64 milliseconds, never decreasing)
 and the join attributes `a` and `b` (double, two decimals). Match rates are those of `l.a > r.a AND l.b < r.b`.

@@ -16,7 +16,7 @@ _WORD = 64
 
 
 def bit_arrays(stored: I64, lo: I64, hi: I64) -> U64:
-    """Bit j of row q tells whether lo[q] <= stored[j] <= hi[q]: uint64 (m, ceil(n / 64)).
+    """Bit j of row q says whether lo[q] <= stored[j] <= hi[q]: uint64 (m, ceil(n / 64)).
 
     stored: int64 (n,) codes in arrival order; lo, hi: int64 (m,)
     """

@@ -16,7 +16,7 @@ from spojoin.index.node import Node, from_batch
 from spojoin.kernels import bitmaps
 from spojoin.model import Direction, Query
 
-#: Bitmaps of so many probes, 1 MiB at most, about fit the second-level cache, and a call's cost doesn't show.
+#: Bitmaps of this number of probes, 1 MiB at most, about fit the second-level cache, and a call's cost doesn't show.
 _TOGETHER = 128
 
 
@@ -30,7 +30,7 @@ class BitmapNodes:
 
     @classmethod
     def of(cls, query: Query, stored: Columns, group: int) -> BitmapNodes:
-        """All of `stored`, in groups of so many tuples."""
+        """All of `stored`, in groups of this number of tuples."""
         made = batches(by_slot(query, stored), group, bitmaps.CHUNK_MAX)
         nodes = [from_batch(batch, (0, 1), with_seqs=False, with_permutations=False) for batch in made]
         return cls(query, stored, nodes)

@@ -1,4 +1,4 @@
-"""What every section of the benchmark is given."""
+"""The context that every section of the benchmark gets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from loadgen.promises.sizes import PromiseSizes
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Sizes, a folder for files that nobody keeps, and who is told what goes on."""
+    """Sizes, a folder for temporary files, and a callback for progress."""
 
     sizes: PromiseSizes
     scratch: Path
     say: Callable[[str], None]
 
 
-#: Figures come one by one, so that those before a failure are kept.
+#: Figures are yielded one by one, so that those before a failure are kept.
 Section = Callable[[Context], Iterator[Measurement]]

@@ -1,4 +1,4 @@
-"""The workloads as arrays, and the self join that all of them are put to."""
+"""The workloads as arrays, and the self join that is measured on all of them."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Columns:
 
 
 def columns(name: str, rows: int) -> Columns:
-    """The first `rows` tuples of a workload; the flights are repeated as often as it takes."""
+    """The first `rows` tuples of a workload; the flights are repeated as needed."""
     table = _flights() if name == FLIGHTS else workloads.generate(name, rows)
     a, b = (table[column].to_numpy() for column in ("a", "b"))
     return Columns(np.resize(a, rows), np.resize(b, rows))
 
 
 def self_join(window: int, slide: int, output: Output = Output.COUNT, name: str = "bench") -> Query:
-    """`l.a > r.a AND l.b < r.b` over a window of so many tuples."""
+    """`l.a > r.a AND l.b < r.b` over a window of `window` tuples."""
     return parse_query(self_join_text(window, slide, output, name))
 
 

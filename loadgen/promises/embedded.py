@@ -22,7 +22,7 @@ from spojoin.local.usage import Usage, usage_of
 RATIO_BAR = at_least(120)
 REACH_FOR = "to reach for: 500,000"
 WORKLOAD = "uniform"
-#: How often the command's usage is looked at.
+#: How often the command's usage is read.
 POLL_S = 0.05
 #: Results that are compared with a scan.
 CHECKED = 8
@@ -40,11 +40,11 @@ def measure(context: Context) -> Iterator[Measurement]:
     run(query, _shortened(source, sizes.slide), output)
     context.say(f"spojoin run, {len(data):,} tuples")
     before = _scan(context, data)
-    told, used = run(query, source, output)
+    found, used = run(query, source, output)
     after = _scan(context, data)
     counts = pq.read_table(output)
     check_counts(data, sizes.window, sizes.slide, counts, CHECKED)
-    yield from _figures(told, used, min(before, after, key=lambda timed: timed.both_roles_us))
+    yield from _figures(found, used, min(before, after, key=lambda timed: timed.both_roles_us))
 
     context.say("the same in this process, timed part by part")
     yield from run_by_part(query, source, output, sizes.window)
@@ -53,7 +53,7 @@ def measure(context: Context) -> Iterator[Measurement]:
 def run(query: Path, source: Path, output: Path) -> tuple[dict[str, float], Usage]:
     """Run the command; its report and what it used. Raises RuntimeError, with what it said, where it fails.
 
-    The peak that the report tells may be this process's: a child takes over its parent's when it is started.
+    The peak in the report may be this process's: a child takes over its parent's when it is started.
     """
     report, log = output.with_suffix(".json"), output.with_suffix(".log")
     command = [sys.executable, "-m", "spojoin.cli.main", "run", str(query), "--input", f"rows={source}"]
@@ -63,27 +63,27 @@ def run(query: Path, source: Path, output: Path) -> tuple[dict[str, float], Usag
         try:
             while process.poll() is None:
                 now = usage_of(process.pid)
-                # A process that has just ended tells no memory any more.
+                # A process that has just ended no longer reports its memory.
                 used = now if now and now.peak_rss_bytes else used
                 time.sleep(POLL_S)
         finally:
             process.kill()
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{log.read_text()}")
-    told: dict[str, float] = json.loads(report.read_bytes())
-    return told, used
+    found: dict[str, float] = json.loads(report.read_bytes())
+    return found, used
 
 
-def _figures(told: dict[str, float], used: Usage, scan: ScanTime) -> Iterator[Measurement]:
-    rate = told["tuples_per_second_window_full"]
-    note = f"over {told['tuples_window_full']:,} tuples; {told['tuples_per_second']:,.0f} from the start; {REACH_FOR}"
+def _figures(found: dict[str, float], used: Usage, scan: ScanTime) -> Iterator[Measurement]:
+    rate = found["tuples_per_second_window_full"]
+    note = f"over {found['tuples_window_full']:,} tuples; {found['tuples_per_second']:,.0f} from the start; {REACH_FOR}"
     yield Measurement("spojoin run, window full", rate, "tuples/s", note=note)
     ratio = rate * scan.both_roles_us / 1e6
     baseline = f"{scan.name}, both roles, {scan.both_roles_us:.0f} us"
     yield Measurement("spojoin run, NumPy's scan / tuple", ratio, "times", RATIO_BAR, baseline)
     yield Measurement("spojoin run, peak memory", used.peak_rss_bytes / (1 << 20), "MiB")
     yield Measurement(
-        "spojoin run, CPU", used.cpu_s / told["tuples"] * 1e6, "us a tuple", note="start and filling included"
+        "spojoin run, CPU", used.cpu_s / found["tuples"] * 1e6, "us a tuple", note="start and filling included"
     )
 
 

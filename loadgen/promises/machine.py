@@ -14,7 +14,7 @@ PACKAGES = ("numpy", "numba", "llvmlite", "pyarrow", "confluent-kafka", "redis",
 
 
 def describe() -> dict[str, str | int | float]:
-    """CPU model, usable cores, memory, load when it was asked, and versions."""
+    """CPU model, usable cores, memory, current load, and versions."""
     return {
         "cpu": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)),

@@ -20,7 +20,7 @@ ARROW_BAR = at_least(20e6)
 PARQUET_BAR = at_least(5e6)
 #: Rows fed at once: a frame or two, so that time is taken often.
 CHUNK_ROWS = 1 << 13
-#: Tuples behind the full window that there are; each makes about two thousandths of the window in pairs.
+#: Tuples that follow the full window; each makes about two thousandths of the window in pairs.
 SPARE = 1 << 17
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Stopwatch:
-    """Seconds by part; a part's time stands still while whoever consumes what it yields is at work."""
+    """Seconds by part; a part's clock stops while the consumer of what it yields is at work."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -38,7 +38,7 @@ class Stopwatch:
         self.seconds[part] += time.perf_counter() - began
 
     def draw(self, part: str, items: Iterator[T]) -> Iterator[T]:
-        """The same items, the time of making them counted."""
+        """The same items, with the time to make them counted."""
         while True:
             began = time.perf_counter()
             try:
@@ -51,7 +51,7 @@ class Stopwatch:
 
 
 class _Timed:
-    """A machine whose generators are timed; all else is the machine's own."""
+    """A machine whose generators are timed; everything else is the machine's own."""
 
     def __init__(self, machine: Machine, part: str, stopwatch: Stopwatch) -> None:
         self._machine = machine

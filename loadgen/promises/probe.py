@@ -129,7 +129,7 @@ def _evaluate(held: ProbedIndex, frames: list[tuple[I64, ...]]) -> None:
 
 
 def check(held: ProbedIndex, probes: Columns) -> None:
-    """Compare with a scan: what is fast and wrong must not be timed. Raises AssertionError."""
+    """Compare with a scan: a wrong answer must not be timed. Raises AssertionError."""
     expected = count_both(SCANS[SIMD_TILED], held.stored, probes)
     for direction, matches, counts in zip(held.query.directions, held.evaluate(probes), expected, strict=True):
         side = "left" if direction.as_left else "right"

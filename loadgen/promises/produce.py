@@ -1,4 +1,4 @@
-"""Tuples into an input topic: as fast as it goes, or on a schedule that doesn't wait for anybody."""
+"""Tuples into an input topic: as fast as possible, or on a fixed schedule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERVAL_S = 0.01
 
 
 def arrow_messages(data: Columns, rows: int = MESSAGE_ROWS) -> Iterator[bytes]:
-    """All tuples as Arrow IPC streams of so many rows."""
+    """All tuples as Arrow IPC streams of `rows` rows."""
     return map(ipc_bytes, data.table().to_batches(rows))
 
 

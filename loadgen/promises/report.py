@@ -18,7 +18,7 @@ HEADINGS = ("section", "what", "measured", "unit", "bar", "verdict", "how")
 
 @dataclass(frozen=True, slots=True)
 class SectionResult:
-    """A section's figures, how long it took, and the traceback where it failed: its figures are then those before."""
+    """A section's figures, its duration, and where it failed its traceback; its figures are those before that."""
 
     name: str
     figures: list[Measurement] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Report:
                 yield section.name, section.failure.strip().splitlines()[-1], "-", "", "", "FAILED", ""
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain data; `bar` and `met` are null where there is nothing to judge by."""
+        """All of it as plain data; `bar` and `met` are null where there is no bar."""
         return {
             "machine": dict(self.machine),
             "started": self.started,
@@ -93,7 +93,7 @@ def number(value: float) -> str:
 
 
 def table(report: Report) -> Table:
-    """The figures for a terminal; how they came about stands in the other two."""
+    """The figures for a terminal; how they were measured is in the other two."""
     shown = Table(title=_machine_line(report), title_justify="left", caption_justify="left")
     for heading in HEADINGS[:-1]:
         shown.add_column(heading, justify="right" if heading == "measured" else "left", overflow="fold")
@@ -103,7 +103,7 @@ def table(report: Report) -> Table:
 
 
 def write_json(report: Report, folder: Path) -> Path:
-    """Write `bench.json` into `folder`, which is made if need be; its path."""
+    """Write `bench.json` into `folder`, which is created if needed; its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "bench.json"
     path.write_bytes(orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
@@ -111,7 +111,7 @@ def write_json(report: Report, folder: Path) -> Path:
 
 
 def write_markdown(report: Report, path: Path) -> None:
-    """Write a page with the machine and all figures, to stand beside the code."""
+    """Write a page with the machine and all figures, to keep beside the code."""
     lines = [
         "# Measured",
         "",

@@ -26,7 +26,7 @@ def run_section(
 ) -> tuple[SectionResult, Exception | None]:
     """Run one section; what it measured before a failure is kept, and the failure handed back to be raised later.
 
-    `section` gives the section, `show` is told each figure as it comes.
+    `section` returns the section; `show` is called with each figure.
     """
     figures: list[Measurement] = []
     began = time.perf_counter()

@@ -24,7 +24,7 @@ from spojoin.roles.router.config import RouterConfig
 THROUGHPUT_BAR = at_least(100_000, goal=250_000)
 LATENCY_BAR = at_most(150)
 WORKLOAD = "uniform"
-#: What the promise is for.
+#: The cores that the promise is made for.
 CORES = 2
 #: Results that are compared with a scan.
 CHECKED = 8
@@ -51,7 +51,7 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 @contextmanager
 def on_cores(count: int) -> Iterator[None]:
-    """Keep what is started within the block on so many of this machine's cores."""
+    """Restrict what is started within the block to `count` of this machine's cores."""
     usable = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(usable)[:count])
     try:
@@ -100,7 +100,7 @@ def _ahead(sizes: PromiseSizes) -> int:
 
 
 def _throughput(running: MeasuredServices, window: int, tuples: int) -> Throughput:
-    """Measure from the full window until `tuples` are answered; there is more in the topic all the while."""
+    """Measure from the full window until `tuples` are answered; the topic holds more all the while."""
     running.tap.until(window, running.tend)
     full, before = running.tap.tuples, running.usage()
     running.tap.until(tuples, running.tend)

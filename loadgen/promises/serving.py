@@ -24,7 +24,7 @@ from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_query
 
 BROKER, REDIS, READER = "broker", "redis", "the reader of results"
-#: On two cores a second worker costs more, in frames read twice, than it brings.
+#: On two cores a second worker costs more, in frames read twice, than it saves.
 WORKERS = 1
 
 

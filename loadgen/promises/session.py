@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from loadgen.promises import machine, report
-from loadgen.promises.commands import PromisesOptions
 from loadgen.promises.context import Context
 from loadgen.promises.figures import Measurement
+from loadgen.promises.options import PromisesOptions
 from loadgen.promises.report import Report, SectionResult
 from loadgen.promises.sections import NAMES, load, run_all
 from loadgen.promises.sizes import FULL, QUICK

@@ -1,4 +1,4 @@
-"""How much is measured: the promised sizes, and small ones that only show that everything runs."""
+"""The sizes of what is measured: the promised ones, and small ones that only show that everything runs."""
 
 from __future__ import annotations
 

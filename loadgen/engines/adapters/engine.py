@@ -29,6 +29,6 @@ class PythonEngine(ABC):
 
 
 def pieces(first: int, last: int, size: int) -> Iterator[tuple[int, int]]:
-    """[first, last) cut into pieces of at most so many rows."""
+    """[first, last) cut into pieces of at most this number of rows."""
     for begin in range(first, last, size):
         yield begin, min(begin + size, last)

@@ -10,7 +10,7 @@ from pathlib import Path
 from spojoin.errors import ConfigurationError
 from spojoin.local.jars import fetch
 
-#: "engine sha256 file" a line, as `python -m loadgen.engines lock` writes it.
+#: "engine sha256 file" a line, as `loadgen engines lock` writes it.
 LOCK = Path(__file__).parents[1] / "java" / "jars.lock"
 
 
@@ -81,7 +81,7 @@ def jars_of(engine: str, progress: Callable[[str], None] = print) -> Path:
 def fetched(engine: str, progress: Callable[[str], None] = print) -> Path:
     """The same folder, unchecked."""
     jars = JARS[engine]
-    # A long list of modules would be a long name, and the engine's own version tells the rest.
+    # A long list of modules would be a long name, and the engine's own version implies the rest.
     return fetch(f"{engine}-{jars.version}", jars.modules, progress=progress, is_complete=jars.is_complete)
 
 

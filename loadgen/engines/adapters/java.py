@@ -45,7 +45,7 @@ PROGRAMS = {
 
 
 def command(engine: str, say: Callable[[str], None]) -> list[str]:
-    """What starts an engine; the path of the job is to be added.
+    """The command that starts an engine, without the path of the job.
 
     Raises ConfigurationError where Java, its compiler or the jars can't be had.
     """
@@ -56,7 +56,7 @@ def command(engine: str, say: Callable[[str], None]) -> list[str]:
 
 
 def _compiled(engine: str, libraries: Path, say: Callable[[str], None]) -> Path:
-    """The folder with the classes, named by their sources, so that changed ones are compiled anew."""
+    """The folder with the classes, named by their sources, so that changed ones are recompiled."""
     sources = [SOURCES / "Job.java", SOURCES / f"{PROGRAMS[engine].main}.java"]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     folder = cache_folder() / "benchmark" / f"{engine}-{JARS[engine].version}-{digest}"

@@ -25,7 +25,7 @@ from spojoin.protocol.topology import Topic, dead_letter_topic, topic_name
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """What came of it; `best` is None where no rate that was tried holds."""
+    """The outcome; `best` is None where no rate that was tried holds."""
 
     steps: list[Step]
     best: float | None
@@ -42,7 +42,7 @@ def fill_windows(bench: Bench, query: Query, rows: int | None, say: Callable[[st
     say(f"filling the window with {wanted:,} rows of each stream")
     if not bench.fill(wanted):
         raise ConfigurationError(
-            f"the services of {query.name} gave no result for {bench.plan.drain_s:.0f} s: see `spojoin status`"
+            f"the services of {query.name} produced no result for {bench.plan.drain_s:.0f} s: see `spojoin status`"
         )
 
 
@@ -52,15 +52,15 @@ def rows_of_window(query: Query) -> int:
     return window.length * TUPLES_PER_SECOND // 1_000_000 if window.is_time else window.length
 
 
-def climb(bench: Bench, search: Search, p99_ms_max: float, tell: Callable[[Step], None]) -> Ramp:
+def climb(bench: Bench, search: Search, p99_ms_max: float, report: Callable[[Step], None]) -> Ramp:
     """Try rates until the search ends, or the services no longer catch up."""
     steps: list[Step] = []
     while (rate := search.next_rate(steps)) is not None:
         measured = bench.measure(rate)
         steps.append(judge(measured, p99_ms_max))
-        tell(steps[-1])
+        report(steps[-1])
         if not measured.is_drained:
-            # Whatever came next would be measured behind what is left of this.
+            # The next rate would be measured behind the rows left over from this one.
             break
     return Ramp(steps, highest_that_holds(steps))
 
@@ -91,8 +91,10 @@ def table(ramp: Ramp, title: str) -> Table:
 def write(ramp: Ramp, folder: Path, about: Mapping[str, object], p99_ms_max: float) -> None:
     """Write ramp.json and ramp.html."""
     folder.mkdir(parents=True, exist_ok=True)
-    told = orjson.dumps(as_json(about, ramp.steps, ramp.best), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    (folder / "ramp.json").write_bytes(told)
+    content = orjson.dumps(
+        as_json(about, ramp.steps, ramp.best), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    )
+    (folder / "ramp.json").write_bytes(content)
     best = "none" if ramp.best is None else f"{ramp.best:,.0f} rows/s"
     machine = f"{about['cpu']}, {about['cores']} cores, load {about['load_average_1min']} at the start"
     text = f"Highest rate that holds with p99 of at most {p99_ms_max:,.0f} ms: {best}. Load generator on {machine}."
@@ -102,9 +104,9 @@ def write(ramp: Ramp, folder: Path, about: Mapping[str, object], p99_ms_max: flo
 def step_teller(console: Console) -> Callable[[Step], None]:
     """A line a step."""
 
-    def tell(step: Step) -> None:
+    def report(step: Step) -> None:
         p99 = "-" if step.latency_ms_p99 is None else f"{step.latency_ms_p99:,.0f} ms"
         verdict = "holds" if step.holds else f"doesn't hold: {step.verdict}"
         console.print(f"{step.rate:>12,.0f} rows/s  p99 {p99:>9}  {verdict}", highlight=False, soft_wrap=True)
 
-    return tell
+    return report

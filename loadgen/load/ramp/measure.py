@@ -14,11 +14,11 @@ from loadgen.load.open_loop import OpenLoop, Sender
 from loadgen.load.ramp.step import LagPoint, Measured
 from loadgen.load.tap import ResultsTap
 
-#: Event-time order holds the last rows back until their input counts as idle; so what is measured ends before.
+#: Event-time order holds the last rows back until their input counts as idle; so the measurement ends earlier.
 TAIL_S = 1.0
 #: How fast windows are filled, in rows a second.
 FILL_RATE = 50_000.0
-#: Lag is looked at so often.
+#: How often the lag is measured.
 LAG_S = 0.1
 LAG_POINTS_MIN = 4
 
@@ -34,7 +34,7 @@ class StepTimes:
 
 @dataclass(slots=True)
 class Bench:
-    """Running services under load. rows: of each stream, sent so far; show: told how a step goes on."""
+    """Running services under load. rows: of each stream, sent so far; show: called with the progress of a step."""
 
     load: Load
     tap: ResultsTap
@@ -74,9 +74,9 @@ class Bench:
         )
 
     def fill(self, rows: int) -> bool:
-        """Send so many rows of each stream, fast, and wait for their results: then windows are full and code is warm.
+        """Send `rows` rows of each stream, fast, and wait for their results: then windows are full and code is warm.
 
-        False where the services have given nothing for `drain_s`.
+        False where the services have produced nothing for `drain_s`.
         """
         load = replace(self.load, arrivals=Arrivals(FILL_RATE), first=self.load.first + self.rows, rows=rows)
         base, out = self._out(), -1

@@ -23,8 +23,8 @@ def cells(step: Step) -> tuple[str, ...]:
     """A step under HEADINGS."""
     figures = (step.rate, step.produced, step.answered, step.lag_rows)
     latencies = (*(getattr(step, field) for field in _LINES.values()), step.latency_ms_max)
-    told = (*(f"{figure:,.0f}" for figure in figures), *("-" if ms is None else f"{ms:,.0f}" for ms in latencies))
-    return (*told, "holds" if step.holds else step.verdict)
+    texts = (*(f"{figure:,.0f}" for figure in figures), *("-" if ms is None else f"{ms:,.0f}" for ms in latencies))
+    return (*texts, "holds" if step.holds else step.verdict)
 
 
 def write_page(path: Path, title: str, about: str, steps: Sequence[Step], p99_ms_max: float) -> None:

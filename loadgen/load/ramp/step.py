@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
 
-#: A lag that grows by a smaller share of the rate is flat: within a step nobody could tell it from noise.
+#: A lag that grows by a smaller share of the rate is flat: within a step it could not be told from noise.
 LAG_GROWTH_MAX = 0.02
-#: Nor does a lag count that has grown by less than what comes in so short a time: results come by the frame.
+#: A lag that has grown by less than the rows of this time doesn't count either: results come by the frame.
 LAG_NOISE_S = 0.1
-#: The producer may be late by so much before the step says more about it than about the services.
+#: A producer that is later than this makes the step say more about it than about the services.
 BEHIND_S_MAX = 0.5
 
 
 class LagPoint(NamedTuple):
-    """Rows that were due and neither answered nor refused, so many seconds after the step's start."""
+    """Rows that were due and neither answered nor refused, `seconds` after the step's start."""
 
     seconds: float
     rows: float

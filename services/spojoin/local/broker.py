@@ -27,10 +27,10 @@ class LocalBroker:
     """A broker on 127.0.0.1.
 
     Args:
-        children: who keeps the process.
+        children: what keeps the process.
         folder: data and log; default a temporary folder that goes with `children`.
         port: where clients connect; default any free one.
-        progress: told what takes long.
+        progress: called with what takes long.
         security: how it is closed; default not at all.
 
     """

@@ -72,7 +72,7 @@ class KafkaNode:
     """One node.
 
     java, jars: the command, and the folder with Kafka's jars; folder: its configuration and data
-    host, port: what clients are told to connect to; listen: the address that it binds, empty for all
+    host, port: the address given to clients; listen: the address that it binds, empty for all
     security: how it is closed; without it anybody who reaches it may do anything
     """
 

@@ -51,7 +51,7 @@ class LocalRedis:
     Args:
         children: who keeps the process.
         port: where clients connect; default any free one.
-        security: how it is closed; default not at all. It is then an own server whatever REDIS_URL says.
+        security: how it is closed; default not at all. It is then a separate server, regardless of REDIS_URL.
 
     """
 

@@ -48,7 +48,7 @@ class Certificates:
 
 @dataclass(frozen=True, slots=True)
 class TokenTrust:
-    """Whose tokens a broker takes. keys: the issuer's JWKS, a file; audience: whom they must be meant for."""
+    """Whose tokens a broker accepts. keys: the issuer's JWKS, a file; audience: the one that they must name."""
 
     keys: Path
     issuer: str
@@ -75,7 +75,7 @@ class BrokerSecurity:
 
     @property
     def java_options(self) -> list[str]:
-        """What the broker's Java must be told: files that keys of tokens may be read from are named beforehand."""
+        """Options of the broker's Java, which must name the files from which keys of tokens may be read."""
         return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys}"] if self.tokens else []
 
     def properties(self) -> str:

@@ -119,7 +119,7 @@ def serve(
 def make_topics(plan: ServePlan, servers: Servers) -> None:
     """Make the query's inputs and those of its topics that outlive it.
 
-    Services make those of the generation that they serve; topics of one that is over would stay for ever.
+    Services make those of the generation that they serve; topics of one that has ended would remain.
     Raises ConfigurationError where another query is served under the same name.
     """
     topics = plan.topics

@@ -1,4 +1,4 @@
-"""The processes that serve one query: which there are, and what each is told."""
+"""The processes that serve one query: which there are, and the settings of each."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def services_of(deployment: Deployment) -> list[Service]:
         Service(name, [sys.executable, "-m", f"spojoin.roles.{role.value.replace('-', '_')}"], port, environment)
         for role, number in _instances(deployment)
         for port in (free_port(),)
-        for name, environment in (_told(deployment, role, number, port),)
+        for name, environment in (_settings_of(deployment, role, number, port),)
     ]
 
 
@@ -75,7 +75,7 @@ def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
             yield role, None
 
 
-def _told(deployment: Deployment, role: Role, number: int | None, port: int) -> tuple[str, dict[str, str]]:
+def _settings_of(deployment: Deployment, role: Role, number: int | None, port: int) -> tuple[str, dict[str, str]]:
     """A service's name and its environment."""
     settings = {"metrics_host": LOOPBACK, "metrics_port": str(port)}
     if number is not None:
@@ -84,7 +84,7 @@ def _told(deployment: Deployment, role: Role, number: int | None, port: int) -> 
 
 
 def _environment(deployment: Deployment, own: Mapping[str, str]) -> dict[str, str]:
-    """What every process is told, and the `own` settings of one."""
+    """The settings of every process, and the `own` ones of one."""
     settings = {
         "query_file": str(deployment.query_file.resolve()),
         "bootstrap_servers": deployment.bootstrap,

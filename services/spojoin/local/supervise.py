@@ -24,7 +24,7 @@ POLL_S = 0.1
 PROBE_TIMEOUT_S = 2.0
 TAIL_LINES = 15
 
-#: A service's name and what became of it, for whoever shows progress.
+#: Called with a service's name and what has happened to it.
 Notice = Callable[[str, str], None]
 
 
@@ -51,13 +51,13 @@ class _Running:
 
 
 class Supervisor:
-    """Starts services, starts one anew that ends by itself, and ends all of them.
+    """Starts services, restarts those that end by themselves, and ends all of them.
 
     Args:
         children: who keeps the processes; they end with this process, however it ends.
         logs: the folder for one log a service.
         restarts_max: how often one service may end by itself before that counts as failure.
-        notice: told of every change.
+        notice: called with every change.
 
     """
 
@@ -103,7 +103,7 @@ class Supervisor:
                 time.sleep(POLL_S)
 
     def tend(self) -> None:
-        """Start anew what has ended by itself; raises ServiceError where that has happened too often."""
+        """Restart what has ended by itself; raises ServiceError where that has happened too often."""
         for name, running in self._running.items():
             status = running.process.poll()
             if status is None:
@@ -114,7 +114,7 @@ class Supervisor:
                     f"{name} ended with {describe_status(status)}; the end of its log:\n{tail(running.log)}"
                 )
             running.restarts += 1
-            self._notice(name, f"ended with {describe_status(status)}, started anew")
+            self._notice(name, f"ended with {describe_status(status)}, restarted")
             running.process = self._launch(running.service, running.log)
 
     def pids(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What processes have used so far, where the system tells (Linux)."""
+"""What processes have used so far, where the system reports it (Linux)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Usage(NamedTuple):
 
 
 def usage_of(pid: int) -> Usage | None:
-    """A process's usage; None if it is gone or the system doesn't tell."""
+    """A process's usage; None if it is gone or the system doesn't report it."""
     folder = Path("/proc") / str(pid)
     try:
         # The command name may hold blanks and brackets: fields are counted behind its last bracket.

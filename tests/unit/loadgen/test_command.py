@@ -75,7 +75,7 @@ def test_a_dry_campaign_only_prints_its_schedule():
             ["produce", "--workload", "q3", "--duration", "soon"],
             "--duration is 'soon'; expected a duration such as 90s",
         ),
-        (["produce", "--workload", "q3", "--rate", 0], "--rate is 0.0; expected greater than or equal to 0.1"),
+        (["produce", "--workload", "q3", "--rate", 0], "--rate is 0.0; expected a number greater than or equal to 0.1"),
         (["produce"], "workload is missing"),
         (["produce", "{workload: q9}"], "workload is 'q9'; expected 'q1', 'q2'"),
         (
@@ -88,7 +88,7 @@ def test_a_dry_campaign_only_prints_its_schedule():
         (["ramp", "{workload: q3, rows: {batches: 5}}"], "rows.batches is unknown; expected one of format, batch_rows"),
         (["ramp", "{workload: q3, services: {query: no.yaml}}"], "expected the path of a file that exists"),
         (["chaos", "--workload", "q3", "--kinds", "kill,drown"], "--kinds is 'drown'; expected 'delete', 'kill'"),
-        (["chaos", "{workload: q3, bootstrap: 'kafka:9092'}"], "for those started here Kafka is started, too"),
+        (["chaos", "{workload: q3, bootstrap: 'kafka:9092'}"], "Kafka is started for those started here"),
         (["chaos", "{workload: q3, rows: {topics: {racks: r}}}"], "those started here read in.<stream>"),
         (["chaos", f"{{workload: q3, services: {{query: {LOADS['q1'].query_path}}}}}"], "but q3 sends racks"),
         (["chaos", "no-such-file.yaml"], "no-such-file.yaml: no such file or folder"),
@@ -135,7 +135,7 @@ def test_a_mistake_names_its_file(tmp_path):
     path.write_text("workload: q3\nrows: {partitions: 0}\n")
     with pytest.raises(ConfigurationError) as found:
         read(ProduceFile, str(path), {})
-    assert str(found.value) == f"{path}: rows.partitions is 0; expected greater than or equal to 1"
+    assert str(found.value) == f"{path}: rows.partitions is 0; expected a number greater than or equal to 1"
 
 
 def test_an_example_names_what_has_no_default():

@@ -118,7 +118,7 @@ class Case:
     def verdict(self, sample=None, seed=0):
         streams = [as_stream_rows(self.query, k, plain) for k, plain in enumerate(self.sources)]
         return judging.judge(
-            self.query, streams, pa.Table.from_pylist(self.rows), Verdict("q"), sample=judging.Sample(sample, seed)
+            self.query, streams, pa.Table.from_pylist(self.rows), Verdict("q"), sample=judging.ProbeSample(sample, seed)
         )
 
 

@@ -167,7 +167,7 @@ def test_windows_are_filled_first():
 def test_services_that_take_rows_and_give_none_are_told(tmp_path):
     overseen = bench(Services(is_up=False))
     overseen.plan = StepTimes(drain_s=0.2)
-    with pytest.raises(ConfigurationError, match="gave no result for 0 s"):
+    with pytest.raises(ConfigurationError, match="produced no result for 0 s"):
         fill_windows(overseen, load_query(LOADS["q1"].query_path), 10, lambda _: None)
     fill_windows(overseen, load_query(LOADS["q1"].query_path), 0, lambda _: None)
 
