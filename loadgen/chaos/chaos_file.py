@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from loadgen.chaos.plan import FaultKind
-from loadgen.files import FilePart, FiniteDuration
+from loadgen.load.files import FilePart, FiniteDuration
 from loadgen.load.load_file import ServedLoadFile
 
 REDIS_VARIABLES = ("SPOJOIN_REDIS_URL", "REDIS_URL")

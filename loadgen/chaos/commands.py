@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from loadgen import options
 from loadgen.errors import one_sentence
+from loadgen.load import options
 from spojoin.cli.options import with_options
 
 
@@ -55,7 +55,7 @@ def chaos(asked: ChaosOptions) -> None:
     """
     with one_sentence(is_debug=asked.debug):
         from loadgen.chaos.chaos_file import ChaosFile
-        from loadgen.files import example, read
+        from loadgen.load.files import example, read
 
         if asked.schema:
             typer.echo(example(ChaosFile, workload="q3"), nl=False)

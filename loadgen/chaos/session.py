@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 
+from loadgen import machine
 from loadgen.chaos import report
 from loadgen.chaos.campaign import Campaign, CampaignOutcome, Rules
 from loadgen.chaos.chaos_file import ChaosFile, Where
@@ -17,7 +18,6 @@ from loadgen.load.connection import Connection
 from loadgen.load.durations import ending
 from loadgen.load.kafka_sender import KafkaSender
 from loadgen.load.progress import log_console
-from loadgen.promises import machine
 from spojoin.local.cluster import local_cluster
 from spojoin.local.serve import serve
 from spojoin.local.services import Deployment, services_of

@@ -12,7 +12,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from loadgen import options
+from loadgen.load import options
 from loadgen.load.connection import pairs
 from loadgen.load.spark_options import Bootstrap, Property, kafka_of
 from spojoin.cli.options import with_options

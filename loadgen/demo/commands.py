@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from loadgen import options
 from loadgen.errors import one_sentence
+from loadgen.load import options
 from spojoin.cli.options import with_options
 
 

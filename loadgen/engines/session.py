@@ -11,12 +11,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from loadgen import machine
 from loadgen.engines import report
 from loadgen.engines.options import EnginesOptions
 from loadgen.engines.runner import ENGINES, EngineOutcome, RunLimits, Runner
 from loadgen.engines.variants import VARIANTS
 from loadgen.engines.workloads import QUESTIONS, WINDOWS, EngineWorkload, workload
-from loadgen.promises import machine
 from spojoin.errors import ConfigurationError
 from spojoin.local.supervise import ending_on_signals
 

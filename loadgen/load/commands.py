@@ -11,8 +11,8 @@ from typing import Annotated
 import orjson
 import typer
 
-from loadgen import options
 from loadgen.errors import one_sentence
+from loadgen.load import options
 from loadgen.load.load_streams import LOADS
 from loadgen.load.workloads import WORKLOADS
 from spojoin.cli.options import with_options
@@ -52,7 +52,7 @@ def produce(asked: ProduceOptions) -> None:
         loadgen produce load.yaml --via spark
     """
     with one_sentence(is_debug=asked.debug):
-        from loadgen.files import example, read
+        from loadgen.load.files import example, read
         from loadgen.load.load_file import ProduceFile
 
         if asked.schema:
@@ -98,7 +98,7 @@ def ramp(asked: RampOptions) -> None:
         loadgen ramp ramp.yaml --max 50000
     """
     with one_sentence(is_debug=asked.debug):
-        from loadgen.files import example, read
+        from loadgen.load.files import example, read
         from loadgen.load.load_file import RampFile
 
         if asked.schema:

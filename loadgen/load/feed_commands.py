@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadgen import options
+from loadgen.load import options
 from loadgen.load.formats import FileFormat, MessageFormat
 from loadgen.load.spark_options import Bootstrap, Property, kafka_of
 from loadgen.load.workloads import TimeFormat, WorkloadName

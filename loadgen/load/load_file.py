@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from loadgen.files import Duration, ExistingFile, FilePart, FiniteDuration, Texts
 from loadgen.load.arrivals import Arrivals
 from loadgen.load.connection import Connection, connection
 from loadgen.load.durations import seconds
+from loadgen.load.files import Duration, ExistingFile, FilePart, FiniteDuration, Texts
 from loadgen.load.formats import MessageFormat
 from loadgen.load.load import Load
 from loadgen.load.load_streams import LOADS, LoadName

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from loadgen import machine
 from loadgen.errors import one_sentence
 from loadgen.papers.catalog import ENTRIES, chosen
 from loadgen.papers.model import Figure
 from loadgen.papers.page import write
 from loadgen.papers.run import Entry, FigureRun
 from loadgen.papers.warm_up import warm_up
-from loadgen.promises import machine
 
 #: Seconds to measure all figures; drawing, and compiling on a first run, take a few minutes more.
 TOTAL_S, QUICK_TOTAL_S = 35 * 60.0, 180.0

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from loadgen.promises import machine, report
+from loadgen import machine
+from loadgen.promises import report
 from loadgen.promises.context import Context
 from loadgen.promises.figures import Measurement
 from loadgen.promises.options import PromisesOptions

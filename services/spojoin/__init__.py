@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spojoin.version import __version__
+
 if TYPE_CHECKING:
     from spojoin.embedded.library import Join
 
-__version__ = "0.1.0"
 __all__ = ["Join", "__version__"]
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-import spojoin
 from loadgen.engines.adapters.engine import PythonEngine
 from loadgen.engines.workloads import EngineWorkload, of_stream
 from spojoin.embedded.run import engine_for
 from spojoin.published.methods.catalog import method
 from spojoin.query.load import parse_query
+from spojoin.version import __version__
 
 _STREAM = "  {name}:\n    schema: {{a: long, b: long}}\n    time: ts\n"
 
@@ -29,7 +29,7 @@ class SpoJoin(PythonEngine):
     @property
     def version(self) -> str:
         """The package's."""
-        return spojoin.__version__
+        return __version__
 
     def fill(self, first: int, last: int) -> None:
         """By the same way as probes: the first rows find what little came before them."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
+from loadgen import machine
 from loadgen.load import produce as producing
 from loadgen.load.connection import Connection
 from loadgen.load.durations import ending
@@ -17,7 +18,6 @@ from loadgen.load.progress import log_console, stepping
 from loadgen.load.ramp import main as ramps
 from loadgen.load.ramp.measure import Bench, StepTimes
 from loadgen.load.ramp.search import Search
-from loadgen.promises import machine
 from spojoin.local.serve import serve
 from spojoin.local.supervise import ending_on_signals
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-import spojoin
 from spojoin.cli.commands.explain import explain
 from spojoin.cli.commands.fetch import fetch
 from spojoin.cli.commands.kafka import kafka
@@ -21,6 +20,7 @@ from spojoin.cli.commands.up import up
 from spojoin.cli.commands.validate import validate
 from spojoin.cli.extras import COMMAND
 from spojoin.cli.version import version_option
+from spojoin.version import __version__
 
 #: In the order of --help.
 COMMANDS = (
@@ -55,9 +55,7 @@ A query is one YAML file. Run it over files in this process with `spojoin run`, 
 
 
 @app.callback()
-def first(
-    context: typer.Context, version: Annotated[bool, version_option("spojoin", spojoin.__version__)] = False
-) -> None:
+def first(context: typer.Context, version: Annotated[bool, version_option("spojoin", __version__)] = False) -> None:
     """Runs before every command."""
     import os  # noqa: PLC0415  (as the commands: help comes at once)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import cast
 
@@ -26,7 +26,7 @@ from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.generations import beginning_after
 from spojoin.simulate import probabilities as odds
-from spojoin.simulate.followers import FramesFollower, ResultsFollower
+from spojoin.simulate.era import Era
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.inputs import InputsLog
 from spojoin.simulate.machines import WIRING
@@ -35,11 +35,11 @@ from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.replacement import Replacement, draw_replacement
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
-from spojoin.simulate.scenario import Scenario, for_router
+from spojoin.simulate.scenario import for_router
 from spojoin.simulate.succession import judge_succession
 from spojoin.simulate.verdict import Wrong
 from spojoin.simulate.world import World
-from spojoin.wire.records import Announcement, Record, Result, SourceState, Takeover
+from spojoin.wire.records import Announcement, Record, Result, Takeover
 
 
 def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:
@@ -69,21 +69,6 @@ def _failure(replacement: Replacement, world: GenerationsWorld | None, what: str
     )
     reason = what.strip().splitlines()[-1 if what.startswith("Traceback") else 0]
     return Failure(first.seed, reason, "\n".join([account, str(first.faults), *faults]))
-
-
-@dataclass(slots=True)
-class Era:
-    """One generation's log and its output."""
-
-    number: int
-    scenario: Scenario
-    log: SimulatedLog
-    begun: Beginning
-    frames: FramesFollower = field(default_factory=FramesFollower)
-    results: ResultsFollower = field(default_factory=ResultsFollower)
-    result_positions: list[ResultPosition] = field(default_factory=lambda: [START])
-    starts: SourceState = field(default_factory=dict)
-    backfill: Backfill = Backfill.WINDOW
 
 
 class GenerationsWorld(World):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from spojoin.model import Order
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import ResultPosition
 from spojoin.query.meaning import is_same_order
+from spojoin.simulate.era import Era
 from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, split_late
 from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.scenario import Scenario, Source
@@ -23,9 +23,6 @@ from spojoin.simulate.verdict import (
     readable,
     rows_in,
 )
-
-if TYPE_CHECKING:
-    from spojoin.simulate.generations import Era
 
 #: Offset of a message, and row within it.
 At = tuple[int, int]

@@ -18,8 +18,8 @@ from prometheus_client import (
 from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from spojoin import __version__
 from spojoin.telemetry.recent import RecentCounts
+from spojoin.version import __version__
 from spojoin.wire.records import I64, U32
 
 #: labels that every metric of a service carries, and what they hold

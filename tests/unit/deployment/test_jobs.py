@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from loadgen.chaos.chaos_file import ChaosFile
-from loadgen.files import read
+from loadgen.load.files import read
 from loadgen.load.load_file import ProduceFile, RampFile
 
 HELM = Path(sys.executable).parent / "helm"

@@ -13,11 +13,11 @@ from loadgen.__main__ import app, main
 from loadgen.chaos.chaos_file import ChaosFile
 from loadgen.chaos.plan import FaultKind
 from loadgen.engines.commands import engines_app
-from loadgen.files import example, read
 from loadgen.load import produce as producing
 from loadgen.load.arrivals import Arrivals
 from loadgen.load.connection import Connection
 from loadgen.load.feed_commands import feed_app
+from loadgen.load.files import example, read
 from loadgen.load.load import Load
 from loadgen.load.load_file import ProduceFile, RampFile
 from loadgen.load.load_streams import LOADS

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from rich.console import Console
 
-from loadgen.promises import machine
+from loadgen import machine
 from loadgen.promises.context import Context
 from loadgen.promises.figures import Measurement, at_least, at_most
 from loadgen.promises.report import Report, SectionResult, table, write_json, write_markdown
