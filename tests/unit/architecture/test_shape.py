@@ -74,7 +74,7 @@ def test_a_machine_holds_no_clock(module: str) -> None:
 
 @pytest.mark.parametrize("module", [m for m in modules() if m.startswith("spojoin.")])
 def test_only_the_door_asks_whether_a_method_is_the_products_own(module: str) -> None:
-    if module.startswith("spojoin.published"):
+    if module.startswith("spojoin.published") or module == "spojoin.model":  # which defines the default's name
         return
     names = {node.id for node in ast.walk(tree(module)) if isinstance(node, ast.Name)}
     names |= {node.attr for node in ast.walk(tree(module)) if isinstance(node, ast.Attribute)}
