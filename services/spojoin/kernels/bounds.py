@@ -116,6 +116,19 @@ def _within(code: np.int64, y: float, width: float, closed: bool) -> bool:
     return bool(distance < width or (closed and distance == width))
 
 
+@inlined
+def _bisected(inside: np.int64, outside: np.int64, y: float, width: float, closed: bool) -> np.int64:
+    """The largest code within `width` of y in [inside, outside), the first of which is."""
+    while True:
+        middle = (inside & outside) + ((inside ^ outside) >> 1)
+        if middle == inside:
+            return inside
+        if _within(middle, y, width, closed):
+            inside = middle
+        else:
+            outside = middle
+
+
 @kernel
 def _upper_bounds(probes: I64, width: float, closed: bool, out: I64) -> None:
     """The largest code whose value lies within `width` above each finite probe.
@@ -149,12 +162,4 @@ def _upper_bounds(probes: I64, width: float, closed: bool, out: I64) -> None:
                 step = min(step << 1, np.int64(1) << 61)
             if outside > probes[q] + step:
                 inside = outside - step
-        while True:
-            middle = (inside & outside) + ((inside ^ outside) >> 1)
-            if middle == inside:
-                break
-            if _within(middle, y, width, closed):
-                inside = middle
-            else:
-                outside = middle
-        out[q] = inside
+        out[q] = _bisected(inside, outside, y, width, closed)

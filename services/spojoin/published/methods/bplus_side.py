@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.checks import FlatChecks, Hits, flat
 from spojoin.published.methods.insert_tree import (
     KEYS,
@@ -41,7 +42,6 @@ from spojoin.published.methods.meeting import meet, work
 from spojoin.published.methods.node_keys import upto
 from spojoin.published.methods.side import I64, Found, Searches, Side, SideSpec
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
-from spojoin.published.methods.window import Window
 
 
 class Chunk(NamedTuple):
@@ -108,7 +108,7 @@ class _BPlus(Side):
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
         self._checks = FlatChecks(spec)
-        self._window = Window(spec.columns)
+        self._window = Tail(columns=spec.columns)
         self._trees = planted(spec.columns, int(spec.options["fanout"]), NODES_FIRST * spec.columns)
         self._state = np.zeros(3, np.int64)
         self._stats = np.zeros(WORK, np.int64)
@@ -124,7 +124,7 @@ class _BPlus(Side):
 
     def _run(self, stored: I64, searches: tuple[I64, I64], lower: I64, upper: I64, hits: Hits) -> None:
         window, m = self._window, len(upper)
-        leaving = np.ascontiguousarray(window.codes[:, : int(lower[-1]) - window.first if m else 0])
+        leaving = np.ascontiguousarray(window.held[:, : int(lower[-1]) - window.first if m else 0])
         tuples = int((upper - lower).max()) if m else 0
         meeting, checks = work(self._checks.most, tuples, self._as_sets), Checks(*self._checks.arrays)
         first = window.end - stored.shape[1]

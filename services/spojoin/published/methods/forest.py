@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from spojoin.kernels.compile import inlined, kernel
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.asks import Ask, Destination, other_test, passes, reach
 from spojoin.published.methods.insert_tree import (
     HEIGHT,
@@ -27,7 +28,6 @@ from spojoin.published.methods.insert_tree import insert as insert_entry
 from spojoin.published.methods.node_keys import below, upto
 from spojoin.published.methods.side import I64
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
-from spojoin.published.methods.window import Window
 
 #: Entries of a node: its keys are four cache lines, compared without a branch.
 FANOUT = 32
@@ -55,7 +55,7 @@ class Forest:
         """Bytes of all nodes, free ones included."""
         return self._splits.nbytes + sum(array.nbytes for array in self._trees)
 
-    def insert(self, window: Window, begin: int, end: int) -> None:
+    def insert(self, window: Tail, begin: int, end: int) -> None:
         """Add the tuples of the window with indexes [begin, end)."""
         at = begin
         while at < end:
@@ -66,7 +66,7 @@ class Forest:
         self.count += end - begin
         self.end = end
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
+    def search(self, window: Tail, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Answer the probes [begin, end)."""
         search(self._trees, self._splits, (window.buffer, window.origin), ask, begin, end, answer)
 

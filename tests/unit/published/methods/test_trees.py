@@ -7,6 +7,7 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.compile import kernel
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods import insert_tree
 from spojoin.published.methods.catalog import method
 from spojoin.published.methods.forest import Forest
@@ -14,7 +15,6 @@ from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import Check, Searches, SideSpec
 from spojoin.published.methods.sorted_run import SortedRun
 from spojoin.published.methods.tally import WORK
-from spojoin.published.methods.window import Window
 
 VARIANTS = [
     ("chain_b", {"length": "1"}),
@@ -95,14 +95,14 @@ def test_two_roles_over_one_column_share_its_tree():
 @pytest.mark.parametrize("splits", [[], [0], [-5, 0, 0, 0, 7, 90]])
 def test_a_forests_leaves_are_one_sorted_list(splits):
     rng = np.random.default_rng(3)
-    window = Window(2)
+    window = Tail(columns=2)
     window.append(rng.integers(-100, 100, (2, 20_000)))
     forest = Forest(1, np.array(splits, np.int64))
     forest.insert(window, 0, 12_345)
     forest.insert(window, 12_345, 20_000)
     order = forest.indexes()
     assert sorted(order.tolist()) == list(range(20_000))
-    assert (np.diff(window.codes[1][order]) >= 0).all()
+    assert (np.diff(window.held[1][order]) >= 0).all()
 
 
 def test_a_runs_nodes_at_a_depth_begin_with_its_splits():
