@@ -118,7 +118,7 @@ def _within(code: np.int64, y: float, width: float, closed: bool) -> bool:
 
 @inlined
 def _bisected(inside: np.int64, outside: np.int64, y: float, width: float, closed: bool) -> np.int64:
-    """The last code within, between one that is and a later one that is not."""
+    """The largest code within `width` of y in [inside, outside), the first of which is."""
     while True:
         middle = (inside & outside) + ((inside ^ outside) >> 1)
         if middle == inside:

@@ -1,22 +1,26 @@
-"""A column's most recent values, addressed by their index in the stream."""
+"""The most recent values of one column or several, addressed by their index in the stream."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+I64 = NDArray[np.int64]
+
 
 class Tail:
     """int64 values of indexes [first, end): appended at the end, dropped at the front, read as views.
 
-    Appending costs amortised O(1) a value: the buffer doubles, or slides its content back where half of it is dropped.
+    Of one column they are arrays (n,), of several, where `columns` says how many, (columns, n). Appending costs
+    amortised O(1) a value: the buffer doubles, or slides its content back where half of it is dropped.
     """
 
-    __slots__ = ("_begin", "_buffer", "_end", "first")
+    __slots__ = ("_begin", "_end", "buffer", "first")
 
-    def __init__(self, first: int = 0, capacity: int = 1024) -> None:
+    def __init__(self, first: int = 0, capacity: int = 1024, columns: int | None = None) -> None:
         self.first = first
-        self._buffer = np.empty(capacity, np.int64)
+        #: (room,) or (columns, room), contiguous: index i stands at i - origin; valid until the next append.
+        self.buffer: I64 = np.empty(capacity if columns is None else (columns, capacity), np.int64)
         self._begin = 0
         self._end = 0
 
@@ -25,14 +29,35 @@ class Tail:
         """One past the last index."""
         return self.first + self._end - self._begin
 
+    @property
+    def origin(self) -> int:
+        """The index that would stand first in the buffer."""
+        return self.first - self._begin
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values held."""
+        return self.held.nbytes
+
+    @property
+    def held(self) -> I64:
+        """All values held, valid until the next append.
+
+        Several columns lie apart, so that a kernel which takes them whole is compiled without vector instructions: hot
+        kernels take `buffer` and `origin`.
+        """
+        return self.buffer[..., self._begin : self._end]
+
     def __len__(self) -> int:
         return self._end - self._begin
 
-    def append(self, values: NDArray[np.int64]) -> None:
-        """Add values behind the last one."""
-        self._reserve(len(values))
-        self._buffer[self._end : self._end + len(values)] = values
-        self._end += len(values)
+    def append(self, values: I64) -> None:
+        """Add values behind the last one, (n,) or (columns, n)."""
+        end = self._end + values.shape[-1]
+        if end > self.buffer.shape[-1]:
+            end = self._make_room(values.shape[-1])
+        self.buffer[..., self._end : end] = values
+        self._end = end
 
     def drop_below(self, index: int) -> None:
         """Forget values of indexes below `index`."""
@@ -40,17 +65,17 @@ class Tail:
         self.first += count
         self._begin += count
 
-    def view(self, first: int, end: int) -> NDArray[np.int64]:
+    def view(self, first: int, end: int) -> I64:
         """Values of indexes [first, end), valid until the next append. Raises IndexError where some are not here."""
         if first < self.first or end > self.end:
             raise IndexError(f"indexes [{first}, {end}) asked of a tail that holds [{self.first}, {self.end})")
-        return self._buffer[self._begin + first - self.first : self._begin + end - self.first]
+        return self.buffer[..., self._begin + first - self.first : self._begin + end - self.first]
 
-    def _reserve(self, count: int) -> None:
-        if self._end + count <= len(self._buffer):
-            return
-        kept = self._buffer[self._begin : self._end]
-        needed = len(kept) + count
-        target = self._buffer if 2 * needed <= len(self._buffer) else np.empty(2 * needed, np.int64)
-        target[: len(kept)] = kept
-        self._buffer, self._begin, self._end = target, 0, len(kept)
+    def _make_room(self, count: int) -> int:
+        """Room for `count` values more; returns where they will end."""
+        kept, needed = self.held, len(self) + count
+        whole = self.buffer
+        target = whole if 2 * needed <= whole.shape[-1] else np.empty((*whole.shape[:-1], 2 * needed), np.int64)
+        target[..., : len(self)] = kept
+        self.buffer, self._begin, self._end = target, 0, len(self)
+        return needed

@@ -21,6 +21,22 @@ def test_a_tail_is_the_end_of_all_that_was_appended(steps, first):
         assert tail.view(tail.first, tail.end).tolist() == whole[dropped:]
 
 
+@given(steps)
+def test_several_columns_are_held_alike(steps):
+    tail, one = Tail(capacity=4, columns=2), Tail(capacity=4)
+    for count, drop in steps:
+        values = np.arange(tail.end, tail.end + count)
+        tail.append(np.stack([values, -values]))
+        one.append(values)
+        tail.drop_below(drop)
+        one.drop_below(drop)
+        assert (tail.first, tail.end, len(tail)) == (one.first, one.end, len(one))
+        assert tail.held.tolist() == [one.held.tolist(), (-one.held).tolist()]
+        places = slice(tail.first - tail.origin, tail.end - tail.origin)
+        assert tail.buffer[0, places].tolist() == list(range(tail.first, tail.end))
+        assert tail.nbytes == 2 * one.nbytes == 16 * len(one)
+
+
 def test_what_is_not_held_is_refused():
     tail = Tail(3)
     tail.append(np.array([1, 2], np.int64))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from time import perf_counter
 
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.asks import Ask, Destination
 from spojoin.published.methods.forest import Forest
 from spojoin.published.methods.side import Counters
 from spojoin.published.methods.sorted_run import SortedRun
 from spojoin.published.methods.tree_side import SHARE_LEAST, Index, TreeSide, arrivals
-from spojoin.published.methods.window import Window
 
 
 class Chain:
@@ -37,7 +37,7 @@ class Chain:
         """Tuples of all members."""
         return self._active.count + sum(member.count for member in self._archived)
 
-    def absorb(self, window: Window, tuples_max: int) -> None:
+    def absorb(self, window: Tail, tuples_max: int) -> None:
         """Fill the active member, archive it when it has its share of a window, and release members that expired."""
         share = max(-(-tuples_max // self._parts), SHARE_LEAST)
         at = max(self._active.end, window.first)
@@ -50,7 +50,7 @@ class Chain:
         while self._archived and self._archived[0].end <= window.first:
             del self._archived[0]
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
+    def search(self, window: Tail, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Search every member."""
         for member in self._archived:
             if isinstance(member, SortedRun):
@@ -59,12 +59,12 @@ class Chain:
                 member.search(window, ask, begin, end, answer)
         self._active.search(window, ask, begin, end, answer)
 
-    def _archive(self, window: Window) -> None:
+    def _archive(self, window: Tail) -> None:
         full = self._active
         self._archived.append(self._frozen(full, window) if self._immutable else full)
         self._active = Forest(self._column, end=full.end)
 
-    def _frozen(self, full: Forest, window: Window) -> SortedRun:
+    def _frozen(self, full: Forest, window: Tail) -> SortedRun:
         began = perf_counter()
         codes, first = arrivals(window, full.end - full.count, full.end)
         frozen = SortedRun.empty(self._column, len(codes)).merged(codes, first, full.indexes(), first)

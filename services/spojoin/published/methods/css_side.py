@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.checks import FlatChecks, Hits, flat, joined
 from spojoin.published.methods.css import directory, rank
 from spojoin.published.methods.meeting import Ids, meet, work
 from spojoin.published.methods.scan import Scan
 from spojoin.published.methods.side import I64, Found, Searches, Side, SideSpec
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
-from spojoin.published.methods.window import Window
 
 Checks = tuple[I64, I64, NDArray[np.bool_]]
 
@@ -79,7 +79,7 @@ class _Css(Side):
         self._checks = FlatChecks(spec)
         self._batches: list[CssBatch] = []
         self._tail = Scan(spec)
-        self._unsealed = Window(spec.columns)
+        self._unsealed = Tail(columns=spec.columns)
         self._node = int(spec.options["node"])
         self._stats = np.zeros(WORK, np.int64)
 
@@ -103,7 +103,7 @@ class _Css(Side):
         began = perf_counter()
         while len(self._unsealed) >= size:
             first = self._unsealed.first
-            self._batches.append(CssBatch.of(first, self._unsealed.codes[:, :size], self._node))
+            self._batches.append(CssBatch.of(first, self._unsealed.held[:, :size], self._node))
             self._unsealed.drop_below(first + size)
             self.counters.merges += 1
         self.counters.merge_seconds += perf_counter() - began

@@ -1,98 +1,92 @@
 """B+-trees that grow by single tuples: several of them, for disjoint ranges of codes, with one list of leaves.
 
-Nothing is ever deleted: whoever holds a forest drops or clears it whole. A full node is split on the way down, so that
-an insertion never climbs back.
+Nothing is ever deleted: whoever holds a forest drops or clears it whole.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spojoin.kernels.compile import inlined, kernel
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.asks import Ask, Destination, other_test, passes, reach
+from spojoin.published.methods.insert_tree import (
+    HEIGHT,
+    KEYS,
+    NEXT,
+    NONE,
+    ROOT,
+    SIZE,
+    Trees,
+    first_leaf,
+    grow,
+    has_room,
+    planted,
+    widened,
+)
+from spojoin.published.methods.insert_tree import insert as insert_entry
 from spojoin.published.methods.node_keys import below, upto
 from spojoin.published.methods.side import I64
-from spojoin.published.methods.tally import COMPARISONS, NODES
-from spojoin.published.methods.window import Window
+from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
 
 #: Entries of a node: its keys are four cache lines, compared without a branch.
 FANOUT = 32
-#: More nodes than one insertion can split: one a level, and a tree of 16 levels has no room in memory.
-SPARE = 16
+#: Where a node's values begin.
+VALUES = KEYS + FANOUT
+#: Nodes of a new forest besides its trees' roots.
+NODES_FIRST = 128
 NO_SPLITS = np.empty(0, np.int64)
 
 
-class Nodes(NamedTuple):
-    """Nodes of all trees; leaf t is the first of tree t.
-
-    keys, links: int64 (nodes, FANOUT); of a leaf codes and indexes, of others the least code of a child and the child
-    sizes: entries; nexts: a leaf's successor, or -1; used: int64 (1,), nodes in use
-    roots, heights: int64 (trees,); splits: int64 (trees - 1,), the least code of each tree but the first
-    """
-
-    keys: I64
-    links: I64
-    sizes: I64
-    nexts: I64
-    used: I64
-    roots: I64
-    heights: I64
-    splits: I64
-
-
 class Forest:
-    """The tuples inserted since it was made, sorted by one column."""
+    """The tuples inserted since it was made, by one column; splits: the least code of each tree but the first."""
 
     def __init__(self, column: int, splits: I64 = NO_SPLITS, end: int = 0) -> None:
         self.column = column
         self.count = 0
         #: One past the last index inserted.
         self.end = end
-        self._nodes = _planted(splits, 2 * len(splits) + 2 * SPARE)
+        self._splits = splits
+        self._trees = planted(len(splits) + 1, FANOUT, 2 * len(splits) + NODES_FIRST)
+        link(self._trees)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all nodes, free ones included."""
-        return sum(array.nbytes for array in self._nodes)
+        return self._splits.nbytes + sum(array.nbytes for array in self._trees)
 
-    def insert(self, window: Window, begin: int, end: int) -> None:
+    def insert(self, window: Tail, begin: int, end: int) -> None:
         """Add the tuples of the window with indexes [begin, end)."""
         at = begin
         while at < end:
-            at += insert(self._nodes, window.buffer[self.column], at - window.origin, at, end - at)
+            codes = window.buffer[self.column, at - window.origin : end - window.origin]
+            at += insert(self._trees, self._splits, codes, at)
             if at < end:
-                self._nodes = _doubled(self._nodes)
+                self._trees = widened(self._trees)
         self.count += end - begin
         self.end = end
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
+    def search(self, window: Tail, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Answer the probes [begin, end)."""
-        search(self._nodes, window.buffer, window.origin, ask, begin, end, answer)
+        search(self._trees, self._splits, (window.buffer, window.origin), ask, begin, end, answer)
 
     def indexes(self) -> I64:
         """The indexes of all tuples in the order of their codes."""
         found = np.empty(self.count, np.int64)
-        walk(self._nodes, found)
+        walk(self._trees, found)
         return found
 
 
-def _planted(splits: I64, room: int) -> Nodes:
-    trees = len(splits) + 1
-    roots, heights = np.arange(trees), np.zeros(trees, np.int64)
-    nexts = np.full(room, -1, np.int64)
-    nexts[: trees - 1] = roots[1:]
-    empty = np.empty((room, FANOUT), np.int64)
-    return Nodes(empty, empty.copy(), np.zeros(room, np.int64), nexts, np.array([trees]), roots, heights, splits)
-
-
-def _doubled(nodes: Nodes) -> Nodes:
-    def twice(array: I64) -> I64:
-        return np.concatenate([array, np.zeros_like(array)])
-
-    bigger = twice(nodes.keys), twice(nodes.links), twice(nodes.sizes), twice(nodes.nexts)
-    return Nodes(*bigger, nodes.used, nodes.roots, nodes.heights, nodes.splits)
+@kernel
+def link(trees: Trees) -> None:
+    """Give every tree its first leaf, all of them in one list."""
+    before = NONE
+    for tree in range(len(trees.heads)):
+        node = grow(trees)
+        trees.heads[tree, ROOT] = node
+        if before != NONE:
+            trees.nodes[before, NEXT] = node
+        before = node
 
 
 @inlined
@@ -108,88 +102,39 @@ def _tree_of(splits: I64, code: int) -> int:
     return begin
 
 
-@inlined
-def _split(nodes: Nodes, parent: int, slot: int) -> None:
-    """Move the upper half of a full child to a new node behind it."""
-    child, fresh, half = int(nodes.links[parent, slot]), int(nodes.used[0]), FANOUT // 2
-    nodes.used[0] += 1
-    for j in range(half):
-        nodes.keys[fresh, j] = nodes.keys[child, half + j]
-        nodes.links[fresh, j] = nodes.links[child, half + j]
-    nodes.sizes[child] = nodes.sizes[fresh] = half
-    nodes.nexts[fresh] = nodes.nexts[child]
-    nodes.nexts[child] = fresh
-    _put(nodes, parent, slot + 1, nodes.keys[fresh, 0], fresh)
-
-
-@inlined
-def _put(nodes: Nodes, node: int, slot: int, key: int, link: int) -> None:
-    for j in range(nodes.sizes[node], slot, -1):
-        nodes.keys[node, j] = nodes.keys[node, j - 1]
-        nodes.links[node, j] = nodes.links[node, j - 1]
-    nodes.keys[node, slot], nodes.links[node, slot] = key, link
-    nodes.sizes[node] += 1
-
-
-@inlined
-def _root_with_room(nodes: Nodes, tree: int) -> int:
-    root = int(nodes.roots[tree])
-    if nodes.sizes[root] < FANOUT:
-        return root
-    above = int(nodes.used[0])
-    nodes.used[0] += 1
-    nodes.sizes[above] = 0
-    _put(nodes, above, 0, nodes.keys[root, 0], root)
-    _split(nodes, above, 0)
-    nodes.roots[tree] = above
-    nodes.heights[tree] += 1
-    return above
-
-
-@inlined
-def _insert(nodes: Nodes, code: int, index: int) -> None:
-    tree = _tree_of(nodes.splits, code)
-    node = _root_with_room(nodes, tree)
-    for _ in range(nodes.heights[tree]):
-        slot = upto(nodes.keys[node, 1 : nodes.sizes[node]], code)
-        if nodes.sizes[nodes.links[node, slot]] == FANOUT:
-            _split(nodes, node, slot)
-            slot += nodes.keys[node, slot + 1] <= code
-        node = nodes.links[node, slot]
-    _put(nodes, node, upto(nodes.keys[node, : nodes.sizes[node]], code), code, index)
-
-
 @kernel
-def insert(nodes: Nodes, codes: I64, at: int, index: int, count: int) -> int:
-    """Insert codes[at:at + count] with indexes from `index` on, until nodes run short; returns how many."""
-    for i in range(count):
-        if nodes.used[0] + SPARE > len(nodes.sizes):
+def insert(trees: Trees, splits: I64, codes: I64, first: int) -> int:
+    """Insert codes with indexes from `first` on, until nodes run short; returns how many."""
+    work = np.zeros(WORK, np.int64)
+    for i in range(len(codes)):
+        if not has_room(trees):
             return i
-        _insert(nodes, codes[at + i], index + i)
-    return count
+        insert_entry(trees, _tree_of(splits, codes[i]), codes[i], first + i, work)
+    return len(codes)
 
 
 @kernel
-def walk(nodes: Nodes, out: I64) -> None:
+def walk(trees: Trees, out: I64) -> None:
     """Write the indexes of all leaves in their order."""
-    leaf, k = 0, 0
-    while leaf >= 0:
-        for j in range(nodes.sizes[leaf]):
-            out[k] = nodes.links[leaf, j]
+    leaf, k = first_leaf(trees, 0), 0
+    while leaf != NONE:
+        for j in range(trees.nodes[leaf, SIZE]):
+            out[k] = trees.nodes[leaf, VALUES + j]
             k += 1
-        leaf = nodes.nexts[leaf]
+        leaf = trees.nodes[leaf, NEXT]
 
 
 @inlined
-def _leaf_of(nodes: Nodes, code: int, tally: I64) -> int:
+def _leaf_of(trees: Trees, splits: I64, code: int, tally: I64) -> int:
     """The first leaf that may hold a code, or one before it."""
-    tree = _tree_of(nodes.splits, code)
-    node = int(nodes.roots[tree])
-    for _ in range(nodes.heights[tree]):
+    nodes, tree = trees.nodes, _tree_of(splits, code)
+    node = trees.heads[tree, ROOT]
+    for _ in range(trees.heads[tree, HEIGHT]):
+        size = nodes[node, SIZE]
         tally[NODES] += 1
-        tally[COMPARISONS] += nodes.sizes[node]
-        node = int(nodes.links[node, below(nodes.keys[node, 1 : nodes.sizes[node]], code)])
-    return node
+        tally[COMPARISONS] += size
+        node = nodes[node, VALUES + below(nodes[node, KEYS + 1 : KEYS + size], code)]
+    return int(node)
 
 
 @inlined
@@ -208,38 +153,41 @@ def _count(indexes: I64, codes: I64, origin: int, ask: Ask, probe: int) -> int:
 
 @inlined
 def _scan(
-    nodes: Nodes, codes: I64, origin: int, ask: Ask, probe: int, low: int, high: int, answer: Destination
+    trees: Trees, splits: I64, window: tuple[I64, int], ask: Ask, probe: int, low: int, high: int, answer: Destination
 ) -> None:
     """The tuples with codes [low, high], leaf by leaf."""
-    leaf = _leaf_of(nodes, low, answer.tally)
+    nodes, codes, origin = trees.nodes, window[0], window[1]
+    leaf = _leaf_of(trees, splits, low, answer.tally)
     cursor, lower, upper = answer.cursors[probe], ask.lower[probe], ask.upper[probe]
-    slot = below(nodes.keys[leaf, : nodes.sizes[leaf]], low)
-    while leaf >= 0:
-        size = nodes.sizes[leaf]
+    slot = below(nodes[leaf, KEYS : KEYS + nodes[leaf, SIZE]], low)
+    while leaf != NONE:
+        size = nodes[leaf, SIZE]
         answer.tally[NODES] += 1
         end = size
-        if size and nodes.keys[leaf, size - 1] > high:
-            end = upto(nodes.keys[leaf, :size], high)
+        if size and nodes[leaf, KEYS + size - 1] > high:
+            end = upto(nodes[leaf, KEYS : KEYS + size], high)
         answer.tally[COMPARISONS] += size + max(end - slot, 0) * (len(ask.columns) - 1)
         if not len(answer.partners) and len(ask.columns) <= 2:
-            cursor += _count(nodes.links[leaf, slot:end], codes, origin, ask, probe)
+            cursor += _count(nodes[leaf, VALUES + slot : VALUES + end], codes, origin, ask, probe)
             slot = end
         for j in range(slot, end):
-            index = nodes.links[leaf, j]
+            index = nodes[leaf, VALUES + j]
             if (index >= lower) & (index < upper) and passes(ask, codes, index - origin, probe):
                 if len(answer.partners):
                     answer.partners[cursor] = index
                 cursor += 1
-        leaf = nodes.nexts[leaf] if end == size else -1
+        leaf = nodes[leaf, NEXT] if end == size else NONE
         slot = 0
     answer.cursors[probe] = cursor
 
 
 @kernel
-def search(nodes: Nodes, codes: I64, origin: int, ask: Ask, begin: int, end: int, answer: Destination) -> None:
-    """Answer the probes [begin, end); the tuple of index i stands at place i - origin of `codes`."""
+def search(
+    trees: Trees, splits: I64, window: tuple[I64, int], ask: Ask, begin: int, end: int, answer: Destination
+) -> None:
+    """Answer the probes [begin, end); window: codes and their origin, the tuple of index i at place i - origin."""
     for probe in range(begin, end):
         for part in range(2):
             low, high = reach(ask, probe, part)
             if low <= high:
-                _scan(nodes, codes, origin, ask, probe, low, high, answer)
+                _scan(trees, splits, window, ask, probe, low, high, answer)

@@ -1,9 +1,10 @@
-"""B+-trees that take entries one by one, in arrays: many trees share one pool of nodes.
+"""B+-trees that take entries one by one, and give them back, in arrays: many trees share one pool of nodes.
 
 A node is a row of int64: its size, the next node of its level, its keys and its values. A leaf's values are the
 entries', an inner node's are its children, where key i bounds child i from below. Child 0 takes whatever is less than
 key 1, so that key 0 is never read. Equal keys stand in the order in which they came. Full nodes are split on the way
-down, so that no way back up is needed.
+down, so that no way back up is needed. Deletion is free-at-empty: a node goes when its last entry goes, and no two are
+merged, since a window takes as many tuples as it loses and fills them again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ENTRIES: Final = 2
 NONE: Final = -1
 
 #: Levels of inner nodes above which no tree of 2**63 entries grows, at a fanout of 4 or more.
-_SPLITS_MAX: Final = 64
+LEVELS_MAX: Final = 64
 
 
 class Trees(NamedTuple):
@@ -73,13 +74,14 @@ def widened(trees: Trees) -> Trees:
 
 
 @inlined
-def has_room(trees: Trees) -> bool:
-    """Whether one more entry certainly finds its nodes."""
-    return bool(trees.free[0] >= _SPLITS_MAX)
+def has_room(trees: Trees, entries: int = 1) -> bool:
+    """Whether this many more entries certainly find their nodes."""
+    return bool(trees.free[0] >= entries * LEVELS_MAX)
 
 
 @inlined
-def _grow(trees: Trees) -> int:
+def grow(trees: Trees) -> int:
+    """Take a free node, which there must be; it is empty and has no successor."""
     node = trees.free[trees.free[0]]
     trees.free[0] -= 1
     trees.nodes[node, SIZE] = 0
@@ -116,7 +118,7 @@ def _split(trees: Trees, parent: int, place: int) -> None:
     """Move the upper half of a full child to a new one, right of it in a parent that has room."""
     nodes = trees.nodes
     values = (nodes.shape[1] + KEYS) >> 1
-    left, right = nodes[parent, values + place], _grow(trees)
+    left, right = nodes[parent, values + place], grow(trees)
     size = nodes[left, SIZE]
     half = size >> 1
     for j in range(half, size):
@@ -140,10 +142,10 @@ def insert(trees: Trees, tree: int, key: int, value: int, work: I64) -> None:
     values = (nodes.shape[1] + KEYS) >> 1
     fanout = values - KEYS
     if heads[tree, ROOT] == NONE:
-        heads[tree, ROOT], heads[tree, HEIGHT] = _grow(trees), 0
+        heads[tree, ROOT], heads[tree, HEIGHT] = grow(trees), 0
     node = heads[tree, ROOT]
     if nodes[node, SIZE] == fanout:
-        root = _grow(trees)
+        root = grow(trees)
         _put(nodes, root, 0, nodes[node, KEYS], node)
         _split(trees, root, 0)
         heads[tree, ROOT] = node = root
@@ -175,6 +177,77 @@ def seek(trees: Trees, tree: int, key: int, work: I64) -> tuple[int, int]:
         node = nodes[node, values + place]
     _visit(trees, node, work)
     return int(node), below(_keys(nodes, node, 0), key)
+
+
+@inlined
+def _descend_first(trees: Trees, tree: int, key: int, path: I64, work: I64) -> tuple[int, int]:
+    """Leaf and place of the first entry of a key that is there; path int64 (2, levels): inner nodes, places taken."""
+    nodes, height = trees.nodes, trees.heads[tree, HEIGHT]
+    values = (nodes.shape[1] + KEYS) >> 1
+    node = trees.heads[tree, ROOT]
+    for level in range(height):
+        _visit(trees, node, work)
+        path[0, level], path[1, level] = node, below(_keys(nodes, node, 1), key)
+        node = nodes[node, values + path[1, level]]
+    _visit(trees, node, work)
+    place = below(_keys(nodes, node, 0), key)
+    if place < nodes[node, SIZE]:
+        return int(node), place
+    # The entry bounds the next leaf from below, and stands first there.
+    level = height - 1
+    while path[1, level] + 1 == nodes[path[0, level], SIZE]:
+        level -= 1
+    path[1, level] += 1
+    for below_it in range(level + 1, height):
+        path[0, below_it], path[1, below_it] = nodes[path[0, below_it - 1], values + path[1, below_it - 1]], 0
+    return int(nodes[path[0, height - 1], values + path[1, height - 1]]), 0
+
+
+@inlined
+def _before(trees: Trees, path: I64, level: int) -> int:
+    """The node before the one that the path takes below `level`, on the same level, or NONE."""
+    nodes, values = trees.nodes, (trees.nodes.shape[1] + KEYS) >> 1
+    turn = level
+    while turn >= 0 and path[1, turn] == 0:
+        turn -= 1
+    if turn < 0:
+        return NONE
+    node = nodes[path[0, turn], values + path[1, turn] - 1]
+    for _ in range(turn, level):
+        node = nodes[node, values + nodes[node, SIZE] - 1]
+    return int(node)
+
+
+@inlined
+def _take_out(nodes: I64, node: int, place: int) -> None:
+    values, size = (nodes.shape[1] + KEYS) >> 1, nodes[node, SIZE] - 1
+    for j in range(place, size):
+        nodes[node, KEYS + j] = nodes[node, KEYS + j + 1]
+        nodes[node, values + j] = nodes[node, values + j + 1]
+    nodes[node, SIZE] = size
+
+
+@inlined
+def delete_first(trees: Trees, tree: int, key: int, path: I64, work: I64) -> None:
+    """Remove the oldest entry of a key that is there; path: int64 (2, LEVELS_MAX), scratch."""
+    nodes, heads = trees.nodes, trees.heads
+    values, level = (nodes.shape[1] + KEYS) >> 1, heads[tree, HEIGHT] - 1
+    node, place = _descend_first(trees, tree, key, path, work)
+    _take_out(nodes, node, place)
+    while nodes[node, SIZE] == 0 and level >= 0:
+        before = _before(trees, path, level)
+        if before != NONE:
+            nodes[before, NEXT] = nodes[node, NEXT]
+        _release(trees, node)
+        node = path[0, level]
+        _take_out(nodes, node, path[1, level])
+        level -= 1
+    while heads[tree, HEIGHT] > 0 and nodes[heads[tree, ROOT], SIZE] == 1:
+        root = heads[tree, ROOT]
+        heads[tree, ROOT] = nodes[root, values]
+        heads[tree, HEIGHT] -= 1
+        _release(trees, root)
+    heads[tree, ENTRIES] -= 1
 
 
 @inlined

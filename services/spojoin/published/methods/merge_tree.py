@@ -11,12 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
 
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.asks import Ask, Destination, search_tail
 from spojoin.published.methods.forest import NO_SPLITS, Forest
 from spojoin.published.methods.side import I64, Counters, SideSpec
 from spojoin.published.methods.sorted_run import SortedRun
 from spojoin.published.methods.tree_side import SHARE_LEAST, Index, TreeSide, arrivals
-from spojoin.published.methods.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class MergeTree:
         """Tuples of both parts."""
         return self._still.count + self._grown.count
 
-    def absorb(self, window: Window, tuples_max: int) -> None:
+    def absorb(self, window: Tail, tuples_max: int) -> None:
         """Insert into TI, and merge whenever it has its share of a window."""
         share = max(math.ceil(self._merging.ratio * tuples_max), SHARE_LEAST)
         while self._settled(window, share):
@@ -62,14 +62,14 @@ class MergeTree:
                 break
             self._merge(window)
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
+    def search(self, window: Tail, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Search both parts, and compare the tail."""
         self._still.search(ask, begin, end, answer)
         self._grown.search(window, ask, begin, end, answer)
         if self._grown.end < window.end:
             search_tail(window.buffer, window.origin, self._grown.end, ask, begin, end, answer)
 
-    def _merge(self, window: Window) -> None:
+    def _merge(self, window: Tail) -> None:
         grown = self._grown
         codes, first = arrivals(window, grown.end - grown.count, grown.end)
         if self._merging.merger is not None:
@@ -77,7 +77,7 @@ class MergeTree:
             return
         self._swap(*_merged(self._still, grown, codes, first, window.first))
 
-    def _settled(self, window: Window, share: int) -> bool:
+    def _settled(self, window: Tail, share: int) -> bool:
         """Whether no merge goes on: one that is done takes effect, and one is waited for that has left a long tail."""
         if self._running is None:
             return True

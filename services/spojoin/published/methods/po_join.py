@@ -179,6 +179,30 @@ def _arrived(words: U64, begin: int, end: int, order: I32, target: U64) -> None:
 
 
 @inlined
+def _by_arrival(
+    lists: Lists,
+    batch: int,
+    column: int,
+    ranges: tuple[int, int, int, int],
+    cut: int,
+    is_listed: bool,
+    words: U64,
+    out: I64,
+    used: int,
+) -> tuple[int, I64]:
+    """Of what is set in row 0 at two ranges of ranks, what arrived from offset `cut` on; row 2 is scratch."""
+    n, order = lists.codes.shape[2], lists.orders[batch, column]
+    words[2] = 0
+    _arrived(words[0], ranges[0], ranges[1], order, words[2])
+    _arrived(words[0], ranges[2], ranges[3], order, words[2])
+    found = count_bits(words[2], cut, n)
+    if is_listed:
+        out = room_for(out, used, found)
+        list_bits(words[2], cut, n, lists.firsts[batch], out, used)
+    return found, out
+
+
+@inlined
 def probe_batch(
     lists: Lists,
     batch: int,
@@ -200,8 +224,8 @@ def probe_batch(
     words: uint64 (3, words of a batch), scratch
     Returns how many, and the list with them from `used` on, moved where it had to grow.
     """
-    n, first = lists.codes.shape[2], lists.firsts[batch]
-    cut = max(lower - first, 0)
+    n = lists.codes.shape[2]
+    cut = max(lower - lists.firsts[batch], 0)
     if cut >= n:
         return 0, out
     column = plan[COLUMN, begin]
@@ -217,12 +241,4 @@ def probe_batch(
     work[NODES] += 1
     if is_plain:
         return count_bits(words[0], ranges[0], ranges[1]) + count_bits(words[0], ranges[2], ranges[3]), out
-    words[2] = 0
-    order = lists.orders[batch, column]
-    _arrived(words[0], ranges[0], ranges[1], order, words[2])
-    _arrived(words[0], ranges[2], ranges[3], order, words[2])
-    found = count_bits(words[2], cut, n)
-    if is_listed:
-        out = room_for(out, used, found)
-        list_bits(words[2], cut, n, first, out, used)
-    return found, out
+    return _by_arrival(lists, batch, column, ranges, cut, is_listed, words, out, used)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec, offsets_of
-from spojoin.published.methods.window import Window
 
 U64 = NDArray[np.uint64]
 
@@ -26,7 +26,7 @@ class Scan(Side):
 
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
-        self._window = Window(spec.columns)
+        self._window = Tail(columns=spec.columns)
 
     def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
         """Store all, then compare: a probe's bounds tell what came before it."""

@@ -211,6 +211,49 @@ def _probe_trees(
             words[0] &= words[1]
 
 
+@inlined
+def _fill(stored: I64, base: int, until: int, trees: Trees, delta: int, done: I64, work: I64) -> None:
+    """Insert the chunk's tuples before place `until`, as long as the trees hold fewer than `delta`."""
+    while done[_TUPLE] < until and done[_HELD] < delta:
+        for column in range(stored.shape[0]):
+            insert(trees, column, stored[column, done[_TUPLE]], base + done[_TUPLE], work)
+        done[_TUPLE] += 1
+        done[_HELD] += 1
+
+
+@inlined
+def _search(
+    probes: PaperProbes,
+    q: int,
+    plan: I64,
+    tests: tuple[int, int],
+    trees: Trees,
+    first: int,
+    lists: Lists,
+    is_listed: bool,
+    done: I64,
+    out: I64,
+    words: U64,
+    work: I64,
+) -> tuple[np.int64, I64]:
+    """How many tuples of all batches, and of the trees from index `first` on, pass a direction's tests; the list."""
+    k, last = tests
+    lower, total = probes.lower[q], np.int64(0)
+    for batch in range(len(lists.firsts)):
+        found, out = probe_batch(
+            lists, batch, plan, k, last, probes.lo, probes.hi, q, lower, is_listed, words, out, done[_USED], work
+        )
+        total += np.int64(found)
+        done[_USED] += found if is_listed else 0
+    _probe_trees(trees, first, plan, k, last, probes, q, words, work)
+    begin, end = max(lower - first, 0), done[_HELD]
+    found = count_bits(words[0], begin, end)
+    if is_listed:
+        out = room_for(out, done[_USED], found)
+        done[_USED] = list_bits(words[0], begin, end, first, out, done[_USED])
+    return total + np.int64(found), out
+
+
 @kernel
 def advance(
     stored: I64,
@@ -230,47 +273,18 @@ def advance(
 ) -> I64:
     """Insert and probe in the order of arrival, until all is done or the trees hold `delta` tuples.
 
-    base: index of the chunk's first tuple; ends: where each direction's tests begin, and their end; done: how far it
-    came Returns the list of partners, by probe and direction, moved where it had to grow.
+    base: index of the chunk's first tuple; ends: where each direction's tests begin, and their end
+    done: how far it came. Returns the list of partners, by probe and direction, moved where it had to grow.
     """
     m = len(probes.upper)
     while True:
         q = done[_PROBE]
-        until = probes.upper[q] - base if q < m else stored.shape[1]
-        while done[_TUPLE] < until and done[_HELD] < delta:
-            for column in range(stored.shape[0]):
-                insert(trees, column, stored[column, done[_TUPLE]], base + done[_TUPLE], work)
-            done[_TUPLE] += 1
-            done[_HELD] += 1
+        _fill(stored, base, probes.upper[q] - base if q < m else stored.shape[1], trees, delta, done, work)
         if done[_HELD] == delta or q == m:
             return out
-        first, lower = base + done[_TUPLE] - done[_HELD], probes.lower[q]
+        first = base + done[_TUPLE] - done[_HELD]
         for direction in range(len(ends) - 1):
-            k, last = ends[direction], ends[direction + 1]
-            for batch in range(len(lists.firsts)):
-                found, out = probe_batch(
-                    lists,
-                    batch,
-                    plan,
-                    k,
-                    last,
-                    probes.lo,
-                    probes.hi,
-                    q,
-                    lower,
-                    is_listed,
-                    words,
-                    out,
-                    done[_USED],
-                    work,
-                )
-                counts[q, direction] += found
-                done[_USED] += found if is_listed else 0
-            _probe_trees(trees, first, plan, k, last, probes, q, words, work)
-            begin, end = max(lower - first, 0), done[_HELD]
-            found = count_bits(words[0], begin, end)
+            tests = ends[direction], ends[direction + 1]
+            found, out = _search(probes, q, plan, tests, trees, first, lists, is_listed, done, out, words, work)
             counts[q, direction] += found
-            if is_listed:
-                out = room_for(out, done[_USED], found)
-                done[_USED] = list_bits(words[0], begin, end, first, out, done[_USED])
         done[_PROBE] += 1

@@ -34,13 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.asketch import ASketch
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.bit_arrays import words_of
 from spojoin.published.methods.checks import FlatChecks, by_role, flat
 from spojoin.published.methods.insert_tree import ENTRIES, NONE, ROOT, planted, widened
 from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec
-from spojoin.published.methods.sta_kernels import HOT, PROBE, TURN, USED, Asks, advance, pick, put
+from spojoin.published.methods.sta_kernels import HOT, PROBE, TURN, USED, Arrivals, Asks, advance, pick, put
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
-from spojoin.published.methods.window import Window
 
 FANOUT: Final = 32
 NODES_FIRST: Final = 256
@@ -60,7 +60,7 @@ class Sta(Side):
         options = spec.options
         self._share, self._choices = float(options["hot_share"]), int(options["choices"])
         self._member = MEMBER_BY_TIME if spec.is_time else max(spec.length // int(options["chain"]), 16)
-        self._window, self._checks = Window(spec.columns), FlatChecks(spec)
+        self._window, self._checks = Tail(columns=spec.columns), FlatChecks(spec)
         self._column = spec.directions[0][0].column
         self._leads = np.array([lead_of(checks, self._column) for checks in spec.directions], np.int64)
         self._leads += np.where(self._leads == NONE, 0, self._checks.starts[:-1])
@@ -101,26 +101,13 @@ class Sta(Side):
         done = np.array([0, 0, used, self._turn])
         bits = np.empty(words_of(int((asks.upper - asks.lower).max(initial=0))), np.uint64)
         linked = np.array([*range(HOT), *self._chain])
+        window, active = self._window, self._chain[-1]
+        coming = Arrivals(
+            begin, end, self._column, window.buffer, window.origin, is_hot, active, self._choices, self._load
+        )
         while True:
             self._out = advance(
-                self._window.buffer,
-                self._window.origin,
-                begin,
-                end,
-                self._column,
-                is_hot,
-                self._chain[-1],
-                linked,
-                self._choices,
-                self._load,
-                self._trees,
-                asks,
-                self.spec.lists,
-                done,
-                counts,
-                self._out,
-                bits,
-                self._work,
+                coming, linked, self._trees, asks, self.spec.lists, done, counts, self._out, bits, self._work
             )
             if done[0] == end - begin and done[PROBE] == len(asks.upper):
                 break

@@ -185,18 +185,78 @@ def _search(
     return found
 
 
+class Arrivals(NamedTuple):
+    """Tuples of indexes [begin, end) that come in, by their code in `column`.
+
+    codes, origin: the window's buffer and its origin, as a `Tail` has them; is_hot: of each of the tuples
+    active: the tree of those that are cold; choices: workers drawn for one; load: int64 (workers,), tuples of each
+    """
+
+    begin: int
+    end: int
+    column: int
+    codes: I64
+    origin: int
+    is_hot: NDArray[np.bool_]
+    active: int
+    choices: int
+    load: I64
+
+
+@inlined
+def _store(coming: Arrivals, until: int, trees: Trees, done: I64, work: I64) -> bool:
+    """Insert the tuples below index `until`; False where nodes run out before."""
+    while coming.begin + done[TUPLE] < until:
+        if not has_room(trees):
+            return False
+        index = coming.begin + done[TUPLE]
+        tree, worker = coming.active, 0
+        if coming.is_hot[done[TUPLE]]:
+            tree = worker = done[TURN] % HOT
+            done[TURN] += 1
+        else:
+            worker = _worker(index, coming.choices, coming.load)
+        coming.load[worker] += 1
+        insert(trees, tree, coming.codes[coming.column, index - coming.origin], index, work)
+        done[TUPLE] += 1
+    return True
+
+
+@inlined
+def _answer(
+    coming: Arrivals,
+    trees: Trees,
+    linked: I64,
+    asks: Asks,
+    direction: int,
+    q: int,
+    is_listed: bool,
+    done: I64,
+    out: I64,
+    bits: U64,
+    work: I64,
+) -> tuple[int, I64]:
+    """How many partners probe q has in a direction, and the list, moved where it had to grow."""
+    lower, span = asks.lower[q], asks.upper[q] - asks.lower[q]
+    open_tests = asks.starts[direction + 1] - asks.starts[direction] - (asks.leads[direction] != NONE)
+    is_marked, found = is_listed or open_tests > 1, 0
+    if is_marked:
+        bits[: (span + 63) >> 6] = 0
+    for tree in linked:
+        if trees.heads[tree, ENTRIES]:
+            found += _search(trees, tree, coming.codes, coming.origin, asks, direction, q, is_marked, bits, work)
+    if is_marked:
+        found = int(np.int64(count_bits(bits, 0, span)))
+    if is_listed:
+        out = room_for(out, done[USED], found)
+        done[USED] = list_bits(bits, 0, span, lower, out, done[USED])
+    return found, out
+
+
 @kernel
 def advance(
-    codes: I64,
-    origin: int,
-    begin: int,
-    end: int,
-    column: int,
-    is_hot: NDArray[np.bool_],
-    active: int,
+    coming: Arrivals,
     linked: I64,
-    choices: int,
-    load: I64,
     trees: Trees,
     asks: Asks,
     is_listed: bool,
@@ -206,43 +266,16 @@ def advance(
     bits: U64,
     work: I64,
 ) -> I64:
-    """Insert tuples [begin, end) and probe in the order of arrival, until all is done or nodes run out.
+    """Insert and probe in the order of arrival, until all is done or nodes run out; linked: the trees in use.
 
-    codes, origin: the window's buffer, as `Window` has them; is_hot: of each of the tuples; linked: the trees in use
     Returns the list of partners, by probe and direction, moved where it had to grow.
     """
     m = len(asks.upper)
     while True:
         q = done[PROBE]
-        until = asks.upper[q] if q < m else end
-        while begin + done[TUPLE] < until:
-            if not has_room(trees):
-                return out
-            index = begin + done[TUPLE]
-            tree, worker = active, 0
-            if is_hot[done[TUPLE]]:
-                tree = worker = done[TURN] % HOT
-                done[TURN] += 1
-            else:
-                worker = _worker(index, choices, load)
-            load[worker] += 1
-            insert(trees, tree, codes[column, index - origin], index, work)
-            done[TUPLE] += 1
-        if q == m:
+        if not _store(coming, asks.upper[q] if q < m else coming.end, trees, done, work) or q == m:
             return out
-        span = asks.upper[q] - asks.lower[q]
         for direction in range(len(asks.leads)):
-            open_tests = asks.starts[direction + 1] - asks.starts[direction] - (asks.leads[direction] != NONE)
-            is_marked, found = is_listed or open_tests > 1, 0
-            if is_marked:
-                bits[: (span + 63) >> 6] = 0
-            for tree in linked:
-                if trees.heads[tree, ENTRIES]:
-                    found += _search(trees, tree, codes, origin, asks, direction, q, is_marked, bits, work)
-            if is_marked:
-                found = int(np.int64(count_bits(bits, 0, span)))
+            found, out = _answer(coming, trees, linked, asks, direction, q, is_listed, done, out, bits, work)
             counts[q, direction] = found
-            if is_listed:
-                out = room_for(out, done[USED], found)
-                done[USED] = list_bits(bits, 0, span, asks.lower[q], out, done[USED])
         done[PROBE] += 1

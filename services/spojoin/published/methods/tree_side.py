@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
+from spojoin.kernels.tail import Tail
 from spojoin.published.methods.asks import Ask, Destination, asked, chosen_test, sort_each
 from spojoin.published.methods.side import I64, Counters, Found, Searches, Side, SideSpec, offsets_of
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
-from spojoin.published.methods.window import Window
 
 #: Fewer tuples are never split off or merged: they would not fill a node.
 SHARE_LEAST = 16
@@ -30,17 +30,17 @@ class Index(Protocol):
     def tuples(self) -> int:
         """Tuples held, expired ones included."""
 
-    def absorb(self, window: Window, tuples_max: int) -> None:
+    def absorb(self, window: Tail, tuples_max: int) -> None:
         """Take what the window has and this has not, and drop what expired; tuples_max: how many a window holds."""
 
-    def search(self, window: Window, ask: Ask, begin: int, end: int, answer: Destination) -> None:
+    def search(self, window: Tail, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Answer the probes [begin, end)."""
 
 
-def arrivals(window: Window, begin: int, end: int) -> tuple[I64, int]:
+def arrivals(window: Tail, begin: int, end: int) -> tuple[I64, int]:
     """A copy of the codes that the window still has of [begin, end), int64 (columns, n), and the index of the first."""
     first = max(begin, window.first)
-    return window.codes[:, first - window.first : max(end - window.first, 0)].copy(), first
+    return window.held[:, first - window.first : max(end - window.first, 0)].copy(), first
 
 
 class TreeSide(Side):
@@ -53,7 +53,7 @@ class TreeSide(Side):
 
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
-        self._window = Window(spec.columns)
+        self._window = Tail(columns=spec.columns)
         self._chosen = [chosen_test(tests, int(spec.options["predicate"])) for tests in spec.directions]
         threads = int(spec.options.get("threads", 1))
         self._threads = threads

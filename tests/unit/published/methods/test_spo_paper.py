@@ -12,7 +12,7 @@ from spojoin.published.methods.side import Check, Searches, SideSpec
 
 LENGTH, SLIDE, COUNT, CHUNK = 1_500, 1, 4_000, 350
 BAND, OTHER = Check(0, False, False), Check(1, True, False)
-ROLES = {
+DIRECTIONS = {
     "one": ((BAND,),),
     "two": ((BAND, OTHER), (OTHER, BAND)),
     "three, columns shared": ((BAND, OTHER, Check(0, True, True)), (Check(1, False, False), BAND)),
@@ -35,7 +35,7 @@ def run(name, spec, options):
 
 
 @pytest.mark.parametrize("lists", [True, False], ids=["lists", "counts"])
-@pytest.mark.parametrize("directions", ROLES.values(), ids=ROLES.keys())
+@pytest.mark.parametrize("directions", DIRECTIONS.values(), ids=DIRECTIONS.keys())
 @pytest.mark.parametrize("delta", [1, 3, 64, 700, 2_000])
 def test_every_size_of_batch_finds_what_the_scan_finds(delta, directions, lists):
     spec = SideSpec(2, directions, False, LENGTH, SLIDE, lists)

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from spojoin.errors import ConfigurationError
+from spojoin.kernels.compile import kernel
+from spojoin.kernels.tail import Tail
+from spojoin.published.methods import insert_tree
 from spojoin.published.methods.catalog import method
 from spojoin.published.methods.forest import Forest
 from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import Check, Searches, SideSpec
 from spojoin.published.methods.sorted_run import SortedRun
-from spojoin.published.methods.window import Window
+from spojoin.published.methods.tally import WORK
 
 VARIANTS = [
     ("chain_b", {"length": "1"}),
@@ -92,14 +95,14 @@ def test_two_roles_over_one_column_share_its_tree():
 @pytest.mark.parametrize("splits", [[], [0], [-5, 0, 0, 0, 7, 90]])
 def test_a_forests_leaves_are_one_sorted_list(splits):
     rng = np.random.default_rng(3)
-    window = Window(2)
+    window = Tail(columns=2)
     window.append(rng.integers(-100, 100, (2, 20_000)))
     forest = Forest(1, np.array(splits, np.int64))
     forest.insert(window, 0, 12_345)
     forest.insert(window, 12_345, 20_000)
     order = forest.indexes()
     assert sorted(order.tolist()) == list(range(20_000))
-    assert (np.diff(window.codes[1][order]) >= 0).all()
+    assert (np.diff(window.held[1][order]) >= 0).all()
 
 
 def test_a_runs_nodes_at_a_depth_begin_with_its_splits():
@@ -109,3 +112,40 @@ def test_a_runs_nodes_at_a_depth_begin_with_its_splits():
     assert run.splits(1).tolist() == codes[0, 32**3 :: 32**3].tolist()
     assert run.splits(2).tolist() == codes[0, 32**2 :: 32**2].tolist()
     assert run.splits(3).tolist() == run.splits(9).tolist() == codes[0, 32::32].tolist()
+
+
+@kernel
+def take_and_give_back(trees, keys, held, path, work):
+    """Insert all keys; from the time on when `held` are there, each takes the place of the oldest."""
+    for i in range(len(keys)):
+        insert_tree.insert(trees, 0, keys[i], i, work)
+        if i >= held:
+            insert_tree.delete_first(trees, 0, keys[i - held], path, work)
+
+
+def entries_of(trees, fanout):
+    """Keys and values of the leaves, in their order."""
+    leaf, found = insert_tree.first_leaf(trees, 0), []
+    while leaf != insert_tree.NONE:
+        row, size = trees.nodes[leaf], int(trees.nodes[leaf, insert_tree.SIZE])
+        keys, values = row[insert_tree.KEYS :], row[insert_tree.KEYS + fanout :]
+        found += zip(keys[:size].tolist(), values[:size].tolist(), strict=True)
+        leaf = int(row[insert_tree.NEXT])
+    return found
+
+
+@pytest.mark.parametrize("held", [1, 7, 300])
+@pytest.mark.parametrize("fanout", [4, 5, 32])
+@pytest.mark.parametrize("kind", ["few", "many", "rising", "falling"])
+def test_a_tree_gives_back_the_oldest_of_each_key(kind, fanout, held):
+    rng, n = np.random.default_rng(held), 2_000
+    rising = np.arange(n) // 3
+    keys = {"few": rng.integers(0, 5, n), "many": rng.integers(0, 2**40, n), "rising": rising, "falling": -rising}[kind]
+    trees, path = insert_tree.planted(1, fanout, 1_000), np.empty((2, insert_tree.LEVELS_MAX), np.int64)
+    take_and_give_back(trees, keys, held, path, np.zeros(WORK, np.int64))
+    assert entries_of(trees, fanout) == sorted((int(keys[i]), i) for i in range(n - held, n))
+    assert trees.heads[0, insert_tree.ENTRIES] == held
+    leaves_and_more = 1_000 - int(trees.free[0])
+    assert leaves_and_more <= 2 * held + 1, "nodes without entries are free"
+    insert_tree.clear(trees, 0)
+    assert sorted(trees.free[1 : 1 + trees.free[0]].tolist()) == list(range(1_000)), "each node is free, once"

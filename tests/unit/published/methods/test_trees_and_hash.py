@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.compile import kernel
-from spojoin.published.methods import bplus, css
+from spojoin.published.methods import css, insert_tree
+from spojoin.published.methods.bplus_side import add_range
 from spojoin.published.methods.catalog import method
 from spojoin.published.methods.checks import Hits
 from spojoin.published.methods.machine import MethodMachine
 from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import Check, SideSpec
+from spojoin.published.methods.tally import WORK
 from spojoin.query.load import parse_query
 from spojoin.simulate.method import run_method
 from tests.support.method_cases import cases, expected, taken
@@ -53,43 +55,45 @@ def test_the_smallest_nodes_and_batches_give_what_the_oracle_gives(name, options
 
 
 @kernel
-def apply(tree, codes, indexes, is_insert, path, stats):
-    for i in range(len(codes)):
-        if is_insert[i]:
-            bplus.insert(tree, 0, codes[i], indexes[i], path, stats)
-        else:
-            bplus.delete(tree, 0, codes[i], indexes[i], path, stats)
+def apply(trees, code, index, is_insert, path, work):
+    if is_insert:
+        insert_tree.insert(trees, 0, code, index, work)
+    else:
+        insert_tree.delete_first(trees, 0, code, path, work)
 
 
 @kernel
-def in_range(tree, lo, hi, path, slices, stats):
-    return bplus.add_range(tree, 0, lo, hi, path, slices, 0, stats)
+def in_range(trees, lo, hi, slices, work):
+    return add_range(trees, 0, lo, hi, slices, 0, work)
 
 
 class Tree:
     """One tree, beside a sorted list of the same pairs."""
 
     def __init__(self, fanout):
-        self.tree = bplus.empty(1, fanout)
+        self.trees = insert_tree.planted(1, fanout, 2 * insert_tree.LEVELS_MAX)
         self.pairs = []
-        self.path, self.stats = np.empty((2, bplus.LEVELS_MAX), np.int64), np.zeros(2, np.int64)
+        self.path, self.work = np.empty((2, insert_tree.LEVELS_MAX), np.int64), np.zeros(WORK, np.int64)
 
-    def change(self, code, index, is_insert):
-        if self.tree[4][0, bplus.FREE_COUNT] < bplus.LEVELS_MAX:
-            self.tree = bplus.grown(self.tree)
-        one = [np.array([value], np.int64) for value in (code, index)]
-        apply(self.tree, *one, np.array([is_insert]), self.path, self.stats)
-        bisect.insort(self.pairs, (code, index)) if is_insert else self.pairs.remove((code, index))
+    def insert(self, code, index):
+        if self.trees.free[0] < insert_tree.LEVELS_MAX:
+            self.trees = insert_tree.widened(self.trees)
+        apply(self.trees, code, index, True, self.path, self.work)
+        bisect.insort(self.pairs, (code, index))
+
+    def delete_first(self, code):
+        apply(self.trees, code, 0, False, self.path, self.work)
+        self.pairs.remove(min(pair for pair in self.pairs if pair[0] == code))
 
     def found(self, lo, hi):
-        slices = np.empty((self.tree[0].shape[1] + 1, 2), np.int64)
-        end = in_range(self.tree, lo, hi, self.path, slices, self.stats)
-        ids = self.tree[1].reshape(-1)
+        slices = np.empty((len(self.trees.nodes) + 1, 2), np.int64)
+        end = in_range(self.trees, lo, hi, slices, self.work)
+        ids = self.trees.nodes.reshape(-1)
         return [int(index) for a, b in slices[:end] for index in ids[a:b]]
 
     @property
     def nodes_used(self):
-        return self.tree[0].shape[1] - int(self.tree[4][0, bplus.FREE_COUNT])
+        return len(self.trees.nodes) - int(self.trees.free[0])
 
 
 @given(
@@ -101,16 +105,16 @@ class Tree:
 def test_a_tree_holds_what_a_sorted_list_holds(fanout, codes, leave, window):
     tree = Tree(fanout)
     for index, code in enumerate(codes):
-        tree.change(code, index, True)
+        tree.insert(code, index)
         if len(tree.pairs) > window:
-            tree.change(*leave.choice(tree.pairs), False)
+            tree.delete_first(leave.choice(tree.pairs)[0])
     for lo, hi in [(LEAST, GREATEST), (-3, 3), (0, 0), (GREATEST, GREATEST), (21, GREATEST - 1)]:
         assert tree.found(lo, hi) == [index for code, index in tree.pairs if lo <= code <= hi]
     while tree.pairs:
-        tree.change(*leave.choice(tree.pairs), False)
+        tree.delete_first(leave.choice(tree.pairs)[0])
     assert tree.found(LEAST, GREATEST) == []
-    assert tree.nodes_used == 1
-    assert tree.tree[4][0, bplus.HEIGHT] == 0
+    assert tree.nodes_used == min(len(codes), 1)
+    assert tree.trees.heads[0, insert_tree.HEIGHT] == 0
 
 
 # --- the CSS-tree by itself -------------------------------------------------------------------------------------------
