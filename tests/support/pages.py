@@ -243,7 +243,7 @@ def _has(values: object, path: list[str]) -> bool:
 def wrong_classes(page: Page) -> Iterator[str]:
     """Classes and constants, and what is in a class, that a page places in a file that does not have them."""
     for name, member, file in _CLASS.findall(page.prose):
-        path = PACKAGE / file
+        path = next((base / file for base in (page.path.parent, PACKAGE) if (base / file).is_file()), PACKAGE / file)
         body = re.search(rf"(?ms)^(?:class )?{name}\b.*?(?=^\S|\Z)", path.read_text()) if path.is_file() else None
         if body is None:
             yield f"{file} has no {name}"

@@ -29,7 +29,7 @@ MISTAKES = {
     "    .venv/bin/spojoin run trips.yaml -z trips.csv": "spojoin run has no option -z",
     "the option `--no-such-option`": "no command has the option --no-such-option",
     "`python -m loadgen.no_such_module`": "no module loadgen.no_such_module",
-    "`python -m loadgen.promises --no-such-option`": "python -m loadgen.promises has no option --no-such-option",
+    "`python -m helm.tables --no-such-option`": "python -m helm.tables has no option --no-such-option",
     "`python -m loadgen check --no-such-option`": "loadgen check has no option --no-such-option",
     "`SPOJOIN_NO_SUCH_SETTING`": "no variable SPOJOIN_NO_SUCH_SETTING",
     "    helm install x helm/spojoin --set demo.enbaled=true": "no value demo.enbaled",

@@ -13,7 +13,7 @@ from tests.support.source_tree import modules, tree
 
 LINES_MAX, PARAMETERS_MAX = 40, 6
 #: What the compiler of kernels is called by: a kernel takes arrays one by one, since numba knows no records.
-KERNEL = re.compile(r"\b(kernel|inlined|n?jit|vectorize)\w*\b")
+KERNEL = re.compile(r"(?<![a-z])(kernel|inlined|compiled|n?jit|vectorize)\w*\b")
 #: Classes that bear one name in two rooms on purpose.
 HOMONYMS: dict[str, str] = {}
 #: What a machine must not look at: its records and the times that it is handed are all that it knows.

@@ -166,7 +166,7 @@ def method(name: str, given: Mapping[str, str], line: int | None = None) -> Meth
         if option in METHODS[name].simulated:
             raise QueryError(
                 f"method {name}: {option} is of a simulation that answers wrongly, which "
-                "runs in `python -m loadgen.papers` alone: remove it",
+                "runs in `loadgen papers` alone: remove it",
                 line,
             )
     return Method(name, complete(f"method {name}", METHODS[name].options, given, line))

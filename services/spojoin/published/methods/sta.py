@@ -39,7 +39,7 @@ from spojoin.published.methods.bit_arrays import words_of
 from spojoin.published.methods.checks import FlatChecks, by_role, flat
 from spojoin.published.methods.insert_tree import ENTRIES, NONE, ROOT, planted, widened
 from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec
-from spojoin.published.methods.sta_kernels import HOT, PROBE, TURN, USED, Arrivals, Asks, advance, pick, put
+from spojoin.published.methods.sta_kernels import HOT, PROBE, TURN, USED, ArrivingTuples, Asks, advance, pick, put
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
 
 FANOUT: Final = 32
@@ -102,7 +102,7 @@ class Sta(Side):
         bits = np.empty(words_of(int((asks.upper - asks.lower).max(initial=0))), np.uint64)
         linked = np.array([*range(HOT), *self._chain])
         window, active = self._window, self._chain[-1]
-        coming = Arrivals(
+        coming = ArrivingTuples(
             begin, end, self._column, window.buffer, window.origin, is_hot, active, self._choices, self._load
         )
         while True:

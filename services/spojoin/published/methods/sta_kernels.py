@@ -185,7 +185,7 @@ def _search(
     return found
 
 
-class Arrivals(NamedTuple):
+class ArrivingTuples(NamedTuple):
     """Tuples of indexes [begin, end) that come in, by their code in `column`.
 
     codes, origin: the window's buffer and its origin, as a `Tail` has them; is_hot: of each of the tuples
@@ -204,7 +204,7 @@ class Arrivals(NamedTuple):
 
 
 @inlined
-def _store(coming: Arrivals, until: int, trees: Trees, done: I64, work: I64) -> bool:
+def _store(coming: ArrivingTuples, until: int, trees: Trees, done: I64, work: I64) -> bool:
     """Insert the tuples below index `until`; False where nodes run out before."""
     while coming.begin + done[TUPLE] < until:
         if not has_room(trees):
@@ -224,7 +224,7 @@ def _store(coming: Arrivals, until: int, trees: Trees, done: I64, work: I64) -> 
 
 @inlined
 def _answer(
-    coming: Arrivals,
+    coming: ArrivingTuples,
     trees: Trees,
     linked: I64,
     asks: Asks,
@@ -255,7 +255,7 @@ def _answer(
 
 @kernel
 def advance(
-    coming: Arrivals,
+    coming: ArrivingTuples,
     linked: I64,
     trees: Trees,
     asks: Asks,
