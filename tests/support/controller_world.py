@@ -26,7 +26,7 @@ class FakeCluster:
     def scale(self, replicas: int) -> None:
         self.replicas = replicas
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         self.events.append(event)
 
 

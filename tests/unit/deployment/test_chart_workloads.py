@@ -1,6 +1,7 @@
 """What runs: how many of each component, by which program, with which resources, and where."""
 
 import hashlib
+import json
 from importlib.util import find_spec
 
 import pytest
@@ -20,13 +21,13 @@ PROGRAMS = {role.value: (SERVICES, None) for role in Role} | {
     "page": (SERVICES, "spojoin.page"),
     "check-query": (SERVICES, None),
     "topics": (SERVICES, None),
-    "load": (SERVICES, "loadgen"),
-    "test": (SERVICES, "loadgen.check.smoke"),
+    "load": (SPARK, "loadgen"),
+    "test": (SPARK, "loadgen.check.smoke"),
     "kafka": (DEVELOPMENT, None),
     "redis": (DEVELOPMENT, None),
     "job-produce": (SPARK, "loadgen"),
-    "job-ramp": (SERVICES, "loadgen"),
-    "job-chaos": (SERVICES, "loadgen"),
+    "job-ramp": (SPARK, "loadgen"),
+    "job-chaos": (SPARK, "loadgen"),
     "job-feed": (SPARK, "loadgen"),
     "job-check": (SPARK, "loadgen"),
 }
@@ -62,11 +63,18 @@ def test_topics_are_made_for_the_query():
 def test_jobs_do_what_the_values_ask_for():
     found = {name: pod.container["args"] for name, pod in pods(manifests("operators")).items() if name[:4] == "job-"}
     jobs = DEFAULTS["jobs"]
-    where = ["--where", "kubernetes", "--namespace", "joins", "--release", "demo"]
+    services, pods_of_release = {"query": QUERY_FILE}, {"namespace": "joins", "release": "demo"}
+    chaos = {"services": services, "where": "kubernetes", "pods": pods_of_release, "kinds": "delete"}
+    files = {name: json.loads(found[name].pop(1)) for name in ("job-produce", "job-ramp", "job-chaos")}
+    assert files == {
+        "job-produce": {"via": "spark"},
+        "job-ramp": {"services": services, "output": "/tmp/ramp"},
+        "job-chaos": chaos,
+    }
     assert found == {
-        "job-produce": ["produce", *jobs["produce"]["args"], "--via", "spark"],
-        "job-ramp": ["ramp", "--query", QUERY_FILE, "--output", "/tmp/ramp", *jobs["ramp"]["args"]],
-        "job-chaos": ["chaos", "--query", QUERY_FILE, *where, *jobs["chaos"]["args"], "--kinds", "delete"],
+        "job-produce": ["produce", *jobs["produce"]["args"]],
+        "job-ramp": ["ramp", *jobs["ramp"]["args"]],
+        "job-chaos": ["chaos", *jobs["chaos"]["args"]],
         "job-feed": ["feed", "flights", "--topic", "in.pickups"],
         "job-check": ["check", QUERY_FILE, *jobs["check"]["args"]],
     }
@@ -82,7 +90,7 @@ def test_jobs_do_what_the_values_ask_for():
 )
 def test_chaos_strikes_only_what_is_the_releases_own(settings, kinds):
     arguments = pods(manifests("demo", "jobs.chaos.enabled=true", *settings))["job-chaos"].container["args"]
-    assert arguments[-2:] == ["--kinds", kinds]
+    assert json.loads(arguments[1])["kinds"] == kinds
 
 
 # --- how many ---------------------------------------------------------------------------------------------------------

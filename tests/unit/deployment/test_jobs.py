@@ -11,6 +11,7 @@ import yaml
 from loadgen.chaos.chaos_file import ChaosFile
 from loadgen.load.files import read
 from loadgen.load.load_file import ProduceFile, RampFile
+from tests.support.chart import manifests, pods
 
 HELM = Path(sys.executable).parent / "helm"
 CHART = Path(__file__).parents[3] / "helm" / "spojoin"
@@ -39,6 +40,14 @@ def test_the_load_generator_accepts_what_the_chart_hands_it(name):
     asked = dict(zip(options[::2], options[1::2], strict=True))
     file = read(FILES[name], text, {option.removeprefix("--"): value for option, value in asked.items()})
     assert file.workload.value == "q3"
+
+
+def test_the_demo_sends_what_its_values_ask_for():
+    wanted = ("demo.rate=300", "demo.partitions=3", "demo.inputBytesMax=5000000000")
+    program, text = pods(manifests("demo", *wanted))["load"].container["args"]
+    file = read(ProduceFile, text, {})
+    assert (program, file.workload.value, file.duration, file.rate) == ("produce", "q3", "forever", 300)
+    assert (file.rows.partitions, file.retention_bytes) == (3, 5_000_000_000)
 
 
 def test_fields_of_the_user_are_merged_into_those_of_the_chart():
