@@ -16,7 +16,7 @@ RUN SPOJOIN_CACHE_FOLDER=/cache PYTHONPATH=/source python3 -c \
 
 FROM server
 COPY --from=jars /opt/kafka /opt/kafka
-COPY services/spojoin/__init__.py services/spojoin/errors.py /opt/dev/spojoin/
+COPY services/spojoin/__init__.py services/spojoin/version.py services/spojoin/errors.py /opt/dev/spojoin/
 COPY services/spojoin/local/__init__.py services/spojoin/local/broker_config.py /opt/dev/spojoin/local/
 COPY docker/dev.py /opt/dev/
 ENV PYTHONDONTWRITEBYTECODE=1
