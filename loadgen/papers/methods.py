@@ -38,7 +38,7 @@ class FigureWorkload:
         table = sweep(run, windows, lines, lambda window: self.join(int(window)))
         panel = table.rates(self.about, "tuples of window", log_x=True)
         how = (
-            "One thread; a tuple is stored and searched for in both roles. 'spo' is the whole engine, order and "
+            "One thread; a tuple is stored and searched for in both directions. 'spo' is the whole engine, order and "
             "results included."
         )
         claims = (_fastest(panel), *([promise(panel)] if self.is_promised else []))

@@ -44,7 +44,7 @@ def measure(context: Context) -> Iterator[Measurement]:
     after = _scan(context, data)
     counts = pq.read_table(output)
     check_counts(data, sizes.window, sizes.slide, counts, CHECKED)
-    yield from _figures(found, used, min(before, after, key=lambda timed: timed.both_roles_us))
+    yield from _figures(found, used, min(before, after, key=lambda timed: timed.both_directions_us))
 
     context.say("the same in this process, timed part by part")
     yield from run_by_part(query, source, output, sizes.window)
@@ -78,8 +78,8 @@ def _figures(found: dict[str, float], used: Usage, scan: ScanTime) -> Iterator[M
     rate = found["tuples_per_second_window_full"]
     note = f"over {found['tuples_window_full']:,} tuples; {found['tuples_per_second']:,.0f} from the start; {REACH_FOR}"
     yield Measurement("spojoin run, window full", rate, "tuples/s", note=note)
-    ratio = rate * scan.both_roles_us / 1e6
-    baseline = f"{scan.name}, both roles, {scan.both_roles_us:.0f} us"
+    ratio = rate * scan.both_directions_us / 1e6
+    baseline = f"{scan.name}, both directions, {scan.both_directions_us:.0f} us"
     yield Measurement("spojoin run, NumPy's scan / tuple", ratio, "times", RATIO_BAR, baseline)
     yield Measurement("spojoin run, peak memory", used.peak_rss_bytes / (1 << 20), "MiB")
     yield Measurement(

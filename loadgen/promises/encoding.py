@@ -53,7 +53,7 @@ def _figures(shape: str, sizes: dict[str, int], best: dict[str, float], probes: 
         yield Measurement(f"{shape}: {name}", size, "bytes a frame and role", note="two predicates")
     yield Measurement(f"{shape}: bytes, bit arrays / ranks", sizes["bit arrays"] / sizes["ranks"], "times")
     for name, took in best.items():
-        yield Measurement(f"{shape}: {name}", took / probes * 1e6, "us a probe and role", note=ABOUT[WORKLOAD])
+        yield Measurement(f"{shape}: {name}", took / probes * 1e6, "us a probe and direction", note=ABOUT[WORKLOAD])
     bits, ranks = (best[f"encode {name}"] + best[f"AND {name}"] for name in ("bit arrays", "ranks"))
     yield Measurement(f"{shape}: time, bit arrays / ranks", bits / ranks, "times", note="encoded and ANDed")
 

@@ -94,9 +94,11 @@ def _figures(name: str, us: dict[str, float]) -> Iterator[Measurement]:
     fastest = min(SCANS, key=lambda scan: us[scan])
     numpy = min(NUMPY_SCANS, key=lambda scan: us[scan])
     about = ABOUT[name]
-    yield Measurement(f"{name}: count", us["count"], "us a probe and role", note=about)
-    yield Measurement(f"{name}: full bitmap", us["bitmap"], "us a probe and role", note=about)
-    yield Measurement(f"{name}: partners one by one", us["partners"], "us a probe and role", note="every partner's seq")
+    yield Measurement(f"{name}: count", us["count"], "us a probe and direction", note=about)
+    yield Measurement(f"{name}: full bitmap", us["bitmap"], "us a probe and direction", note=about)
+    yield Measurement(
+        f"{name}: partners one by one", us["partners"], "us a probe and direction", note="every partner's seq"
+    )
     yield _ratio(f"{name}: fastest scan / count", us, fastest, "count", COUNT_BAR)
     yield _ratio(f"{name}: scan probe by probe / count", us, SIMD, "count")
     yield _ratio(f"{name}: NumPy's scan / count", us, numpy, "count")

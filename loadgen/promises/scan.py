@@ -17,5 +17,5 @@ def measure(context: Context) -> Iterator[Measurement]:
         data = columns(name, sizes.window + sizes.scan_probes)
         timed = time_scans(data[: sizes.window], data[sizes.window :], sizes.repeats)
         for scan, both_us in timed.all_us.items():
-            note = f"{ABOUT[name]}; both roles {both_us:.1f} us" + ("; the baseline" if scan == timed.name else "")
-            yield Measurement(f"{name}: {scan}", both_us / 2, "us a probe and role", note=note)
+            note = f"{ABOUT[name]}; both directions {both_us:.1f} us" + ("; the baseline" if scan == timed.name else "")
+            yield Measurement(f"{name}: {scan}", both_us / 2, "us a probe and direction", note=note)

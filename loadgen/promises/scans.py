@@ -110,7 +110,7 @@ class ScanTime:
     """The fastest of some scans of a window, and all of them: microseconds a probe, both directions together."""
 
     name: str
-    both_roles_us: float
+    both_directions_us: float
     all_us: dict[str, float]
 
 

@@ -35,7 +35,7 @@ def measure(context: Context) -> Iterator[Measurement]:
         us[slide] = (time.perf_counter() - began) / sizes.slide_after * 1e6
         check_counts(data, sizes.window, slide, pa.Table.from_batches(results), CHECKED)
         yield Measurement(
-            f"slide of {slide:,}", us[slide], "us a tuple", note=f"{ABOUT[WORKLOAD]}; embedded, both roles"
+            f"slide of {slide:,}", us[slide], "us a tuple", note=f"{ABOUT[WORKLOAD]}; embedded, both directions"
         )
     yield Measurement("slide of 1 / large slide", us[1] / us[sizes.slide], "times", SLIDE_BAR)
 

@@ -33,7 +33,8 @@ WINDOWS, QUICK_WINDOWS = (200_000, 600_000, 1_000_000), (20_000, 40_000)
 BAND = "ABS(l.a - r.a) < 16000 AND ABS(l.b - r.b) < 16000"
 ONE_THREAD = (
     "One thread for each method, no network. Bars: the slowest and fastest tenth of the measured chunks. A tuple of "
-    "the mutable part is stored and searched for in both roles in a window of one slide; of the immutable part it is "
+    "the mutable part is stored and searched for in both directions in a window of one slide; of the immutable part it "
+    "is "
     "only searched for, in a window that was filled before. 'spo, whole' does both over the whole window, and its time "
     "includes order and results."
 )

@@ -13,7 +13,7 @@ from spojoin.wire.records import I64, U16, Frame, Matches, StreamSlice
 
 #: The part of the tuples that are not handed over; part 1 + w is PO-Join worker w's.
 MUTABLE_PART = 0
-#: Partners that a chunk should hold: 8 MB of seqs. A single probe's may be more, at most a window's for each role.
+#: Partners that a chunk should hold: 8 MB of seqs. A single probe's may be more, at most a window's for each direction.
 CHUNK_PARTNERS = 1 << 20
 #: Probes of a frame's first chunk, before anything is known of its matches.
 CHUNK_PROBES_FIRST = 64
@@ -52,13 +52,13 @@ def first_reached(frame: Frame, target: int) -> int:
     return int(probes.lower[0])
 
 
-def mutable_bounds(frame: Frame, role: Direction, first: int, last: int) -> tuple[I64, I64]:
+def mutable_bounds(frame: Frame, direction: Direction, first: int, last: int) -> tuple[I64, I64]:
     """Indexes [lower, upper) of the target's mutable tuples that each of probes [first, last) may match.
 
     Both int64 (last - first,). Within the frame itself a probe sees what precedes it.
     """
-    probes, target = frame.slices[role.probe], frame.slices[role.target]
-    if role.probe == role.target:
+    probes, target = frame.slices[direction.probe], frame.slices[direction.target]
+    if direction.probe == direction.target:
         upper = target.first_index + np.arange(first, last, dtype=np.int64)
     else:
         upper = target.first_index + np.searchsorted(target.positions, probes.positions[first:last]).astype(np.int64)
