@@ -79,7 +79,7 @@ sql: |
 
 
 def _pieces(skew: float, keys: int, tuples: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Rows of both streams, half of `tuples` each; the k-th most frequent key has a frequency proportional to k**-skew."""
+    """Rows of both streams, half of `tuples` each; the frequency of the k-th most frequent key is ~ k**-skew."""
     rng, shares = np.random.default_rng(SEED), np.arange(1, keys + 1, dtype=np.float64) ** -skew
     names = rng.permutation(keys)
     for begin in range(0, tuples // 2, PIECE):

@@ -21,7 +21,7 @@ PROBES = 256
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """workers: those for cold tuples; rate: tuples per second; window_s, checkpoint_s: seconds, 0 for no checkpoints."""
+    """workers: those for cold tuples; rate: tuples per second; window_s, checkpoint_s: seconds, 0: no checkpoints."""
 
     workers: int
     rate: float

@@ -11,8 +11,8 @@ error, and are never a default.
   worker takes the sum of the sizes as the number of tuples so far.
 - `distributed_cache_unsafe`: the first worker counts the tuples that it evaluates and puts the count into a cache at
   intervals; the others read it at intervals.
-- `exact`: the window's lower bound and the handover are in the tuple's frame, as everywhere else in this project; a worker
-  waits for the batches that the frame hands over.
+- `exact`: the window's lower bound and the handover are in the tuple's frame, as everywhere else in this project; a
+  worker waits for the batches that the frame hands over.
 
 What the paper leaves open: a window of L tuples includes the tuples that are not merged yet, so round robin keeps
 L / slide - 1 batches. Channels keep the order of their messages; different ones don't wait for each other.
@@ -165,7 +165,7 @@ def _check_round_robin(setup: Setup) -> None:
     kept, left = divmod(setup.window // setup.slide - 1, setup.workers)
     if setup.delta != setup.slide or left or not kept:
         raise ConfigurationError(
-            f"round robin takes whole slides, the same number per worker: delta is {setup.delta}, the slide {setup.slide}, "
+            f"round robin takes whole slides, equally many per worker: delta is {setup.delta}, slide {setup.slide}, "
             f"and {setup.window // setup.slide - 1} slides are shared by {setup.workers} workers"
         )
 

@@ -35,7 +35,7 @@ class RankEdge:
 class RankCondition:
     """The rank in `slot` lies from every edge of `begins` on and before every edge of `ends`.
 
-    complement: the condition is that it doesn't lie there; visit: int64 (m,), the probes in an order that keeps neighbours close
+    complement: the condition is that it doesn't; visit: int64 (m,), the probes in an order that keeps neighbours close
     """
 
     slot: int

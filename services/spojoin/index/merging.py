@@ -11,7 +11,7 @@ import numpy as np
 
 from spojoin.index.node import LEAVING, Node, merged
 
-#: Neighbours of one level that become one node: a tuple is merged log4(nodes) times, and a growing group has few nodes.
+#: Neighbours of one level that become one node: a tuple is merged log4(batches) times, a growing group has few nodes.
 FAN_IN = 4
 #: The head of a merged node that no window reaches is dropped once it exceeds this fraction (one in ...) of all tuples
 #: held, so memory shrinks even with small windows, and the dropped tuples pay for the split.

@@ -134,7 +134,7 @@ class StreamIndex:
         )
 
     def _size_max(self, group: int) -> int:
-        """A node that windows leave gradually is split again, so it holds at most a quarter of the window."""
+        """The most tuples of a node: a quarter of the window if windows leave it gradually, since it is split again."""
         if group >= 0:
             return self._node_max
         return min(self._node_max, max(self.tuples >> 2, 4 * evaluation.MASKED_MAX))

@@ -111,7 +111,7 @@ def _check_positions(where: str, frame: Frame) -> None:
 
 
 def _expect_disjoint(where: str, frame: Frame) -> None:
-    """Check that no position occurs twice, so none is missing, as many as there are (one rising slice needs no check)."""
+    """Check that no position occurs twice; so none is missing (one rising slice needs no check)."""
     taken = np.zeros(frame.count, np.bool_)
     for part in frame.slices:
         taken[part.positions] = True

@@ -115,7 +115,7 @@ NONE_SILENT: U8 = np.empty(0, np.uint8)
 class Frame:
     """A run of consecutive tuples with everything a reader needs to evaluate it (the log's main record).
 
-    previous_link and link chain the source offsets: a reader accepts a frame only if it follows the reader's link (rule P3).
+    previous_link and link chain the source offsets: a reader accepts only the frame that follows its link (rule P3).
     produced_ms, produced_runs: run-length coded times at which the inputs were produced, in frame order
     rejected: cumulative count of rows refused, by reason
     checkpoint: what only a router needs to resume here (event-time merge), opaque to all others
