@@ -38,7 +38,7 @@ def serve(options: UpOptions, console: Console) -> None:
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
     workers = options.workers or query.layout.workers or WORKERS
-    load_settings(query_file=options.query, workers=workers)  # a query that services would refuse ends it before they start
+    load_settings(query_file=options.query, workers=workers)  # raises what services would refuse
     with _until_interrupted(console), ExitStack() as stack:
         servers = _servers(stack, options, console)
         notice = _quiet if console.is_terminal else _printer(console)

@@ -1,7 +1,7 @@
 """Match bitmaps in arrival order, from prefixes of a sort order that are kept at regular ranks.
 
 The tuples of a rank interval [a, b) are those of prefix b without those of prefix a. For the first predicate, in whose
-order the probes are visited, a cursor holds a prefix and moves to the next probe's by flipping the tuples in between. For
+order the probes are visited, a cursor holds a prefix and moves to the next probe's by flipping the tuples between. For
 every other one the kept prefixes around the interval are applied as they are, and the few surplus tuples cleared.
 """
 
@@ -96,7 +96,7 @@ def in_parts(predicates: Predicates, visit: I64) -> I64:
 def collect(predicates: Predicates, visit: I64, limits: I64) -> tuple[I64, I64, I64, I64]:
     """Matches of each probe and their places, ascending, at most `limits` int64 (m,).
 
-    Returns complete counts int64 (m,), whatever the limits, begins and taken int64 (m,), and places int64: those of probe
+    Returns complete counts int64 (m,), despite limits, begins and taken int64 (m,), and places int64: those of probe
     q are places[begins[q] : begins[q] + taken[q]].
     """
     p = predicates

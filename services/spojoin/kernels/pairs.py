@@ -37,7 +37,7 @@ def interleave(
 
     rights, lefts: m segments of partner seqs each. With a limit, a probe keeps its earliest partners of both directions
     (among equal ones, the right direction's first). The probes' seqs count up from `first_seq`. Returns for each pair
-    the seqs of the probe, of the left and of the right tuple, int64 (n,) each, in the arrays that `column` returns for n.
+    the seqs of the probe, of the left and of the right tuple, int64 (n,) each, in arrays that `column` returns for n.
     """
     kept_right, kept_left = _kept(rights, lefts, limit)
     total = int(kept_right.sum() + kept_left.sum())

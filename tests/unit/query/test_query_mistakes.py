@@ -37,7 +37,7 @@ DOCUMENT = [
     ("output: pairs", "output: count", 13, "limit needs 'output: pairs'", "a count is never cut"),
     ("output: pairs", "", 13, "limit needs 'output: pairs'", "a count is never cut"),
     ("limit: 1000", "method: scan\nlayout: {name: batch, workers: 3}", 14, "workers: 3 has no effect", "remove it"),
-    ("limit: 1000", "method: {name: spo_paper, hop_ms: 2}", 13, "hop_ms is of a simulation", "loadgen papers"),
+    ("limit: 1000", "method: {name: spo_paper, hop_ms: 2}", 13, "hop_ms belongs to a simulation", "loadgen papers"),
     (
         "limit: 1000",
         "method: {name: spo_paper, state: size_broadcast_unsafe}",
