@@ -25,7 +25,7 @@ class ProtobufBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def generate(root: Path) -> bool:
-    """Run protoc if the proto is newer than what was made of it; tells whether it ran."""
+    """Run protoc if the proto is newer than its output; returns whether it ran."""
     proto, package = root / PROTO, root / PACKAGE
     if not _is_stale(proto, package):
         return False
@@ -45,7 +45,7 @@ def _protoc(proto: Path, package: Path) -> None:
     arguments = [f"-I{proto.parent}", f"-I{well_known}", f"--python_out={package}", f"--pyi_out={package}", proto.name]
     status = protoc.main(["protoc", *arguments])
     if status:
-        raise RuntimeError(f"protoc refused {proto} with status {status}; its messages stand above")
+        raise RuntimeError(f"protoc refused {proto} with status {status}; its messages are above")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from spojoin.published.layouts.load import imbalance
 from spojoin.query.load import parse_query
 
 PATTERNS = (("kp", ()), ("dp", ()), ("hp", ()), ("hp", ("balance=tuples",)))
-#: Rows of one stream that are fed at once, one a millisecond.
+#: Rows of one stream fed at once, one per millisecond.
 PIECE = 1_000
 SEED = 20
 HEADS = (
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--keys", type=int, default=100)
     parser.add_argument("--skew", type=float, nargs="+", default=[0.35, 1.0], help="exponents of Zipf's law")
-    parser.add_argument("--interval-ms", type=int, default=5_000, help="how far two event times may be apart")
+    parser.add_argument("--interval-ms", type=int, default=5_000, help="how far apart two event times may be")
     parser.add_argument("--tuples", type=int, default=200_000)
     asked = parser.parse_args(arguments)
     with one_sentence(is_debug=False):
@@ -79,7 +79,7 @@ sql: |
 
 
 def _pieces(skew: float, keys: int, tuples: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Rows of both streams, half of `tuples` each, whose k-th most frequent key comes as often as k**-skew says."""
+    """Rows of both streams, half of `tuples` each; the frequency of the k-th most frequent key is ~ k**-skew."""
     rng, shares = np.random.default_rng(SEED), np.arange(1, keys + 1, dtype=np.float64) ** -skew
     names = rng.permutation(keys)
     for begin in range(0, tuples // 2, PIECE):
@@ -90,7 +90,7 @@ def _pieces(skew: float, keys: int, tuples: int) -> Iterator[tuple[int, pa.Recor
 
 
 def _run(query: Query, pieces: Iterator[tuple[int, pa.RecordBatch]], half: int = 0) -> tuple[Engine, dict[str, Any]]:
-    """The engine when all is fed, and what its layout had cost at `half` of the tuples."""
+    """The engine after all rows, and the cost of its layout at `half` of the tuples."""
     engine, early = engine_for(query), None
     for stream, rows in pieces:
         list(engine.feed(stream, rows))
@@ -100,18 +100,18 @@ def _run(query: Query, pieces: Iterator[tuple[int, pa.RecordBatch]], half: int =
     return engine, early or engine.layout_measures()
 
 
-def _cells(told: dict[str, Any], early: dict[str, Any], tuples: int) -> Iterator[str]:
-    """Loads of the second half, when the calibration is long over; memory, completeness and times of the whole."""
-    both = list(zip(told["per_worker"], early["per_worker"], strict=True))
+def _cells(whole: dict[str, Any], early: dict[str, Any], tuples: int) -> Iterator[str]:
+    """Loads of the second half, long after the calibration; memory, completeness and times of the whole run."""
+    both = list(zip(whole["per_worker"], early["per_worker"], strict=True))
     late = {name: [now[name] - then[name] for now, then in both] for name in ("stored", "examined")}
     yield f"{imbalance(late['stored']):.3f}"
     yield f"{imbalance(late['examined']):.3f}"
     yield f"{pstdev(late['examined']):,.0f}"
     for name in ("messages", "bytes"):
-        yield f"{told[name] / tuples:,.1f}"
-    yield f"{told['memory_bytes']:,}"
-    yield f"{told['completeness']:.3f}"
-    yield f"{told['slowest_worker_ms']['p50']:,.1f} ({told['slowest_worker_ms']['p99']:,.1f})"
+        yield f"{whole[name] / tuples:,.1f}"
+    yield f"{whole['memory_bytes']:,}"
+    yield f"{whole['completeness']:.3f}"
+    yield f"{whole['slowest_worker_ms']['p50']:,.1f} ({whole['slowest_worker_ms']['p99']:,.1f})"
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- define "spojoin.devKafka" -}}{{ if kindIs "invalid" .Values.devKafka.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devKafka.enabled }}{{ end }}{{- end }}
 {{- define "spojoin.devRedis" -}}{{ if kindIs "invalid" .Values.devRedis.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devRedis.enabled }}{{ end }}{{- end }}
 
-{{- /* The query's value as a map: what is a text alone replaces nothing. */}}
+{{- /* The query's value as a map: a plain text replaces nothing. */}}
 {{- define "spojoin.queryValue" -}}
 {{- if kindIs "map" .Values.query }}{{ toYaml .Values.query }}{{ else }}{{ dict "text" .Values.query | toYaml }}{{ end }}
 {{- end }}
@@ -69,7 +69,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* What every program of the services' image is told. */}}
+{{- /* Settings of every program in the services' image. */}}
 {{- define "spojoin.env" -}}
 - {name: SPOJOIN_QUERY_FILE, value: /etc/spojoin/query/query.yaml}
 - {name: SPOJOIN_BOOTSTRAP_SERVERS, value: {{ include "spojoin.bootstrap" . | quote }}}
@@ -104,7 +104,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{- /* Who a component is for Kafka: dict "root" $ "user" "router" */}}
+{{- /* A component's identity for Kafka: dict "root" $ "user" "router" */}}
 {{- define "spojoin.login" -}}
 {{- $users := .root.Values.kafka.users }}
 {{- if $users.existingSecret -}}
@@ -151,7 +151,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{- /* Those asked for, and how long a pod stays on a node that is lost: dict "root" $ "values" <the role's values> */}}
+{{- /* The tolerations set, and how long a pod stays on a lost node: dict "root" $ "values" <the role's values> */}}
 {{- define "spojoin.tolerations" -}}
 {{- $asked := default .root.Values.tolerations .values.tolerations }}
 tolerations:
@@ -159,9 +159,9 @@ tolerations:
 {{ toYaml . | indent 2 }}
 {{- end }}
 {{- range $key := list "node.kubernetes.io/not-ready" "node.kubernetes.io/unreachable" }}
-{{- $told := false }}
-{{- range $asked }}{{ if eq (default "" .key) $key }}{{ $told = true }}{{ end }}{{ end }}
-{{- if not $told }}
+{{- $isSet := false }}
+{{- range $asked }}{{ if eq (default "" .key) $key }}{{ $isSet = true }}{{ end }}{{ end }}
+{{- if not $isSet }}
   - {key: {{ $key }}, operator: Exists, effect: NoExecute, tolerationSeconds: {{ $.root.Values.nodeLossSeconds }}}
 {{- end }}
 {{- end }}
@@ -223,7 +223,7 @@ spec:
         {{- include "spojoin.env" .root | nindent 8 }}
         {{- with include "spojoin.login" (dict "root" .root "user" .component) }}{{ . | nindent 8 }}{{ end }}
         {{- if eq .component "pojoin" }}
-        # A worker that is taken away goes on until no frame waits for it.
+        # A removed worker continues until no frame waits for it.
         - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (min 10 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10))) | quote }}}
         {{- end }}
         {{- with .index }}

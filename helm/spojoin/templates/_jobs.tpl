@@ -1,6 +1,6 @@
 {{- define "spojoin.sparkImage" -}}{{ .Values.sparkImage.repository }}:{{ default .Chart.AppVersion .Values.sparkImage.tag }}{{- end }}
 
-{{- /* The faults that can be made here: an outer Kafka or Redis may serve others, too. */}}
+{{- /* The faults that may be injected here: an external Kafka or Redis may serve others, too. */}}
 {{- define "spojoin.faults" -}}
 {{- $kinds := list "delete" }}
 {{- if .Values.shareProcessNamespace }}{{ $kinds = concat $kinds (list "kill" "pause") }}{{ end }}

@@ -8,7 +8,7 @@
 {{ $role }}: {kafka: {{ not (empty (concat $table.reads $table.writes)) }}, redis: {{ $table.redis }}, kubernetes: {{ $table.kubernetes }}, port: 8080}
 {{- end }}
 {{- end }}
-# An upgrade asks Kafka which query is served; by the policies of the release as it was.
+# An upgrade asks Kafka which query is served, under the policies of the old release.
 check-query: {kafka: true}
 {{- if .Values.page.enabled }}
 page: {kafka: true, redis: true, port: 8080}
@@ -29,7 +29,7 @@ job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, ku
 {{- end }}
 {{- end }}
 
-{{- /* Whether clients are told of the chart's own servers. */}}
+{{- /* Whether clients use the chart's own servers. */}}
 {{- define "spojoin.usesDevKafka" -}}{{ and (eq (include "spojoin.devKafka" .) "true") (not .Values.kafka.bootstrapServers) }}{{- end }}
 {{- define "spojoin.usesDevRedis" -}}{{ and (eq (include "spojoin.devRedis" .) "true") (not .Values.redis.url) }}{{- end }}
 
@@ -55,7 +55,7 @@ job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, ku
 {{- end }}
 {{- end }}
 
-{{- /* One rule: the pods of the chart's own server, else ports anywhere or within the networks that are named. */}}
+{{- /* One rule: the pods of the chart's own server, else ports anywhere or within the named networks. */}}
 {{- define "spojoin.server" -}}
 {{- if .isInside -}}
 - ports: [{port: {{ .port }}, protocol: TCP}]

@@ -1,4 +1,4 @@
-{{- /* Objects of operators are left out where the cluster doesn't know their kind; NOTES.txt says so. */}}
+{{- /* Objects of operators are left out if the cluster doesn't know their kind; NOTES.txt says so. */}}
 {{- define "spojoin.usesKeda" -}}{{ and .Values.keda.enabled (.Capabilities.APIVersions.Has "keda.sh/v1alpha1") }}{{- end }}
 {{- define "spojoin.usesStrimzi" -}}{{ and (or .Values.strimzi.topics.enabled .Values.strimzi.users.enabled) (.Capabilities.APIVersions.Has "kafka.strimzi.io/v1") }}{{- end }}
 
@@ -14,7 +14,7 @@ Left out, because this cluster doesn't know {{ $version }}: what asks for it. In
 {{- end }}
 {{- end }}
 
-{{- /* The number of PO-Join workers to begin with; once somebody sets it by load, an upgrade leaves it as it is. */}}
+{{- /* The initial number of PO-Join workers; once it is set by load, an upgrade leaves it as it is. */}}
 {{- define "spojoin.pojoinReplicas" -}}
 {{- if or (eq (include "spojoin.usesKeda" .) "true") .Values.controller.autoscale.enabled }}
 {{- $running := lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-pojoin" (include "spojoin.fullname" .)) }}
@@ -23,7 +23,7 @@ Left out, because this cluster doesn't know {{ $version }}: what asks for it. In
 {{- end }}
 {{- end }}
 
-{{- /* A name that Kubernetes allows, and that stays unique where letters had to change. */}}
+{{- /* A name that Kubernetes allows, and that stays unique if characters had to change. */}}
 {{- define "spojoin.objectName" -}}
 {{- $plain := regexReplaceAll "[^a-z0-9.-]" (lower .) "-" | trunc 230 | trimSuffix "-" | trimSuffix "." }}
 {{- if eq $plain . }}{{ $plain }}{{ else }}{{ $plain }}-{{ sha256sum . | trunc 8 }}{{ end }}

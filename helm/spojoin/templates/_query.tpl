@@ -1,4 +1,4 @@
-{{- /* The query's names, for who makes topics and rights in the place of the program; the install's check has the last word. */}}
+{{- /* The query's names, for what creates topics and rights in place of the program; the install's check has the last word. */}}
 {{- define "spojoin.queryOptions" -}}
 {{- $options := include "spojoin.query" . | fromYaml }}
 {{- with $options.Error }}{{ fail (printf "query is no YAML: %s" .) }}{{ end }}
@@ -34,7 +34,7 @@
 
 {{- define "spojoin.workersMax" -}}{{ max .Values.pojoin.maxReplicas .Values.pojoin.replicas }}{{- end }}
 
-{{- /* How much of the results and of the dead letters is kept; empty for all. */}}
+{{- /* How much of the results and of the dead letters to keep; empty for all. */}}
 {{- define "spojoin.resultsBytesMax" -}}
 {{- if hasKey .Values.settings "results_bytes_max" }}{{ int64 .Values.settings.results_bytes_max }}{{ else if .Values.demo.enabled }}268435456{{ end }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{- /* Settings that hold no secret: of every service, and of the check before an install. */}}
+{{- /* Settings without secrets: for every service, and for the check before an install. */}}
 {{- define "spojoin.settings" -}}
 {{- include "spojoin.checkSettings" . }}
 - {name: SPOJOIN_JOINERS, value: {{ .Values.mutable.replicas | quote }}}
@@ -19,7 +19,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* What follows from other values would contradict them, or have no effect. */}}
+{{- /* Settings that follow from other values would contradict them, or have no effect. */}}
 {{- define "spojoin.checkSettings" -}}
 {{- $instead := dict
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
@@ -45,7 +45,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* What the check before an install is told: all but secrets, which may come later than it. An upgrade's is told all. */}}
+{{- /* Settings of the check before an install: all but secrets, which may be created later. An upgrade's check gets all. */}}
 {{- define "spojoin.checkedEnv" -}}
 - {name: SPOJOIN_BOOTSTRAP_SERVERS, value: {{ include "spojoin.bootstrap" . | quote }}}
 {{- if and .Values.kafka.properties (not .Values.kafka.existingSecret) }}

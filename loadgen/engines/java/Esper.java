@@ -5,7 +5,7 @@ import com.espertech.esper.runtime.client.EPEventService;
 import com.espertech.esper.runtime.client.EPRuntime;
 import com.espertech.esper.runtime.client.EPRuntimeProvider;
 
-/** Esper: each probe stream's event triggers a join with a window of length, which Esper indexes by itself. */
+/** Esper: each probe stream's event triggers a join with a length window, which Esper indexes itself. */
 public final class Esper {
     /** An event. */
     public record Row(long a, long b) {

@@ -26,15 +26,15 @@ import org.apache.flink.util.OutputTag;
 /**
  * Flink: an interval join in SQL without a key, which runs as one task. A row's time is its number in milliseconds.
  *
- * One job does everything, stage by stage: the fill, then the probes of one mark after the other. The source ends a stage
- * with a watermark and waits until every join's watermark says that it has taken all of it: the pairs that came until
- * then are those of the mark, no more and no fewer, and so is the time. A join holds its watermark back by the
+ * One job does everything, stage by stage: the fill, then the probes mark by mark. The source ends a stage
+ * with a watermark and waits until every join's watermark shows that it has taken all of it: the pairs up to then are
+ * exactly those of the mark, and so is the time. A join holds its watermark back by the
  * longest time between two rows of a pair, which is the window's.
  */
 public final class Flink {
     private static final TypeInformation<Row> ROW = new RowTypeInfo(
             new TypeInformation[] {Types.LONG, Types.LONG, Types.LONG}, new String[] {"seq", "a", "b"});
-    /** Milliseconds that a row may lie in a buffer that isn't full: the last ones of a stage do. */
+    /** Milliseconds that a row may wait in a buffer that isn't full, as the last rows of a stage do. */
     private static final long BUFFER_MS = 1;
 
     private static final AtomicLong FOUND = new AtomicLong();
@@ -63,7 +63,7 @@ public final class Flink {
         for (int k = 0; k < 2 * probings.size(); k++) {
             tags.add(new OutputTag<>("out" + k, ROW));
         }
-        // One thread feeds all inputs in the order of the rows, so that none of them runs ahead of another.
+        // One thread feeds all inputs in row order, so that no input runs ahead of another.
         SingleOutputStreamOperator<Row> split = environment
                 .addSource(new Rows(version), "rows", ROW).process(new Split(tags), ROW);
         STAGES.bulkRegister(probings.size());
@@ -89,7 +89,7 @@ public final class Flink {
     }
 
     private static String sql(int k, Job.Probing probing) {
-        // Rows of two streams alternate, so that a window of n rows of one spans 2 n milliseconds, as many as fill it.
+        // Rows of two streams alternate, so a window of n rows of one stream spans 2 n milliseconds.
         Duration length = Duration.ofMillis(job.fill);
         String span = String.format("INTERVAL '%d %02d:%02d:%02d.%03d' DAY TO SECOND(3)", length.toDays(),
                 length.toHoursPart(), length.toMinutesPart(), length.toSecondsPart(), length.toMillisPart());
@@ -97,7 +97,7 @@ public final class Flink {
                 + " AND s.rowtime BETWEEN p.rowtime - " + span + " AND p.rowtime - INTERVAL '0.001' SECOND(1, 3)";
     }
 
-    /** The rows of one stage after the other, each row at its number in milliseconds. */
+    /** The rows, stage by stage, each at its number in milliseconds. */
     private static final class Rows implements SourceFunction<Row> {
         private final String version;
         private volatile boolean isCancelled;
@@ -162,7 +162,7 @@ public final class Flink {
         }
     }
 
-    /** Counts a join's pairs, and tells them when its watermark says that a stage is over. */
+    /** Counts a join's pairs, and reports them when its watermark shows that a stage is over. */
     private static final class Count extends AbstractStreamOperator<Void>
             implements OneInputStreamOperator<RowData, Void> {
         private final int times;
@@ -181,7 +181,7 @@ public final class Flink {
         public void processWatermark(Watermark mark) throws Exception {
             super.processWatermark(mark);
             int stage = STAGES.getPhase();
-            // The window's length is what the join holds its watermark back by.
+            // The join holds its watermark back by the window's length.
             if (stage <= job.marks.length && mark.getTimestamp() >= lastRow(stage) - job.fill) {
                 FOUND.addAndGet(times * pairs);
                 pairs = 0;

@@ -13,14 +13,14 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * Hazelcast: a join of streams in SQL, bounded by row numbers in both directions, since it takes none without bounds.
+ * Hazelcast: a join of streams in SQL, bounded by row numbers in both directions, since it accepts no unbounded join.
  *
- * Its only stream without a broker is a counter, which a map turns into rows. Its numbers are even for rows. An odd one
- * after a mark's last probe stands for a sentinel, a probe that matches nothing: the join is an outer one, and gives up such a
- * probe once the stored rows' watermark has passed it. All probes before it have been taken by then, and
- * all rows that they could match, so that all of their pairs have come out before it; one thread, one partition and
- * ordered streams keep that order. Nothing can make the counter wait: when a mark is told, some pairs of later probes
- * have been found too, as they had been at the mark before.
+ * Its only stream without a broker is a counter, which a map turns into rows. Even numbers are rows. An odd one
+ * after a mark's last probe stands for a sentinel, a probe that matches nothing: the join is an outer one, and emits such
+ * a probe alone once the stored rows' watermark has passed it. By then all probes before it have been taken, and
+ * all rows that they could match, so all of their pairs have come out before it; one thread, one partition and
+ * ordered streams keep that order. Nothing can make the counter wait: when a mark is reported, some pairs of later probes
+ * have been found too, as at the mark before.
  */
 public final class Hazelcast {
     /** A value of the map. */
@@ -36,16 +36,16 @@ public final class Hazelcast {
         }
     }
 
-    /** Numbers a second that are asked for; a full engine takes fewer. */
+    /** Numbers requested per second; a saturated engine takes fewer. */
     private static final int RATE = 1_000_000;
 
-    /** A sentinel's values: nothing is near them, nor larger in one and smaller in the other. */
+    /** A sentinel's values: no row is near them, or larger in one and smaller in the other. */
     private static final long FAR = 1L << 40;
 
     private static Job job;
     private static String version;
     private static int joins;
-    /** By stage, the fill and then each mark: how many joins have ended it, and their matches. */
+    /** By stage (the fill, then each mark): how many joins have ended it, and their matches. */
     private static int[] ended;
     private static long[] totals;
 
@@ -101,7 +101,7 @@ public final class Hazelcast {
         return 2L * (job.fill + probes(stage)) - 1;
     }
 
-    /** Takes note that a join has ended a stage, and tells it once all have. */
+    /** Notes that a join has ended a stage, and reports it once all have. */
     private static synchronized void end(int stage, long total) {
         totals[stage] += total;
         if (++ended[stage] < joins) {
@@ -164,7 +164,7 @@ public final class Hazelcast {
         }
 
         private static String ordered(String which) {
-            // The order is imposed on the numbers, since it doesn't outlive being imposed on what is joined to a map.
+            // The order is imposed on the numbers: imposed on their join with the map, it would get lost.
             return "(SELECT o.v AS v, r.a AS a, r.b AS b FROM TABLE(IMPOSE_ORDER((SELECT n.v AS v FROM"
                     + " TABLE(generate_stream(" + RATE + ")) AS n WHERE " + which + "), DESCRIPTOR(v), 0)) AS o"
                     + " JOIN numbered AS r ON r.__key = o.v)";

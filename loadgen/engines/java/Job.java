@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Properties;
 
-/** What is to be done, as job.properties says it, and how to tell how far it came: README.md, "An engine". */
+/** The job that job.properties describes, and the reports of its progress: README.md, "An engine". */
 final class Job {
     /** One probe stream against the window of one stored stream; a parity of -1 means all rows. */
     record Probing(int probes, int stored, String where, int times) {
@@ -24,7 +24,7 @@ final class Job {
         }
     }
 
-    /** Stores a row after it has searched, where `isProbe`; how many matches it has in all roles. */
+    /** Searches for a row if `isProbe`, then stores it; returns its matches in all roles. */
     interface Step {
         long take(int row, boolean isProbe) throws Exception;
     }
@@ -63,7 +63,7 @@ final class Job {
         }
     }
 
-    /** Joins between the same streams as one, for engines that compare every pair: no pair meets both conditions. */
+    /** All joins between the same streams as one, for engines that compare every pair: no pair meets two conditions. */
     List<Probing> merged() {
         Probing first = probings.get(0);
         if (probings.size() < 2 || first.probes != probings.get(1).probes) {
@@ -89,14 +89,14 @@ final class Job {
         }
     }
 
-    /** Says that the window is full, and starts the clocks. */
+    /** Reports that the window is full, and starts the clocks. */
     void filled(String version) {
         say("{\"filled\": %d, \"version\": \"%s\"}", fill, version);
         beganNs = System.nanoTime();
         beganCpuNs = cpuNs();
     }
 
-    /** Says that the first `mark` probes have so many matches. */
+    /** Reports the matches of the first `mark` probes. */
     void reached(int mark, long total) {
         reached(mark, total, (System.nanoTime() - beganNs) / 1e9, (cpuNs() - beganCpuNs) / 1e9);
     }
@@ -106,7 +106,7 @@ final class Job {
         say("{\"mark\": %d, \"total\": %d, \"s\": %.6f, \"cpu_s\": %.6f}", mark, total, seconds, cpuSeconds);
     }
 
-    /** Says in the engine's words why it doesn't take the job, and ends. */
+    /** Reports in the engine's words why it refuses the job, and exits. */
     static void refuse(Throwable error) {
         Throwable cause = error;
         while (cause.getCause() != null && cause.getCause().getMessage() != null) {

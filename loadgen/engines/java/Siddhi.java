@@ -5,7 +5,7 @@ import io.siddhi.core.stream.input.InputHandler;
 import io.siddhi.core.stream.output.StreamCallback;
 import java.util.List;
 
-/** Siddhi: a plain stream of probes, unidirectional, joins a window of length; it compares every pair. */
+/** Siddhi: a plain stream of probes, unidirectional, joins a length window; it compares every pair. */
 public final class Siddhi {
     private static long found;
 

@@ -1,1 +1,1 @@
-"""What SPO-Join and STA publish of their distributed state, simulated with the errors that it causes."""
+"""The published schemes for distributed state of SPO-Join and STA, simulated with the errors that they cause."""

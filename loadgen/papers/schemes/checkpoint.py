@@ -1,9 +1,9 @@
-"""STA's completeness: what a probe misses of the tuples that workers share with each other at checkpoints alone.
+"""STA's completeness: what a probe misses of the tuples that workers share only at checkpoints.
 
 STA (Aslam, Simonini, Gagliardelli, Zecchini, Bergamaschi), sections 4.2 to 4.4 and 7.3. A probe asks one of the workers
 that store cold tuples, drawn at random, and that one knows the other workers' tuples as of the last checkpoint. Tuples
 of hot keys lie at two workers that are always asked. The chained index has no hot keys: all its tuples are shared at
-checkpoints. This is a simulation of what is missed; the project's own STA layout asks every worker.
+checkpoints. This module simulates what is missed; the project's own STA layout asks every worker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROBES = 256
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """workers: that store cold tuples; rate: tuples a second; window_s, checkpoint_s: seconds, 0 for no checkpoints."""
+    """workers: those for cold tuples; rate: tuples per second; window_s, checkpoint_s: seconds, 0: no checkpoints."""
 
     workers: int
     rate: float
@@ -33,8 +33,8 @@ class Sharing:
 def completeness(sharing: Sharing, low: F64, high: F64, keys: F64, is_hot: NDArray[np.bool_]) -> float:
     """The share of matches that probes find.
 
-    low, high: float64 (n,), each tuple as a probe matches keys in [low, high]; keys: float64 (n,), as stored
-    is_hot: bool (n,), whether a stored tuple lies at the hot workers
+    low, high: float64 (n,), each tuple as a probe matches keys in [low, high]; keys: float64 (n,), its stored key
+    is_hot: bool (n,), whether a stored tuple is at the hot workers
     """
     n, rng = len(keys), np.random.default_rng(sharing.seed)
     times = np.arange(n) / sharing.rate
@@ -57,7 +57,7 @@ def _matches(sharing: Sharing, times: F64, probes: I64, low: F64, high: F64, key
 
 
 def _shared(sharing: Sharing, now: F64) -> F64:
-    """When the last checkpoint was: tuples before it are known to all."""
+    """The time of the last checkpoint: all workers know the tuples before it."""
     if not sharing.checkpoint_s:
         return np.zeros_like(now)
     last: F64 = np.floor(now / sharing.checkpoint_s) * sharing.checkpoint_s

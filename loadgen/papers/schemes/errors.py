@@ -1,4 +1,4 @@
-"""What a scheme's workers answer wrongly, counted against the definition of the window."""
+"""The wrong answers of a scheme's workers, counted against the definition of the window."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PROBES = 512
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Of all workers together.
+    """The errors of all workers together.
 
-    extra: tuples in batches that a probe met, and that were expired or not handed over yet, a probe; probes: the share
-        of probes that met any
+    extra: the mean number, per probe, of tuples met in batches that were expired or not handed over yet; probes: the
+        share of probes that met any
     false_positives, false_negatives: matching pairs of a probe and a stored tuple in such batches, and in missed ones
     """
 
@@ -33,9 +33,9 @@ class Errors:
 
 
 def count(workers: SimulatedWorkers, trace: HeldTrace, matches: Matches) -> Errors:
-    """Compare what workers held with the window: batches held that it has left, and batches missing that it has.
+    """Compare what workers held with the window: batches held that it has left, and batches missing that it includes.
 
-    trace: of the tuples from the first on
+    trace: that of the tuples from the first on
     """
     tuples = np.arange(trace.lower.shape[1])
     true, delta = workers.setup.lower(tuples), workers.setup.delta

@@ -1,7 +1,7 @@
 """The logical AND of the mutable part, with and without its hash table.
 
 SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), section 4.3 and Figure 18. Each predicate's operator sends a bit array
-for a tuple; hash partitioning brings a tuple's bit arrays to one worker, which AND-s them. A worker without a hash
+per tuple; hash partitioning brings a tuple's bit arrays to one worker, which ANDs them. A worker without a hash
 table keeps the last bit array of each predicate: while it waits for a tuple's second, another tuple's first overwrites
 what is there, and bit arrays of different tuples meet. That mode has `unsafe` in its name, and exists to show it.
 """
@@ -34,7 +34,7 @@ class Meeting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorLoad:
-    """rate: tuples a second; service_ms: mean time of each predicate's operator a tuple; hop_ms: of a message."""
+    """rate: tuples per second; service_ms: mean time per tuple of each predicate's operator; hop_ms: of a message."""
 
     rate: float
     service_ms: Sequence[float]
@@ -44,19 +44,19 @@ class OperatorLoad:
 
 
 class LogicalAnd:
-    """The workers of an AND; a bit array of each predicate makes a tuple."""
+    """The workers of an AND, which takes one bit array of each predicate per tuple."""
 
     def __init__(self, meeting: Meeting, load: OperatorLoad) -> None:
         self._is_hashed, self._load = meeting is Meeting.BY_ID, load
         self._rngs = np.random.default_rng(load.seed).spawn(3 * len(load.service_ms))
-        #: What each worker keeps of each predicate; by a hash table no bit array waits for another tuple's.
+        #: The bit array that each worker keeps of each predicate; with a hash table none waits for another tuple's.
         self.last = np.full((load.workers, len(load.service_ms)), NONE)
 
     def meet(self, first: int, tuples: int) -> I64:
-        """Whose bit array of each predicate is taken for each of the next tuples: int64 (predicates, tuples).
+        """For each of the next tuples, whose bit array of each predicate it gets: int64 (predicates, tuples).
 
-        first: the number of the first; NONE in a column whose tuple gets no answer. What has been sent has arrived when
-        this returns, so that bit arrays meet out of turn within a call, or with what the one before left over.
+        first: the number of the first tuple; NONE in a column whose tuple gets no answer. All that was sent has arrived
+        when this returns, so bit arrays meet out of turn within a call, or with leftovers of the call before.
         """
         ids = np.arange(first, first + tuples)
         if self._is_hashed:
@@ -80,7 +80,7 @@ class LogicalAnd:
 
 @kernel
 def overwrite(order: I64, first: int, last: I64, sources: I64) -> I64:
-    """Take bit arrays as they come; a worker's newest of each predicate make the answer of the one that completes them.
+    """Take bit arrays in order of arrival; a worker's newest of each predicate answer for the one that completes them.
 
     order: int64 (predicates * tuples,), numbers of bit arrays by predicate and tuple; last: int64 (workers, predicates)
     Returns sources, filled.
@@ -98,7 +98,7 @@ def overwrite(order: I64, first: int, last: I64, sources: I64) -> I64:
 
 @dataclass(frozen=True, slots=True)
 class Correctness:
-    """tuples: the share whose matches are exactly right; false_positives, false_negatives: pairs; answers: given."""
+    """tuples: the share with exactly right matches; false_positives, false_negatives: pairs; answers: those given."""
 
     tuples: float
     false_positives: int
@@ -109,7 +109,7 @@ class Correctness:
 def correctness(meeting: Meeting, load: OperatorLoad, bits: Sequence[Bits]) -> Correctness:
     """Send n tuples' bit arrays through the workers, and compare with their AND.
 
-    bits: of each predicate bool (n, stored)
+    bits: for each predicate bool (n, stored)
     """
     wanted: Bits = np.logical_and.reduce(list(bits))
     sources = LogicalAnd(meeting, load).meet(0, len(wanted))

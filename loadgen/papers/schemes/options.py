@@ -1,4 +1,4 @@
-"""What a simulation of SPO-Join over many workers is told: by option names, as methods are."""
+"""The options of a simulation of SPO-Join over many workers, by name, like those of methods."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ OPTIONS = (
     *METHODS[_NAME].options,
     MethodOption("state", Scheme.EXACT.value, "how workers know what has expired", choices=_STATES),
     MethodOption("logical_and", Meeting.BY_ID.value, "whether the AND has a hash table", choices=_MEETINGS),
-    MethodOption("workers", 4, "workers that are simulated", 1, 1_024),
-    MethodOption("rate", 10_000.0, "tuples a second", 1, 1e9),
+    MethodOption("workers", 4, "simulated workers", 1, 1_024),
+    MethodOption("rate", 10_000.0, "tuples per second", 1, 1e9),
     MethodOption("hop_ms", 1.0, "mean delay of a message", 1e-9, 1e6),
-    MethodOption("service_ms", 0.05, "of logical_and: mean time of a predicate's operator a tuple", 1e-9, 1e6),
+    MethodOption("service_ms", 0.05, "of logical_and: mean time of a predicate's operator per tuple", 1e-9, 1e6),
     MethodOption("interval_ms", 10.0, "of the distributed cache: between two writes, and reads", 1e-3, 1e6),
     MethodOption("cache", MEMORY, "of the distributed cache: the URL of a Redis, or memory"),
 )
 
 
 def simulated(given: Mapping[str, str]) -> Method:
-    """SPO-Join by these options as text; those not given have their defaults. Raises QueryError."""
+    """SPO-Join with these options, given as text; omitted ones get defaults. Raises QueryError."""
     return Method(_NAME, complete("the simulation of SPO-Join", OPTIONS, given))

@@ -18,8 +18,8 @@ class Setup:
     """PO-Join workers over one stream.
 
     window, slide, delta: in tuples; delta is a batch, the paper's merging threshold
-    rate: tuples a second; hop_ms: mean of a message's delay, exponentially distributed
-    merge_us: of making a batch, a tuple; interval_ms: between two writes, and two reads, of the cache
+    rate: tuples per second; hop_ms: mean of a message's delay, exponentially distributed
+    merge_us: time per tuple to make a batch; interval_ms: between two writes, and two reads, of the cache
     is_queueing: a worker holds probes back until its own batches before them are here, as the paper's does
     """
 
@@ -41,21 +41,21 @@ class Setup:
                     f"{name} is {of}; it must be a multiple of {per}: choose another delta or slide"
                 )
         if self.workers < 1:
-            raise ConfigurationError(f"workers is {self.workers}; there must be one at least")
+            raise ConfigurationError(f"workers is {self.workers}; there must be at least one")
 
     def emitted(self, tuples: I64) -> F64:
-        """When the router sends each tuple, by its index: seconds, float64 (n,) of int64 (n,)."""
+        """When the router sends each tuple, by its index: seconds, float64 (n,) from int64 (n,)."""
         return tuples / self.rate
 
     def lower(self, seen: I64) -> I64:
-        """The window's lower bound of a probe that comes after so many tuples: int64 (n,) of int64 (n,)."""
+        """The window's lower bound for probes after these numbers of tuples: int64 (n,) from int64 (n,)."""
         return np.maximum(-(-seen // self.slide) * self.slide - self.window, 0)
 
 
 class Channel:
     """Messages from one process to another: each is delayed, and none overtakes the one before it.
 
-    Draws from a generator of its own, so that what is asked of one channel, or how much at a time, changes no other.
+    Each channel has its own generator, so draws from one, however many at a time, change no other.
     """
 
     def __init__(self, rng: np.random.Generator, mean_s: float) -> None:
@@ -75,6 +75,6 @@ def in_order(times: F64) -> F64:
 
 
 def served(arrivals: F64, service: F64) -> F64:
-    """When each message is done, one after the other: float64 (n,), of arrivals in order and the times taken."""
+    """When each message is done, one after the other: float64 (n,), from arrivals in order and service times."""
     work = np.cumsum(service)
     return work + np.maximum.accumulate(arrivals - work + service) if len(service) else work

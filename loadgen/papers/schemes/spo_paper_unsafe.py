@@ -1,16 +1,16 @@
-"""SPO-Join with its published ways of keeping many workers' state: how they answer, and how often wrongly.
+"""SPO-Join with its published ways of keeping state across workers: their answers, and how often these are wrong.
 
 Aslam, Beedkar, Simonini, "SPO-Join: Efficient Stream Inequality Join" (EDBT 2025), section 4.2 (state schemes) and
 section 4.3 (the logical AND, with and without a hash table). `state` says what each worker held when it evaluated a
-probe, `logical_and` whose bit arrays met; here that is put on top of the exact search:
+probe, `logical_and` whose bit arrays met; this module applies both to the exact search:
 
 - Immutable part. The search goes back as far as the worker that lags most. A pair counts if the worker that has the
   partner's batch held it at that time, whether the window had left it or not.
 - Mutable part. Without a hash table a probe's bit arrays can be those of other tuples: then it is answered with their
-  bounds, over what was in the trees for all of them; a probe whose bit arrays were overwritten gets no answer.
+  bounds, over the tuples that all of them found in the trees; a probe whose bit arrays were overwritten gets no answer.
 
-What was answered is compared with the window's definition pair by pair. Errors that a worker makes with tuples that
-come after the probe aren't seen here, for these aren't stored yet; `errors` counts them too.
+The answers are compared with the window's definition pair by pair. Errors that a worker makes with tuples that come
+after the probe don't show here, since these aren't stored yet; `errors` counts them too.
 
 The delays are simulated, drawn from a seed: the counters of comparisons are those of one worker that has all batches.
 """
@@ -36,14 +36,14 @@ from spojoin.published.methods.spo_paper import SpoPaper
 Mask = NDArray[np.bool_]
 #: Probes compared with all tuples of the trees at once.
 PROBES = 256
-#: Rows of what a tuple asks of a predicate: bounds, and the tuples before it.
+#: Rows of a tuple's request to a predicate: bounds, and the tuples before it.
 LO: Final = 0
 HI: Final = 1
 UPPER: Final = 2
 
 
 def side_of(spec: SideSpec) -> Side:
-    """SPO-Join as published, with what its options (`options.OPTIONS`) say. Raises ConfigurationError."""
+    """SPO-Join as published, by its options (`options.OPTIONS`). Raises ConfigurationError."""
     if is_exact(spec):
         return SpoPaper(spec)
     return SpoPaperUnsafe(spec)
@@ -76,7 +76,7 @@ class _Asked(NamedTuple):
 
 
 class SpoPaperUnsafe(Side):
-    """Wrong answers on purpose, and how many."""
+    """Gives wrong answers on purpose, and counts them."""
 
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
@@ -91,7 +91,7 @@ class SpoPaperUnsafe(Side):
         self._meetings = [None if is_hashed else _Meetings(direction, spec, setup) for direction in spec.directions]
 
     def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
-        """Search as far back as the worker that lags most, and leave of it what the workers would have answered."""
+        """Search as far back as the worker that lags most, and keep what the workers would have answered."""
         asked = _Asked(lower, upper, self._views.of(upper))
         exact = self._search.take(stored, directions, asked.reached, upper)
         pairs = map(_pairs, exact)
@@ -101,7 +101,7 @@ class SpoPaperUnsafe(Side):
     def _mutable(
         self, asked: _Asked, exact: tuple[I64, I64], stored: I64, searches: Searches, meetings: _Meetings | None
     ) -> tuple[Mask | I64, I64]:
-        """Which of the exact pairs the mutable part gives, and the probes of other pairs that it gives."""
+        """Which exact pairs the mutable part gives, and the probes of the wrong pairs that it gives."""
         if meetings is not None:
             given = meetings.pairs(stored, searches, asked.upper)
             self.counters.more["unanswered"] += meetings.take_unanswered()
@@ -111,7 +111,7 @@ class SpoPaperUnsafe(Side):
         return partners >= np.maximum(merged, asked.lower)[probes], np.empty(0, np.int64)
 
     def _answered(self, asked: _Asked, exact: tuple[I64, I64], mutable: tuple[Mask | I64, I64]) -> I64:
-        """What each probe is told, int64 (m,); a pair counts once for each part that gives it. Counts the errors."""
+        """Each probe's count, int64 (m,); a pair counts once for each part that gives it. Counts the errors, too."""
         probes, partners = exact
         is_due = partners >= asked.lower[probes]
         times = asked.were_held(self._setup, probes, partners).astype(np.int8)
@@ -137,12 +137,12 @@ class SpoPaperUnsafe(Side):
 
 def _pairs(found: Found) -> tuple[I64, I64]:
     """Probes and partners, by probe and partner."""
-    assert found.partners is not None, "partners were asked for"
+    assert found.partners is not None, "a search for partners lists them"
     return np.repeat(np.arange(len(found.counts)), found.counts), found.partners
 
 
 def _within(pairs: tuple[I64, I64], found: tuple[I64, I64]) -> tuple[I64, I64]:
-    """Where the pairs found stand among `pairs`, both in order; and the probes of those that don't stand there."""
+    """The places of the pairs found among `pairs`, both in order; and the probes of those that aren't among them."""
     span = 1 + max((int(partners.max()) for _, partners in (pairs, found) if len(partners)), default=0)
     known, sought = (probes * span + partners for probes, partners in (pairs, found))
     places = np.searchsorted(known, sought)
@@ -175,12 +175,12 @@ class _Views:
         is_cached = scheme is Scheme.DISTRIBUTED_CACHE_UNSAFE
         cache = open_cache(str(spec.options["cache"]) if is_cached else MEMORY)
         self._workers = SimulatedWorkers(setup, scheme, cache, f"{KEY}:{secrets.token_hex(8)}")
-        #: Of the last tuple that was asked for.
+        #: The trace at the last tuple requested.
         self._kept = HeldTrace(*(np.zeros((setup.workers, 0), np.int64) for _ in range(2)))
         self._known = 0
 
     def of(self, upper: I64) -> HeldTrace:
-        """Of probes that come after so many tuples, int64 (m,) that never falls."""
+        """The trace of probes after these numbers of tuples, int64 (m,) nondecreasing."""
         more = int(upper[-1]) + 1 - self._known if len(upper) else 0
         parts = [self._kept] if more <= 0 else [self._kept, self._workers.take(more)]
         lower, above = (np.concatenate(rows, axis=1) for rows in zip(*((p.lower, p.upper) for p in parts), strict=True))
@@ -199,7 +199,7 @@ class _Meetings:
         self._and = LogicalAnd(
             Meeting.OVERWRITING_UNSAFE, OperatorLoad(setup.rate, service_ms, setup.workers, setup.hop_ms)
         )
-        #: What the tuples ask whose bit arrays wait at a worker.
+        #: The requests of tuples whose bit arrays wait at a worker.
         self._waiting = np.zeros((3, len(checks), setup.workers), np.int64)
         self._codes, self._base, self._probes, self._unanswered = np.zeros((spec.columns, 0), np.int64), 0, 0, 0
 
@@ -220,7 +220,7 @@ class _Meetings:
         return probes, np.concatenate([partners for _, partners in found])
 
     def _meet(self, asked: I64) -> I64:
-        """What each probe is answered for, by predicate: int64 (3, checks, m); nothing where it gets no answer."""
+        """The requests that each probe's answer is for, by predicate: int64 (3, checks, m); empty without answer."""
         first, (_, checks, count) = self._probes, asked.shape
         if not count:
             return asked

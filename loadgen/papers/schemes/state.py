@@ -2,20 +2,20 @@
 
 SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), section 4.2 and Figure 6. A worker keeps batches, and drops those that
 its own idea of the window has left. That idea lags behind, or runs ahead of, the probes that reach the worker, so a
-probe meets expired tuples or a batch that the mutable part has answered for (false positives), or misses tuples that
-are dropped too early (false negatives). The modes that do so have `unsafe` in their names: they exist to show the
+probe meets expired tuples or a batch for which the mutable part has answered (false positives), or misses tuples that
+were dropped too early (false negatives). The modes that do so have `unsafe` in their names: they exist to show the
 error, and are never a default.
 
 - `round_robin_unsafe`: whole slides go to the workers in turn; a batch that comes replaces the worker's oldest.
 - `size_broadcast_unsafe`: slides are divided among the workers; with each batch its size goes to all others, and a
-  worker takes the sum of the sizes for the number of tuples that have come.
+  worker takes the sum of the sizes as the number of tuples so far.
 - `distributed_cache_unsafe`: the first worker counts the tuples that it evaluates and puts the count into a cache at
-  intervals; the others take the cache's word at intervals.
-- `exact`: the window's lower bound and what is handed over stand in the tuple's frame, as everywhere else in this
-  project; a worker waits for the batches that the frame hands over.
+  intervals; the others read it at intervals.
+- `exact`: the window's lower bound and the handover are in the tuple's frame, as everywhere else in this project; a
+  worker waits for the batches that the frame hands over.
 
-What the paper leaves open: a window of L tuples holds the tuples that are not merged yet as well, so that round robin
-keeps L / slide - 1 batches. Channels keep the order of their messages; different ones don't wait for each other.
+What the paper leaves open: a window of L tuples includes the tuples that are not merged yet, so round robin keeps
+L / slide - 1 batches. Channels keep the order of their messages; different ones don't wait for each other.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from loadgen.papers.schemes.setup import F64, I64, Channel, Setup, in_order
 from spojoin.errors import ConfigurationError
 from spojoin.ports.interfaces import Store
 
-#: Where the first worker's count stands.
+#: The cache's key for the first worker's count.
 KEY, FIELD = "published:window-state", "tuples"
-#: A count that nobody writes any more is forgotten.
+#: A count that is no longer written expires.
 TTL_S = 3_600
-#: Batches whose journeys are drawn at once.
+#: Batches whose delays are drawn at once.
 AHEAD = 64
 
 
 class Scheme(StrEnum):
-    """By what a worker knows the window."""
+    """How a worker knows the window."""
 
     EXACT = "exact"
     ROUND_ROBIN_UNSAFE = "round_robin_unsafe"
@@ -51,7 +51,7 @@ class Scheme(StrEnum):
 class HeldTrace:
     """What the workers held when they evaluated each of n probes, int64 (workers, n) each.
 
-    lower: batches that end at or below this index were not searched; upper: nor were those that end above this one
+    lower: batches that end at or below this index were not searched; upper: neither were those that end above it
     """
 
     lower: I64
@@ -61,7 +61,7 @@ class HeldTrace:
 class SimulatedWorkers:
     """All workers of a run under one scheme, and what reaches them when; probe i comes right before tuple i.
 
-    store: the cache of the distributed scheme; key: which is its alone
+    store: the cache of the distributed scheme; key: this run's own key in it
     """
 
     def __init__(self, setup: Setup, scheme: Scheme, store: Store, key: str = KEY) -> None:
@@ -72,7 +72,7 @@ class SimulatedWorkers:
         self._sizes = [Channel(next(seeds), hop_s) for _ in everyone]
         self._merges = Channel(next(seeds), hop_s)
         self._sent = np.empty(0)
-        #: When worker w hears of batch k: of its own the batch itself, of others' their size.
+        #: When worker w hears of batch k: its own batches arrive, of others' only the size.
         self._heard = [np.empty(0) for _ in everyone]
         self._taken = 0
         #: When each worker evaluates tuples from number `_taken` on.
@@ -82,11 +82,11 @@ class SimulatedWorkers:
             _check_round_robin(setup)
 
     def own(self, worker: int, batches: int) -> I64:
-        """Which of the first so many batches are the worker's."""
+        """Which of the first `batches` batches are the worker's."""
         return np.arange(worker, batches, self.setup.workers)
 
     def take(self, tuples: int) -> HeldTrace:
-        """What each worker held when it evaluated the next `tuples` tuples, one at least."""
+        """What each worker held when it evaluated the next `tuples` tuples, at least one."""
         self._look_ahead(tuples)
         first, self._taken = self._taken, self._taken + tuples
         evaluated, self._evaluated = np.split(self._evaluated, [tuples], axis=1)
@@ -99,7 +99,7 @@ class SimulatedWorkers:
         return HeldTrace(np.stack(list(self._lower(evaluated, indexes))), np.stack(upper))
 
     def _look_ahead(self, tuples: int) -> None:
-        """Until the first worker, who writes the cache, has come as far in time as the last has with these tuples."""
+        """Until the first worker, which writes the cache, has come as far in time as the last has with these tuples."""
         ends = self._evaluated
         while ends.shape[1] < tuples or ends[0, -1] < ends[:, tuples - 1].max():
             first = self._taken + ends.shape[1]
@@ -116,13 +116,13 @@ class SimulatedWorkers:
         return np.stack([in_order(np.maximum(at, self._ready(w, indexes))) for w, at in enumerate(arrived)])
 
     def _ready(self, worker: int, indexes: I64) -> F64:
-        """When the worker has all of its batches that come before each tuple."""
+        """When the worker has all of its batches that precede each tuple."""
         before = -(-(indexes // self.setup.delta - worker) // self.setup.workers)
         own = self._heard[worker][worker :: self.setup.workers]
         return np.concatenate([[0.0], own])[np.maximum(before, 0)]
 
     def _send(self, batches: int) -> None:
-        """Let so many batches at least be made, and hear all workers of them."""
+        """Make at least this many batches, and let all workers hear of them."""
         have = len(self._sent)
         if batches <= have:
             return
@@ -132,12 +132,12 @@ class SimulatedWorkers:
         self._heard = [np.concatenate([h, c.carry(sent)]) for h, c in zip(self._heard, self._sizes, strict=True)]
 
     def _hear(self, until: float) -> None:
-        """All that may be heard up to this time."""
+        """Everything that may be heard up to this time."""
         while not len(self._sent) or self._sent[-1] <= until:
             self._send(len(self._sent) + AHEAD)
 
     def _upper(self, worker: int, evaluated: F64) -> I64:
-        """The end of the last own batch that was there."""
+        """The end of the last of its own batches that had arrived."""
         own = self.own(worker, len(self._sent))
         come = np.searchsorted(self._heard[worker][own], evaluated, "right")
         return np.concatenate([[0], (own + 1) * self.setup.delta])[come]
@@ -165,13 +165,13 @@ def _check_round_robin(setup: Setup) -> None:
     kept, left = divmod(setup.window // setup.slide - 1, setup.workers)
     if setup.delta != setup.slide or left or not kept:
         raise ConfigurationError(
-            f"round robin takes whole slides, and as many a worker: delta is {setup.delta}, the slide {setup.slide}, "
+            f"round robin takes whole slides, equally many per worker: delta is {setup.delta}, slide {setup.slide}, "
             f"and {setup.window // setup.slide - 1} slides are shared by {setup.workers} workers"
         )
 
 
 class _Cache:
-    """The first worker writes at intervals how many tuples it has evaluated, each other reads that at intervals."""
+    """The first worker writes how many tuples it has evaluated, and the others read that, all at intervals."""
 
     def __init__(self, setup: Setup, store: Store, key: str, rng: np.random.Generator) -> None:
         self._setup, self._store, self._key = setup, store, key
@@ -184,7 +184,7 @@ class _Cache:
         store.remove(key)
 
     def seen(self, evaluated: F64, first: int, beyond: F64) -> Iterator[I64]:
-        """Of each worker but the first, the count that it knew when it evaluated tuples from number `first` on.
+        """For each worker but the first, the count that it knew when it evaluated tuples from number `first` on.
 
         evaluated: float64 (workers, n); beyond: when the first worker evaluates those that follow
         """

@@ -27,26 +27,26 @@ from spojoin.runtime.settings import load_settings
 from spojoin.telemetry.status_table import status_table
 
 TEND_S = 1.0
-#: A service that ends by itself so often will not get better.
+#: A service that ends by itself this often won't recover.
 RESTARTS_MAX = 5
 RESULT_FORMS = ("frames", "json")
 
 
 def serve(options: UpOptions, console: Console) -> None:
-    """Serve a query until Ctrl-C or SIGTERM; what ends by itself is started anew."""
+    """Serve a query until Ctrl-C or SIGTERM; restart services that end by themselves."""
     query = load_served_query(options.query)
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
     workers = options.workers or query.layout.workers or WORKERS
-    load_settings(query_file=options.query, workers=workers)  # what services would refuse ends it before they start
+    load_settings(query_file=options.query, workers=workers)  # raises what services would refuse
     with _until_interrupted(console), ExitStack() as stack:
         servers = _servers(stack, options, console)
-        notice = _quiet if console.is_terminal else _teller(console)
+        notice = _quiet if console.is_terminal else _printer(console)
         try:
             with console.status("starting services"):
                 served = stack.enter_context(serve_here(_plan(query, workers, options), servers, notice))
         except Retryable as error:
-            raise ConfigurationError(f"{error}; start it, or let it be started by leaving out --bootstrap") from error
+            raise ConfigurationError(f"{error}; start it, or leave out --bootstrap to have one started") from error
         console.print(_directions(served), highlight=False)
         console.print(f"  the page is at http://{LOOPBACK}:{served.services['page'].port}/", highlight=False)
         console.print(f"  {ending(options)}", highlight=False)
@@ -54,7 +54,7 @@ def serve(options: UpOptions, console: Console) -> None:
 
 
 def _servers(stack: ExitStack, options: UpOptions, console: Console) -> Servers:
-    """Kafka and Redis: those that are named, started otherwise."""
+    """Kafka and Redis: those that are named, else new ones."""
     children = stack.enter_context(Children())
     redis = options.redis or stack.enter_context(LocalRedis(children)).url
     bootstrap = options.bootstrap or stack.enter_context(_broker(children, options.port, None, console)).bootstrap
@@ -94,7 +94,7 @@ def run_cluster(port: int | None, redis_port: int | None, folder: Path | None, c
 
 @contextmanager
 def _until_interrupted(console: Console) -> Iterator[None]:
-    """Ctrl-C is how this is meant to end."""
+    """Ctrl-C is the usual way to end this."""
     try:
         with ending_on_signals():
             yield
@@ -140,11 +140,11 @@ def _watch(supervisor: Supervisor, redis: str, console: Console) -> None:
 
 
 def _quiet(_name: str, _change: str) -> None:
-    """The table tells."""
+    """The table shows it."""
 
 
-def _teller(console: Console) -> Notice:
-    def tell(name: str, change: str) -> None:
+def _printer(console: Console) -> Notice:
+    def notice(name: str, change: str) -> None:
         console.print(f"{name}: {change}", highlight=False)
 
-    return tell
+    return notice

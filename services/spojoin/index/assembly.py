@@ -14,7 +14,7 @@ I64 = NDArray[np.int64]
 
 
 class Assembly:
-    """Sums the counts of m probes and, where partners are wanted, lines up each probe's segments of all nodes.
+    """Sums the counts of m probes and, if partners are wanted, joins each probe's segments of all nodes.
 
     Nodes come in index order, so a probe's partners ascend and the first `limit` are the earliest.
     """
@@ -40,7 +40,7 @@ class Assembly:
             self._segments.append((begins, lengths, node.partners(found)))
 
     def matches(self) -> Matches:
-        """All that was added."""
+        """The sum of all that was added."""
         if not self._with_partners:
             return Matches(self._counts)
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(self._taken)))

@@ -14,7 +14,7 @@ from spojoin.kernels.ranks import Sought, ranks, sought
 from spojoin.model import Direction, Op, RolePredicate
 
 I64 = NDArray[np.int64]
-#: By stored column and what was searched there: #{code < value} and #{code <= value}, int64 (m,) each.
+#: By stored column and the codes searched there: #{code < value} and #{code <= value}, int64 (m,) each.
 Known = dict[tuple[int, Sought], tuple[I64, I64]]
 
 _BELOW, _UPTO = 0, 1
@@ -57,7 +57,7 @@ class RankInterval:
 
 
 class Probes:
-    """The probes of a frame, each of their columns sorted once, however many directions and nodes are searched.
+    """The probes of a frame, with each column sorted once, however many directions and nodes it is searched in.
 
     codes: int64 (m,) by the probe stream's slot
     """
@@ -98,7 +98,7 @@ class Probes:
 
 
 def located(condition: RankCondition, node: Node, known: Known) -> RankInterval:
-    """A condition's rank intervals in a node; `known` is what was searched in that node, and grows."""
+    """A condition's rank intervals in a node; `known` holds earlier searches in that node, and grows."""
     begins, ends = (
         [_ranks(edge, condition.slot, node, known) for edge in e] for e in (condition.begins, condition.ends)
     )

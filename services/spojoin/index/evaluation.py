@@ -16,7 +16,7 @@ U16 = NDArray[np.uint16]
 #: counts, begins, lengths, each (m,), and stored offsets: probe q's, ascending, are `lengths[q]` from `begins[q]` on
 Collected = tuple[I64, I64, I64, I64]
 
-#: A node that a window's bound cuts is split until a masked scan of it costs no more than the rest of the probe.
+#: A node cut by a window's bound is split until a masked scan of it costs no more than the rest of the probe.
 MASKED_MAX = 8192
 #: Below this size a scan is as fast as a wavelet matrix and needs no building.
 SCAN_MAX = 512
@@ -34,7 +34,7 @@ def count(node: Node, intervals: Sequence[RankInterval]) -> I64:
 
 
 def count_masked(node: Node, intervals: Sequence[RankInterval], slice_lo: I64, slice_hi: I64) -> I64:
-    """`count` among the offsets [slice_lo, slice_hi), int64 (m,), of a node of at most MASKED_MAX tuples."""
+    """Like `count`, among the offsets [slice_lo, slice_hi), int64 (m,), of a node of at most MASKED_MAX tuples."""
     return intervals16.and_counts(*_wrapped(node, intervals), slice_lo, slice_hi)
 
 
@@ -48,7 +48,7 @@ def collect(node: Node, intervals: Sequence[RankInterval], limits: I64) -> Colle
 def collect_masked(
     node: Node, intervals: Sequence[RankInterval], slice_lo: I64, slice_hi: I64, limits: I64
 ) -> Collected:
-    """`collect` among the offsets [slice_lo, slice_hi) of a node of at most MASKED_MAX tuples."""
+    """Like `collect`, among the offsets [slice_lo, slice_hi) of a node of at most MASKED_MAX tuples."""
     counts, offsets, found = intervals16.and_collect(*_wrapped(node, intervals), slice_lo, slice_hi, limits)
     return counts, offsets[:-1], np.diff(offsets), found
 

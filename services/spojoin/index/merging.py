@@ -1,4 +1,4 @@
-"""Which nodes are merged: geometrically while a group grows, and whole once a later group has begun.
+"""Which nodes to merge: geometrically while a group grows, and all of it once a later group has begun.
 
 Nodes are kept in index order and never overlap. Every function changes the list in place.
 """
@@ -11,15 +11,15 @@ import numpy as np
 
 from spojoin.index.node import LEAVING, Node, merged
 
-#: Neighbours of one level that become one node: a tuple is merged log4 times, and a group has few nodes while it grows.
+#: Neighbours of one level that become one node: a tuple is merged log4(batches) times, a growing group has few nodes.
 FAN_IN = 4
-#: A merged node's head that no window reaches is dropped once it exceeds this fraction (one in ...) of all tuples held,
-#: so that memory follows even small windows, and the tuples that have left pay for the split.
+#: The head of a merged node that no window reaches is dropped once it exceeds this fraction (one in ...) of all tuples
+#: held, so memory shrinks even with small windows, and the dropped tuples pay for the split.
 BEHIND_ONE_IN = 8
 
 
 def insert(nodes: list[Node], node: Node) -> int:
-    """Insert a node in order, splitting a node that it falls within; returns where it went."""
+    """Insert a node in order, splitting a node that it falls into; returns its place."""
     at = bisect_left(nodes, node.first, key=lambda n: n.first)
     if at > 0 and nodes[at - 1].end > node.first:
         around = nodes[at - 1]
@@ -64,9 +64,9 @@ def part(nodes: list[Node], low: int, high: int, size_max: int) -> None:
 
 
 def drop_head(nodes: list[Node], low: int) -> None:
-    """Drop what lies before `low` of a merged node, where it is a notable part of all that is held.
+    """Drop the part of a merged node before `low` if it is a notable share of all tuples held.
 
-    A batch goes as a whole: one that stands alone in its node stays until `low` has passed it.
+    Batches are dropped whole: one that is alone in its node stays until `low` has passed it.
     """
     first = nodes[0] if nodes else None
     if first is None or first.level == 0 or BEHIND_ONE_IN * (low - first.first) <= _size(nodes):

@@ -18,13 +18,13 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Unsigned = NDArray[Any]
 
-#: Level of a node that was split because windows leave it gradually: it is never merged again.
+#: Level of a node that was split because windows leave it gradually; it is never merged again.
 LEAVING = -1
 
 
 @dataclass(frozen=True, slots=True)
 class NodeColumn:
-    """A key column of n tuples: its codes, made for searching, and each one's arrival offset, unsigned (n,)."""
+    """A key column of n tuples: its codes, prepared for searching, and the arrival offset of each, unsigned (n,)."""
 
     keys: SortedKeys
     order: Unsigned
@@ -41,9 +41,9 @@ class Node:
 
     Pieces map the two: piece k holds the offsets from `piece_offsets[k]` on and the indexes from `piece_firsts[k]` on.
     columns: by slot
-    seqs: int64 (n,) by offset, or None where a partner is named by its index or not at all
-    level: how often it was merged, or LEAVING
-    work: counts what its structures cost
+    seqs: int64 (n,) by offset, or None if partners are identified by index or not at all
+    level: the number of merges behind it, or LEAVING
+    work: counts the cost of its structures
     """
 
     piece_firsts: I64
@@ -60,7 +60,7 @@ class Node:
 
     @property
     def size(self) -> int:
-        """How many tuples it holds."""
+        """The number of tuples."""
         return int(self.piece_offsets[-1])
 
     @property
@@ -92,7 +92,7 @@ class Node:
         return np.asarray(begin + inside, np.int64)
 
     def partners(self, offsets: I64) -> I64:
-        """The seqs of the tuples at `offsets` int64 (k,), or their indexes where no seqs are kept."""
+        """The seqs of the tuples at `offsets` int64 (k,), or their indexes if no seqs are kept."""
         if self.seqs is not None:
             return self.seqs[offsets]
         if len(self.piece_firsts) == 1:
@@ -150,7 +150,7 @@ class Node:
 def from_batch(
     batch: Batch, slots: Sequence[int], *, with_seqs: bool, with_permutations: bool, work: Work | None = None
 ) -> Node:
-    """A node of one batch with the columns of `slots`; copies, so that the message can be freed."""
+    """A node of one batch with the columns of `slots`; copies them, so that the message can be freed."""
     size = batch.end - batch.first
     dtype = permutation.rank_type(size)
     return Node(
@@ -168,7 +168,7 @@ def from_batch(
 
 
 def merged(nodes: Sequence[Node], level: int) -> Node:
-    """One node of neighbours that are given in index order."""
+    """One node from neighbours, given in index order."""
     if len(nodes) == 1:
         nodes[0].level = level
         return nodes[0]

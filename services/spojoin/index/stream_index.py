@@ -18,20 +18,20 @@ from spojoin.wire.records import NO_GROUP, Batch, Matches
 
 I64 = NDArray[np.int64]
 
-#: Largest node of a count by one or two conditions: beyond it the wavelet matrix falls out of the cache.
+#: The largest node for counts by one or two conditions: a larger wavelet matrix doesn't fit into the cache.
 COUNT_MAX = 1 << 20
 
 
 class StreamIndex:
     """Immutable tuples of one stream, evaluated for the directions that search it.
 
-    Batches may come in any order and repeatedly. Every evaluation gives its window by the first index, which is never
-    below what was expired; the window ends with what was added.
+    Batches may come in any order and repeatedly. Every evaluation gives its window's first index, which is never below
+    an expired one; the window ends with the last tuple added.
 
     target: the stream; directions: the query's directions that search it, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
-    is_self: a partner's seq is its index, so that no seqs are kept
-    work: where merges and builds are counted
+    is_self: a partner's seq is its index, so no seqs are kept
+    work: counts merges and builds
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class StreamIndex:
 
     @property
     def tuples(self) -> int:
-        """Tuples held, those behind the window that share a node with others included."""
+        """Tuples held, including those behind the window that share a node with others."""
         return sum(node.size for node in self._nodes)
 
     @property
@@ -75,7 +75,7 @@ class StreamIndex:
         return sum(node.nbytes for node in self._nodes)
 
     def add(self, batch: Batch) -> None:
-        """Take a batch; a known, expired or empty one changes nothing."""
+        """Add a batch; a known, expired or empty one changes nothing."""
         if batch.batch_id in self._batch_ends or batch.end <= max(self._expired, batch.first):
             return
         self._batch_ends[batch.batch_id] = batch.end
@@ -84,9 +84,9 @@ class StreamIndex:
         self._close_groups(batch.group)
 
     def expire(self, lower_index: int) -> None:
-        """Forget batches of which every tuple's index is smaller than `lower_index`.
+        """Forget batches whose tuples all have indexes smaller than `lower_index`.
 
-        Those that were merged with later ones may stay, as at most one tuple in merging.BEHIND_ONE_IN.
+        Batches that were merged with later ones may stay: at most one tuple in merging.BEHIND_ONE_IN.
         """
         self._expired = max(self._expired, lower_index)
         self._nodes = [node for node in self._nodes if node.end > self._expired]
@@ -134,7 +134,7 @@ class StreamIndex:
         )
 
     def _size_max(self, group: int) -> int:
-        """A node that windows leave gradually is split again, so it holds at most a quarter of the window."""
+        """The most tuples of a node: a quarter of the window if windows leave it gradually, since it is split again."""
         if group >= 0:
             return self._node_max
         return min(self._node_max, max(self.tuples >> 2, 4 * evaluation.MASKED_MAX))

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-#: Seconds that never run backwards. An index holds no clock: whoever wants its times hands a timer in.
+#: Seconds that never run backwards. An index has no clock: a caller that wants times passes a timer.
 Timer = Callable[[], float]
 
 
 def untimed() -> float:
-    """The timer where nobody wants times: all of them are 0."""
+    """The timer for callers that want no times: all are 0."""
     return 0.0
 
 
 @dataclass(slots=True)
 class Work:
-    """How often and how long. The timer is read for these numbers only: nothing is decided by them.
+    """Counts and durations. The timer serves these numbers only: no decision depends on them.
 
-    merges: nodes made of others, by merging or splitting; builds: search structures made for a node when first needed
+    merges: nodes made from others, by merging or splitting; builds: search structures made for a node on first use
     """
 
     timer: Timer = field(default=untimed, repr=False, compare=False)
@@ -28,12 +28,12 @@ class Work:
     build_seconds: float = 0.0
 
     def merged(self, began_s: float) -> None:
-        """Nodes were made of others, from `began_s` by the timer to now."""
+        """Count nodes made from others, from `began_s` by the timer until now."""
         self.merges += 1
         self.merge_seconds += self.timer() - began_s
 
     def built(self, began_s: float) -> None:
-        """A structure was made, from `began_s` by the timer to now."""
+        """Count a structure built, from `began_s` by the timer until now."""
         self.builds += 1
         self.build_seconds += self.timer() - began_s
 

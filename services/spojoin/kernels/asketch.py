@@ -1,12 +1,12 @@
 """Augmented sketch: a small exact filter of frequent keys in front of a count-min sketch.
 
 Roy, Khan and Alonso, "Augmented sketch" (SIGMOD 2016), as the STA paper uses it (section 3.2, algorithm 1; section 7:
-32 filter items before 16 KB of sketch). Departures: a key of the filter is hot by its share of all tuples, where in the
-paper every key of the filter is; and counts can be halved, so that what was hot cools down.
+32 filter items before 16 KB of sketch). Departures: a key of the filter is hot by its share of all tuples, while in the
+paper every key of the filter is hot; and counts can be halved, so that hot keys can cool down.
 
 Never underestimates: without halving, `estimate` of a key is at least its true count, because a key's cells hold at
-least what it added, a key enters the filter with its cells' estimate, and takes with it on leaving what it was counted
-there. A key that stays in the filter from its first tuple on is counted exactly.
+least what it added, a key enters the filter with its cells' estimate, and on leaving it adds its count from the filter
+to its cells. A key that stays in the filter from its first tuple on is counted exactly.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FILTER_ITEMS: Final = 32
 DEPTH: Final = 4
 #: 4 rows of 512 counters of 8 bytes: 16 KB.
 WIDTH_BITS: Final = 9
-#: Odd multipliers of multiply-shift hashing (Dietzfelbinger et al. 1997), one a row; fixed, so that replays agree.
+#: Odd multipliers of multiply-shift hashing (Dietzfelbinger et al. 1997), one per row; fixed, so that replays agree.
 _MULTIPLIERS: Final = np.random.default_rng(0x5EED).integers(0, 2**63, DEPTH, dtype=np.uint64) * np.uint64(
     2
 ) + np.uint64(1)
 
 
 class ASketch:
-    """Frequencies of int64 codes."""
+    """Estimates frequencies of int64 codes."""
 
     def __init__(self, filter_items: int = FILTER_ITEMS, width_bits: int = WIDTH_BITS) -> None:
         self.total = 0
@@ -68,12 +68,12 @@ class ASketch:
         return keys[order], counts[order]
 
     def halve(self) -> None:
-        """Let half of all that was counted be forgotten, rounding up: estimates stay at least half the counts."""
+        """Halve all counts, rounding up: estimates stay at least half of the true counts."""
         self.total = (self.total + 1) // 2
         for counts in (self._new, self._cells):
             np.add(counts, 1, out=counts)
             np.right_shift(counts, 1, out=counts)
-        # Rounded down, so that what a leaving key takes with it is rounded up.
+        # Rounded down, so that the count that a leaving key adds to its cells is rounded up.
         np.right_shift(self._old, 1, out=self._old)
 
 

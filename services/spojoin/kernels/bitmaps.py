@@ -37,7 +37,7 @@ class Predicates:
     """P predicates of m probes over one chunk of n tuples.
 
     prefixes: per predicate, of `build`; orders, ranks: per predicate unsigned (n,), each other's inverse
-    a, b: per predicate rank intervals, int64 (m,); complement: per predicate whether the rest is meant
+    a, b: per predicate rank intervals, int64 (m,); complement: per predicate, whether it holds outside the interval
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Predicates:
 
     @property
     def probes(self) -> int:
-        """How many probes, m."""
+        """The number of probes, m."""
         return int(self.ends.shape[2])
 
     @property
@@ -73,7 +73,7 @@ def build(order: Unsigned) -> U64:
 
 
 def match_bitmaps(predicates: Predicates, visit: I64) -> U64:
-    """The AND of all predicates, per probe visited: uint64 (k, ceil(n / 64)), bit j for the tuple that arrived j-th.
+    """The AND of all predicates, per probe visited: uint64 (k, ceil(n / 64)), bit j for the j-th tuple to arrive.
 
     visit: int64 (k,), the probes wanted, in an order in which the first predicate's ranks ascend here and there
     """
@@ -84,7 +84,7 @@ def match_bitmaps(predicates: Predicates, visit: I64) -> U64:
 
 
 def in_parts(predicates: Predicates, visit: I64) -> I64:
-    """A better order of `visit` int64 (k,): by parts of the second predicate's ranks, within a part as it was."""
+    """A better order of `visit` int64 (k,): by parts of the second predicate's ranks, within a part as before."""
     if len(predicates.orders) == 1:
         return visit
     low, high = predicates.ends[:, 1, visit]
@@ -94,9 +94,9 @@ def in_parts(predicates: Predicates, visit: I64) -> I64:
 
 
 def collect(predicates: Predicates, visit: I64, limits: I64) -> tuple[I64, I64, I64, I64]:
-    """Matches of each probe and their places, ascending, the first `limits` int64 (m,) of them.
+    """Matches of each probe and their places, ascending, at most `limits` int64 (m,).
 
-    Returns counts int64 (m,), whole whatever the limits, begins and taken int64 (m,), and places int64: those of probe
+    Returns complete counts int64 (m,), despite limits, begins and taken int64 (m,), and places int64: those of probe
     q are places[begins[q] : begins[q] + taken[q]].
     """
     p = predicates
@@ -166,7 +166,7 @@ def _write_rays(
     prefixes: U64, others: U64, order: Unsigned, other: Unsigned, ends: I64,
     chosen: I64, cursor: U64, at: I64, rows: U64,
 ) -> None:  # fmt: skip
-    """Each row is what two rays, the usual inequalities, have in common: a single pass over a bitmap each."""
+    """Each row is the intersection of two rays, the usual inequalities: a single pass over a bitmap each."""
     n = len(order)
     for i in range(len(chosen)):
         q, row = chosen[i], rows[i]
@@ -184,7 +184,7 @@ def _write_rays(
 
 @inlined
 def _around(a: int, b: int, n: int, samples: int) -> tuple[int, np.uint64, int, int]:
-    """A kept prefix that holds the ray [a, b), whether it is inverted, and the ranks [begin, end) that are too many."""
+    """A kept prefix that holds the ray [a, b), whether it is inverted, and the surplus ranks [begin, end)."""
     if a > 0:
         sample = a // SAMPLE_RANKS
         return sample, _ALL, sample * SAMPLE_RANKS, a
@@ -226,7 +226,7 @@ def _write(
 
 @inlined
 def _keep(prefixes: U64, order: Unsigned, a: I64, b: I64, chosen: I64, rows: U64) -> None:
-    """Clear what is outside the ranks [a, b) in each row: all outside the kept prefixes, then what is between."""
+    """Clear all but the ranks [a, b) in each row: all outside the kept prefixes, then the rest between."""
     n = len(order)
     for i in range(len(chosen)):
         q, row = chosen[i], rows[i]
@@ -247,7 +247,7 @@ def _keep(prefixes: U64, order: Unsigned, a: I64, b: I64, chosen: I64, rows: U64
 
 @inlined
 def _drop(prefixes: U64, order: Unsigned, a: I64, b: I64, chosen: I64, rows: U64) -> None:
-    """Clear the ranks [a, b) in each row: those between kept prefixes, then those around."""
+    """Clear the ranks [a, b) in each row: those between kept prefixes, then those at the ends."""
     for i in range(len(chosen)):
         q, row = chosen[i], rows[i]
         first, last = -(-a[q] // SAMPLE_RANKS), b[q] // SAMPLE_RANKS
@@ -317,7 +317,7 @@ def _collect(
 
 @inlined
 def _rarest(ends: I64, complement: Flags, q: int) -> int:
-    """The predicate with the shortest interval; any where all are complements."""
+    """The predicate with the shortest interval; any if all are complements."""
     best = 0
     for p in range(1, len(complement)):
         shorter = ends[1, p, q] - ends[0, p, q] < ends[1, best, q] - ends[0, best, q]
@@ -330,7 +330,7 @@ def _rarest(ends: I64, complement: Flags, q: int) -> int:
 def _filter(
     order: Unsigned, ranks: tuple[Unsigned, ...], ends: I64, complement: Flags, rarest: int, q: int, places: I64
 ) -> int:
-    """Write the matches among the tuples of the rarest predicate's interval, and return how many they are."""
+    """Write the matches among the tuples of the rarest predicate's interval, and return their number."""
     used = 0
     for rank in range(ends[0, rarest, q], ends[1, rarest, q]):
         j = np.int64(order[rank])
@@ -364,7 +364,7 @@ def _count(row: U64) -> int:
 def _extract(row: U64, filled: I64, places: I64) -> None:
     """The first len(places) set bits, ascending; `filled` int64 (words,) is scratch.
 
-    Words with bits are listed first, without a branch for the machine to guess: most words of a rare match are empty.
+    Lists words with bits first, without a branch to predict: with rare matches most words are empty.
     """
     i, n = 0, 0
     for w in range(len(row)):

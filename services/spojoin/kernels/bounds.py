@@ -17,10 +17,10 @@ _SIGN = np.uint64(1 << 63)
 
 
 def bounds(op: Op, domain: Domain, width: int | float, probes: I64) -> tuple[I64, I64]:
-    """Inclusive intervals [lo, hi] of the stored codes with `stored op probe`; lo > hi where nothing matches.
+    """Inclusive intervals [lo, hi] of the stored codes with `stored op probe`; lo > hi if nothing matches.
 
     probes: int64 (m,) codes. Returns two int64 (m,). For NE the interval is that of EQ, and the caller takes the
-    complement. Both bounds never fall as the probe rises, empty intervals left aside.
+    complement. Empty intervals aside, neither bound falls as the probe rises.
     """
     match op:
         case Op.LT | Op.LE:
@@ -52,10 +52,10 @@ def _above(probes: I64, *, strict: bool) -> tuple[I64, I64]:
 
 
 def _integer_band(probes: I64, half: int) -> tuple[I64, I64]:
-    """[probe - half, probe + half], cut at the ends of int64; `half` may exceed them."""
+    """[probe - half, probe + half], clamped to int64; `half` may exceed them."""
     if half < 0:
         return _nothing(probes)
-    # Biased by 2**63 the codes are unsigned, and the room left on either side is a subtraction that can't overflow.
+    # Biased by 2**63 the codes are unsigned, and the distance to either end is a subtraction that can't overflow.
     biased = probes.view(np.uint64) ^ _SIGN
     reach = np.uint64(min(half, _U64_GREATEST))
     lo = biased - np.minimum(biased, reach)
@@ -86,7 +86,7 @@ def _double_band(probes: I64, width: float, closed: bool) -> tuple[I64, I64]:
 
 
 def _set_infinite(probes: I64, infinite: NDArray[np.bool_], all_others: bool, lo: I64, hi: I64) -> None:
-    """An infinite probe differs by infinity from every stored value but itself, where the difference is NaN."""
+    """An infinite probe differs by infinity from every stored value but itself, from which its difference is NaN."""
     lo[infinite], hi[infinite] = GREATEST, LEAST
     if all_others:
         negative, positive = infinite & (probes < 0), infinite & (probes >= 0)
@@ -118,7 +118,7 @@ def _within(code: np.int64, y: float, width: float, closed: bool) -> bool:
 
 @inlined
 def _bisected(inside: np.int64, outside: np.int64, y: float, width: float, closed: bool) -> np.int64:
-    """The largest code within `width` of y in [inside, outside), the first of which is."""
+    """The largest code within `width` of y in [inside, outside); `inside` is within it."""
     while True:
         middle = (inside & outside) + ((inside ^ outside) >> 1)
         if middle == inside:

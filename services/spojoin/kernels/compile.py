@@ -21,12 +21,12 @@ def kernel(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Compile a helper that kernels call once an element."""
+    """Compile a helper that kernels call once per element."""
     return _kept(njit(cache=True, nogil=True, inline="never")(function), function)
 
 
 def _kept(compiled: Any, function: Function) -> Function:
-    """Let machine code on disk be found by the same sources alone: of any others it is as if by another numba."""
+    """Use machine code on disk for identical sources only: other sources count as another version of numba."""
     kept = getattr(compiled, "_cache", None)
     if kept is not None:  # it is where NUMBA_DISABLE_JIT is set
         kept._cache_file._version += f" {fingerprint(function.__module__)}"
@@ -47,7 +47,7 @@ def _trailing_zeros(_context: Any, _word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-#: uint64 -> uint64: how many bits are set
+#: uint64 -> uint64: the number of set bits
 popcount: Any = intrinsic(_popcount)
-#: uint64 -> uint64: place of the lowest set bit, 64 where there is none
+#: uint64 -> uint64: the place of the lowest set bit, 64 if there is none
 trailing_zeros: Any = intrinsic(_trailing_zeros)

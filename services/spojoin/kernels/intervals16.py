@@ -1,7 +1,7 @@
 """The mutable part's evaluation: 16-bit ranks of stored tuples against 16-bit rank intervals of probes.
 
 Every predicate holds iff (position - start) mod 2**16 < length, so complements are wrapped intervals and the AND of
-any predicates is a subtraction and a comparison a lane, which the compiler turns into vector instructions.
+any predicates is a subtraction and a comparison per lane, which the compiler turns into vector instructions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
 I64 = NDArray[np.int64]
 U16 = NDArray[np.uint16]
 
-#: A complement of nothing has length n + 1, which must still be a uint16.
+#: The complement of an empty interval has length n + 1, which must still be a uint16.
 STORED_MAX = (1 << 16) - 2
 
-#: One match in this many tuples: with more matches, a wrong guess a match costs more than a step a tuple.
+#: One match in this many tuples: with more, a mispredicted branch per match costs more than a step per tuple.
 _DENSE = 16
 
 
@@ -29,16 +29,16 @@ def rank_columns(stored: I64, lo: I64, hi: I64, complement: bool) -> tuple[U16, 
     """One predicate's stored positions, and each probe's interval of them.
 
     stored: int64 (n,) codes in arrival order, n <= STORED_MAX; lo, hi: int64 (m,) inclusive code intervals.
-    Returns uint16 positions (n,), start (m,), length (m,). ValueError where n is larger.
+    Returns uint16 positions (n,), start (m,), length (m,). ValueError if n is larger.
     """
     keys, ranks = rank_stored(stored)
     return ranks, *rank_probes(keys, lo, hi, complement)
 
 
 def rank_stored(stored: I64) -> tuple[SortedKeys, U16]:
-    """Stored codes made for searching, and the rank of each by arrival, uint16 (n,); of equal codes in any order.
+    """Stored codes prepared for searching, and the rank of each by arrival, uint16 (n,); equal codes in any order.
 
-    stored: int64 (n,) codes in arrival order, n <= STORED_MAX; ValueError where n is larger.
+    stored: int64 (n,) codes in arrival order, n <= STORED_MAX; ValueError if n is larger.
     """
     if len(stored) > STORED_MAX:
         raise ValueError(f"stored has {len(stored)} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
@@ -95,9 +95,9 @@ def and_collect(
     slice_hi: I64,
     limit: int | I64 | None,
 ) -> tuple[I64, I64, I64]:
-    """`and_counts`, and the stored offsets themselves, ascending, the first `limit` (int64 (m,): its own) of each.
+    """`and_counts`, and the stored offsets, ascending, at most `limit` per probe (int64 (m,): one limit each).
 
-    Returns counts int64 (m,), whole whatever the limit, offsets int64 (m + 1,) and partners int64 (offsets[-1],).
+    Returns counts int64 (m,), complete despite the limit, offsets int64 (m + 1,) and partners int64 (offsets[-1],).
     """
     counts = and_counts(ranks, starts, lengths, slice_lo, slice_hi)
     offsets = np.zeros(len(counts) + 1, np.int64)
@@ -167,7 +167,7 @@ def _count_any(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I
 
 @kernel
 def _collect(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64, offsets: I64, partners: I64) -> None:
-    """Set a byte for each match, which the compiler vectorises, then look for set bytes eight at a time."""
+    """Set a byte for each match, which the compiler vectorises, then search for set bytes eight at a time."""
     flags = np.zeros((ranks.shape[1] + 7) & ~7, np.uint8)
     words = flags.view(np.uint64)
     for q in range(len(slice_lo)):
@@ -194,7 +194,7 @@ def _collect(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64
 
 @inlined
 def _extract_dense(kept: NDArray[np.uint8], lo: int, places: I64) -> None:
-    """Write every offset and step on only after a match: no branch for the machine to guess."""
+    """Write every offset, but advance only after a match: no branch to predict."""
     i, j = 0, 0
     while i < len(places):
         places[i] = lo + j

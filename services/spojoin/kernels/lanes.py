@@ -1,10 +1,10 @@
 # ruff: noqa: ANN401  (numba hands out untyped contexts and builders)
-"""Steps of searches as vector instructions of LANES lanes.
+"""Search steps as vector instructions of LANES lanes.
 
-The compiler vectorises none of these loops. Every step of a descent waits for a load whose place the step before has
-found, and it can't rule out that the probes' states alias the structure they descend: here a gather serves LANES
-probes at once, and waits of neighbouring groups overlap. A search in a sorted column ends at an element that it can't
-foresee: here LANES elements are compared at once, without a branch. The steps are written as LLVM vectors, which LLVM
+The compiler vectorises none of these loops. Every step of a descent waits for a load whose place the step before
+found, and the probes' states might alias the structure that they descend: here a gather serves LANES probes at once,
+and waits of neighbouring groups overlap. A search in a sorted column ends at an element that it can't foresee:
+here LANES elements are compared at once, without a branch. The steps are written as LLVM vectors, which LLVM
 lowers to whatever the machine has (AVX-512, AVX2, or scalar instructions).
 """
 

@@ -1,4 +1,4 @@
-"""Putting the matches of several parts and directions into the order of the output."""
+"""Puts the matches of several parts and directions into output order."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def interleave(
     """Pairs of m probes in output order: those where the probe is the right tuple, then those where it is the left.
 
     rights, lefts: m segments of partner seqs each. With a limit, a probe keeps its earliest partners of both directions
-    (of equal ones the right direction's first). The probes' seqs count up from `first_seq`. Returns per pair the seqs
-    of the probe, of the left and of the right tuple, int64 (n,) each, in what `column` gives for n.
+    (among equal ones, the right direction's first). The probes' seqs count up from `first_seq`. Returns for each pair
+    the seqs of the probe, of the left and of the right tuple, int64 (n,) each, in arrays that `column` returns for n.
     """
     kept_right, kept_left = _kept(rights, lefts, limit)
     total = int(kept_right.sum() + kept_left.sum())

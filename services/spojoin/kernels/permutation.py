@@ -42,7 +42,7 @@ def permutation(order_a: Unsigned, order_b: Unsigned) -> Unsigned:
 
 
 def merge_sorted(first: tuple[I64, Unsigned], second: tuple[I64, Unsigned]) -> tuple[I64, Unsigned]:
-    """Merge two sorted columns, the second arrived after the first; its offsets follow on."""
+    """Merge two sorted columns; the second arrived after the first, and its offsets continue those of the first."""
     n = len(first[0]) + len(second[0])
     codes, order = np.empty(n, np.int64), np.empty(n, rank_type(n))
     _merge(first[0], first[1], second[0], second[1], codes, order)

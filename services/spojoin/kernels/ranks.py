@@ -1,7 +1,7 @@
 """Where probes fall in a sorted column.
 
 A frame's probes are sorted once and then searched in many columns: each search continues where its smaller
-neighbour ended, a cache line of keys a step, so memory is read once and in order.
+neighbour ended, a cache line of keys per step, so memory is read once and in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spojoin.kernels.lanes import LANES, count_below, prefetch
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
 
-#: Keys of one block: a cache line.
+#: Keys per block: a cache line.
 _BLOCK = LANES
 #: Walking over this many heads takes as long as a bisection of them.
 _WALK_MAX = 1 << 8
@@ -28,9 +28,9 @@ _TOGETHER = 1 << 8
 
 @dataclass(frozen=True, slots=True)
 class SortedKeys:
-    """A sorted column of n codes, made for searching: little memory is read, and that in order.
+    """A sorted column of n codes, prepared for searches that read little memory, and in order.
 
-    keys: int64, the codes ascending, or the k distinct ones where they are few; then blanks up to whole blocks
+    keys: int64, the codes ascending, or the k distinct ones if they are few; then blanks up to whole blocks
     heads: int64, each block's last key, then a block of blanks, at which every walk ends
     starts: uint32 (k + 1,), the rank of each distinct code's first tuple, and n; empty where keys holds every code
     """
@@ -54,7 +54,7 @@ class SortedKeys:
 
 
 def sorted_keys(codes: I64) -> SortedKeys:
-    """`codes`, int64 (n,) ascending, made for searching; n < 2**32."""
+    """`codes`, int64 (n,) ascending, prepared for searching; n < 2**32."""
     n = len(codes)
     firsts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     few = 2 * len(firsts) < n
@@ -68,9 +68,9 @@ def sorted_keys(codes: I64) -> SortedKeys:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sought:
-    """m codes to be searched in sorted columns.
+    """m codes to search for in sorted columns.
 
-    values: int64 (m,), ascending; probes: int64 (m,), whose each value is
+    values: int64 (m,), ascending; probes: int64 (m,), the probe of each value
     """
 
     values: I64
@@ -78,7 +78,7 @@ class Sought:
 
 
 def sought(codes: I64) -> Sought:
-    """The codes int64 (m,) of m probes in any order, made for being searched."""
+    """The codes int64 (m,) of m probes in any order, prepared for the search."""
     probes = np.argsort(codes)
     return Sought(codes[probes], probes)
 
@@ -91,7 +91,7 @@ def ranks(column: SortedKeys, wanted: Sought) -> tuple[I64, I64]:
 
 
 def rank_intervals(column: SortedKeys, lo: I64, hi: I64) -> tuple[I64, I64]:
-    """Rank intervals [a, b) of the code intervals [lo, hi]: a = #{code < lo}, b = #{code <= hi}, b = a where lo > hi.
+    """Rank intervals [a, b) of the code intervals [lo, hi]: a = #{code < lo}, b = #{code <= hi}, b = a if lo > hi.
 
     lo, hi: int64 (m,) in any order. Returns two int64 (m,).
     """
@@ -121,9 +121,9 @@ def _ranks(keys: I64, heads: I64, starts: U32, n: int, values: I64, probes: I64,
 
 @inlined
 def _search_blocks(keys: I64, n_keys: int, blocks: I64, values: I64, firsts: I64, afters: I64) -> None:
-    """Where the keys equal to each value, which begin in `blocks`, begin and end.
+    """Where the keys equal to each value begin, which is in `blocks`, and end.
 
-    Loads that don't wait for one another bring the blocks into the cache before anything branches on what they hold.
+    Independent loads bring the blocks into the cache before any branch depends on their content.
     """
     for k in range(len(blocks)):
         begin = blocks[k] * _BLOCK
@@ -140,7 +140,7 @@ def _search_blocks(keys: I64, n_keys: int, blocks: I64, values: I64, firsts: I64
 def _walk_all(heads: I64, values: I64, blocks: I64, keys: I64) -> None:
     """The block of each value: the first whose head is not below it.
 
-    Four stretches of the values are walked along in turn, so that the machine needn't wait for a step's end.
+    Walks along four stretches of the values in turn, so the processor needn't wait for a step to end.
     """
     quarter = len(values) >> 2
     one, two, three = quarter, 2 * quarter, 3 * quarter
@@ -173,7 +173,7 @@ def _walk(heads: I64, at: int, value: np.int64) -> int:
 
 @inlined
 def _after_equals(keys: I64, n_keys: int, block: int, value: np.int64) -> int:
-    """Where keys equal to `value`, which is not the greatest, end that reach up to `block`; mostly they are few."""
+    """The end of the keys equal to `value`, not the greatest, that reach up to `block`; usually they are few."""
     for begin in range(block * _BLOCK, min((block + 4) * _BLOCK, len(keys)), _BLOCK):
         step = count_below(keys, begin, value + 1)
         if step < _BLOCK:
@@ -183,7 +183,7 @@ def _after_equals(keys: I64, n_keys: int, block: int, value: np.int64) -> int:
 
 @inlined
 def _bisect(column: I64, n: int, value: np.int64) -> int:
-    """How many of the first n of a sorted column are smaller."""
+    """How many of the first n codes of a sorted column are smaller."""
     begin, length = 0, n
     while length > 0:
         half = (length + 1) >> 1

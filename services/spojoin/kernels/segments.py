@@ -14,7 +14,7 @@ I64 = NDArray[np.int64]
 def append_segments(begins: I64, lengths: I64, values: I64, places: I64, out: I64) -> None:
     """Copy row q of `values`, lengths[q] from begins[q] on, to out[places[q]:].
 
-    All int64; begins, lengths (m,), and places (m,), which is moved on by what was copied.
+    All int64; begins, lengths (m,), and places (m,), which advances by the number copied.
     """
     for q in range(len(places)):
         for i in range(lengths[q]):

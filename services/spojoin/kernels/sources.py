@@ -1,7 +1,7 @@
-"""Which sources a kernel's machine code follows from: code on disk that was compiled from others is compiled anew.
+"""The sources of a kernel's machine code: code on disk that came from other sources is compiled again.
 
-Numba itself compares the kernel's own file alone. It would go on with machine code of a helper that has changed in
-another file, and fails where the types of a kernel's arguments have another name or place since.
+Numba itself compares only the kernel's own file. It would reuse the machine code of a helper that has changed in
+another file, and fails if the types of a kernel's arguments were renamed or moved.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _DECORATORS = "spojoin.kernels.compile"
 
 @cache
 def fingerprint(name: str) -> str:
-    """A digest of all that a module's kernels are compiled from: files of kernels that they may call, constants, types.
+    """A digest of all sources of a module's kernels: the files of kernels that they may call, constants, types.
 
-    To be asked while the module is imported, below its imports.
+    Call it while the module is imported, below its imports.
     """
     found = hashlib.sha256()
     for module in sorted(_modules(name), key=lambda each: str(each.__file__)):
@@ -36,7 +36,7 @@ def fingerprint(name: str) -> str:
 
 
 def _modules(first: str) -> list[ModuleType]:
-    """The module of this name, that of the decorators, and those of all kernels that one of them names."""
+    """The module of this name, that of the decorators, and those of all kernels that any of them names."""
     found: dict[str, ModuleType] = {}
     waiting = [first, _DECORATORS]
     while waiting:
@@ -61,7 +61,7 @@ def _root(name: str) -> str:
 
 
 def _described(value: object) -> str:
-    """What machine code holds of it: the value of a constant, the fields of a type; nothing of anything else."""
+    """What machine code contains of it: the value of a constant, the fields of a type; nothing of other objects."""
     if isinstance(value, bool | int | float | np.generic):
         return repr(value)
     if isinstance(value, type) and issubclass(value, Enum):

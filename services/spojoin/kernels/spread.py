@@ -9,9 +9,9 @@ I64 = NDArray[np.int64]
 
 
 def spread(codes: I64, choices: int, salt: int = 0) -> I64:
-    """For each code a pseudo-random number in [0, choices), another one for each salt. int64 (n,).
+    """For each code a pseudo-random number in [0, choices), which depends on the salt: int64 (n,).
 
-    The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): codes next to each other are apart in all bits.
+    The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): it spreads adjacent codes over all bits.
     """
     mixed = codes.astype(np.uint64) + np.uint64((salt + 1) * 0x9E3779B97F4A7C15 & 0xFFFF_FFFF_FFFF_FFFF)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

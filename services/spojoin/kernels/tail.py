@@ -11,15 +11,15 @@ I64 = NDArray[np.int64]
 class Tail:
     """int64 values of indexes [first, end): appended at the end, dropped at the front, read as views.
 
-    Of one column they are arrays (n,), of several, where `columns` says how many, (columns, n). Appending costs
-    amortised O(1) a value: the buffer doubles, or slides its content back where half of it is dropped.
+    One column gives arrays (n,); several, if `columns` says how many, give (columns, n). Appending costs amortised O(1)
+    per value: the buffer doubles, or moves its content to the front if half of it was dropped.
     """
 
     __slots__ = ("_begin", "_end", "buffer", "first")
 
     def __init__(self, first: int = 0, capacity: int = 1024, columns: int | None = None) -> None:
         self.first = first
-        #: (room,) or (columns, room), contiguous: index i stands at i - origin; valid until the next append.
+        #: (room,) or (columns, room), contiguous: index i is at i - origin; valid until the next append.
         self.buffer: I64 = np.empty(capacity if columns is None else (columns, capacity), np.int64)
         self._begin = 0
         self._end = 0
@@ -31,7 +31,7 @@ class Tail:
 
     @property
     def origin(self) -> int:
-        """The index that would stand first in the buffer."""
+        """The index at the buffer's first place."""
         return self.first - self._begin
 
     @property
@@ -43,8 +43,8 @@ class Tail:
     def held(self) -> I64:
         """All values held, valid until the next append.
 
-        Several columns lie apart, so that a kernel which takes them whole is compiled without vector instructions: hot
-        kernels take `buffer` and `origin`.
+        Several columns are not contiguous, so a kernel that takes them whole is compiled without vector instructions:
+        hot kernels take `buffer` and `origin`.
         """
         return self.buffer[..., self._begin : self._end]
 
@@ -52,7 +52,7 @@ class Tail:
         return self._end - self._begin
 
     def append(self, values: I64) -> None:
-        """Add values behind the last one, (n,) or (columns, n)."""
+        """Append values, (n,) or (columns, n)."""
         end = self._end + values.shape[-1]
         if end > self.buffer.shape[-1]:
             end = self._make_room(values.shape[-1])
@@ -66,13 +66,13 @@ class Tail:
         self._begin += count
 
     def view(self, first: int, end: int) -> I64:
-        """Values of indexes [first, end), valid until the next append. Raises IndexError where some are not here."""
+        """Values of indexes [first, end), valid until the next append. Raises IndexError if some are not held."""
         if first < self.first or end > self.end:
             raise IndexError(f"indexes [{first}, {end}) asked of a tail that holds [{self.first}, {self.end})")
         return self.buffer[..., self._begin + first - self.first : self._begin + end - self.first]
 
     def _make_room(self, count: int) -> int:
-        """Room for `count` values more; returns where they will end."""
+        """Make room for `count` more values; returns their end."""
         kept, needed = self.held, len(self) + count
         whole = self.buffer
         target = whole if 2 * needed <= whole.shape[-1] else np.empty((*whole.shape[:-1], 2 * needed), np.int64)

@@ -20,7 +20,7 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 U8 = NDArray[np.uint8]
 
-#: The last levels, of nodes that fit a cache line, are one comparison of all their values.
+#: The last levels, whose nodes fit a cache line, are one comparison of all values of a node.
 _LEAF_LEVELS = 6
 
 #: At most this many corners descend together: a level of a large node is read once for all of them.
@@ -29,7 +29,7 @@ _TOGETHER = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Wavelet:
-    """The matrix of a permutation that is padded to 2**L values.
+    """The matrix of a permutation padded to 2**L values.
 
     entries: uint64 (L - 6, 2**L / 32 + 1), a level's bits: 32 complemented bits in an entry's lower half, the zeros of
     its level before them in the upper; the last entry is the level's end, where a descent may come
@@ -132,8 +132,8 @@ def _add_rectangles(
 def _descend(entries: U64, leaves: U8, places: I64, caps: I64, totals: I64, m: int) -> np.uint64:
     """totals[q] = #{i < places[q]: permutation[i] < caps[q]} for q < m; lanes beyond m idle at the root.
 
-    Many probes visit most of a level, and in no order that the machine foresees: reading it once from end to end
-    brings it into the cache much sooner. What was read is returned lest the compiler drop it.
+    Many probes visit most of a level, in an order that the processor can't predict: reading it once from end to end
+    brings it into the cache much sooner. Returns what was read, so that the compiler doesn't drop the reads.
     """
     totals[: m + LANES] = 0
     places[m : m + LANES] = 0

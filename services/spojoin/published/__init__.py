@@ -1,1 +1,1 @@
-"""What SPO-Join and STA publish of their distribution, simulated with its errors."""
+"""Published methods and layouts: exact, and beside the product's own way to be compared with it."""

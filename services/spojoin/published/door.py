@@ -1,6 +1,6 @@
-"""The door: the only place that asks whether a query is evaluated by the product's own way or by a published one.
+"""The door: the only place that knows whether a query runs the product's own way or a published one.
 
-This half is plain data, for whoever reads, checks or explains a query; `machines` is the half that makes machines.
+This half is plain data for code that reads, checks or explains a query; the other half, `machines`, makes machines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spojoin.suggest import listed
 
 
 class StandIn(enum.Enum):
-    """What takes the place of the product's mutable part, batches and PO-Join workers."""
+    """What replaces the product's mutable part, batches and PO-Join workers."""
 
     NOTHING = enum.auto()
     METHOD = enum.auto()
@@ -22,14 +22,14 @@ class StandIn(enum.Enum):
 
 
 def stand_in(query: Query) -> StandIn:
-    """What stands in where the query is evaluated. A layout's workers search by the query's method themselves."""
+    """What stands in for the product's own way. A layout's workers apply the query's method themselves."""
     if query.layout.name != DEFAULT_LAYOUT:
         return StandIn.LAYOUT
     return StandIn.NOTHING if query.method.name == DEFAULT_METHOD else StandIn.METHOD
 
 
 def explained(query: Query) -> str:
-    """What EXPLAIN must add where something stands in; nothing by the product's own way."""
+    """What EXPLAIN adds where something stands in; empty for the product's own way."""
     match stand_in(query):
         case StandIn.LAYOUT:
             return _BY_LAYOUT.format(query.layout.name)
@@ -41,27 +41,27 @@ def explained(query: Query) -> str:
 
 _BY_LAYOUT = (
     "layout {}: each worker holds its share of the window, and nothing is mutable or batched; batches, index, state "
-    "and topics below are those of layout batch"
+    "and topics below describe layout batch"
 )
 _BY_METHOD = (
     "method {}: `spojoin run` holds the window in one part, services don't run it, and nothing is mutable or batched; "
-    "batches, index, state and topics below are those of method spo"
+    "batches, index, state and topics below describe method spo"
 )
 
 
 def check_method(query: Query, line: int | None = None) -> None:
-    """Raises QueryError where a number of workers has no effect: a method that stands in searches alone."""
+    """Raises QueryError if a worker count would have no effect: a method that stands in searches alone."""
     if query.layout.workers and stand_in(query) is StandIn.METHOD:
         raise QueryError(
-            f"method {query.method.name!r} takes the place of all workers of layout {query.layout.name!r}, so that "
-            f"workers: {query.layout.workers} says nothing: remove it, or name a layout whose workers search by a "
+            f"method {query.method.name!r} replaces all workers of layout {query.layout.name!r}, so "
+            f"workers: {query.layout.workers} has no effect: remove it, or name a layout whose workers search by a "
             "method, such as 'split_join'",
             line,
         )
 
 
 def check_served(query: Query, source: str) -> None:
-    """Raises QueryError where services can't run a query; `source` names it."""
+    """Raises QueryError if the services can't run the query; `source` names its origin."""
     choice = query.layout
     if not LAYOUTS[choice.name].is_served:
         served = listed([about.name for about in LAYOUTS.values() if about.is_served])
@@ -71,6 +71,6 @@ def check_served(query: Query, source: str) -> None:
         )
     if stand_in(query) is StandIn.METHOD:
         raise QueryError(
-            f"{source}: method {query.method.name!r} runs in `spojoin run` only: remove 'method' for the services, "
-            f"whose own is {DEFAULT_METHOD!r}"
+            f"{source}: method {query.method.name!r} runs in `spojoin run` only: remove 'method' to run services, "
+            f"which search by {DEFAULT_METHOD!r}"
         )

@@ -1,4 +1,4 @@
-"""How one process evaluates frames: what the product's own way and every published one have in common."""
+"""How one process evaluates frames: the interface that the product's own way and every published one share."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Loads(ABC):
     """What an evaluation costs its workers."""
 
     def note(self, record: Record) -> None:
-        """A record that all machines have read."""
+        """Count a record that all machines have read."""
         return
 
     @abstractmethod
     def loads(self) -> list[WorkDone]:
-        """What each worker has cost."""
+        """The cost of each worker so far."""
 
     def mutable_part(self) -> dict[str, int] | None:
-        """What the mutable part does besides the workers; None where there is no such part."""
+        """What the mutable part adds to the workers' cost; None if there is no such part."""
         return None
 
 
@@ -32,8 +32,8 @@ class Loads(ABC):
 class Evaluation:
     """The machines between router and sink.
 
-    searching: those that keep the window; readers: which machines read a topic, in this order
-    counters: what the search has done, all machines together; needs_hot_keys: whether a predictor must run beside them
+    searching: the machines that hold the window; readers: the machines that read each topic, in order
+    counters: the work of the search, summed over all machines; needs_hot_keys: whether a predictor must run as well
     """
 
     searching: Sequence[WindowMachine]

@@ -1,4 +1,4 @@
-"""The door's part for the router: what frames carry for the workers of a published layout."""
+"""The router's part of the door: what frames carry for the workers of a published layout."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from spojoin.wire.records import Guidance, HotKeys, StreamSlice
 
 
 class HotKeyGuide(Guide):
-    """Flags tuples whose keys the predictor calls hot, as the stream-aware layout goes by."""
+    """Flags tuples whose keys the predictor calls hot, for the stream-aware layout."""
 
     def __init__(self) -> None:
         self._hot_keys: HotKeys | None = None
 
     def hear(self, hot_keys: HotKeys) -> None:
-        """Go by it from the next frame on."""
+        """Use these hot keys from the next frame on."""
         self._hot_keys = hot_keys
 
     def guidance(self, count: int, slices: Sequence[StreamSlice]) -> Guidance | None:
-        """The flags; none where nothing is hot yet, or there is nothing to flag."""
+        """The flags; None if no key is hot yet or the frame is empty."""
         if self._hot_keys is None or not self._hot_keys.hot or not count:
             return None
         return Guidance(hot=hot_flags(self._hot_keys, count, slices))
 
 
 def _calibration(query: Query) -> Guide:
-    assert query.key_slots is not None, "a layout by keys was checked to have one"
+    assert query.key_slots is not None, "the check of the query lets no layout by keys pass without a key"
     return Calibration(query.key_slots, int(dict(query.layout.options)["calibration"]))
 
 

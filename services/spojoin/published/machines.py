@@ -1,4 +1,4 @@
-"""The door's other half: the machines of whatever stands in for the product's own."""
+"""The other half of the door: the machines of what stands in for the product's own way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Make = TypeVar("_Make")
 
 
 def evaluation(query: Query, workers: int, own: Callable[[Query, int], Evaluation]) -> Evaluation:
-    """How one process evaluates a query with this many workers; `own` makes the product's own way."""
+    """How one process evaluates a query with this many workers; `own` builds the product's own way."""
     match stand_in(query):
         case StandIn.LAYOUT:
             return _by_layout(query, workers)
@@ -33,7 +33,7 @@ def evaluation(query: Query, workers: int, own: Callable[[Query, int], Evaluatio
 
 
 def worker(query: Query, own: _Make) -> _Make | type[LayoutMachine]:
-    """What a PO-Join process makes its machines with: `own`, or the workers of the query's layout."""
+    """The factory of a PO-Join process's machines: `own`, or one for the workers of the query's layout."""
     return LayoutMachine if stand_in(query) is StandIn.LAYOUT else own
 
 
@@ -54,7 +54,7 @@ def _by_method(query: Query) -> Evaluation:
 
 
 class _SelfCounted(Loads):
-    """Of workers that count for themselves."""
+    """The loads of workers that count their own."""
 
     def __init__(self, machines: Workers) -> None:
         self._machines = machines

@@ -1,9 +1,9 @@
-"""Runs a seed's world by another layout, with all its faults, and compares with the oracle.
+"""Runs a seed's world with another layout, with all its faults, and compares the output with the oracle's.
 
-Routers and sinks are the services' own and are killed, doubled, stalled and given stale news as ever; workers are
-killed and read the log again, and a controller changes how many they are. What the layout has no use for is idle.
+Routers and sinks are the services' own and are killed, doubled, stalled and given stale news as usual; workers are
+killed and read the log again, and a controller changes the worker count. Services that the layout doesn't use idle.
 
-The handshake join, whose workers don't read the log, runs without faults: its links bring messages in a drawn order.
+The handshake join, whose workers don't read the log, runs without faults: its links deliver messages in a random order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _worker(query: Query, worker: int, result_position: ResultPosition) -> PoJoi
     return PoJoinWorker(query, worker, result_position, LayoutMachine)
 
 
-#: Sides drop whole structures at a time, so that they hold some tuples behind the window.
+#: Sides drop whole structures at a time, so they hold some tuples behind the window.
 BEHIND = 64
 #: How often messages wait on their links for the next frame.
 WAITS = 0.2
@@ -50,7 +50,7 @@ WIRING = MachineMakers(
 
 
 def run_layout(seed: int, choice: LayoutChoice, method: Method | None = None) -> Failure | None:
-    """None where the output equals the oracle's; `method` is what workers search by, by default what suits them."""
+    """None where the output equals the oracle's; `method` is the workers', by default the one that suits them."""
     scenario = draw(seed)
     query = replace(scenario.query, layout=choice, method=method or Method())
     scenario = replace(scenario, query=query)
@@ -66,8 +66,8 @@ def run_layout(seed: int, choice: LayoutChoice, method: Method | None = None) ->
 
 def _failure(scenario: Scenario, what: str, reason: str) -> Failure:
     query = scenario.query
-    told = f"seed {scenario.seed}, {query.layout}, {query.method}: {what}\n{query.text}\n{scenario.config}"
-    return Failure(scenario.seed, reason, told)
+    report = f"seed {scenario.seed}, {query.layout}, {query.method}: {what}\n{query.text}\n{scenario.config}"
+    return Failure(scenario.seed, reason, report)
 
 
 def _weather(scenario: Scenario) -> None:

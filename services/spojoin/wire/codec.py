@@ -9,7 +9,7 @@ A message is
     body                the columns, raw and little-endian, each zero-filled to a multiple of 8
 
 all integers little-endian. The first CRC covers everything from the version to the header's padding, the second one
-the body: every bit is under one of them, and `peek` need not touch the body. Decoded arrays are read-only views of
+the body: each bit is covered by one of them, and `peek` need not touch the body. Decoded arrays are read-only views of
 the message, which stays alive as long as any of them.
 """
 
@@ -48,7 +48,7 @@ class Peek(NamedTuple):
 
 
 def encode(record: Record, *, size_bytes_max: int = SIZE_BYTES_MAX) -> bytes:
-    """A record as one message; WireError if its parts contradict each other or it would pass `size_bytes_max`."""
+    """A record as one message; WireError if its parts contradict each other or it would exceed `size_bytes_max`."""
     check(record)
     envelope = pb.Envelope()
     columns = ColumnWriter(envelope.columns)
@@ -80,7 +80,7 @@ def _header(record: Record, envelope: pb.Envelope, columns: ColumnWriter) -> byt
 
 
 def decode(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) -> Record:
-    """The record of a message, its arrays being views; WireError unless the message is whole and unharmed."""
+    """The record of a message, its arrays being views; WireError unless the message is complete and intact."""
     view = _aligned(data)
     envelope, body_at, body_crc = _open(view, size_bytes_max)
     body = view[body_at:]
@@ -103,7 +103,7 @@ def peek(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) -> P
 
 
 def _aligned(data: bytes | memoryview) -> memoryview:
-    """A read-only view at an address that is a multiple of 8: the message itself, or else a copy."""
+    """A read-only view at an address that is a multiple of 8: of the message itself, or else of a copy."""
     view = memoryview(data).cast("B") if isinstance(data, memoryview) else memoryview(data)
     if np.frombuffer(view, np.uint8).ctypes.data % ALIGNMENT_BYTES:
         view = memoryview(bytes(view))

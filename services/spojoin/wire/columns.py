@@ -37,12 +37,12 @@ if sys.byteorder != "little":
 
 
 def padding(size: int) -> bytes:
-    """The zero bytes that bring `size` to a multiple of 8."""
+    """The zero bytes that pad `size` to a multiple of 8."""
     return _PADDING[-size % ALIGNMENT_BYTES]
 
 
 def memory(buffer: pa.Buffer | None) -> memoryview:
-    """The bytes of an Arrow buffer; none where Arrow keeps no buffer."""
+    """The bytes of an Arrow buffer; empty if Arrow keeps no buffer."""
     return memoryview(b"" if buffer is None else buffer)
 
 
@@ -105,7 +105,7 @@ class ColumnWriter:
 
 
 class ColumnReader:
-    """Gives back views of the arrays in the order in which they were written."""
+    """Returns views of the arrays in the order in which they were written."""
 
     def __init__(self, directory: Directory, body: memoryview, name: str) -> None:
         """`body` is exactly the padded arrays; `name` is the record's in errors; `left`: columns not yet taken."""
@@ -116,11 +116,11 @@ class ColumnReader:
         self._name = name
 
     def array(self, dtype: type[np.generic]) -> NDArray[Any]:
-        """The next column, which must be there with that dtype."""
+        """The next column, which must be present with that dtype."""
         return self._view(self._next(), np.dtype(dtype))
 
     def optional(self, dtype: type[np.generic]) -> NDArray[Any] | None:
-        """The next column, or None where it is marked absent."""
+        """The next column, or None if it is marked absent."""
         entry = self._next()
         return None if entry.dtype == pb.ABSENT else self._view(entry, np.dtype(dtype))
 
@@ -133,7 +133,7 @@ class ColumnReader:
         return read(self, entry)
 
     def present_keys(self) -> Keys:
-        """The next keys, which must be there."""
+        """The next keys, which must be present."""
         keys = self.keys()
         if keys is None:
             raise self._fault("keys are absent")
@@ -144,7 +144,7 @@ class ColumnReader:
         return self.array(np.uint8).data
 
     def finish(self) -> None:
-        """Every column and every byte must have been taken."""
+        """Check that every column and every byte was taken."""
         if next(self._entries, None) is not None:
             raise self._fault("more columns follow than its header calls for")
         if self._position != len(self._body):

@@ -141,7 +141,7 @@ def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
 
 
 def _read_guidance(header: pb.Frame, columns: ColumnReader) -> Guidance | None:
-    """Hot flags are there where one column more is left than the header calls for; older frames always have one."""
+    """Hot flags are present if one more column is left than the header calls for; older frames always have it."""
     called_for = 3 * header.has_frequencies + header.has_silent
     hot = columns.array(np.uint8) if columns.left > called_for else NONE_HOT
     found = _read_frequencies(columns) if header.has_frequencies else NO_FREQUENCIES

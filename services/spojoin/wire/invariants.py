@@ -1,7 +1,7 @@
-"""What readers rely on without looking again: lengths that agree, offsets that rise, ranks inside their range.
+"""What readers rely on without checking again: lengths that agree, offsets that rise, ranks inside their range.
 
-`check` raises WireError with the first thing that is wrong. It runs on both sides of the wire, so that a record that
-no reader could use never enters a topic.
+`check` raises WireError for the first violation. It runs on both sides of the wire, so a record that no reader could
+use never enters a topic.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _check_slice(where: str, part: StreamSlice) -> None:
 
 
 def _check_positions(where: str, frame: Frame) -> None:
-    """Together the slices' ascending positions are 0..count-1, each once."""
+    """Check that the slices' ascending positions together are 0..count-1, each once."""
     if (total := sum(map(len, frame.slices))) != frame.count:
         _fail(f"{where}: slices hold {total} tuples, expected {frame.count}")
     for part in frame.slices:
@@ -111,7 +111,7 @@ def _check_positions(where: str, frame: Frame) -> None:
 
 
 def _expect_disjoint(where: str, frame: Frame) -> None:
-    """As many positions as tuples, none twice: so none is left out (one rising slice needs no look)."""
+    """Check that no position occurs twice; so none is missing (one rising slice needs no check)."""
     taken = np.zeros(frame.count, np.bool_)
     for part in frame.slices:
         taken[part.positions] = True

@@ -1,4 +1,4 @@
-"""The users' keys are int64 or string arrays; where both come together, they meet as strings."""
+"""Users' keys, int64 or string arrays; where both types meet, all become strings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_KEYS: Keys = pa.array([], pa.int64())
 
 
 def concat_keys(pieces: Sequence[Keys]) -> Keys:
-    """All keys in order, int64 if every piece with rows is, else string; pieces without rows have no say."""
+    """All keys in order, int64 if every piece with rows is, else string; pieces without rows don't count."""
     filled = [piece for piece in pieces if len(piece)]
     if len(filled) < 2:
         return filled[0] if filled else NO_KEYS

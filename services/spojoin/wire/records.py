@@ -20,7 +20,7 @@ U8 = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """The next row to read of an input partition, and its largest event time before that row (-2**63: none yet)."""
+    """The next row to read from an input partition, and its largest event time before that row (-2**63: none yet)."""
 
     offset: int
     row: int
@@ -39,7 +39,7 @@ NO_GROUP = -1
 class StreamSlice:
     """One stream's tuples in one frame, n of them, and its bounds, constant over the frame.
 
-    first_index: that stream's tuples before this frame
+    first_index: how many tuples of that stream came before this frame
     positions: uint16 (n,), place of each tuple in the frame, ascending
     codes: one int64 (n,) per key column of the stream
     lower: int64 (1,) or (n,), first index of the *opposite* stream (self join: the same) in each probe's window
@@ -48,7 +48,7 @@ class StreamSlice:
     batch_id, batch_first: the batch that this frame's tuples belong to, and its first index
     seals: whether that batch ends with this frame
     group: batches of one group leave every window together; NO_GROUP where the window moves within a batch
-    handover_batch, handover_index: batches below are immutable for this frame's probes, tuples below that index
+    handover_batch, handover_index: batches below are immutable for this frame's probes, as are tuples below that index
     live_batch: the oldest batch that a window of this frame can reach
     """
 
@@ -76,11 +76,11 @@ FREQUENCY_BUCKETS = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frequencies:
-    """How often a query's keys come, as a router found it once; nothing before that, with arrays of no length.
+    """How often a query's keys occur, as a router found once; before that, empty arrays.
 
     codes: int64 (k,), the most frequent keys, ascending
     tuples, pairs: uint32 (k + FREQUENCY_BUCKETS,), shares of all tuples, and of all pairs of a left and a right tuple
-        with one key, in units of 2**-32: of each of these keys, then of all other keys of each bucket
+        with the same key, in units of 2**-32: for each of these keys, then for the other keys in each bucket
     """
 
     codes: I64
@@ -98,7 +98,7 @@ NONE_HOT: U8 = np.empty(0, np.uint8)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guidance:
-    """What one layout goes by that a frame's tuples alone don't say; at least one of the two has a length.
+    """What a layout needs besides a frame's tuples; at least one of the two isn't empty.
 
     hot: uint8 (count,), 1 where the predictor calls a tuple's key hot
     frequencies: of keys, the same in every frame once they are known
@@ -115,11 +115,11 @@ NONE_SILENT: U8 = np.empty(0, np.uint8)
 class Frame:
     """A run of consecutive tuples with everything a reader needs to evaluate it (the log's main record).
 
-    previous_link and link chain the source offsets: a reader accepts a frame only on the link it has (rule P3).
-    produced_ms, produced_runs: run-length coded time at which the inputs were produced, in frame order
+    previous_link and link chain the source offsets: a reader accepts only the frame that follows its link (rule P3).
+    produced_ms, produced_runs: run-length coded times at which the inputs were produced, in frame order
     rejected: cumulative count of rows refused, by reason
-    checkpoint: what only a router needs to go on from here (event-time merge), opaque to all others
-    guidance: for a layout that goes by more than the tuples, None until it is known and by any other layout
+    checkpoint: what only a router needs to resume here (event-time merge), opaque to all others
+    guidance: for a layout that needs more than the tuples; None until it is known, and for all other layouts
     fingerprint: of the query's meaning; 0 in logs that are older than it
     silent: uint8 (count,), 1 where an earlier generation has answered the tuple; empty where none has (rule P12)
     """
@@ -143,7 +143,7 @@ class Frame:
 
     @property
     def is_silent(self) -> bool:
-        """Whether no tuple of the frame is to be answered: all of it only fills windows."""
+        """Whether no tuple of the frame needs an answer: all of them only fill windows."""
         return len(self.silent) > 0 and bool(self.silent.all())
 
 
@@ -152,8 +152,8 @@ class Barrier:
     """A router's claim to the log: frames of older epochs that follow it are void.
 
     fingerprint: of the query's meaning; 0 in logs that are older than it
-    closes: nothing that follows counts: another generation of the query continues (rule P12)
-    first_indexes: the index of each stream's first tuple in this log; empty for 0
+    closes: whether to ignore all that follows, because another generation of the query continues (rule P12)
+    first_indexes: the index of each stream's first tuple in this log; empty if all are 0
     """
 
     epoch: int
@@ -165,9 +165,9 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A generation of a query is requested: the first, or one that replaces its predecessor (rule P12).
+    """A request for a generation of a query: the first, or one that replaces its predecessor (rule P12).
 
-    text: the query file; backfill: how far back its windows are filled, a `Backfill`
+    text: the query file; backfill: a `Backfill`, how far back to fill its windows
     """
 
     generation: int
@@ -180,8 +180,9 @@ class Announcement:
 class Takeover:
     """A generation begins where `from_generation` stopped: all rows before `source` have been answered or refused.
 
-    counts: tuples of each stream of that generation; rejected: its refused rows by reason. Streams are its streams.
-    checkpoint: its router's last one, where rows behind `source` were answered in event-time order; else empty
+    counts: tuples of each stream of that generation; rejected: its refused rows by reason. Streams are those of that
+        generation.
+    checkpoint: its router's last one, if rows behind `source` were answered in event-time order; else empty
     lateness_us: how far times might run back for the generation that wrote the checkpoint
     """
 
@@ -255,7 +256,7 @@ class Run:
 
 @dataclass(slots=True)
 class Batch:
-    """An immutable batch of one stream: tuples first..end-1, all its key columns sorted, and permutations.
+    """An immutable batch of one stream: tuples first..end-1, with all key columns sorted, and permutations.
 
     columns: by slot, each once
     permutations: per (slot_a, slot_b), uint16 (n,): rank in slot_b of the tuple with rank i in slot_a
@@ -275,7 +276,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Matches:
-    """One direction's matches of the m probes in a part: counts int64 (m,); and, but for count output, the partners.
+    """One direction's matches of the m probes in a part: counts int64 (m,) and, except for count output, the partners.
 
     offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit
     (counts are still complete); None for count output.
@@ -306,8 +307,8 @@ class Result:
     """Final rows for frame positions [begin, end) of a frame, in output order, as an Arrow record batch.
 
     `is_last` is whether `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
-    `generation` is that of the query which answered. `matches` is the number of matches where `rows` show it only by
-    unpacking, as bitmaps do; else 0.
+    `generation` is the query's generation that answered. `matches` is the number of matches if `rows` must be unpacked
+    to count them, as with bitmaps; else 0.
     """
 
     frame_id: int
@@ -332,7 +333,7 @@ class HotKeys:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A row that could not take part: where it stood, why, and its bytes where it was a whole message."""
+    """A row that could not take part: its place, the reason, and its bytes if it was a whole message."""
 
     stream: int
     partition: int
@@ -347,9 +348,9 @@ class DeadLetter:
 class Rows:
     """Parsed, valid rows of one input partition in its order, n of them, and the dead letters between them.
 
-    offsets int64 (n,) and rows int64 (n,) are their places; `next_offset` follows the last message looked at.
+    offsets int64 (n,) and rows int64 (n,) give their places; `next_offset` follows the last message looked at.
     codes: one int64 (n,) per key column; times_us int64 (n,) or None; keys Arrow array (n,); produced_ms int64 (n,)
-    heartbeat_us: event time up to which the partition promises to be silent, or None
+    heartbeat_us: event time below which the partition promises no more rows, or None
     """
 
     offsets: I64

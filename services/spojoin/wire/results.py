@@ -1,14 +1,14 @@
-"""Results as Kafka messages that need nothing of this package to be read.
+"""Results as Kafka messages that clients can read without this package.
 
 Frames form: one message a result; the value is a plain Arrow IPC stream. JSON form: one message a probe, and one
-without a value for a result without rows, so that the output always shows how far it has come. All that this system
-needs of a message is in its headers, numbers as decimal text:
+without a value for a result without rows, so that the output always shows its progress. All that this system needs
+of a message is in its headers, numbers as decimal text:
 
-    spojoin-generation              the generation of the query that answered, from 1; frames and seqs are its own
+    spojoin-generation              the generation of the query that answered, from 1; it has its own frames and seqs
     spojoin-frame, spojoin-begin    the frame, and the position where the result starts
     spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, else 0; in the JSON
                                     form on a result's last message only
-    spojoin-seq                     JSON form: the probe of this message; output ascends by it
+    spojoin-seq                     JSON form: the probe of this message; the output ascends by it
     spojoin-produced                when the inputs were produced, run-length coded (see `pack_produced`)
     spojoin-matches                 matches in all results up to the message's end, or else to its start; for people
 """
@@ -52,18 +52,18 @@ _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4:
 
 
 class OutputMessage(NamedTuple):
-    """What goes to the results topic."""
+    """What goes into the results topic."""
 
     headers: Headers
     value: bytes
 
 
 class ResultProgress(NamedTuple):
-    """How far the output has come with a message.
+    """The progress of the output up to a message.
 
     Results are out for the positions of `frame_id` before `position`, which is its end if `is_last`. In the JSON form
-    those of probes up to `seq` are out too, and must not be written again. `matches` are those of all results that are
-    out; 0 where the message does not say.
+    those of probes up to `seq` are out too, and must not be written again. `matches` counts those of all results that
+    are out; 0 if the message does not say.
     """
 
     frame_id: int
@@ -75,7 +75,7 @@ class ResultProgress(NamedTuple):
 
 
 def matches_of(result: Result) -> int:
-    """The number of matches: the sum of `matches`, one a pair, or what the result says besides its rows."""
+    """The number of matches: the sum of `matches`, one per pair, or what the result says besides its rows."""
     names = result.rows.schema.names
     if "matches" in names:
         return int(result.rows.column("matches").to_numpy().sum())
@@ -90,7 +90,7 @@ def result_to_message(result: Result, matches_before: int = 0) -> OutputMessage:
 
 
 def result_from_message(headers: Mapping[str, bytes], value: bytes) -> Result:
-    """The result of a message in frames form, its rows being views of `value`; WireError if either is unfit."""
+    """The result of a message in frames form, its rows being views of `value`; WireError if either is invalid."""
     produced_ms, produced_runs = unpack_produced(_get(headers, PRODUCED))
     result = Result(
         frame_id=_number(headers, FRAME),
@@ -107,7 +107,7 @@ def result_from_message(headers: Mapping[str, bytes], value: bytes) -> Result:
 
 
 def result_messages_json(result: Result, matches_before: int = 0) -> list[OutputMessage]:
-    """The JSON form: an object a probe, that of a pairs result with the list of its `pairs`; binaries as base64.
+    """The JSON form: an object per probe, with a list of `pairs` for a pairs result; binaries as base64.
 
     A result without rows gives one message whose value is empty. `matches_before` are those of all results before it.
     """
@@ -195,7 +195,7 @@ def _get(headers: Mapping[str, bytes], name: str) -> bytes:
 
 
 def _generation(headers: Mapping[str, bytes]) -> int:
-    """The generation that answered; results from before generations are of the first."""
+    """The generation that answered; results older than generations count as the first's."""
     return _number(headers, GENERATION) if GENERATION in headers else 1
 
 

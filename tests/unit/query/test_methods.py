@@ -65,7 +65,7 @@ def test_the_command_line_wins():
 
 @pytest.mark.parametrize("option", ["state=exact", "logical_and=overwriting_unsafe", "cache=memory", "workers=2"])
 def test_options_of_simulations_are_refused_by_the_command_line(option):
-    with pytest.raises(QueryError, match=f"{option.split('=')[0]} is of a simulation .* `loadgen papers`"):
+    with pytest.raises(QueryError, match=f"{option.split('=')[0]} belongs to a simulation .* `loadgen papers`"):
         chosen(parse_query(QUERY), "spo_paper", [option])
 
 

@@ -1,4 +1,4 @@
-"""The broadcast hash join of stream engines: windows everywhere, a tuple's key tells who searches."""
+"""The broadcast hash join of stream engines: every worker holds all windows, a tuple's key selects who searches."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from spojoin.wire.records import Frame
 
 
 class Bchj(Layout):
-    """STA, section 5.1, algorithm 3: insertion and removal at all workers, look-up at the one of the tuple's hash.
+    """STA, section 5.1, algorithm 3: insert and remove at all workers, look up at the worker of the tuple's hash.
 
-    The key is the stream's first join column. Skewed keys load one worker, as published.
+    The key is the stream's first join column. As published, skewed keys overload one worker.
     """
 
     is_replicated = True
 
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
-        """Everything is stored; a tuple's partners are searched by the worker of its hash."""
+        """Every worker stores everything; the worker of a tuple's hash searches for its partners."""
         return FrameShare(every(frame, stream), spread(frame.slices[stream].codes[0], workers) == worker)

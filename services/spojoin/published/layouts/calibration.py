@@ -1,13 +1,13 @@
-"""The calibration phase of hybrid parallelism: how often each key comes (PPOIJ, section 4.3).
+"""The calibration phase of hybrid parallelism: how often each key occurs (PPOIJ, section 4.3).
 
-In the paper the emitters count, and the first replica makes one distribution of theirs. Here the router's guide does
-all of that: it counts the tuples of the log's frames, its predecessors' included, and every frame after the last that
-it needs carries what it found. So a worker that reads the log again finds it beside the tuples, and a
-successor takes it from the last frame; where the log was trimmed before the end of the calibration, a successor counts
-from what is left. Once found it never changes: the paper calibrates once, in an initial period (why that is kept:
-`layouts.ppoij.Hybrid`).
+In the paper the emitters count, and the first replica merges their counts into one distribution. Here the router's
+guide does all of that: it counts the tuples of the log's frames, including those of its predecessors, and once it has
+counted enough, every frame carries the result. So a worker that reads the log again finds it beside the tuples, and a
+successor takes it from the last frame; if the log was trimmed before the calibration ended, a successor counts what is
+left. The result never changes: the paper calibrates once, in an initial period (`layouts.ppoij.Hybrid` says why this
+code does the same).
 
-Not every key is told, which would fill the frames: the most frequent ones are, and the others by buckets.
+Listing every key would fill the frames: the most frequent keys are listed one by one, the others counted in buckets.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from spojoin.kernels.spread import spread
 from spojoin.protocol.guidance import Guide
 from spojoin.wire.records import FREQUENCY_BUCKETS, I64, U32, Frame, Frequencies, Guidance, StreamSlice
 
-#: Keys that are told one by one: with the buckets 2 KB a frame, where a full one has 170.
+#: Keys listed one by one: with the buckets they take 2 KB of a full frame's 170.
 KEYS_TOLD = 64
 
 
 class Calibration(Guide):
-    """Counts keys of both streams until there are `tuples`; key_slots: each stream's slot of the key."""
+    """Counts the keys of `tuples` tuples of both streams; key_slots: the key's slot in each stream."""
 
     def __init__(self, key_slots: tuple[int, ...], tuples: int) -> None:
         self._found: Guidance | None = None
@@ -36,7 +36,7 @@ class Calibration(Guide):
         self._counts: list[Counter[int]] = [Counter() for _ in key_slots]
 
     def note(self, frame: Frame) -> None:
-        """Count a frame's keys, or take what it has found."""
+        """Count a frame's keys, or take over the result that it carries."""
         self._found = self._found or frame.guidance
         if self._found is not None:
             return
@@ -48,7 +48,7 @@ class Calibration(Guide):
             self._counts = []
 
     def guidance(self, count: int, slices: Sequence[StreamSlice]) -> Guidance | None:
-        """What was found, the same for all frames."""
+        """The result, the same for all frames."""
         return self._found
 
 
@@ -57,14 +57,14 @@ def frequencies(counts: list[Counter[int]]) -> Frequencies:
     codes = np.array(sorted(set().union(*counts)), np.int64)
     left, right = (np.array([c[code] for code in codes.tolist()], np.int64) for c in (counts[0], counts[-1]))
     tuples = left + right
-    told = np.sort(np.argsort(-tuples, kind="stable")[:KEYS_TOLD])
-    rest = np.setdiff1d(np.arange(len(codes)), told)
+    listed = np.sort(np.argsort(-tuples, kind="stable")[:KEYS_TOLD])
+    rest = np.setdiff1d(np.arange(len(codes)), listed)
     buckets = spread(codes[rest], FREQUENCY_BUCKETS)
-    return Frequencies(codes[told], *(_shares(values, told, rest, buckets) for values in (tuples, left * right)))
+    return Frequencies(codes[listed], *(_shares(values, listed, rest, buckets) for values in (tuples, left * right)))
 
 
-def _shares(values: NDArray[np.int64], told: I64, rest: I64, buckets: I64) -> U32:
+def _shares(values: NDArray[np.int64], listed: I64, rest: I64, buckets: I64) -> U32:
     by_bucket = np.bincount(buckets, values[rest], FREQUENCY_BUCKETS)
-    each = np.concatenate((values[told].astype(np.float64), by_bucket))
+    each = np.concatenate((values[listed].astype(np.float64), by_bucket))
     shares: U32 = np.floor(each / max(each.sum(), 1) * (2**32 - 1)).astype(np.uint32)
     return shares

@@ -1,4 +1,4 @@
-"""A worker's evaluation of frames, however they come to it."""
+"""A worker's evaluation of frames, however they reach it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spojoin.wire.records import Frame, Matches, Part
 
 
 class Evaluator:
-    """What worker `worker` of `workers` stores, and what it says of a frame: its part, 1 + worker.
+    """What worker `worker` of `workers` stores, and what it reports on a frame: part 1 + worker.
 
-    Tuples that come are counted as its share needs them, unless `is_fed` otherwise and whoever feeds it counts.
+    It counts the tuples that its share needs, unless `is_fed`: then its caller counts them.
     """
 
     def __init__(self, query: Query, layout: Layout, worker: int, workers: int, *, is_fed: bool = False) -> None:

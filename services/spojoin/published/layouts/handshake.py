@@ -1,17 +1,17 @@
-"""The low-latency handshake join: a chain of workers that talk to their neighbours alone.
+"""The low-latency handshake join: a chain of workers, each of which talks only to its neighbours.
 
-Roy, Teubner, Gemulla, "Low-latency handshake join" (PVLDB 7(9), 2014). Left tuples enter at worker 0 and pass to the
-right, right tuples enter at the last worker and pass to the left. A worker passes a tuple on as soon as it has it
-(section 3, fast forwarding); the tuple rests at one worker of the chain, its home, dealt in turn (section 4), and is
-compared at every worker with the opposite tuples that rest there.
+Roy, Teubner, Gemulla, "Low-latency handshake join" (PVLDB 7(9), 2014). Left tuples enter at worker 0 and travel to the
+right; right tuples enter at the last worker and travel to the left. A worker passes a tuple on as soon as it gets it
+(section 3, fast forwarding). Each tuple rests at one worker of the chain, its home, assigned in turn (section 4), and
+every worker compares it with the opposite tuples that rest there.
 
 Where this departs from the paper, and why:
 
 - Two tuples that travel towards each other must not miss each other on a link, nor meet twice. The paper keeps copies
-  of what is on its way until it is acknowledged, and tells when a tuple's journey has ended. Here a worker compares a
-  frame's tuples once both flows have brought that frame: what an acknowledgement would tell, the frame number tells,
-  and a pair is found at the home of its earlier tuple, exactly once. Forwarding doesn't wait for it.
-- Tuples pass in frames, not one by one: a message is one flow's slice of a frame.
+  of tuples in transit until they are acknowledged, and signals the end of each tuple's journey. Here a worker compares
+  a frame's tuples once both flows have brought that frame: the frame number takes the place of an acknowledgement, and
+  each pair is found exactly once, at the home of its earlier tuple. Forwarding doesn't wait for this.
+- Tuples travel in frames, not one by one: a message is one flow's slice of a frame.
 - In a self join every tuple travels both ways, and both copies have one home.
 """
 
@@ -32,7 +32,7 @@ from spojoin.published.layouts.load import WorkDone
 from spojoin.published.methods.side import summed
 from spojoin.wire.records import Barrier, Frame, Part, Record, StreamSlice
 
-#: The flows: left tuples pass to higher numbers, right ones to lower.
+#: The flows: left tuples travel to higher worker numbers, right ones to lower.
 RIGHTWARD: Final = 0
 LEFTWARD: Final = 1
 
@@ -56,11 +56,11 @@ class HandshakeNode:
 
     @property
     def load(self) -> WorkDone:
-        """What the chain has cost this worker."""
+        """The cost of the chain for this worker."""
         return self.evaluator.load
 
     def on_message(self, message: Passing) -> Iterator[Part]:
-        """Take a slice that has been passed on already; report on its frame once both flows have brought it."""
+        """Take a slice that was already forwarded; report on its frame once both flows have brought it."""
         stream = min(message.flow, len(self._query.streams) - 1)
         self.load.note_received(self._query, stream, len(message.piece))
         here = self._waiting.setdefault(message.head.frame_id, {})
@@ -73,7 +73,7 @@ class HandshakeNode:
 
 #: (to worker, flow)
 Link = tuple[int, int]
-#: Chooses of the links that have a message the one that brings its next; None lets all wait for the next frame.
+#: Picks, among the links with a message, the one that delivers next; None lets all wait for the next frame.
 Pick = Callable[[Sequence[Link]], Link | None]
 
 
@@ -84,7 +84,7 @@ def _first(links: Sequence[Link]) -> Link:
 class HandshakeChain(WindowMachine):
     """All workers of a chain and the links between them, in one process.
 
-    A link brings messages in their order; among links `pick` chooses, by default one after the other until none waits.
+    A link keeps the order of its messages; `pick` chooses among links, by default in turn until no message waits.
     """
 
     def __init__(self, query: Query, workers: int, pick: Pick = _first) -> None:
@@ -94,7 +94,7 @@ class HandshakeChain(WindowMachine):
         self._pick = pick
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Let a frame of the log enter at both ends, and deliver messages."""
+        """Feed a frame of the log in at both ends, and deliver messages."""
         if not isinstance(record, Frame | Barrier) or not self._reader.accept(record) or isinstance(record, Barrier):
             return
         self._enter(record)
@@ -126,15 +126,15 @@ class HandshakeChain(WindowMachine):
             yield Emit(Topic.MATCHES, part.part, part)
 
     def loads(self) -> list[WorkDone]:
-        """What the chain has cost each worker."""
+        """The cost of the chain for each worker."""
         return [node.load for node in self.nodes]
 
     def counters(self) -> dict[str, float]:
-        """The method's counters: no service runs a chain, and counts anything else."""
+        """The method's counters alone: no service runs a chain, so there is nothing else to count."""
         return self.search_counters()
 
     def search_counters(self) -> dict[str, float]:
-        """The method's counters, of all workers together."""
+        """The method's counters, summed over all workers."""
         return summed(node.evaluator.search_counters() for node in self.nodes)
 
     def state_tuples(self) -> int:

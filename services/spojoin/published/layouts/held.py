@@ -1,4 +1,4 @@
-"""Which tuples of a stream a worker holds: some of many, numbered anew so that a side sees them without gaps."""
+"""Which tuples of a stream a worker holds: a subset, renumbered so that a side sees no gaps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from spojoin.published.layouts.layout import I64
 
 
 class Held:
-    """Indexes and seqs of the tuples held, by local number: the k-th that the worker ever stored is number k.
+    """Indexes and seqs of the tuples held, by local number: the k-th tuple that the worker ever stored has number k.
 
-    has_seqs: whether seqs are asked for at all
+    has_seqs: whether seqs are needed at all
     """
 
     def __init__(self, has_seqs: bool) -> None:
@@ -19,7 +19,7 @@ class Held:
         self._seqs = Tail() if has_seqs else None
 
     def append(self, indexes: I64, seqs: I64) -> None:
-        """Store tuples, int64 (n,) each, ascending and behind all others."""
+        """Store tuples, int64 (n,) each, ascending and after all others."""
         self._indexes.append(indexes)
         if self._seqs is not None:
             self._seqs.append(seqs)
@@ -30,16 +30,16 @@ class Held:
         return self._indexes.end
 
     def local(self, bounds: I64) -> I64:
-        """How many tuples below each index of the stream, int64 (m,), were ever stored: a bound as a side knows it.
+        """How many tuples below each index of the stream, int64 (m,), were ever stored: a bound in a side's numbers.
 
-        Indexes below what was dropped come out as the first number held.
+        Indexes below the dropped ones map to the first number held.
         """
         held = self._indexes.view(self._indexes.first, self._indexes.end)
         return self._indexes.first + np.searchsorted(held, bounds).astype(np.int64)
 
     def seqs(self, numbers: I64) -> I64:
         """Seqs of tuples by local number, int64 (k,)."""
-        assert self._seqs is not None, "seqs were not asked for"
+        assert self._seqs is not None, "no seqs are kept"
         return self._seqs.view(self._seqs.first, self._seqs.end)[numbers - self._seqs.first]
 
     def drop_below(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Layouts in which every worker is asked about every tuple, and tuples are stored by one worker in turn."""
+"""Layouts in which every worker searches for every tuple, and the workers take turns at storing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from spojoin.wire.records import Frame
 class SplitJoin(Layout):
     """SplitJoin (Najafi et al., USENIX ATC 2016), section 3: each stream's storage goes round the join cores.
 
-    The paper's cores hear of a tuple at once through a tree and restore the order of results behind it, strictly or
-    relaxed; here the log has the one order, and the sink puts results into it.
+    The paper sends a tuple to its cores through a tree and restores the order of results behind them, strictly or
+    relaxed; here the log defines the order, and the sink puts results into it.
     """
 
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
@@ -21,8 +21,8 @@ class SplitJoin(Layout):
 class ScaleJoin(Layout):
     """ScaleJoin (Gulisano et al., 2015), section III.B: worker w stores a ready tuple iff `counter % n` is w.
 
-    The counter runs over the ready tuples of all streams: it is the seq. Ready tuples are the router's merge
-    (`order: event_time`); a window whose streams alternate in step with n lies on fewer workers than n, as published.
+    The counter runs over the ready tuples of all streams: it is the seq. Ready tuples are the output of the router's
+    merge (`order: event_time`). As published, streams that alternate in step with n leave some workers without tuples.
     """
 
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:

@@ -1,11 +1,11 @@
 """What a layout is: which worker stores a tuple, and which workers search for its partners.
 
-A layout is a function of one frame, the worker's number and how many workers there are, and of nothing else: so a
-worker that reads the log again comes to the same shares, and all workers agree without a word. What depends on history
-(which keys are hot) stands in the frame.
+A layout is a function of one frame, the worker's number and the worker count, and of nothing else: so a worker that
+reads the log again computes the same shares, and all workers agree without communication. What depends on history
+(which keys are hot) is in the frame.
 
-The law that makes a layout exact: of any two tuples that may match, exactly one worker stores the earlier one and is
-asked about the later one.
+The law that makes a layout exact: for any two tuples that may match, exactly one worker stores the earlier one and
+searches for the later one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 class FrameShare(NamedTuple):
     """A worker's share of one stream's n tuples in one frame.
 
-    stored: bool (n,), those that it stores; asked: bool (n,), those whose partners it searches for
+    stored: bool (n,), the tuples that it stores; asked: bool (n,), those whose partners it searches for
     """
 
     stored: Mask
@@ -35,16 +35,16 @@ class FrameShare(NamedTuple):
 
     @property
     def received(self) -> int:
-        """Tuples that must come to the worker for that."""
+        """Tuples that the worker must receive for that."""
         return int(np.count_nonzero(self.stored | self.asked))
 
 
 class Layout(ABC):
-    """How the work on a query's tuples is spread; the same for all workers."""
+    """How the work on a query's tuples is spread over workers; the same object for all of them."""
 
-    #: Whether each worker stores all tuples, and not about one in n.
+    #: Whether each worker stores all tuples instead of about one in n.
     is_replicated: ClassVar[bool] = False
-    #: Whether it goes by the frame's flags of hot keys, which need a predictor.
+    #: Whether it uses the frame's flags of hot keys, which need a predictor.
     needs_hot_keys: ClassVar[bool] = False
 
     def __init__(self, query: Query) -> None:
@@ -53,7 +53,7 @@ class Layout(ABC):
 
     @abstractmethod
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
-        """The share of worker 0 <= `worker` < `workers` in the frame's tuples of a stream."""
+        """The share of `worker`, 0 <= `worker` < `workers`, in a stream's tuples of the frame."""
 
 
 def indexes(frame: Frame, stream: int) -> I64:

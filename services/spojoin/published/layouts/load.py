@@ -1,4 +1,4 @@
-"""What a layout costs a worker."""
+"""The cost of a layout for a worker."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from statistics import pstdev
 from spojoin.model import Query
 from spojoin.wire.records import Frame
 
-#: Bytes of a tuple besides its codes: seq, and the window's bound.
+#: Bytes of a tuple besides its codes: its seq and its window's bound.
 TUPLE_BYTES = 16
 
 
 @dataclass(slots=True)
 class WorkDone:
-    """Counted by a worker since its start.
+    """Counts of a worker since its start.
 
-    The same for all layouts; for the product's own, a batch is counted as it comes, besides the frames (own_loads).
+    Defined alike for all layouts; for the product's own, batches are counted as well as frames (own_loads).
 
-    stored, asked: tuples; messages, bytes: tuples that must come to it under its layout, to be stored, to be searched
-        for, or both, and what they take; log_messages, log_bytes: the same of the whole log, which it reads
-    bytes_max: the most that it held; comparisons: pairs of a tuple and one of its window that the worker answered for,
+    stored, asked: tuples; messages, bytes: tuples that its layout must send it, to store, to search for, or both, and
+        their size; log_messages, log_bytes: the same for the whole log, which it reads
+    bytes_max: the most that it held; comparisons: pairs of a tuple and one in its window that the worker answered for,
         whatever its method looks at to do so; examined: comparisons that its method made for that
     """
 
@@ -40,30 +40,30 @@ class WorkDone:
         return {name: int(getattr(self, name)) for name in self.__slots__}
 
     def note_log(self, query: Query, frame: Frame) -> None:
-        """A frame of the log was read."""
+        """Count a frame read from the log."""
         for stream, piece in enumerate(frame.slices):
             self.log_messages += len(piece)
             self.log_bytes += len(piece) * tuple_bytes(query, stream)
 
     def note_received(self, query: Query, stream: int, tuples: int) -> None:
-        """So many tuples of a stream had to come here."""
+        """Count `tuples` tuples of a stream that had to come here."""
         self.messages += tuples
         self.bytes += tuples * tuple_bytes(query, stream)
 
 
 def tuple_bytes(query: Query, stream: int) -> int:
-    """What a tuple takes on its way to a worker: its codes, its seq and its window's bound."""
+    """Bytes of a tuple on its way to a worker: its codes, its seq and its window's bound."""
     return TUPLE_BYTES + 8 * len(query.streams[stream].keys)
 
 
 def imbalance(values: Sequence[float]) -> float:
-    """The most of a worker to the mean of all; 1 where all have the same, or nothing."""
+    """The ratio of the largest value to the mean; 1 if all are equal or zero."""
     mean = sum(values) / len(values)
     return max(values) / mean if mean else 1.0
 
 
 def balance(comparisons: Sequence[float]) -> dict[str, float]:
-    """How comparisons are spread over workers; the standard deviation is that of the population."""
+    """How comparisons are spread over workers; with the population's standard deviation."""
     return {
         "comparisons": sum(comparisons),
         "comparisons_imbalance": imbalance(comparisons),
@@ -72,7 +72,7 @@ def balance(comparisons: Sequence[float]) -> dict[str, float]:
 
 
 def measures(loads: Sequence[WorkDone]) -> dict[str, object]:
-    """What a layout has cost its workers, all and each; imbalances are the most of a worker to the mean of all."""
+    """The cost of a layout for its workers, in total and for each; an imbalance is the largest value over the mean."""
     return {
         **balance([load.comparisons for load in loads]),
         "examined_imbalance": imbalance([load.examined for load in loads]),

@@ -1,8 +1,8 @@
-"""A layout's worker over the log: in the place of mutable joiners, permutation, PO-Join workers and logical AND.
+"""A layout's worker over the log: it replaces mutable joiners, permutation, PO-Join workers and logical AND.
 
-All that it knows it has from the log. Of frames whose results are out it stores its share and is silent. When the
-number of workers changes in the log (rule P11) it reads the log again and keeps what its new share is: no tuple is
-passed between workers. The log is trimmed behind the window (rule P9, with no batches), so all is there.
+Everything that it knows comes from the log. For frames whose results are out it stores its share without reporting.
+When the worker count changes in the log (rule P11), it reads the log again and keeps its new share: workers pass no
+tuples to each other. The log is trimmed behind the window (rule P9, with no batches), so everything is still there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spojoin.wire.records import Barrier, Frame, Record
 
 
 class LayoutMachine(WindowMachine):
-    """Worker number `worker`; `workers` is how many there are where that is known, else the first frame tells it."""
+    """Worker number `worker`; `workers` is the worker count if it is known; else the first frame says it."""
 
     def __init__(self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> None:
         self._query = query
@@ -34,7 +34,7 @@ class LayoutMachine(WindowMachine):
         self._compared_before = 0
 
     def _empty_share(self) -> Evaluator | None:
-        """None where the worker is beyond the layout: it holds nothing and says nothing."""
+        """None if the worker's number is beyond the worker count: it holds nothing and reports nothing."""
         if self._worker >= self._workers:
             return None
         return Evaluator(self._query, self._layout, self._worker, self._workers)
@@ -63,7 +63,7 @@ class LayoutMachine(WindowMachine):
             self._share.store(frame)
 
     def _begin_anew(self, frame: Frame) -> Iterator[Action]:
-        """P11: frames before this one were answered in their own layout, and are read again for what they hold."""
+        """P11: frames before this one were answered under their own worker count; read them again for their tuples."""
         self._compared_before = self._compared
         self._workers = frame.workers
         self._share = self._empty_share()
@@ -73,12 +73,12 @@ class LayoutMachine(WindowMachine):
             yield Rewind(Topic.FRAMES)
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Be silent for what it covers. Nothing is trimmed here."""
+        """Report nothing on what it covers. Nothing is trimmed here."""
         self._result_position = max(self._result_position, result_position)
         return []
 
     def loads(self) -> list[WorkDone]:
-        """What the layout has cost this worker since its share began."""
+        """The cost of the layout for this worker since its share began."""
         return [WorkDone() if self._share is None else self._share.load]
 
     @property
@@ -86,11 +86,11 @@ class LayoutMachine(WindowMachine):
         return self._compared_before + (0 if self._share is None else self._share.load.comparisons)
 
     def counters(self) -> dict[str, float]:
-        """Pairs of probe and stored tuple answered for, by this share and those before it."""
+        """Pairs of a probe and a stored tuple answered for, by this share and earlier ones."""
         return {"comparisons": self._compared}
 
     def search_counters(self) -> dict[str, float]:
-        """The method's counters, of this share."""
+        """The method's counters for this share."""
         return {} if self._share is None else self._share.search_counters()
 
     def state_tuples(self) -> int:

@@ -1,7 +1,7 @@
-"""What the product's own layout, or a method in its place, costs its workers: the same `WorkDone` others count.
+"""The cost of the product's own layout, or of a method in its place, as the `WorkDone` that other layouts count.
 
-The log says all of it but what a machine alone knows, its bytes and the comparisons that it made. So nothing is counted
-in the machines, which services run as well, and what is counted here takes a few array operations a frame.
+All of it follows from the log except what only a machine knows: its bytes and the comparisons that it made. So the
+machines, which services run as well, count nothing else, and counting here takes a few array operations per frame.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Searching(Protocol):
     """What searches the window for one worker."""
 
     def counters(self) -> dict[str, float]:
-        """What it did."""
+        """The work that it did."""
         ...
 
     def state_bytes(self) -> int:
@@ -35,7 +35,7 @@ class Searching(Protocol):
 
 
 class LogLoads(Loads):
-    """The loads of workers that don't count for themselves; `machines`: one a worker."""
+    """The loads of workers that don't count their own; `machines`: one for each worker."""
 
     def __init__(self, query: Query, machines: Sequence[Searching]) -> None:
         self._query = query
@@ -43,7 +43,7 @@ class LogLoads(Loads):
         self._loads = [WorkDone() for _ in machines]
 
     def note(self, record: Record) -> None:
-        """A record that all machines have read."""
+        """Count a record that all machines have read."""
         if not isinstance(record, Frame):
             return
         for load, machine in zip(self._loads, self._machines, strict=True):
@@ -56,16 +56,16 @@ class LogLoads(Loads):
             self._compare(record, stream)
 
     def _compare(self, frame: Frame, target: int) -> None:
-        """Count the frame's pairs of a probe and a tuple of its window over the stream `target`.
+        """Count the frame's pairs of a probe and a tuple in its window over the stream `target`.
 
-        No window begins behind what came before its probe, so pairs are the difference of two sums.
+        No window begins after its probe, so the number of pairs is the difference of two sums.
         """
         own, probes = frame.slices[target], frame.slices[target if self._query.is_self else 1 - target]
         begins = int(probes.lower.sum()) if len(probes.lower) == len(probes) else len(probes) * int(probes.lower[0])
         self._compared(target, own, probes, self._preceding(own, probes) - begins)
 
     def _preceding(self, own: StreamSlice, probes: StreamSlice) -> int:
-        """How many tuples of the stream came before each probe, all probes together."""
+        """How many tuples of the stream came before each probe, summed over all probes."""
         m = len(probes)
         if self._query.is_self:
             return m * own.first_index + m * (m - 1) // 2
@@ -76,7 +76,7 @@ class LogLoads(Loads):
         """Count this many pairs of the probes and their windows over the stream `target`; own: its slice."""
 
     def loads(self) -> list[WorkDone]:
-        """What each worker has cost; `examined` is what its machine says that it compared."""
+        """The cost of each worker; `examined` is the count of comparisons that its machine reports."""
         return [
             replace(load, examined=int(machine.counters().get("comparisons", 0)))
             for load, machine in zip(self._loads, self._machines, strict=True)
@@ -84,23 +84,23 @@ class LogLoads(Loads):
 
 
 class BatchLoads(LogLoads):
-    """PO-Join workers: worker w of n stores batch k iff k mod n = w, and is asked about every tuple.
+    """PO-Join workers: worker w of n stores batch k iff k mod n = w, and searches for every tuple.
 
-    So a tuple comes to all workers in a frame, and once more, sorted in a batch, to the one that stores it; all read
-    the topic of batches, which counts as the log's. A worker's pairs are those of its batches from their handover on.
-    All others are the mutable part's, which is no worker of the layout. bytes_max: of indexes, without a batch that
-    waits for its handover.
+    So a tuple reaches all workers in a frame, and once more, sorted in a batch, the one that stores it; all read the
+    topic of batches, which counts as part of the log. A worker answers for pairs with its batches from their handover
+    on; all other pairs belong to the mutable part, which is not a worker of the layout. bytes_max: bytes of indexes,
+    without batches that wait for their handover.
     """
 
     def __init__(self, query: Query, machines: Sequence[Searching]) -> None:
         super().__init__(query, machines)
         self._mutable = {"comparisons": 0, "tuples_max": 0, "bytes_max": 0}
         self._mutable_tuple_bytes = mutable_tuple_bytes(query)
-        # By batch id: where it begins.
+        # Where each batch begins, by batch id.
         self._firsts = [Tail() for _ in query.streams]
 
     def note(self, record: Record) -> None:
-        """A record that all machines have read."""
+        """Count a record that all machines have read."""
         super().note(record)
         if isinstance(record, Frame):
             self._note_mutable(record)
@@ -131,7 +131,7 @@ class BatchLoads(LogLoads):
         self._mutable["comparisons"] += pairs - int(in_batches.sum())
 
     def _edges(self, target: int, own: StreamSlice, first_batch: int) -> I64:
-        """Where batches begin, from `first_batch` to the oldest that is not handed over: int64 (batches + 1,)."""
+        """Where batches begin, from `first_batch` to the oldest one not yet handed over: int64 (batches + 1,)."""
         firsts = self._firsts[target]
         if own.batch_id == firsts.end:
             firsts.append(np.array([own.batch_first], np.int64))
@@ -139,12 +139,12 @@ class BatchLoads(LogLoads):
         return firsts.view(first_batch, own.handover_batch + 1)
 
     def mutable_part(self) -> dict[str, int]:
-        """Its pairs of a tuple and one of its window, and the most tuples and bytes that were in it."""
+        """Its pairs of a tuple and one in its window, and the most tuples and bytes that it held."""
         return dict(self._mutable)
 
 
 class MethodLoads(LogLoads):
-    """A method in the place of all that search: one worker, which stores every tuple and is asked about each."""
+    """A method in place of all machines that search: one worker, which stores and searches for every tuple."""
 
     def _compared(self, target: int, own: StreamSlice, probes: StreamSlice, pairs: int) -> None:
         self._loads[0].stored += len(own)
@@ -152,23 +152,23 @@ class MethodLoads(LogLoads):
 
 
 def mutable_tuple_bytes(query: Query) -> int:
-    """What mutable joiners hold of a tuple: each its predicate's codes, and the first seqs and event times as well."""
+    """What mutable joiners hold of a tuple: each its predicate's codes, the first one also seqs and event times."""
     codes = sum(len({p.left_slot, p.right_slot}) if query.is_self else 1 for p in query.predicates)
     return 8 * (codes + 1 + query.needs_time)
 
 
 def pairs_between(edges: I64, lower: I64, probes: int) -> I64:
-    """How many pairs probes have with the tuples between each two edges: int64 (k,).
+    """How many pairs the probes form with the tuples between consecutive edges: int64 (k,).
 
     edges: int64 (k + 1,), indexes, ascending
-    lower: where windows begin, int64 (1,) where all agree, else (probes,) and never falling
+    lower: where windows begin, int64 (1,) if all agree, else (probes,), nondecreasing
     """
     between: I64 = np.diff(_pairs_below(edges, lower, probes))
     return between
 
 
 def _pairs_below(edges: I64, lower: I64, probes: int) -> I64:
-    """How many pairs probes have with the tuples below each edge: int64 (k + 1,)."""
+    """How many pairs the probes form with the tuples below each edge: int64 (k + 1,)."""
     below: I64
     if len(lower) != probes:
         below = probes * np.maximum(edges - lower, 0)

@@ -1,13 +1,12 @@
 """The parallel patterns for interval joins: key partitioning, data parallel, hybrid.
 
 PPOIJ (Mencagli, Rymarchuk, Griebler, DEBS 2025), section 3. They differ in how many workers share a key: one, all, or
-as many as its frequency asks for. A tuple is stored by one of its key's workers in turn, and all of them are asked
-about it.
+as many as its frequency needs. A key's workers take turns at storing its tuples, and all of them search for each one.
 
-In the paper each replica merges what comes from several emitters, so collectors must restore one order: of all tuples
-for the data parallel pattern, of each key for the hybrid, whose result positions are kept by key (section 4, table 1).
-Here the log is one order for all workers, so that each key is in event order at each of its workers, and the windows of
-the frame, which purge what is held, are the result_position.
+In the paper each replica merges the output of several emitters, so collectors must restore an order: of all tuples for
+the data parallel pattern, of each key for the hybrid, which keeps a watermark per key (section 4, table 1). Here the
+log defines one order for all workers, so each key is in event order at each of its workers, and the windows in the
+frame, by which workers purge what they hold, take the place of watermarks.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from spojoin.wire.records import FREQUENCY_BUCKETS, NO_FREQUENCIES, Frame, Frequ
 
 
 class KeyPartitioning(Layout):
-    """KP-OIJ, section 3.1: a key's tuples are stored, and their partners searched, at the worker of its hash."""
+    """KP-OIJ, section 3.1: the worker of a key's hash stores its tuples and searches for their partners."""
 
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored and evaluated by one worker."""
@@ -32,7 +31,7 @@ class KeyPartitioning(Layout):
 
 
 class DataParallel(Layout):
-    """DP-OIJ, section 3.2: a key's tuples go round all workers, and every worker is asked about every tuple."""
+    """DP-OIJ, section 3.2: all workers take turns at storing a key's tuples, and each searches for every tuple."""
 
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
         """Stored by one worker, evaluated by all."""
@@ -43,16 +42,16 @@ class DataParallel(Layout):
 class Hybrid(Layout):
     """HP-OIJ, section 3.3: key partitioning until keys' frequencies are known, then each key has a group of workers.
 
-    The groups are a function of the frame's frequencies and the number of workers. A key's group always has the worker
-    that held it before, so what was stored before the calibration's end is found by what comes after it.
+    The groups are a function of the frame's frequencies and the worker count. A key's group always includes the worker
+    that held it before, so tuples that come after the calibration find those stored before its end.
 
     Frequencies are counted once, as in the paper: keys are monitored at runtime (section 3.3), in a calibration phase
     at the beginning of the execution (section 4.3), then algorithm 1 runs, and its mapping is used. The conclusion says
-    the same. Nothing is told of a second calibration, of drift, or of how long the first is. The one rule that is
-    given, a key's worker stays one, has the reason above, and a second calibration would have to obey it, too: workers
-    that a key had must be asked as long as a window reaches what they stored. As a layout goes by one frame alone, each
-    frame would have to carry the frequencies of every calibration that its windows reach; or groups only ever grow,
-    until keys that were frequent in turn have all workers, as in DP-OIJ. A query that is started anew counts anew.
+    the same. The paper doesn't mention a second calibration, drift, or how long the first one lasts. Its one rule, that
+    a key keeps its worker, has the reason above, and a second calibration would have to obey it, too: a key's earlier
+    workers must keep searching as long as a window reaches what they stored. As a layout sees one frame alone, each
+    frame would have to carry the frequencies of every calibration that its windows reach; or groups could only grow,
+    until every key that was ever frequent had all workers, as in DP-OIJ. A restarted query counts again.
     """
 
     def __init__(self, query: Query) -> None:
@@ -61,7 +60,7 @@ class Hybrid(Layout):
         self._groups = Groups.of_homes(1)
 
     def share(self, frame: Frame, stream: int, worker: int, workers: int) -> FrameShare:
-        """Stored by one worker of the key's group, evaluated by all of them."""
+        """Stored by one worker of the key's group, evaluated by the whole group."""
         codes = keys_of(self.query, frame, stream)
         found = NO_FREQUENCIES if frame.guidance is None else frame.guidance.frequencies
         groups = self._groups_of(found, workers)
@@ -87,7 +86,7 @@ class Hybrid(Layout):
 
 
 class Groups:
-    """The workers of each item: of the frequent keys, codes int64 (k,) ascending, then of each bucket of other keys."""
+    """The workers of each item: the frequent keys, codes int64 (k,) ascending, then the buckets of other keys."""
 
     def __init__(self, codes: I64, members: list[list[int]], workers: int) -> None:
         self.workers = workers
@@ -108,9 +107,9 @@ class Groups:
         """The item of each code, int64 (n,)."""
         found = len(self._codes) + spread(codes, FREQUENCY_BUCKETS)
         at = np.searchsorted(self._codes, codes)
-        told = at < len(self._codes)
-        told[told] = self._codes[at[told]] == codes[told]
-        return np.where(told, at, found)
+        is_listed = at < len(self._codes)
+        is_listed[is_listed] = self._codes[at[is_listed]] == codes[is_listed]
+        return np.where(is_listed, at, found)
 
     def member(self, items: I64, turn: I64) -> I64:
         """The worker whose turn it is in each item's group, int64 (n,)."""
@@ -118,13 +117,13 @@ class Groups:
         return member
 
     def has(self, items: I64, worker: int) -> Mask:
-        """Whether each item is the worker's, bool (n,)."""
+        """Whether the worker is in each item's group, bool (n,)."""
         has: NDArray[np.bool_] = self._has[worker, items]
         return has
 
 
 def split(found: Frequencies, workers: int, theta: float, max_splitting: int, *, has_pairs: bool) -> Groups:
-    """The groups that algorithm 1 makes of frequencies; `has_pairs`: comparisons are balanced, too."""
+    """The groups that algorithm 1 forms from frequencies; `has_pairs`: balance comparisons, too."""
     weights = np.stack([found.tuples, found.pairs] if has_pairs else [found.tuples]).astype(np.float64)
     at = [*homes(found.codes, workers).tolist(), *_bucket_homes(workers)]
     splitting = Splitting(weights, at, workers, theta, max_splitting)
@@ -136,7 +135,7 @@ def split(found: Frequencies, workers: int, theta: float, max_splitting: int, *,
 
 
 def keys_of(query: Query, frame: Frame, stream: int) -> I64:
-    """The join keys of a frame's tuples of a stream, int64 (n,); one for all where the query has no key."""
+    """The join keys of a frame's tuples of a stream, int64 (n,); the same for all if the query has no key."""
     piece = frame.slices[stream]
     return np.zeros(len(piece), np.int64) if query.key_slots is None else piece.codes[query.key_slots[stream]]
 
@@ -151,9 +150,9 @@ def _bucket_homes(workers: int) -> list[int]:
 
 
 def turns(codes: I64, first_index: int) -> I64:
-    """For each tuple of a frame the number of its turn within its key, int64 (n,): begun anywhere, then one by one.
+    """Each tuple's turn within its key, int64 (n,): from an arbitrary start, then one by one.
 
-    Where it begins is drawn from the key and the frame, so that keys that come once a frame go round as well.
+    The start depends on the key and the frame, so that a key with one tuple per frame goes round the workers as well.
     """
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]

@@ -11,8 +11,8 @@ from spojoin.published.layouts.layout import Layout
 from spojoin.published.layouts.ppoij import DataParallel, Hybrid, KeyPartitioning
 from spojoin.published.layouts.sta import StaLayout
 
-#: All but the product's own, which is the services' machines themselves, and the handshake join, whose workers don't
-#: read the log.
+#: All but two: the product's own, which is the services' machines themselves, and the handshake join, whose workers
+#: don't read the log.
 LAYOUTS: Mapping[str, type[Layout]] = {
     "split_join": SplitJoin,
     "bchj": Bchj,
@@ -25,5 +25,5 @@ LAYOUTS: Mapping[str, type[Layout]] = {
 
 
 def layout_of(query: Query) -> Layout:
-    """The layout that a query names, which is none of the two that are left out of LAYOUTS."""
+    """The layout that a query names, which must be in LAYOUTS."""
     return LAYOUTS[query.layout.name](query)

@@ -1,4 +1,4 @@
-"""A worker's share of one stream's window: what it stores of each frame, and what it is asked about."""
+"""A worker's share of one stream's window: what it stores of each frame, and what it searches for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class ShareSide:
-    """One stream's window as one of `workers` keeps it: a side of any method, told of local numbers only."""
+    """One stream's window as one of `workers` holds it: a side of any method, in local numbers."""
 
     def __init__(self, query: Query, stream: int, layout: Layout, workers: int) -> None:
         self._query = query
@@ -30,16 +30,16 @@ class ShareSide:
         self._lists = query.output is not Output.COUNT
         self._held = Held(self._lists)
         self.side = _side(query, stream, layout, workers)
-        #: pairs of a probe and a tuple of its window that the worker has answered for
+        #: pairs of a probe and a tuple in its window that the worker has answered for
         self.pairs = 0
 
     def take(
         self, frame: Frame, begin: int, end: int, stored: FrameShare, asked: FrameShare
     ) -> dict[Direction, Matches]:
-        """Store what the worker stores of frame positions [begin, end), and search for what it is asked about.
+        """Store the worker's share of frame positions [begin, end), and search for the tuples that it is asked about.
 
-        stored: the share in this stream; asked: in the stream of the probes. Matches of all probes among the positions,
-        none for those that others are asked about.
+        stored: the share in this stream; asked: that in the stream of the probes. Returns the matches of all probes at
+        these positions; probes that other workers are asked about have none.
         """
         own, probes = frame.slices[self._stream], frame.slices[self.directions[0].probe]
         codes = self._store(frame, begin, end, stored)
@@ -73,7 +73,7 @@ class ShareSide:
         return self._held.local(np.array([first_reached(frame, self._stream)], np.int64))
 
     def _move_on(self, frame: Frame, codes: I64) -> None:
-        """Store tuples when nobody asks. A side drops what lies behind its probes: one that finds nothing tells it."""
+        """Store tuples without a search. A side drops what lies behind its probes: one that finds nothing makes it."""
         searches = [_finds_nothing(checks) for checks in self.side.spec.directions]
         self.side.take(codes, searches, self._reached(frame), np.array([self._held.end], np.int64))
 
@@ -82,12 +82,12 @@ class ShareSide:
         counts[chosen] = found.counts
         if not self._lists:
             return Matches(counts)
-        assert found.partners is not None, "partners were asked for"
+        assert found.partners is not None, "a search for partners lists them"
         return cut(Matches(counts, offsets_of(counts), self._held.seqs(found.partners)), self._query.limit)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the side and of the numbers that it is told by."""
+        """Bytes of the side and of its local numbers."""
         return self.side.nbytes + self._held.nbytes
 
 
@@ -95,15 +95,15 @@ def _side(query: Query, stream: int, layout: Layout, workers: int) -> Side:
     chosen = method_of(query)
     spec = side_spec(query, stream, chosen)
     if not (layout.is_replicated or spec.is_time):
-        # Sides size their structures by the window, of which about one tuple in n comes here.
+        # Sides size their structures by the window, and about one tuple of it in n comes here.
         spec = replace(spec, length=max(spec.length // workers, 1), slide=max(spec.slide // workers, 1))
     return SIDES[chosen.name](spec)
 
 
 def method_of(query: Query) -> Method:
-    """By what method a layout's workers search: the query's, or what suits its predicates.
+    """The method of a layout's workers: the query's, or the one that suits its predicates.
 
-    An equality in every search makes a hash table the best; else nothing beats the scan on predicates of any width.
+    If every search has an equality, a hash table is best; else nothing beats the scan on predicates of any width.
     """
     if query.method.name != DEFAULT_METHOD:
         return query.method

@@ -1,17 +1,17 @@
-"""How many workers, and which, a key gets by its frequency: PPOIJ, section 3.3, algorithm 1.
+"""How many workers a key's frequency earns it, and which: PPOIJ, section 3.3, algorithm 1.
 
-A key's workers share its tuples evenly; all of them are asked about each. Keys begin at the worker where they were
-before their frequencies were known (lines 4 to 10 are skipped then, section 4.3), and only ever get more.
+A key's workers share its tuples evenly, and all of them search for each one. A key starts with the worker that it had
+before frequencies were known (lines 4 to 10 are skipped then, section 4.3), and never loses a worker.
 
 Where this departs from the paper, and why:
 
-- A key none of whose workers has too much is left alone. Algorithm 1 splits every key in turn until all is balanced,
-  and so splits keys that are no trouble: with 1,000 keys of Zipf 1.0, 8 workers and theta 1.05 it sends 2.8 messages
-  a tuple, this one 1.7.
-- Frequencies stand for the tuples that workers hold. What they compare goes by the product of both streams'
-  frequencies, near their square: balanced tuples leave 2.3 times the mean of comparisons to one worker there.
-  `by_weight` balances several weights at once. It splits the heaviest key of the worker that has the most of any: in
-  turn, as in algorithm 1, it would take 7.4 messages a tuple, this way 2.6.
+- A key stays as it is if none of its workers is overloaded. Algorithm 1 splits every key in turn until all workers are
+  balanced, and so splits keys that cause no imbalance: with 1,000 keys of Zipf 1.0, 8 workers and theta 1.05 it sends
+  2.8 messages a tuple; this one sends 1.7.
+- Frequencies measure the tuples that workers hold. Comparisons grow with the product of both streams' frequencies,
+  which is near their square: with balanced tuples, one worker still makes 2.3 times the mean number of comparisons.
+  `by_weight` balances several weights at once. It splits the heaviest key of the most loaded worker: splitting keys in
+  turn, as algorithm 1 does, would take 7.4 messages a tuple; this way takes 2.6.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ F64 = NDArray[np.float64]
 class Splitting:
     """Which workers share each of k items (keys, or buckets of keys).
 
-    weights: float64 (w, k), shares of what is to be balanced, one row a weight; homes: the worker where each item is;
-    theta: the most of a worker to the mean; max_splitting: the most workers of an item
+    weights: float64 (w, k), one row of shares for each weight to balance; homes: each item's first worker
+    theta: the largest allowed ratio of a worker's load to the mean; max_splitting: the most workers of an item
     """
 
     def __init__(self, weights: F64, homes: list[int], workers: int, theta: float, max_splitting: int) -> None:
@@ -43,11 +43,11 @@ class Splitting:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether no worker has more than theta times the mean, and none has nothing."""
+        """Whether no worker has more than theta times the mean, and each has something."""
         return bool((self.loads <= self._theta).all() and (self.loads > 0).all())
 
     def in_turn(self) -> None:
-        """Algorithm 1, lines 11 to 28: give workers to items in turn, the heaviest first, until balanced."""
+        """Algorithm 1, lines 11 to 28: give items more workers in turn, the heaviest first, until balanced."""
         order = np.argsort(-self._weights.max(axis=0), kind="stable").tolist()
         has_split = True
         while has_split and not self.is_balanced:
@@ -60,7 +60,7 @@ class Splitting:
                         return
 
     def by_weight(self) -> None:
-        """Give workers to the item that weighs most on the worker that has most, until balanced."""
+        """Give a worker to the item that weighs most on the most loaded worker, until balanced."""
         while not self.is_balanced:
             weight, worker = divmod(int(np.argmax(self.loads)), self.loads.shape[1])
             item = max(self._at(worker), key=lambda item: self._relief(weight, item), default=None)
@@ -75,12 +75,12 @@ class Splitting:
         return len(self.groups[item]) < self._most
 
     def _relief(self, weight: int, item: int) -> float:
-        """What each of the item's workers would lose."""
+        """The load that each of the item's workers would lose."""
         shared = len(self.groups[item])
         return float(self._weights[weight, item] / shared / (shared + 1))
 
     def _split(self, item: int) -> None:
-        """Lines 15 to 23: one more worker, of those without the item the one with least."""
+        """Lines 15 to 23: one more worker, the least loaded of those without the item."""
         group, weight = self.groups[item], self._weights[:, item]
         most = self.loads.max(axis=0)
         most[group] = np.inf

@@ -1,19 +1,20 @@
-"""The stream-aware layout: workers of their own for hot keys, power of two choices for the others.
+"""The stream-aware layout: hot keys have dedicated workers; the others are placed by power of two choices.
 
-STA, section 4.2 and algorithm 2. Which tuples are hot tells the predictor (section 4.1, ASketch) through its plan; the
-router writes it into the frame as flags, so that every worker, and every later life of it, sees the same.
+STA, section 4.2 and algorithm 2. The predictor (section 4.1, ASketch) reports which keys are hot; the router flags
+their tuples in the frame, so that every worker sees the same flags, now and after any restart.
 
 Where this departs from the paper, and why:
 
-- Every worker is asked about every tuple. The paper asks the hot workers and one cold worker drawn at random, and
-  leaves the rest to state that cold workers share at checkpoints: what came since is missed.
-- Algorithm 2 sets its turn back at each call, and so would always choose the same hot worker. Here the turn is the
-  tuple's place among the frame's hot ones, from the frame's first index on.
-- A cold tuple's load is counted within its frame. Counts since the beginning would be lost with a worker; counts of a
-  frame follow from the frame, and frames that are balanced make a window that is.
-- A tuple stays where it was stored when its key cools down: all workers are asked, so nothing is gained by moving it.
-- A tuple is hot if any of its columns has a hot key, as the frame's flags have it; the paper has one key.
-- A frame without flags (no plan has come yet, or no key is hot) has cold tuples for all workers.
+- Every worker searches for every tuple. The paper asks the hot workers and one cold worker drawn at random, and relies
+  on the state that cold workers share at checkpoints for the rest: it misses tuples that came since.
+- Algorithm 2 resets its turn at each call, and so would always choose the same hot worker. Here the turn is the tuple's
+  place among the frame's hot ones, counted from the frame's first index.
+- The load of cold tuples is counted within a frame. Counts since the beginning would be lost with a worker; counts of a
+  frame follow from the frame, and balanced frames make a balanced window.
+- A tuple stays where it was stored when its key cools down: all workers search for every tuple, so moving it would gain
+  nothing.
+- A tuple is hot if any of its columns has a hot key, as the frame's flags say; the paper has one key.
+- In a frame without flags (no report has come yet, or no key is hot) all tuples are cold, and go to all workers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from spojoin.wire.records import NONE_HOT, Frame
 
 
 class StaLayout(Layout):
-    """Hot tuples go round the first workers, cold ones to the less loaded of those drawn among the rest."""
+    """Hot tuples go round the first workers; a cold one goes to the less loaded of those drawn from the rest."""
 
     needs_hot_keys = True
 
@@ -51,7 +52,7 @@ class StaLayout(Layout):
 def _assign(is_hot: NDArray[np.bool_], drawn: I64, kept: int, turn: int, workers: int) -> I64:
     """The worker of each tuple, int64 (n,).
 
-    drawn: int64 (choices, n), numbers of cold workers; kept: how many of `workers` are for hot tuples, the first ones
+    drawn: int64 (choices, n), numbers of cold workers; kept: how many of `workers`, the first ones, take hot tuples
     """
     homes = np.empty(len(is_hot), np.int64)
     load = np.zeros(workers, np.int64)

@@ -1,15 +1,15 @@
 """What passes between the machines of a query, by topic.
 
-Counted is what searching takes, as arrays in memory, so that it adds up with a worker's `Load`:
+It counts what a search needs, as arrays in memory, so that the figures are comparable with a worker's `WorkDone`:
 
-- frames: a tuple as a worker's load has it, its codes, its seq and its window's bound;
+- frames: a tuple as in a worker's load: its codes, its seq and its window's bound;
 - runs, batches: sorted codes, their orders, permutations, and seqs;
 - partials: ranks, and intervals of ranks;
-- matches: counts, and where partners are asked for their seqs and offsets;
+- matches: counts, and where the query lists partners, their seqs and offsets;
 - plan: hot codes and their estimates.
 
-Heads of records are not counted, nor what only router and sink need: users' keys, event times, source offsets. On a
-wire the same arrays may take less, as they are packed there.
+It leaves out the headers of records and what only router and sink need: users' keys, event times, source offsets. On
+the wire the same arrays may take less space, as they are packed there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spojoin.wire.records import Batch, DirectionRanks, Frame, HotKeys, Part, Pa
 class Passed:
     """What was written to a topic, each record once.
 
-    messages: tuples that records were about: those of a frame, run or batch; the probes of a partial or part; hot codes
+    messages: tuples that records are about: those of a frame, run or batch; probes of a partial or part; hot codes
     """
 
     records: int = 0
@@ -39,14 +39,14 @@ class Passed:
 
 
 class Traffic:
-    """Follows the records of a query from machine to machine; a few additions a record."""
+    """Follows the records of a query from machine to machine, with a few additions per record."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
         self._passed: dict[Topic, Passed] = {}
 
     def note(self, topic: Topic, record: Record) -> None:
-        """A record was written; one that search has no part in, such as a result, is left out."""
+        """Count a record that was written, unless searching has no part in it, such as a result."""
         counted = _counted(self._query, record)
         if counted is not None:
             passed = self._passed.setdefault(topic, Passed())
@@ -55,12 +55,12 @@ class Traffic:
             passed.bytes += counted[1]
 
     def figures(self) -> dict[Topic, dict[str, int]]:
-        """What has passed so far."""
+        """The traffic so far."""
         return {topic: passed.as_dict() for topic, passed in self._passed.items()}
 
 
 def _counted(query: Query, record: Record) -> tuple[int, int] | None:
-    """Messages and bytes of a record, or None where it isn't counted."""
+    """Messages and bytes of a record, or None if it isn't counted."""
     match record:
         case Frame():
             return record.count, sum(len(piece) * tuple_bytes(query, s) for s, piece in enumerate(record.slices))
@@ -77,18 +77,18 @@ def _counted(query: Query, record: Record) -> tuple[int, int] | None:
 
 
 def run_bytes(run: Run) -> int:
-    """Of its columns, and of the seqs where it carries them."""
+    """Bytes of its columns, and of its seqs if it carries them."""
     return sum(map(_column_bytes, run.columns)) + (0 if run.seqs is None else run.seqs.nbytes)
 
 
 def batch_bytes(batch: Batch) -> int:
-    """Of its columns, permutations and seqs."""
+    """Bytes of its columns, permutations and seqs."""
     permutations = sum(each.nbytes for each in batch.permutations.values())
     return sum(map(_column_bytes, batch.columns)) + permutations + batch.seqs.nbytes
 
 
 def part_bytes(part: Part) -> int:
-    """Of counts, offsets and partners in all directions."""
+    """Bytes of counts, offsets and partners in all directions."""
     arrays = (array for found in part.directions for array in (found.counts, found.offsets, found.partners))
     return sum(array.nbytes for array in arrays if array is not None)
 

@@ -14,12 +14,12 @@ Workers = list[LayoutMachine] | list[HandshakeChain]
 
 
 def workers_of(query: Query, workers: int) -> Workers:
-    """The machines of a published layout: one a worker, or one for a chain of them."""
+    """The machines of a published layout: one for each worker, or one for a whole chain."""
     if query.layout.name == HANDSHAKE:
         return [HandshakeChain(query, workers)]
     return [LayoutMachine(query, worker, START, workers) for worker in range(workers)]
 
 
 def needs_hot_keys(query: Query) -> bool:
-    """Whether the query's layout goes by what a predictor finds."""
+    """Whether the query's layout needs a predictor's hot keys."""
     return query.layout.name in LAYOUTS and LAYOUTS[query.layout.name].needs_hot_keys

@@ -1,1 +1,1 @@
-"""Every published method to search a window, made exact, behind one interface."""
+"""Published methods of searching a window, made exact, behind one interface."""

@@ -1,4 +1,4 @@
-"""What a tree is asked, as kernels see it: all probes of a direction, and which of its tests the tree answers."""
+"""A search of a tree as kernels see it: all probes of a direction, and which of its tests the tree answers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spojoin.published.methods.tally import COMPARISONS
 
 LEAST = np.iinfo(np.int64).min
 GREATEST = np.iinfo(np.int64).max
-#: Candidates that are compared at a time: their flags, and a column of them, stay in the first-level cache.
+#: Candidates compared at a time: their flags, and a column of them, stay in the first-level cache.
 BLOCK = 2_048
-#: `skip` of those that compare all tests.
+#: The value of `skip` where all tests are compared.
 NO_TEST = -1
 
 
@@ -25,7 +25,7 @@ class Ask(NamedTuple):
     """m probes of one direction with its tests.
 
     columns, negated: the tests; chosen: the test that the tree answers; lo, hi: int64 (tests, m)
-    lower, upper: int64 (m,), the indexes [lower, upper) that a probe reaches
+    lower, upper: int64 (m,), each probe reaches the indexes [lower, upper)
     """
 
     columns: I64
@@ -40,7 +40,7 @@ class Ask(NamedTuple):
 class Destination(NamedTuple):
     """Where results go.
 
-    cursors: int64 (m,), moved on by every partner; partners: they are put at the cursors, or only counted if empty
+    cursors: int64 (m,), advanced by every partner; partners: filled at the cursors, or empty to count alone
     tally: int64 (WORK,), the work done
     """
 
@@ -58,19 +58,19 @@ def asked(tests: Sequence[Check], chosen: int, searches: Searches, lower: I64, u
 
 
 def chosen_test(tests: Sequence[Check], predicate: int) -> int:
-    """Place of the predicate that the option names, counted from 1. Raises ConfigurationError."""
+    """The place of the predicate that the option names, which counts from 1. Raises ConfigurationError."""
     if predicate > len(tests):
         raise ConfigurationError(
-            f"method option predicate is {predicate}; expected 1 to {len(tests)}, as the query has"
+            f"method option predicate is {predicate}; expected 1 to {len(tests)}, the query's predicates"
         )
     return predicate - 1
 
 
 @inlined
 def reach(ask: Ask, probe: int, part: int) -> tuple[int, int]:
-    """The codes [low, high] that the chosen test lets pass: part 0, and 1 behind the gap of a negated test.
+    """The codes [low, high] that pass the chosen test: part 0, and part 1 beyond the gap of a negated test.
 
-    low > high where there are none.
+    low > high if there are none.
     """
     low, high = ask.lo[ask.chosen, probe], ask.hi[ask.chosen, probe]
     if not ask.negated[ask.chosen]:
@@ -95,7 +95,7 @@ def passes(ask: Ask, codes: I64, at: int, probe: int) -> bool:
 
 @inlined
 def other_test(ask: Ask, probe: int) -> tuple[int, np.int64, np.uint64, np.bool_]:
-    """Of two tests the one not chosen, as (column, lo, hi - lo, negated); of one test, one that every code passes."""
+    """The test not chosen, of two, as (column, lo, hi - lo, negated); with one test, one that every code passes."""
     test = len(ask.columns) - 1 - ask.chosen
     column, low, high, flip = ask.columns[test], ask.lo[test, probe], ask.hi[test, probe], ask.negated[test]
     if len(ask.columns) == 1:
@@ -110,7 +110,7 @@ def compare(ask: Ask, codes: I64, skip: int, probe: int, begin: int, count: int,
     """Clear the flags of those among `count` tuples, from place `begin` on, that fail a test other than `skip`."""
     for test in range(len(ask.columns)):
         if test != skip:
-            # Slices, since an index that might be negative keeps the compiler from using vectors.
+            # Slices, since an index that might be negative prevents vector instructions.
             those, whether = codes[ask.columns[test]][begin : begin + count], flags[:count]
             low, high, flip = ask.lo[test, probe], ask.hi[test, probe], ask.negated[test]
             for j in range(len(those)):
@@ -119,7 +119,7 @@ def compare(ask: Ask, codes: I64, skip: int, probe: int, begin: int, count: int,
 
 @kernel
 def search_tail(codes: I64, origin: int, edge: int, ask: Ask, begin: int, end: int, answer: Destination) -> None:
-    """Compare the tuples from index `edge` on with the probes [begin, end): those that no tree holds yet."""
+    """Compare the tuples from index `edge` on, which no tree holds yet, with the probes [begin, end)."""
     flags = np.empty(BLOCK, np.bool_)
     for probe in range(begin, end):
         cursor = answer.cursors[probe]

@@ -20,7 +20,7 @@ _LAST: Final = np.uint64(63)
 
 @inlined
 def words_of(places: int) -> int:
-    """Words that hold so many bits."""
+    """The number of words that hold this many bits."""
     return (places + 63) >> 6
 
 
@@ -33,7 +33,7 @@ def set_bit(words: U64, place: int) -> None:
 
 @inlined
 def mask_of(word: int, begin: int, end: int) -> np.uint64:
-    """The bits of a word that stand for places in [begin, end), at least one of which the word has."""
+    """The bits of a word that stand for places in [begin, end); the word has at least one of them."""
     mask = _ALL
     if word == begin >> 6:
         mask &= _ALL << np.uint64(begin & 63)
@@ -54,7 +54,7 @@ def count_bits(words: U64, begin: int, end: int) -> int:
 
 @inlined
 def room_for(out: I64, used: int, more: int) -> I64:
-    """The same list with room for so many more, its first `used` kept."""
+    """The same list with room for more entries, its first `used` kept."""
     if used + more <= len(out):
         return out
     wider = np.empty(2 * (used + more), np.int64)

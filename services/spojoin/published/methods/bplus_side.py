@@ -1,16 +1,16 @@
-"""A B+-tree per column over the whole window: SPO-Join's tree-based comparators.
+"""A B+-tree per column over the whole window: the tree-based methods that SPO-Join is compared with.
 
 SPO-Join (EDBT 2025), sections 2.4, 3.2 and 5.4: every tuple is inserted into a B+-tree of each column, every check of a
 probe is a range scan of the leaves, and the checks' results meet as bit arrays or as hash sets. PIM-Tree, section
 2.2.1, describes the tree's part: insert the new tuple, delete the expired one.
 
-What the papers leave open. Ties: equal codes stand in arrival order, so the expired one is the first of its code and
+What the papers leave open. Ties: equal codes stay in arrival order, so the expired one is the first of its code and
 found in O(log W). Expiry: SPO-Join's authors drop a mutable tree as a whole; here it holds the window,
-and tuples leave it one by one before the first probe that doesn't reach them, so no result needs filtering. An empty
+and tuples leave it one by one before the first probe that doesn't reach them, so results need no filter. An empty
 tree is an empty leaf. A `!=` is the two ranges around its interval.
 
-A wide range is read leaf by leaf, and where a leaf is is known only from the one before: nodes of 256 entries answered
-such ranges over 100,000 tuples several times faster than nodes of 32, at no greater cost of an insertion.
+A wide range is read leaf by leaf, and each leaf is found only through the one before it: nodes of 256 entries answered
+such ranges over 100,000 tuples several times faster than nodes of 32, and insertions cost no more.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
 
 
 class Chunk(NamedTuple):
-    """What a call brings.
+    """The input of a call.
 
-    stored, leaving: codes int64 (columns, n) to insert and to delete, from these first indexes on
+    stored, leaving: codes int64 (columns, n) to insert and to delete, from their first indexes on
     lo, hi: int64 (tests of all directions, m); lower, upper: int64 (m,)
     """
 
@@ -62,7 +62,7 @@ class Chunk(NamedTuple):
 
 
 class Checks(NamedTuple):
-    """Of all directions: where each one's tests begin, and their end; each test's column, and whether it is negated."""
+    """Where each direction's tests begin, and the end of all; each test's column, and whether it is negated."""
 
     starts: I64
     columns: I64
@@ -72,7 +72,7 @@ class Checks(NamedTuple):
 class Room(NamedTuple):
     """Scratch.
 
-    slices: int64 (n, 2), places [begin, end) in the nodes as one array; ends: int64 (tests,), where each test's end
+    slices: int64 (n, 2), places [begin, end) in the nodes as one array; ends: int64 (tests,), each test's end
     path: of a tree; meeting: of `meet`
     """
 
@@ -90,10 +90,10 @@ class Out(NamedTuple):
     used: I64
 
 
-#: Of a side's state: the next index to insert, the oldest not deleted, the next probe.
+#: Places in a side's state: the next index to insert, the oldest not deleted, the next probe.
 STORED, OLDEST, PROBE = 0, 1, 2
 
-#: Nodes a column to begin with: one tuple may split a node on each level of each tree.
+#: Initial nodes per column: one tuple may split a node on each level of each tree.
 NODES_FIRST = 2 * LEVELS_MAX
 
 _LEAST = np.iinfo(np.int64).min
@@ -166,7 +166,7 @@ class BPlusSets(_BPlus):
 
 @inlined
 def _store(trees: Trees, chunk: Chunk, until: int, state: I64, stats: I64) -> bool:
-    """Insert the tuples below index `until`; False where nodes run short before."""
+    """Insert the tuples below index `until`; False if nodes run short before that."""
     codes = chunk.stored
     while state[STORED] < until:
         if not has_room(trees, len(codes)):
@@ -228,7 +228,7 @@ def _search(
         lo, hi = chunk.lo[t, i], chunk.hi[t, i]
         s = _add_check(trees, checks.columns[t], lo, hi, checks.negated[t], room.slices, s, stats)
         room.ends[t - begin] = s
-    # All trees share one array of nodes, so that every check's places are in the same.
+    # All trees share one array of nodes, so every check's places refer to it.
     flat_nodes, zeros = trees.nodes.reshape(1, -1), np.zeros(end - begin, np.int64)
     low, high, partners, used = chunk.lower[i], chunk.upper[i], out.partners[direction], out.used[direction]
     count = meet(flat_nodes, zeros, room.slices, room.ends, low, high, low, room.meeting, as_sets, partners, used, 0)
@@ -240,7 +240,7 @@ def _search(
 def run(
     trees: Trees, chunk: Chunk, state: I64, checks: Checks, room: Room, as_sets: bool, out: Out, stats: I64
 ) -> bool:
-    """Insert, delete and search tuple by tuple from where `state` says; False where room must be made first."""
+    """Insert, delete and search tuple by tuple from where `state` says; False if more room is needed first."""
     for i in range(state[PROBE], len(chunk.lower)):
         state[PROBE] = i
         if not _store(trees, chunk, chunk.upper[i], state, stats):

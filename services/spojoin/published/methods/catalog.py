@@ -1,4 +1,4 @@
-"""The methods by which a window can be searched: their names, options and sources; plain data, and its validation."""
+"""The methods of searching a window: names, options and sources as plain data, and their validation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spojoin.suggest import listed, unknown
 
 @dataclass(frozen=True, slots=True)
 class MethodOption:
-    """An option: a number from `least` to `most`, whole where its default is, or one of `choices`, or any text."""
+    """An option: a number from `least` to `most`, whole if its default is, or one of `choices`, or any text."""
 
     name: str
     default: OptionValue
@@ -23,7 +23,7 @@ class MethodOption:
 
     @property
     def expected(self) -> str:
-        """What may be given."""
+        """The values allowed, in words."""
         if self.choices:
             return listed(self.choices)
         if isinstance(self.default, str):
@@ -33,7 +33,7 @@ class MethodOption:
         return f"a number from {self.least:g} to {self.most:g}"
 
     def parse(self, text: str) -> OptionValue | None:
-        """The value that a text means; None where it is none of those expected."""
+        """The value of a text; None if it isn't allowed."""
         if self.choices:
             return text if text in self.choices else None
         if isinstance(self.default, str):
@@ -47,9 +47,9 @@ class MethodOption:
 
 @dataclass(frozen=True, slots=True)
 class MethodAbout:
-    """A method; `cites` names paper and section.
+    """A method; `cites` names its paper and section.
 
-    simulated: options of a simulation of the method that may answer wrongly, which is run elsewhere
+    simulated: options of a simulation of the method that may answer wrongly, which runs elsewhere
     """
 
     name: str
@@ -59,22 +59,22 @@ class MethodAbout:
     simulated: tuple[str, ...] = ()
 
 
-_FANOUT = MethodOption("fanout", 256, "entries of a tree's node", 4, 1_024)
-_PREDICATE = MethodOption("predicate", 1, "which predicate the tree is over; the others are verified", 1, 64)
+_FANOUT = MethodOption("fanout", 256, "entries per tree node", 4, 1_024)
+_PREDICATE = MethodOption("predicate", 1, "the predicate that the tree answers; the others are verified", 1, 64)
 _CHAIN = (MethodOption("length", 2, "members that cover a window", 1, 1_024), _PREDICATE)
 _MERGING = (
-    MethodOption("merge_ratio", 0.25, "new tuples to those of a window, at which they are merged", 0.001, 1),
+    MethodOption("merge_ratio", 0.25, "the ratio of new tuples to a window's at which they are merged", 0.001, 1),
     MethodOption("merge", "blocking", "whether probes wait for a merge", choices=("blocking", "non_blocking")),
-    MethodOption("threads", 1, "threads that share out the probes", 1, 64),
+    MethodOption("threads", 1, "threads that share the probes", 1, 64),
     _PREDICATE,
 )
-#: Of SPO-Join's own ways over many workers, which can answer wrongly and are simulated in loadgen.papers.
+#: Options of SPO-Join's own distributed schemes, which can answer wrongly and are simulated in loadgen.papers.
 _SIMULATED = ("state", "logical_and", "workers", "rate", "hop_ms", "service_ms", "interval_ms", "cache")
 _PIM_TREE = "PIM-Tree (Shahvarani, Jacobsen, SIGMOD 2020), section"
 
 _CSS = (
     MethodOption("batch", 8_192, "tuples of an immutable batch; at most a quarter of the window", 16, 1 << 24),
-    MethodOption("node", 16, "keys of a tree's node", 2, 256),
+    MethodOption("node", 16, "keys per tree node", 2, 256),
 )
 _ALL = (
     MethodAbout(
@@ -82,7 +82,7 @@ _ALL = (
         "the product's own: mutable ranks, immutable batches searched through wavelet matrices and sampled bitmaps",
         "SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), sections 4.1-4.4, with wavelet matrices for its bit arrays",
     ),
-    MethodAbout("scan", "every probe against every tuple of its window, vectorised", "the nested loop; the baseline"),
+    MethodAbout("scan", "every probe against every tuple in its window, vectorised", "the nested loop; the baseline"),
     MethodAbout(
         "chain_b",
         "a B+-tree for each piece of the window, dropped whole",
@@ -103,7 +103,7 @@ _ALL = (
     ),
     MethodAbout(
         "pim_tree",
-        "as im_tree, with a B+-tree for each node of the immutable tree at a depth",
+        "like im_tree, with a B+-tree for each node of the immutable tree at a given depth",
         f"{_PIM_TREE}s 3.3 and 4.2",
         (MethodOption("depth", 2, "depth of the nodes that have a B+-tree; the root's is 0", 0, 16), *_MERGING),
     ),
@@ -145,13 +145,13 @@ _ALL = (
     ),
     MethodAbout(
         "sta",
-        "stream-aware: keys that a sketch tells hot have two B+-trees of their own, all others a chain of them",
+        "stream-aware: keys that a sketch finds hot have two B+-trees of their own; the others share a chain",
         "STA (Aslam, Simonini, Gagliardelli, Zecchini, Bergamaschi), sections 4.1-4.4, algorithms 1 and 2",
         (
             MethodOption("partitions", 4, "workers, two of which take hot keys", 3, 1024),
-            MethodOption("hot_share", 0.01, "share of all tuples above which a key of the sketch is hot", 0, 1),
-            MethodOption("chain", 8, "sub-indexes a count window is cut into", 1, 1024),
-            MethodOption("choices", 2, "workers drawn for a cold tuple, the less loaded of which takes it", 1, 2),
+            MethodOption("hot_share", 0.01, "the share of all tuples above which a key is hot", 0, 1),
+            MethodOption("chain", 8, "sub-indexes into which a count window is cut", 1, 1024),
+            MethodOption("choices", 2, "workers drawn for a cold tuple; the less loaded one takes it", 1, 2),
         ),
     ),
 )
@@ -159,13 +159,13 @@ METHODS: Mapping[str, MethodAbout] = {about.name: about for about in _ALL}
 
 
 def method(name: str, given: Mapping[str, str], line: int | None = None) -> Method:
-    """A method with its options as text; those not given have their defaults. Raises QueryError."""
+    """A method with its options as text; omitted ones get their defaults. Raises QueryError."""
     if name not in METHODS:
         raise QueryError(unknown("method", name, METHODS), line)
     for option in given:
         if option in METHODS[name].simulated:
             raise QueryError(
-                f"method {name}: {option} is of a simulation that answers wrongly, which "
+                f"method {name}: {option} belongs to a simulation that answers wrongly, which "
                 "runs in `loadgen papers` alone: remove it",
                 line,
             )
@@ -175,7 +175,7 @@ def method(name: str, given: Mapping[str, str], line: int | None = None) -> Meth
 def complete(
     owner: str, options: Sequence[MethodOption], given: Mapping[str, str], line: int | None = None
 ) -> tuple[tuple[str, OptionValue], ...]:
-    """All options with their values, those not given with their defaults; `owner` names whose. Raises QueryError."""
+    """All options with their values or defaults; `owner` names whose they are in errors. Raises QueryError."""
     known = {option.name: option for option in options}
     for name in given:
         if name not in known:
@@ -184,16 +184,16 @@ def complete(
 
 
 def chosen(query: Query, name: str | None, given: Sequence[str]) -> Query:
-    """The query by the method of this name, its options given as `name=value`; else by its own. Raises QueryError."""
+    """The query with this method and its options `name=value`, or as it is if none is named. Raises QueryError."""
     if name is None:
         if given:
-            raise QueryError("--method-option says nothing without --method: name the method")
+            raise QueryError("--method-option has no effect without --method: name the method")
         return query
     return replace(query, method=method(name, as_options("--method-option", given)))
 
 
 def as_options(flag: str, given: Sequence[str]) -> dict[str, str]:
-    """Values by name, of texts `name=value` behind a flag of the command line. Raises QueryError."""
+    """Values by name, from texts `name=value` of a command-line flag. Raises QueryError."""
     options = [text.partition("=") for text in given]
     for option, sign, _ in options:
         if not sign:
@@ -211,4 +211,4 @@ def _value(owner: str, option: MethodOption, given: Mapping[str, str], line: int
 
 
 def _none(owner: str, option: str) -> str:
-    return f"{owner} has no options, so {option!r} means nothing: remove it"
+    return f"{owner} has no options, so {option!r} has no effect: remove it"

@@ -17,9 +17,9 @@ from spojoin.published.methods.tree_side import SHARE_LEAST, Index, TreeSide, ar
 
 
 class Chain:
-    """Members in the order of arrival; the last one is active, and a B+-tree.
+    """Members in the order of arrival; the last one is active, a B+-tree.
 
-    immutable: whether a member is made an immutable tree when it is archived; parts: members that cover a window
+    immutable: whether a member becomes an immutable tree when archived; parts: members that cover a window
     """
 
     def __init__(self, column: int, parts: int, immutable: bool, counters: Counters) -> None:
@@ -38,7 +38,7 @@ class Chain:
         return self._active.count + sum(member.count for member in self._archived)
 
     def absorb(self, window: Tail, tuples_max: int) -> None:
-        """Fill the active member, archive it when it has its share of a window, and release members that expired."""
+        """Fill the active member, archive it when it has its share of a window, and drop expired members."""
         share = max(-(-tuples_max // self._parts), SHARE_LEAST)
         at = max(self._active.end, window.first)
         while at < window.end:
@@ -76,10 +76,10 @@ class Chain:
 class ChainB(TreeSide):
     """B-chain: all members are B+-trees.
 
-    Ties, and windows that move by more than a tuple, are as everywhere: a probe passes over what lies outside of its
-    bounds, and a member goes when no window reaches it, whole. A time window's members hold their share of the tuples
-    that the window holds while they fill. Options: `length`, how many members cover a window, one more of them partly
-    in it; and `predicate`.
+    Ties, and windows that move by more than a tuple, are handled as in all methods: a probe skips what lies outside its
+    bounds, and a member is dropped whole when no window reaches it. A member of a time window takes its share of the
+    tuples that the window holds at that time. Options: `length`, how many members cover a window, apart from one that
+    is partly in it; and `predicate`.
     """
 
     immutable = False
@@ -89,6 +89,6 @@ class ChainB(TreeSide):
 
 
 class ChainIB(ChainB):
-    """IB-chain: a member is made an immutable tree when it is archived."""
+    """IB-chain: a member becomes an immutable tree when it is archived."""
 
     immutable = True

@@ -1,4 +1,4 @@
-"""The checks of all directions one after the other, as kernels take them, and where kernels leave what they find."""
+"""The checks of all directions in a row, as kernels take them, and the arrays for what kernels find."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spojoin.published.methods.side import I64, Found, Searches, SideSpec, offsets_of
 
-#: Partners that a chunk has room for before anything is known of its matches.
+#: Room for a chunk's partners before the number of its matches is known.
 PARTNERS = 1_024
 
 
@@ -24,12 +24,12 @@ class FlatChecks:
         self.starts = offsets_of(np.array(sizes, np.int64))
         self.columns = np.array([check.column for check in every], np.int64)
         self.negated = np.array([check.negated for check in every], np.bool_)
-        #: checks of the direction with most
+        #: the largest number of checks in a direction
         self.most = max(sizes)
 
     @property
     def directions(self) -> int:
-        """How many directions, R."""
+        """The number of directions, R."""
         return len(self.starts) - 1
 
     @property
@@ -39,7 +39,7 @@ class FlatChecks:
 
 
 def flat(directions: Sequence[Searches]) -> tuple[I64, I64]:
-    """The lo and the hi of all directions, each int64 (T, m)."""
+    """The lower and upper bounds of all directions, each int64 (T, m)."""
     return np.concatenate([direction.lo for direction in directions]), np.concatenate(
         [direction.hi for direction in directions]
     )
@@ -48,7 +48,7 @@ def flat(directions: Sequence[Searches]) -> tuple[I64, I64]:
 class Hits:
     """What a kernel finds for m probes: counts int64 (R, m), partners int64 (R, room), used int64 (R,) of the room.
 
-    A kernel stops before a probe that might need more room than there is, and is called again after `grow`. Without
+    A kernel stops before a probe that might need more room than is left, and is called again after `grow`. Without
     lists there are no partners.
     """
 
@@ -59,14 +59,14 @@ class Hits:
         self._lists = lists
 
     def grow(self, needed: int) -> None:
-        """Make room for `needed` more partners in every direction, and at least as much as there is."""
+        """Make room for `needed` more partners in every direction, at least doubling the room."""
         room = self.partners.shape[1] + max(self.partners.shape[1], needed)
         wider = np.empty((len(self.partners), room), np.int64)
         wider[:, : self.partners.shape[1]] = self.partners
         self.partners = wider
 
     def found(self, ascending: bool) -> list[Found]:
-        """One Found a direction; where partners of a probe are not `ascending` yet, they are put in order."""
+        """One Found per direction; sorts each probe's partners unless they are `ascending` already."""
         if not self._lists:
             return [Found(counts) for counts in self.counts]
         return [self._listed(direction, ascending) for direction in range(len(self.counts))]
@@ -88,7 +88,7 @@ def _sort(partners: I64, counts: I64) -> None:
 
 
 def by_role(counts: I64, partners: I64, is_listed: bool) -> list[Found]:
-    """One Found a direction, of counts int64 (m, directions) and, by probe and direction, partners."""
+    """One Found per direction, from counts int64 (m, directions) and partners by probe and direction."""
     if not is_listed:
         return [Found(column.copy()) for column in counts.T]
     direction = np.repeat(np.arange(counts.size) % counts.shape[1], counts.ravel())
@@ -99,7 +99,7 @@ def by_role(counts: I64, partners: I64, is_listed: bool) -> list[Found]:
 
 
 def joined(parts: Sequence[Sequence[Found]]) -> list[Found]:
-    """What was found in parts of a window, which stand in order of arrival; each part has one Found a direction."""
+    """The union of what was found in parts of a window, in order of arrival; each part has one Found per direction."""
     return [_joined([part[direction] for part in parts]) for direction in range(len(parts[0]))]
 
 

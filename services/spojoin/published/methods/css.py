@@ -1,8 +1,8 @@
 """CSS-trees: a sorted array and, above it, levels of keys in nodes, without pointers.
 
 Rao and Ross's cache-sensitive search tree, as SPO-Join (section 1) and PIM-Tree (appendix A.3, Algorithm 3) use it: a
-node is a block of so many keys, and what is below a key is found by its place. A key of an upper level is the largest
-of its block, so ties need no care: a search goes to the first block whose largest key is not less.
+node is a block of `node` keys, and the place of a key gives its child. A key of an upper level is the largest of its
+block, so ties need no special care: a search goes to the first block whose largest key is not less.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from spojoin.published.methods.tally import COMPARISONS, NODES
 def directory(columns: I64, node: int) -> tuple[I64, I64]:
     """The levels above sorted columns: int64 (columns, n).
 
-    Returns keys int64 (columns, d), the levels one after the other, the lowest first, and where each begins, with the
-    end: int64 (levels + 1,). One block needs no level.
+    Returns keys int64 (columns, d), the levels in a row, the lowest first, and where each begins, then the end:
+    int64 (levels + 1,). One block needs no level.
     """
     levels, level = [], columns
     while level.shape[1] > node:

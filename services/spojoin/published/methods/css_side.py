@@ -1,13 +1,13 @@
-"""CSS-trees over sealed batches, and a scan of what isn't sealed: SPO-Join's comparators with an immutable part.
+"""CSS-trees over sealed batches, and a scan of the tail: two methods that SPO-Join is compared with.
 
-SPO-Join (EDBT 2025), section 5.4: a window is divided into immutable batches, which leave it as a whole, and a small
-mutable part. Every batch has a CSS-tree per column; the checks of a probe are ranges of its sorted columns, which meet
+SPO-Join (EDBT 2025), section 5.4: a window is divided into immutable batches, which leave it whole, and a small mutable
+part. Every batch has a CSS-tree per column; the checks of a probe are ranges of its sorted columns, which meet
 within the batch as bit arrays or as hash sets, before the next batch is searched.
 
 What the paper leaves open. The mutable part is scanned in order of arrival, since it is small. Ties: columns are
-sorted by code and arrival. Expiry: a batch goes when no window reaches it; where a window begins inside a batch, the
-bits below are cleared, or ids below not taken. A batch is never empty. A `!=` is the two ranges around its interval. A
-window of fewer than four batches is cut into four, so that small windows have batches too.
+sorted by code and arrival. Expiry: a batch is dropped when no window reaches it; where a window begins inside a batch,
+the bits below are cleared, or the ids below skipped. A batch is never empty. A `!=` is the two ranges around its
+interval. A window of fewer than four batches is cut into four, so that small windows have batches too.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
 
 Checks = tuple[I64, I64, NDArray[np.bool_]]
 
-#: A smaller batch than this costs more to search than to scan.
+#: A batch smaller than this costs more to search than to scan.
 BATCH_LEAST = 16
-#: Batches that a window is cut into where it is small.
+#: The number of batches into which a small window is cut.
 BATCHES_LEAST = 4
 
 _GREATEST = np.iinfo(np.int64).max
@@ -84,7 +84,7 @@ class _Css(Side):
         self._stats = np.zeros(WORK, np.int64)
 
     def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
-        """Seal what previous chunks have brought, then search the batches, and scan what came after them."""
+        """Seal what previous chunks brought, then search the batches, and scan what came after them."""
         self._seal()
         self._unsealed.append(stored)
         if len(lower):
@@ -137,7 +137,7 @@ class _Css(Side):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the batches and of the tail, which is kept to be scanned and to be sealed."""
+        """Bytes of the batches and of the tail, which is scanned until it is sealed."""
         return sum(batch.nbytes for batch in self._batches) + self._unsealed.nbytes + self._tail.nbytes
 
     @property
@@ -195,9 +195,9 @@ def search(
     hits: tuple[I64, I64, I64],
     stats: I64,
 ) -> int:
-    """Search a batch for the probes from `probe` on; returns the one that needs more room, or their number.
+    """Search a batch for the probes from `probe` on; returns the first one that needs more room, or their number.
 
-    tree: columns, keys and starts of the batch, and keys a node; order (columns, n): places by arrival
+    tree: columns, keys and starts of the batch, and the keys per node; order (columns, n): places by arrival
     """
     starts, columns, negated = checks
     lo, hi = searches

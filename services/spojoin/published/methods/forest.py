@@ -1,6 +1,6 @@
-"""B+-trees that grow by single tuples: several of them, for disjoint ranges of codes, with one list of leaves.
+"""B+-trees that grow tuple by tuple: several, for disjoint ranges of codes, with one list of leaves.
 
-Nothing is ever deleted: whoever holds a forest drops or clears it whole.
+Nothing is ever deleted: the owner of a forest drops or clears it whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spojoin.published.methods.node_keys import below, upto
 from spojoin.published.methods.side import I64
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
 
-#: Entries of a node: its keys are four cache lines, compared without a branch.
+#: Entries per node: its keys fill four cache lines and are compared without a branch.
 FANOUT = 32
 #: Where a node's values begin.
 VALUES = KEYS + FANOUT
@@ -39,7 +39,7 @@ NO_SPLITS = np.empty(0, np.int64)
 
 
 class Forest:
-    """The tuples inserted since it was made, by one column; splits: the least code of each tree but the first."""
+    """All tuples inserted so far, by one column; splits: the least code of each tree but the first."""
 
     def __init__(self, column: int, splits: I64 = NO_SPLITS, end: int = 0) -> None:
         self.column = column
@@ -91,7 +91,7 @@ def link(trees: Trees) -> None:
 
 @inlined
 def _tree_of(splits: I64, code: int) -> int:
-    """Equal codes all belong to the last tree that may hold them."""
+    """Equal codes all go to the last tree that may hold them."""
     begin, end = 0, len(splits)
     while begin < end:
         middle = (begin + end) >> 1
@@ -145,7 +145,7 @@ def _count(indexes: I64, codes: I64, origin: int, ask: Ask, probe: int) -> int:
     others = codes[column]
     found = 0
     for j in range(len(indexes)):
-        # What expired may have left the buffer: any place will do for it.
+        # An expired tuple may have left the buffer: any place will do for it.
         code = others[np.uint64(max(indexes[j] - origin, 0))]
         found += int((np.uint64(indexes[j] - lower) < width) & ((np.uint64(code - low) <= span) ^ flip))
     return found

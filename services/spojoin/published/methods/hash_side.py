@@ -1,12 +1,12 @@
-"""The hash join, for queries with an equality: what stream engines do where they can.
+"""The hash join, for queries with an equality: what stream engines use where they can.
 
-SPO-Join (EDBT 2025), section 5.4, figures 22 and 23, compares with it on equalities. One table for each column that the
-first equality of a direction tests: open addressing with linear probing from a code to the chain of its tuples, in
-order of arrival. The other checks are verified on the tuples of the chain.
+SPO-Join (EDBT 2025), section 5.4, figures 22 and 23, compares with it on equalities. There is one table for each column
+that the first equality of a direction tests: open addressing with linear probing from a code to the chain of its
+tuples, in order of arrival. The other checks are verified on the tuples of the chain.
 
-What the paper leaves open. Expiry: chains are in order of arrival, so the expired tuple is the first of its chain; a
-chain that is empty frees its slot, and the slots behind it move back, so no tombstones pile up. A query without an
-equality is refused. With a single equality a count is the chain's length, and no chain is followed.
+What the paper leaves open. Expiry: chains are in order of arrival, so the expired tuple is the first of its chain; an
+empty chain frees its slot, and the slots after it move back, so no tombstones pile up. A query without an equality is
+refused. With a single equality a count is the chain's length, and no chain is followed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Checks = tuple[I64, I64, NDArray[np.bool_]]
 #: int64 (columns, 2**k)
 Tables = tuple[I64, I64, I64]
 
-#: Of a slot: the code, its first and last tuple, how many there are; a slot with none is free.
+#: Places in a slot: the code, its first and last tuple, their number; a slot without tuples is free.
 CODE, FIRST, LAST, COUNT = 0, 1, 2, 3
-#: Of a side's state: the next index to insert, the oldest not deleted, the next probe.
+#: Places in a side's state: the next index to insert, the oldest not deleted, the next probe.
 STORED, OLDEST, PROBE = 0, 1, 2
 
 _SLOTS_FIRST = 256
@@ -37,7 +37,7 @@ _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 class Hash(Side):
-    """Chains of tuples with equal codes. Raises ConfigurationError where a direction has no equality."""
+    """Chains of tuples with equal codes. Raises ConfigurationError if a direction has no equality."""
 
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
@@ -51,7 +51,7 @@ class Hash(Side):
             int(np.searchsorted(self._columns, direction[k].column))
             for direction, k in zip(spec.directions, first, strict=True)
         ]
-        #: for each direction its table, and its equality among all checks
+        #: each direction's table, and the place of its equality among all checks
         self._entries = np.array([tables, self._checks.starts[:-1] + first], np.int64)
         self._tables = self._empty(_SLOTS_FIRST)
         self._end = 0
@@ -78,7 +78,7 @@ class Hash(Side):
         self._end += stored.shape[1]
 
     def _make_room(self, tuples: int) -> None:
-        """At least half of the slots stay free; where there are more tuples, all are inserted again."""
+        """Keep at least half of the slots free: with more tuples, insert all of them again."""
         old = self._tables[2]
         if 2 * tuples <= old.shape[1]:
             return
@@ -165,7 +165,7 @@ def _drop_first(slots: I64, links: I64, code: int, bits: int, comparisons: I64) 
     hole, mask = slot, np.uint64(len(slots) - 1)
     at = (slot + np.uint64(1)) & mask
     while slots[at, COUNT] > 0:
-        # It may stand nearer to its home, unless the hole lies before that.
+        # It may move nearer to its home slot, unless the hole lies before that.
         if (at - _home(slots[at, CODE], bits)) & mask >= (at - hole) & mask:
             for part in range(4):
                 slots[hole, part] = slots[at, part]
@@ -218,7 +218,7 @@ def _search(
     at: int,
     comparisons: I64,
 ) -> int:
-    """How many tuples of a chain a probe finds; written to `out` from `at` on, if it has room. chain: one table's."""
+    """How many tuples of a chain a probe finds; written to `out` from `at` on, if there is room. chain: one table's."""
     slots, links, codes = chain
     lo, hi = searches
     begin, end, mask = checks[0][direction], checks[0][direction + 1], codes.shape[1] - 1
@@ -251,7 +251,7 @@ def run(
     hits: tuple[I64, I64, I64],
     comparisons: I64,
 ) -> bool:
-    """Insert, delete and search tuple by tuple from where `state` says; False where room must be made first.
+    """Insert, delete and search tuple by tuple from where `state` says; False if more room is needed first.
 
     table_columns: the stored column of each table; entries int64 (2, directions): a direction's table, its equality
     among all checks; until: one past the last tuple to insert

@@ -1,10 +1,10 @@
-"""B+-trees that take entries one by one, and give them back, in arrays: many trees share one pool of nodes.
+"""B+-trees in arrays that insert and delete entries one by one: many trees share one pool of nodes.
 
-A node is a row of int64: its size, the next node of its level, its keys and its values. A leaf's values are the
-entries', an inner node's are its children, where key i bounds child i from below. Child 0 takes whatever is less than
-key 1, so that key 0 is never read. Equal keys stand in the order in which they came. Full nodes are split on the way
-down, so that no way back up is needed. Deletion is free-at-empty: a node goes when its last entry goes, and no two are
-merged, since a window takes as many tuples as it loses and fills them again.
+A node is a row of int64: its size, the next node of its level, its keys and its values. A leaf's values are those
+of its entries; an inner node's are its children, and key i bounds child i from below. Child 0 takes everything below
+key 1, so key 0 is never read. Equal keys stay in the order in which they came. Full nodes are split on the way down,
+so no way back up is needed. Deletion is free-at-empty: a node is freed with its last entry, and nodes are never merged,
+since a window takes in as many tuples as it loses and fills them again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENTRIES: Final = 2
 
 NONE: Final = -1
 
-#: Levels of inner nodes above which no tree of 2**63 entries grows, at a fanout of 4 or more.
+#: The most levels of inner nodes in a tree of 2**63 entries, at a fanout of 4 or more.
 LEVELS_MAX: Final = 64
 
 
@@ -44,19 +44,19 @@ class Trees(NamedTuple):
 
 
 def planted(trees: int, fanout: int, capacity: int) -> Trees:
-    """Empty trees with room for so many nodes."""
+    """Empty trees with room for this many nodes."""
     heads = np.zeros((trees, 3), np.int64)
     heads[:, ROOT] = NONE
     free = np.arange(capacity, -1, -1)
     free[0] = capacity
-    # Free nodes are taken from the end, so that the first ones used lie at the front.
+    # Free nodes are taken from the end of the list, so the first ones used lie at the front.
     free[1:] = np.arange(capacity - 1, -1, -1)
     return Trees(np.empty((capacity, KEYS + 2 * fanout), np.int64), heads, free)
 
 
 def nodes_of(entries: int, fanout: int) -> int:
-    """Nodes that a tree of so many entries, never cleared in between, has at most."""
-    # A split leaves half a node's entries in each part, and one level has at most half the nodes of that below.
+    """The most nodes that a tree with this many entries, never cleared in between, can have."""
+    # A split leaves half a node's entries in each part, and a level has at most half the nodes of the one below.
     return 2 * (2 * entries // fanout + 1) + 2
 
 
@@ -75,7 +75,7 @@ def widened(trees: Trees) -> Trees:
 
 @inlined
 def has_room(trees: Trees, entries: int = 1) -> bool:
-    """Whether this many more entries certainly find their nodes."""
+    """Whether there are certainly enough nodes for this many more entries."""
     return bool(trees.free[0] >= entries * LEVELS_MAX)
 
 
@@ -137,7 +137,7 @@ def _visit(trees: Trees, node: int, work: I64) -> None:
 
 @inlined
 def insert(trees: Trees, tree: int, key: int, value: int, work: I64) -> None:
-    """Add an entry behind those of the same key."""
+    """Add an entry after those of the same key."""
     nodes, heads = trees.nodes, trees.heads
     values = (nodes.shape[1] + KEYS) >> 1
     fanout = values - KEYS
@@ -172,7 +172,7 @@ def seek(trees: Trees, tree: int, key: int, work: I64) -> tuple[int, int]:
         return NONE, 0
     for _ in range(trees.heads[tree, HEIGHT]):
         _visit(trees, node, work)
-        # Equal keys may have begun in the child before the one that they bound.
+        # Equal keys may begin in the child before the one that they bound.
         place = below(_keys(nodes, node, 1), key)
         node = nodes[node, values + place]
     _visit(trees, node, work)
@@ -181,7 +181,7 @@ def seek(trees: Trees, tree: int, key: int, work: I64) -> tuple[int, int]:
 
 @inlined
 def _descend_first(trees: Trees, tree: int, key: int, path: I64, work: I64) -> tuple[int, int]:
-    """Leaf and place of the first entry of a key that is there; path int64 (2, levels): inner nodes, places taken."""
+    """Leaf and place of the first entry of a key that is present; path int64 (2, levels): inner nodes, places taken."""
     nodes, height = trees.nodes, trees.heads[tree, HEIGHT]
     values = (nodes.shape[1] + KEYS) >> 1
     node = trees.heads[tree, ROOT]
@@ -193,7 +193,7 @@ def _descend_first(trees: Trees, tree: int, key: int, path: I64, work: I64) -> t
     place = below(_keys(nodes, node, 0), key)
     if place < nodes[node, SIZE]:
         return int(node), place
-    # The entry bounds the next leaf from below, and stands first there.
+    # The entry is the lower bound of the next leaf, and the first in it.
     level = height - 1
     while path[1, level] + 1 == nodes[path[0, level], SIZE]:
         level -= 1
@@ -229,7 +229,7 @@ def _take_out(nodes: I64, node: int, place: int) -> None:
 
 @inlined
 def delete_first(trees: Trees, tree: int, key: int, path: I64, work: I64) -> None:
-    """Remove the oldest entry of a key that is there; path: int64 (2, LEVELS_MAX), scratch."""
+    """Remove the oldest entry of a key, which must be present; path: int64 (2, LEVELS_MAX), scratch."""
     nodes, heads = trees.nodes, trees.heads
     values, level = (nodes.shape[1] + KEYS) >> 1, heads[tree, HEIGHT] - 1
     node, place = _descend_first(trees, tree, key, path, work)
@@ -252,7 +252,7 @@ def delete_first(trees: Trees, tree: int, key: int, path: I64, work: I64) -> Non
 
 @inlined
 def first_leaf(trees: Trees, tree: int) -> int:
-    """The leaf of the least keys, or NONE of an empty tree."""
+    """The leaf with the least keys, or NONE if the tree is empty."""
     values = (trees.nodes.shape[1] + KEYS) >> 1
     node = trees.heads[tree, ROOT]
     for _ in range(trees.heads[tree, HEIGHT]):
@@ -262,11 +262,11 @@ def first_leaf(trees: Trees, tree: int) -> int:
 
 @inlined
 def clear(trees: Trees, tree: int) -> None:
-    """Give all nodes of a tree back."""
+    """Free all nodes of a tree."""
     nodes, heads = trees.nodes, trees.heads
     values = (nodes.shape[1] + KEYS) >> 1
     first = heads[tree, ROOT]
-    # Level by level: those of a level are chained as leaves are.
+    # Level by level: the nodes of a level are chained like leaves.
     for _ in range(heads[tree, HEIGHT] + 1 if first != NONE else 0):
         node, first = first, nodes[first, values]
         while node != NONE:

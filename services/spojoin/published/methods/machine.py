@@ -1,7 +1,7 @@
-"""A method in the place of mutable joiners, permutation, PO-Join workers and logical AND: frames in, parts out.
+"""A method in place of mutable joiners, permutation, PO-Join workers and logical AND: frames in, parts out.
 
-The router before it and the sink behind it are the services' own, so that order, windows, refused rows, limits and the
-form of results are the same whatever the method.
+The router before it and the sink after it are the services' own, so order, windows, refused rows, limits and the form
+of results don't depend on the method.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class MethodMachine(WindowMachine):
             directions = tuple(by_role[direction] for direction in self._query.directions)
             chunks.note(directions)
             for number in expected_parts(frame, self._query.layout):
-                # The first part has all matches, and the others none.
+                # The first part has all matches, the others none.
                 own = directions if number == 0 else tuple(_none(matches) for matches in directions)
                 yield Emit(Topic.MATCHES, number, Part(frame.epoch, frame.frame_id, number, begin, end, own))
 
     def counters(self) -> dict[str, float]:
-        """The method's counters, of all streams together."""
+        """The method's counters, summed over all streams."""
         return summed(side.side.counters.as_dict() for side in self._sides)
 
     def state_tuples(self) -> int:
@@ -62,7 +62,7 @@ class MethodMachine(WindowMachine):
 
 
 class StreamSide:
-    """A stream's window as a method keeps it, and what turns frames into its numbers and back."""
+    """A stream's window as a method holds it, and the translation of frames into its numbers and back."""
 
     def __init__(self, query: Query, stream: int, make: Make) -> None:
         self._query = query
@@ -95,8 +95,8 @@ class StreamSide:
     def _matches(self, found: Found) -> Matches:
         if not self._lists:
             return Matches(found.counts)
-        assert found.offsets is not None, "partners were asked for"
-        assert found.partners is not None, "partners were asked for"
+        assert found.offsets is not None, "a search for partners lists them"
+        assert found.partners is not None, "a search for partners lists them"
         return cut(Matches(found.counts, found.offsets, self._seqs.seqs(found.partners)), self._query.limit)
 
 
@@ -112,14 +112,14 @@ def windows(query: Query, own: StreamSlice, probes: StreamSlice, first: int, las
 
 
 def stored_slots(query: Query, stream: int) -> list[int]:
-    """The slots of a stream's columns that its probes are compared with, in the order in which they are stored."""
+    """The slots of the stream's columns with which probes are compared, in storage order."""
     return sorted(
         {p.target_slot for direction in query.directions if direction.target == stream for p in direction.predicates}
     )
 
 
 def side_spec(query: Query, stream: int, method: Method) -> SideSpec:
-    """What a side of a stream is made for, by this method."""
+    """The specification of a stream's side for this method."""
     slots, window = stored_slots(query, stream), query.window_over(stream)
     directions = tuple(_checks(query, direction, slots) for direction in query.directions if direction.target == stream)
     lists = query.output is not Output.COUNT
@@ -136,13 +136,13 @@ def _check(op: Op, column: int, text: str) -> Check:
 
 
 def searches_of(direction: Direction, codes: Sequence[I64]) -> Searches:
-    """What probes with these codes, int64 (m,) by the probe stream's slot, look for in a direction."""
+    """What probes with these codes, int64 (m,) by the probe stream's slot, search for in a direction."""
     both = [bounds(p.op, p.domain, p.width, codes[p.probe_slot]) for p in direction.predicates]
     return Searches(np.stack([lo for lo, _ in both]), np.stack([hi for _, hi in both]))
 
 
 def cut(matches: Matches, limit: int | None) -> Matches:
-    """At most `limit` partners a probe, the earliest."""
+    """At most `limit` partners per probe, the earliest ones."""
     if limit is None or matches.offsets is None or matches.partners is None:
         return matches
     kept = np.minimum(np.diff(matches.offsets), limit)

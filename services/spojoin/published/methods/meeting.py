@@ -1,10 +1,10 @@
-"""Where the results of a probe's checks meet: as bit arrays, AND-ed word by word, or as hash sets of ids.
+"""The intersection of a probe's checks: as bit arrays, AND-ed word by word, or as hash sets of ids.
 
-A structure that is sorted by a column's codes answers a check by slices of its array of ids: [begin, end) places whose
-tuples pass. What follows is the same for every such structure. As bits, every check marks its ids in a bit array over
+A structure that is sorted by a column's codes answers a check with slices of its array of ids: places [begin, end)
+whose tuples pass. The rest is the same for all such structures. As bits, every check marks its ids in a bit array over
 the window, and the arrays are AND-ed (SPO-Join, section 3.2, "Tuple evaluation"). As sets, the ids of the check with
-the fewest are put into a hash set, which those of the next are looked up in, and so on: the intersection through hash
-tables that SPO-Join is measured against (section 2.4, "Index tree tuples processing", and 5.4). The paper builds a
+the fewest go into a hash set, those of the next check are looked up in it, and so on: the intersection through hash
+tables with which SPO-Join is compared (section 2.4, "Index tree tuples processing", and 5.4). The paper builds a
 table for every check; here the largest is only looked up, never built, and with a single check there is no table.
 """
 
@@ -21,7 +21,7 @@ from spojoin.published.methods.side import I64
 
 Ids = NDArray[Any]
 
-#: What `work` makes: words, kept, table.
+#: What `work` returns: words, kept, table.
 Work = tuple[U64, I64, I64]
 
 #: 2**64 over the golden ratio: the product's high bits are well mixed.
@@ -29,7 +29,7 @@ _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 def work(checks: int, tuples: int, as_sets: bool) -> Work:
-    """Room for a probe's checks to meet over so many tuples.
+    """Scratch to intersect a probe's checks over this many tuples.
 
     words uint64 (checks, words): bit arrays; kept int64 (2, tuples): ids that passed so far; table int64: a hash set
     """
@@ -54,9 +54,9 @@ def meet(
     at: int,
     shift: int,
 ) -> int:
-    """How many ids in [low, high) are in the slices of every check; written to `out` from `at` on, if it has room.
+    """How many ids in [low, high) are in the slices of every check; written to `out` from `at` on, if there is room.
 
-    ids (columns, n); slices int64 (s, 2), of check k those up to ends[k]; base: the id of bit 0; no id is below it
+    ids (columns, n); slices int64 (s, 2), check k's end at ends[k]; base: the id of bit 0; no id is below it
     or at `high` or above; shift: added to ids when written. As bits they come ascending, as sets in any order.
     """
     if as_sets:
@@ -133,7 +133,7 @@ def _slot(key: int, bits: int) -> np.uint64:
 
 @inlined
 def _build(ids: I64, table: I64) -> int:
-    """A hash set of ids in at least as many slots again: 2 ** the number returned. Free slots hold -1."""
+    """Build a hash set of ids, at most half full; 2 ** the number returned are its slots. Free slots hold -1."""
     bits = 1
     while (1 << bits) < 2 * len(ids):
         bits += 1
@@ -149,7 +149,7 @@ def _build(ids: I64, table: I64) -> int:
 
 @inlined
 def _sift(ids: Ids, slices: I64, low: int, table: I64, bits: int, kept: I64) -> int:
-    """Keep the ids of the slices that are in the set of 2 ** bits slots; where there is none, those from `low` on."""
+    """Keep the ids of the slices that are in the set of 2 ** bits slots; without a set, those from `low` on."""
     count, mask = 0, np.uint64((1 << bits) - 1)
     for s in range(len(slices)):
         piece = ids[slices[s, 0] : slices[s, 1]]

@@ -1,4 +1,4 @@
-"""IM-Tree and PIM-Tree: an immutable tree for most of a window, B+-trees for what came since, and merges.
+"""IM-Tree and PIM-Tree: an immutable tree for most of a window, B+-trees for newer tuples, and merges.
 
 PIM-Tree, "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen, SIGMOD 2020), sections 3.2,
 3.3 and 4.2, and algorithms 1 to 3 of its appendix.
@@ -21,7 +21,7 @@ from spojoin.published.methods.tree_side import SHARE_LEAST, Index, TreeSide, ar
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """ratio: of new tuples to a window's, at which they are merged; depth: whose nodes each have a B+-tree; else None.
+    """ratio: new tuples to a window's, at which a merge starts; depth: its nodes each have a B+-tree, or None.
 
     merger: the thread that merges while probes are answered; None where they wait for it
     """
@@ -32,7 +32,7 @@ class Merging:
 
 
 class MergeTree:
-    """Two parts: TS, immutable, and TI, the B+-trees; and, only while a merge goes on, a tail that is in neither."""
+    """Two parts: TS, immutable, and TI, the B+-trees; and, during a merge only, a tail that is in neither."""
 
     def __init__(self, column: int, columns: int, merging: Merging, counters: Counters) -> None:
         self._column, self._merging, self._counters = column, merging, counters
@@ -51,7 +51,7 @@ class MergeTree:
         return self._still.count + self._grown.count
 
     def absorb(self, window: Tail, tuples_max: int) -> None:
-        """Insert into TI, and merge whenever it has its share of a window."""
+        """Insert into TI, and merge whenever TI has its share of a window."""
         share = max(math.ceil(self._merging.ratio * tuples_max), SHARE_LEAST)
         while self._settled(window, share):
             begin = max(self._grown.end, window.first)
@@ -78,7 +78,7 @@ class MergeTree:
         self._swap(*_merged(self._still, grown, codes, first, window.first))
 
     def _settled(self, window: Tail, share: int) -> bool:
-        """Whether no merge goes on: one that is done takes effect, and one is waited for that has left a long tail."""
+        """Whether no merge is running: a finished one takes effect, and one with a long tail is waited for."""
         if self._running is None:
             return True
         if not self._running.done() and window.end - self._grown.end < share:
@@ -96,7 +96,7 @@ class MergeTree:
 
 
 def _merged(still: SortedRun, grown: Forest, codes: I64, first: int, floor: int) -> tuple[SortedRun, float]:
-    """A new TS, and how long it took; neither part is changed, and the window isn't read."""
+    """A new TS, and how long it took; changes neither part and doesn't read the window."""
     began = perf_counter()
     return still.merged(codes, first, grown.indexes(), floor), perf_counter() - began
 
@@ -104,11 +104,11 @@ def _merged(still: SortedRun, grown: Forest, codes: I64, first: int, floor: int)
 class ImTree(TreeSide):
     """IM-Tree: TI is one B+-tree.
 
-    The paper merges at a share of a fixed window and flags expired tuples. A time window's share is of what it holds at
-    the moment, and what expired is known by its index. Asymmetric windows are a matter of the query: each stream of a
-    cross join has an index and a window of its own. A non-blocking merge follows section 4.2: meanwhile new tuples are
-    not indexed but compared one by one, and inserted once it is done; when they are as many as a merge takes, it is
-    waited for. Threads share out the probes of a chunk while nothing is inserted, so there is no lock to be had.
+    The paper merges at a share of a fixed window and flags expired tuples. Here the share of a time window is taken of
+    its current tuples, and expired tuples are known by their indexes. The query decides on asymmetric windows: each
+    stream of a cross join has its own index and window. A non-blocking merge follows section 4.2: new tuples are not
+    indexed but compared one by one until it is done, then inserted; if there are enough of them for another merge,
+    searches wait for it. Threads share the probes of a chunk while nothing is inserted, so no lock is needed.
     Options: `merge_ratio`, `merge`, `threads`, and `predicate`.
     """
 
@@ -117,10 +117,11 @@ class ImTree(TreeSide):
 
 
 class PimTree(ImTree):
-    """PIM-Tree: TI is a B+-tree for each node of TS at the insertion depth, their leaves linked to one list.
+    """PIM-Tree: TI is a B+-tree for each node of TS at the insertion depth, with all leaves in one list.
 
-    Equal codes that TS has in several nodes all go to the last of them. A depth below TS's leaves means its leaves, and
-    while TS is empty or but a leaf there is one tree. Option: `depth`, the root's is 0; the others are IM-Tree's.
+    If TS has equal codes in several nodes, all new ones go to the last of these. A depth below TS's leaves means its
+    leaves, and while TS is empty or a single leaf there is one tree. Option: `depth` (0 is the root), besides
+    IM-Tree's.
     """
 
     def _index(self, column: int, counters: Counters) -> Index:

@@ -1,6 +1,6 @@
-"""Places among the sorted keys of one node: all of them are compared, without a branch.
+"""Places among the sorted keys of one node: compares all of them, without a branch.
 
-Keys come as a slice, since an index that might be negative keeps the compiler from using vectors.
+Keys are passed as a slice, since an index that might be negative prevents vector instructions.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from spojoin.published.methods.tally import COMPARISONS, MARKS, NODES
 
 I32 = NDArray[np.int32]
 
-#: Rows of a plan, a column of which is a test.
+#: Rows of a plan, which has a column for each test.
 COLUMN: Final = 0
 NEGATED: Final = 1
 PERMUTATION: Final = 2
@@ -30,7 +30,7 @@ class Lists(NamedTuple):
     """B batches of n tuples each: codes int64, orders int32 (B, columns, n); permutations int32 (B, pairs, n).
 
     codes: each column ascending; orders: the arrival offsets in that order; firsts: int64 (B,), the least index of each
-    permutations: of a pair of columns (a, b): for each rank in b's order the same tuple's rank in a's
+    permutations: for a pair of columns (a, b), by rank in b's order, the same tuple's rank in a's
     """
 
     codes: I64
@@ -40,7 +40,7 @@ class Lists(NamedTuple):
 
 
 class LinkedLists:
-    """The batches of a window, the oldest first; whole batches come and go."""
+    """The batches of a window, the oldest first; batches come and go whole."""
 
     def __init__(self, columns: int, pairs: int, batch: int) -> None:
         self._shape = (columns, pairs, batch)
@@ -57,11 +57,11 @@ class LinkedLists:
 
     @property
     def held(self) -> Lists:
-        """All batches, valid until the next is added."""
+        """All batches; valid until the next one is added."""
         return _slots(self._all, self._begin, self._end)
 
     def add(self, first: int) -> Lists:
-        """Room for one more batch that begins with index `first`, to be filled: one batch."""
+        """Add a batch that begins with index `first`, for the caller to fill."""
         if self._end == len(self._all.firsts):
             self._make_room()
         self._end += 1
@@ -69,7 +69,7 @@ class LinkedLists:
         return _slots(self._all, self._end - 1, self._end)
 
     def drop_below(self, index: int) -> None:
-        """Forget batches of which all tuples have smaller indexes."""
+        """Forget batches whose tuples all have smaller indexes."""
         while len(self) and self._all.firsts[self._begin] + self._shape[2] <= index:
             self._begin += 1
 
@@ -98,7 +98,7 @@ def _slots(lists: Lists, begin: int, end: int) -> Lists:
 
 @kernel
 def seal(trees: Trees, pairs: I64, first: int, batch: Lists) -> None:
-    """Make a batch of one B+-tree a column, whose leaves are in order already, and clear the trees.
+    """Make a batch of one B+-tree per column, whose leaves are sorted already, and clear the trees.
 
     pairs: int64 (2, pairs), the columns of each permutation
     """
@@ -117,7 +117,7 @@ def seal(trees: Trees, pairs: I64, first: int, batch: Lists) -> None:
 
 @inlined
 def _permute(pairs: I64, batch: Lists) -> None:
-    """Algorithm 2: two linear passes a pair."""
+    """Algorithm 2: two linear passes per pair."""
     n = batch.codes.shape[2]
     positions = np.empty(n, np.int32)
     for pair in range(pairs.shape[1]):
@@ -130,7 +130,7 @@ def _permute(pairs: I64, batch: Lists) -> None:
 
 @inlined
 def _ranks(codes: I64, low: int, high: int, work: I64) -> tuple[int, int]:
-    """Ranks [a, b) of the codes in [low, high], by two binary searches, so that ties are all in or all out."""
+    """Ranks [a, b) of the codes in [low, high], by two binary searches, so ties are all in or all out."""
     n = len(codes)
     a = np.searchsorted(codes, low, "left")
     b = np.searchsorted(codes, high, "right")
@@ -169,7 +169,7 @@ def _meet(
 
 @inlined
 def _arrived(words: U64, begin: int, end: int, order: I32, target: U64) -> None:
-    """Set in `target`, by arrival, what is set in `words` at ranks in [begin, end)."""
+    """Set in `target`, by arrival, the bits that `words` has set at ranks in [begin, end)."""
     if begin < end:
         for word in range(begin >> 6, ((end - 1) >> 6) + 1):
             left = words[word] & mask_of(word, begin, end)
@@ -190,7 +190,7 @@ def _by_arrival(
     out: I64,
     used: int,
 ) -> tuple[int, I64]:
-    """Of what is set in row 0 at two ranges of ranks, what arrived from offset `cut` on; row 2 is scratch."""
+    """Keep, of the bits in row 0 at two ranges of ranks, those that arrived from offset `cut` on; row 2 is scratch."""
     n, order = lists.codes.shape[2], lists.orders[batch, column]
     words[2] = 0
     _arrived(words[0], ranges[0], ranges[1], order, words[2])
@@ -219,10 +219,10 @@ def probe_batch(
     used: int,
     work: I64,
 ) -> tuple[int, I64]:
-    """Matches of probe q in one batch by tests [begin, end), from index `lower` on.
+    """Find the matches of probe q in one batch by tests [begin, end), from index `lower` on.
 
     words: uint64 (3, words of a batch), scratch
-    Returns how many, and the list with them from `used` on, moved where it had to grow.
+    Returns their number, and the list with them from `used` on, reallocated if it had to grow.
     """
     n = lists.codes.shape[2]
     cut = max(lower - lists.firsts[batch], 0)

@@ -1,4 +1,4 @@
-"""From a method's name to what makes its sides."""
+"""From a method's name to the factory of its sides."""
 
 from __future__ import annotations
 

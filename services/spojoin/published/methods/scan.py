@@ -1,7 +1,7 @@
-"""The nested loop, vectorised: every probe against every tuple of its window.
+"""The nested loop, vectorised: every probe against every tuple in its window.
 
-What all other methods are measured against. Stored tuples are taken in blocks that stay in the first-level cache, and
-all probes of a chunk pass over a block before the next; the comparisons become vector instructions.
+The baseline for all other methods. It takes stored tuples in blocks that stay in the first-level cache, and compares
+all probes of a chunk with a block before the next one; the comparisons become vector instructions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spojoin.published.methods.side import I64, Check, Found, Searches, Side, Si
 
 U64 = NDArray[np.uint64]
 
-#: Tuples of a block: two columns of them are 32 KB.
+#: Tuples per block: two columns of them take 32 KB.
 BLOCK = 2_048
 
 
@@ -29,7 +29,7 @@ class Scan(Side):
         self._window = Tail(columns=spec.columns)
 
     def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
-        """Store all, then compare: a probe's bounds tell what came before it."""
+        """Store all, then compare: a probe's bounds exclude tuples that came after it."""
         self._window.append(stored)
         if len(lower):
             self._window.drop_below(int(lower[0]))
@@ -65,7 +65,7 @@ class Scan(Side):
 def as_spans(checks: Sequence[Check], searches: Searches) -> tuple[I64, U64, NDArray[np.bool_]]:
     """Intervals for one unsigned comparison: a code is inside iff (code - lo) mod 2**64 <= span, unless flipped.
 
-    lo int64, span uint64, flip bool, each (checks, m). An empty interval is everything, flipped.
+    lo int64, span uint64, flip bool, each (checks, m). An empty interval is the full range, flipped.
     """
     is_empty = searches.lo > searches.hi
     span = (searches.hi.view(np.uint64) - searches.lo.view(np.uint64)).copy()
@@ -81,7 +81,7 @@ def _is_inside(code: np.int64, lo: np.int64, span: np.uint64, flip: np.bool_) ->
 
 @kernel
 def count(window: I64, columns: I64, lo: I64, span: U64, flip: NDArray[np.bool_], begin: I64, end: I64) -> I64:
-    """How many of the tuples at [begin, end) of each probe, both never falling, pass its checks: int64 (m,)."""
+    """How many tuples in each probe's [begin, end), both nondecreasing, pass its checks: int64 (m,)."""
     m = len(begin)
     counts = np.zeros(m, np.int64)
     one, other = window[columns[0]], window[columns[min(1, len(columns) - 1)]]
@@ -92,10 +92,10 @@ def count(window: I64, columns: I64, lo: I64, span: U64, flip: NDArray[np.bool_]
             a, b = max(begin[i], at), min(end[i], at + BLOCK)
             if a >= b:
                 continue
-            # Slices, since an index that might be negative keeps the compiler from using vectors.
+            # Slices, since an index that might be negative prevents vector instructions.
             found, x, y = np.int64(0), one[a:b], other[a:b]
             if len(columns) <= 2:
-                # A single check is done twice: the values are loaded already.
+                # A single check is done twice, on values that are loaded already.
                 last = len(columns) - 1
                 lo0, span0, flip0 = lo[0, i], span[0, i], flip[0, i]
                 lo1, span1, flip1 = lo[last, i], span[last, i], flip[last, i]
@@ -136,7 +136,7 @@ def fill(
     cursors: I64,
     partners: I64,
 ) -> None:
-    """The places of those that `count` has counted, from each probe's cursor on, ascending."""
+    """The places of the tuples that `count` counted, from each probe's cursor on, ascending."""
     if len(begin) == 0:
         return
     for at in range(begin[0], end[-1], BLOCK):

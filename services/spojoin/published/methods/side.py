@@ -1,4 +1,4 @@
-"""What a method is: the window of one stream, searched by the probes of its directions.
+"""The interface of a method: the window of one stream, searched by the probes of its directions.
 
 Every method sees the same plain numbers. A predicate of a direction is a test on one stored column: the stored code
 lies in [lo, hi] of the probe, or, where the test is negated (`!=`), outside. A probe finds a stored tuple iff all tests
@@ -35,11 +35,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class SideSpec:
-    """What a method is made for.
+    """What a method must store and search.
 
     columns: stored columns; directions: the tests of each direction that searches this stream, at most two, with the
-    same probes length, slide: of a count window, in tuples of this stream, or of a time window, in microseconds
-    lists: whether partners are asked for, or counts alone; options: the method's own, complete
+        same probes
+    length, slide: of a count window, in tuples of this stream, or of a time window, in microseconds
+    lists: whether to list partners or only count them; options: the method's own, complete
     """
 
     columns: int
@@ -61,7 +62,7 @@ class Searches:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """counts int64 (m,); with partners offsets int64 (m + 1,) and partners, int64 indexes, ascending a probe."""
+    """counts int64 (m,); with partners also offsets int64 (m + 1,) and partners, int64 indexes ascending per probe."""
 
     counts: I64
     offsets: I64 | None = None
@@ -69,16 +70,16 @@ class Found:
 
 
 def offsets_of(counts: I64) -> I64:
-    """Where each probe's partners begin and end in a list of all: int64 (m + 1,) of counts int64 (m,)."""
+    """Where each probe's partners begin and end in a list of all: int64 (m + 1,) from counts int64 (m,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
 @dataclass(slots=True)
 class Counters:
-    """What a method has done.
+    """The work that a method has done.
 
     comparisons: pairs of a stored code and a probe's bound that were compared; nodes: nodes of trees visited
-    merges: structures rebuilt or merged; merge_seconds: how long that took
+    merges: structures rebuilt or merged; merge_seconds: the time that took
     """
 
     comparisons: int = 0
@@ -119,9 +120,9 @@ class Side(ABC):
         """Store tuples and search for probes, as if one after the other.
 
         stored: int64 (columns, n), the codes of the next n tuples; directions: the m probes of each direction
-        lower, upper: int64 (m,), never falling; probe i comes right before the stored tuple with index upper[i]: it is
-        searched when all tuples below that are stored. No later probe reaches below lower[-1].
-        Returns one Found a direction.
+        lower, upper: int64 (m,), nondecreasing; probe i comes right before the stored tuple with index upper[i]: it is
+        answered when all tuples below that are stored. No later probe reaches below lower[-1].
+        Returns one Found per direction.
         """
 
     @property
@@ -132,4 +133,4 @@ class Side(ABC):
     @property
     @abstractmethod
     def tuples(self) -> int:
-        """Tuples held, those behind the window that share a structure with others included."""
+        """Tuples held, including those behind the window that share a structure with others."""

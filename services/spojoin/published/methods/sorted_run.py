@@ -1,7 +1,7 @@
 """An immutable B+-tree: tuples sorted by one column, and above them the first code of every node, level by level.
 
 Children are found by arithmetic instead of references, as in PIM-Tree (Shahvarani, Jacobsen), section 3.1. A leaf holds
-all columns, so that candidates are verified one array after the other, in vector instructions.
+all columns, so candidates are verified array by array, in vector instructions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spojoin.published.methods.node_keys import below
 from spojoin.published.methods.side import I64
 from spojoin.published.methods.tally import COMPARISONS, NODES
 
-#: Keys of a node: four cache lines, compared without a branch.
+#: Keys per node: four cache lines, compared without a branch.
 FANOUT = 32
 
 
@@ -58,7 +58,7 @@ class SortedRun:
         return sum(array.nbytes for array in self._run)
 
     def splits(self, depth: int) -> I64:
-        """The least codes of all nodes but the first at a depth; the root is at 0, leaves are the deepest."""
+        """The least code of each node but the first at a depth; the root is at 0, leaves are the deepest."""
         starts = self._run.starts
         level = len(starts) - 1 - min(depth, len(starts) - 1)
         if level == len(starts) - 1:
@@ -70,9 +70,9 @@ class SortedRun:
         search(self._run, ask, begin, end, answer)
 
     def merged(self, codes: I64, first: int, order: I64, floor: int) -> SortedRun:
-        """With new tuples from index `first` on, and without those of its own whose index is below the floor.
+        """A run with new tuples from index `first` on, and without its own tuples whose index is below the floor.
 
-        codes: int64 (columns, k), by arrival from `first` on; order: indexes sorted by code, lower ones among them
+        codes: int64 (columns, k), by arrival from `first` on; order: indexes by code, possibly some below `first`
         """
         return SortedRun(self.column, *merge(self._run, self.column, codes, first, order, floor))
 
@@ -108,7 +108,7 @@ def _count(run: RunArrays, ask: Ask, probe: int, first: int, last: int) -> int:
     """How many of the candidates at places [first, last) are in the window and pass the one other test, if any."""
     lower, width = ask.lower[probe], np.uint64(ask.upper[probe] - ask.lower[probe])
     column, low, span, flip = other_test(ask, probe)
-    # Slices, since an index that might be negative keeps the compiler from using vectors.
+    # Slices, since an index that might be negative prevents vector instructions.
     indexes, codes = run.indexes[first:last], run.codes[column][first:last]
     found = 0
     for j in range(len(indexes)):
@@ -163,7 +163,7 @@ def search(run: RunArrays, ask: Ask, begin: int, end: int, answer: Destination) 
 
 @kernel
 def merge(run: RunArrays, column: int, codes: I64, first: int, order: I64, floor: int) -> tuple[I64, I64]:
-    """One pass over both: codes int64 (columns, n) and indexes int64 (n,), sorted, of what `merged` keeps."""
+    """Merge in one pass: codes int64 (columns, n) and indexes int64 (n,), sorted, of what `merged` keeps."""
     columns, old = run.codes.shape
     room = old + len(order)
     merged, indexes = np.empty((columns, room), np.int64), np.empty(room, np.int64)

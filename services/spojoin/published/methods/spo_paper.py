@@ -1,32 +1,32 @@
-"""SPO-Join as it is published: B+-trees with bit arrays for what is new, linked PO-Join lists for the rest.
+"""SPO-Join as published: B+-trees with bit arrays for new tuples, linked PO-Join lists for the rest.
 
 Aslam, Beedkar, Simonini, "SPO-Join: Efficient Stream Inequality Join" (EDBT 2025): section 3.2 and Figure 4 for the
 mutable part, section 3.3 and Algorithm 2 for the merge, section 3.4, Algorithm 4 and Figure 5 for the immutable part.
 
-New tuples enter one B+-tree a column. A probe scans the range of each test, sets a bit for each tuple found, and the
-bit arrays are AND-ed. Every `delta` tuples the leaves, which are in order, become a batch: sorted columns, and a
+New tuples enter one B+-tree per column. A probe scans the range of each test, sets a bit for each tuple found, and the
+bit arrays are AND-ed. Every `delta` tuples the leaves, which are sorted, become a batch: sorted columns, and a
 permutation from each other test's column to the first's. A probe finds the ranks of its bounds by binary search, sets
-the bits that a permutation names in one interval, and reads those set in the first test's interval. A batch is dropped
+the bits that a permutation gives for one interval, and reads those in the first test's interval. A batch is dropped
 whole.
 
 Where this departs from the paper, and why:
 
 - Offsets. Algorithm 3 keeps, for each tuple of a probe's own stream, its position in the other stream, and section 3.4
-  searches a new tuple among its own stream's sorted values to take the offset of the neighbour found. That misses what
-  lies between the neighbour and the new tuple. Here the new tuple's bounds are searched in the other stream's sorted
-  values themselves: the same two binary searches, no offset array, and exact.
-- Ties. The paper takes the "position found minus one", which is undefined where values repeat. Here both ends of an
-  interval are searched, so that equal values are all in or all out; the order of arrival settles ties in a sort.
-- `!=` is named among the operators, but not treated: in a batch its two ranges around the interval are marked, in the
-  trees the interval's bit array is inverted.
-- More than two predicates aren't treated either. Equation 2 counts a permutation a predicate; so each test after the
-  second fills a bit array of its own through its permutation, and these are AND-ed.
-- A batch that the window has left in part: the paper drops batches whole, so that a probe may join with expired tuples.
-  Here matches that arrived before the window are masked.
-- Insertion. Algorithm 1 probes with a tuple before it inserts it, and so it is here: an empty tree finds nothing.
-- Threads. Algorithm 4 hands the linked lists to one thread a core; here one thread takes them in turn.
-- `delta` is the slide in the paper, or a part of it. With a slide of a few tuples the lists would be endlessly many: by
-  default they are at least a sixteenth of a count window, and 2,048 tuples where that is a quarter of it or less.
+  looks a new tuple up among its own stream's sorted values and takes the offset of the neighbour found. That misses
+  tuples between the neighbour and the new tuple. Here the new tuple's bounds are looked up in the other stream's sorted
+  values themselves: the same two binary searches, without an offset array, and exact.
+- Ties. The paper takes the "position found minus one", which is undefined where values repeat. Here a search
+  finds each end of an interval, so equal values are all in or all out; sorts break ties by arrival.
+- `!=` is listed among the operators, but not treated. Here a batch marks its two ranges around the interval, and the
+  trees invert the interval's bit array.
+- More than two predicates aren't treated either. Equation 2 counts one permutation per predicate; so each test after
+  the second fills its own bit array through its permutation, and these are AND-ed.
+- A batch that the window has partly left: the paper drops batches whole, so a probe may join with expired tuples. Here
+  matches that arrived before the window are masked.
+- Insertion. Algorithm 1 probes with a tuple before it inserts it, as does this code: an empty tree finds nothing.
+- Threads. Algorithm 4 hands the linked lists to one thread a core; here one thread searches them in turn.
+- `delta` is the slide in the paper, or a part of it. With a slide of a few tuples there would be far too many lists:
+  by default each has at least a sixteenth of a count window, and 2,048 tuples if that is a quarter of it or less.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ from spojoin.published.methods.side import I64, Check, Found, Searches, Side, Si
 from spojoin.published.methods.tally import COMPARISONS, MARKS, NODES, WORK
 
 FANOUT: Final = 32
-#: A bit array of so many tuples is 8 KB, and stays in the first-level cache with a permutation's part beside it.
+#: A bit array of this many tuples takes 8 KB, and stays in the first-level cache together with part of a permutation.
 DELTA_MAX: Final = 1 << 16
 DELTA_MIN: Final = 16
-#: A time window's tuples aren't known beforehand.
+#: For time windows, whose number of tuples isn't known beforehand.
 DELTA_BY_TIME: Final = 4_096
-#: Where slides are short: a batch costs a probe two searches, however small it is, and a tuple in the trees much more
-#: than one in a batch. Measured best over windows of 10,000 to 100,000.
+#: For short slides: a batch of any size costs a probe two searches, and a tuple in the trees costs much more than one
+#: in a batch. Fastest in measurements over windows of 10,000 to 100,000.
 BATCHES_MAX: Final = 16
 DELTA_SMALL: Final = 2_048
 
-#: Places in the int64 array that tells how far a chunk is done.
+#: Places in the int64 array that holds the progress in a chunk.
 _TUPLE: Final = 0
 _PROBE: Final = 1
 _HELD: Final = 2
@@ -89,7 +89,7 @@ class SpoPaper(Side):
         self.counters.more["bits_set"] = 0
 
     def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
-        """Tuple by tuple in one kernel, which returns wherever a batch is full."""
+        """Tuple by tuple in one kernel, which returns whenever a batch is full."""
         lo, hi = (
             np.concatenate([direction.lo for direction in directions]),
             np.concatenate([direction.hi for direction in directions]),
@@ -152,7 +152,7 @@ class SpoPaper(Side):
 
 
 def delta_of(spec: SideSpec) -> int:
-    """Tuples of a batch: as asked for, else the slide, held within bounds."""
+    """Tuples per batch: the option's value, else the slide, clamped to bounds."""
     asked = int(spec.options["delta"])
     if asked:
         return asked
@@ -163,7 +163,7 @@ def delta_of(spec: SideSpec) -> int:
 
 
 def planned(directions: Sequence[Sequence[Check]]) -> tuple[I64, I64]:
-    """Tests of all directions, int64 (3, tests), and the column pairs they need permuted, int64 (2, pairs)."""
+    """Tests of all directions, int64 (3, tests), and the column pairs that need permutations, int64 (2, pairs)."""
     pairs: dict[tuple[int, int], int] = {}
     rows = [
         (test.column, int(test.negated), pairs.setdefault((tests[0].column, test.column), len(pairs)) if k else 0)
@@ -197,7 +197,7 @@ def _scan(trees: Trees, tree: int, low: int, high: int, first: int, words: U64, 
 def _probe_trees(
     trees: Trees, first: int, plan: I64, begin: int, end: int, probes: PaperProbes, q: int, words: U64, work: I64
 ) -> None:
-    """Row 0: by arrival, whether tests [begin, end) hold; bits behind the last tuple say nothing."""
+    """Row 0: by arrival, whether tests [begin, end) hold; bits beyond the last tuple are undefined."""
     for k in range(begin, end):
         row = min(k - begin, 1)
         words[row] = 0
@@ -274,7 +274,7 @@ def advance(
     """Insert and probe in the order of arrival, until all is done or the trees hold `delta` tuples.
 
     base: index of the chunk's first tuple; ends: where each direction's tests begin, and their end
-    done: how far it came. Returns the list of partners, by probe and direction, moved where it had to grow.
+    done: the progress. Returns the list of partners, by probe and direction, reallocated if it had to grow.
     """
     m = len(probes.upper)
     while True:

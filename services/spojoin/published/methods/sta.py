@@ -1,27 +1,26 @@
-"""The stream-aware index: hot keys in two trees of their own, all others in linked sub-indexes.
+"""The stream-aware index: hot keys in two trees of their own, the others in linked sub-indexes.
 
 STA, "stream-aware" inequality join: section 4.1 and Algorithm 1 (ASketch), section 4.2 and Algorithm 2 (partitioner),
 section 4.3 (two indexes of hot keys, linked sub-indexes of cold ones), section 4.4 (search, update, removal).
 
-A key is a tuple's code in one column, that of the first test; a sketch tells whether it is hot. Hot tuples go to two
-B+-trees in turn. Cold ones go to the active tree of a chain, a new one of which begins every 1/`chain` of the window,
-and which is dropped whole behind the window. A probe visits all trees; each candidate's other tests are verified.
-A direction without a test on that column that isn't `!=` has all tuples as candidates.
+A key is a tuple's code in one column, that of the first test; a sketch decides whether it is hot. Hot tuples go to two
+B+-trees in turn. Cold ones go to the active tree of a chain; a new tree begins every 1/`chain` of the window, and each
+is dropped whole behind the window. A probe visits all trees and verifies the other tests of each candidate. In a
+direction without a test on that column, `!=` aside, all tuples are candidates.
 
 Where this departs from the paper, and why:
 
-- Workers. In one process the workers are counts of work: two take hot tuples, `partitions` - 2 the cold ones. The chain
-  is shared by these, as Figure 9 has it, and at once: the paper shares it at checkpoints, and misses what came since.
-- Algorithm 1 calls every key of the filter hot, the first 32 keys of a stream included once they come again. Here a key
-  must also make up `hot_share` of what was counted, and is cold again below half of that. The sketch is asked every
-  SLICE tuples, and halves its counts when they exceed a window, or what cooled down would stay hot for ever.
-- Algorithm 2 sets its turn back to 0 at each call, and so would always choose the same worker; here it is kept. For
-  cold keys line 13 draws one worker, while section 4.2 draws m (the supermarket model): `choices` 1 or 2, of which the
-  less loaded is taken.
-- Removal. The paper takes keys out of the hot trees when they cool down, into the active tree, but says nothing of
-  tuples that leave the window while their key stays hot. Here they are skipped, and swept out when a tree has grown by
-  half.
-- What a key that becomes hot has in the chain stays there, as in section 4.3.
+- Workers. In one process the workers are counts of work: two take hot tuples, `partitions` - 2 the cold ones. These
+  share the chain, as in Figure 9, and at once: the paper shares it at checkpoints, and misses tuples that came since.
+- Algorithm 1 calls every key of the filter hot, even the first 32 keys of a stream once they come again. Here a key
+  must also have a share of `hot_share` of the counted tuples, and is cold again below half of that. The sketch is read
+  every SLICE tuples, and halves its counts when they exceed a window, or keys that cooled down would stay hot for ever.
+- Algorithm 2 resets its turn to 0 at each call, and so would always choose the same worker; here the turn is kept. For
+  cold keys line 13 draws one worker, while section 4.2 draws m (the supermarket model): here `choices` 1 or 2, and the
+  less loaded one takes the tuple.
+- Removal. The paper moves keys that cool down from the hot trees to the active tree, but doesn't treat tuples that
+  leave the window while their key stays hot. Here they are skipped, and swept out when a tree has grown by half.
+- When a key becomes hot, its tuples in the chain stay there, as in section 4.3.
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
 
 FANOUT: Final = 32
 NODES_FIRST: Final = 256
-#: Tuples between two looks at the sketch.
+#: Tuples between two readings of the sketch.
 SLICE: Final = 256
-#: Tuples of a sub-index over a time window, of which the number isn't known beforehand.
+#: Tuples per sub-index over a time window, whose number of tuples isn't known beforehand.
 MEMBER_BY_TIME: Final = 4_096
-#: Entries below which a hot tree isn't swept.
+#: A hot tree with fewer entries isn't swept.
 SWEEP_MIN: Final = 64
 
 
 class Sta(Side):
-    """Two trees for what is hot, a chain of trees for the rest."""
+    """Two trees for hot tuples, a chain of trees for the rest."""
 
     def __init__(self, spec: SideSpec) -> None:
         super().__init__(spec)
@@ -65,7 +64,7 @@ class Sta(Side):
         self._leads = np.array([lead_of(checks, self._column) for checks in spec.directions], np.int64)
         self._leads += np.where(self._leads == NONE, 0, self._checks.starts[:-1])
         self._trees = planted(HOT + 1, FANOUT, NODES_FIRST)
-        #: Trees of the chain, the newest last, and one past the newest index of each but that.
+        #: Trees of the chain, the newest last, and one past the newest index of each but the last.
         self._chain, self._ends = [HOT], list[int]()
         self._sketch, self._hot = ASketch(), np.empty(0, np.int64)
         self._swept = [SWEEP_MIN] * HOT
@@ -74,7 +73,7 @@ class Sta(Side):
         self.counters.more |= {"to_hot": 0, "to_cold": 0, "imbalance": 0}
 
     def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
-        """Slice by slice; in a slice tuple by tuple in one kernel."""
+        """Slice by slice; within a slice tuple by tuple in one kernel."""
         begin = self._window.end
         self._window.append(stored)
         counts = np.zeros((len(lower), len(directions)), np.int64)
@@ -122,7 +121,7 @@ class Sta(Side):
         return self._window.buffer[self._column, begin - origin : end - origin].copy()
 
     def _predict(self, keys: I64) -> NDArray[np.bool_]:
-        """Count keys, move those that cooled down, and say which are hot."""
+        """Count keys, move those that cooled down, and return which are hot."""
         self._sketch.add(keys)
         if self._sketch.total > max(len(self._window), SLICE):
             self._sketch.halve()
@@ -138,7 +137,7 @@ class Sta(Side):
         return np.isin(keys, self._hot)
 
     def _sweep(self, tree: int, cooled: I64) -> None:
-        """Take out what has left the window, and move what cooled down."""
+        """Remove tuples that left the window, and move those whose keys cooled down."""
         began = time.perf_counter()
         keys, indexes = np.empty((2, int(self._trees.heads[tree, ENTRIES])), np.int64)
         pick(self._trees, tree, keys, indexes)
@@ -157,7 +156,7 @@ class Sta(Side):
             done = put(self._trees, tree, keys, indexes, done, self._work)
 
     def _archive(self, end: int) -> None:
-        """Begin a new active tree, in a free place if there is one."""
+        """Start a new active tree, in a free place if there is one."""
         heads = self._trees.heads
         free = sorted(set(range(HOT, len(heads))) - set(self._chain))
         if not free:

@@ -26,10 +26,10 @@ from spojoin.published.methods.node_keys import upto
 from spojoin.published.methods.side import I64
 from spojoin.published.methods.tally import COMPARISONS, NODES
 
-#: Trees of hot keys; those behind are the linked ones.
+#: Trees of hot keys; the linked ones follow.
 HOT: Final = 2
 
-#: Places in the int64 array that tells how far a slice is done.
+#: Places in the int64 array that holds the progress in a slice.
 TUPLE: Final = 0
 PROBE: Final = 1
 USED: Final = 2
@@ -45,7 +45,7 @@ class Asks(NamedTuple):
     """m probes: lo, hi int64 (tests of all directions, m); lower, upper int64 (m,).
 
     columns: int64 (tests,); negated: bool (tests,); starts: int64 (directions + 1,)
-    leads: int64 (directions,), the test that the trees answer, or NONE where all tuples are candidates
+    leads: int64 (directions,), the test that the trees answer, or NONE if all tuples are candidates
     """
 
     lo: I64
@@ -60,7 +60,7 @@ class Asks(NamedTuple):
 
 @kernel
 def put(trees: Trees, tree: int, keys: I64, indexes: I64, begin: int, work: I64) -> int:
-    """Insert entries from place `begin` on, while there is room; how far that came."""
+    """Insert entries from place `begin` on while there is room; returns the place reached."""
     while begin < len(keys) and has_room(trees):
         insert(trees, tree, keys[begin], indexes[begin], work)
         begin += 1
@@ -82,7 +82,7 @@ def pick(trees: Trees, tree: int, keys: I64, indexes: I64) -> None:
 
 @inlined
 def _worker(index: int, choices: int, load: I64) -> int:
-    """One of the workers for what is cold: at random, or the less loaded of two at random."""
+    """A worker for a cold tuple: drawn at random, or the less loaded of two so drawn."""
     cold = np.uint64(len(load) - HOT)
     draw = np.uint64(index + 1) * _MULTIPLIER
     draw ^= draw >> np.uint64(29)
@@ -102,7 +102,7 @@ class Rest(NamedTuple):
 
 @inlined
 def _rest(asks: Asks, direction: int, q: int) -> Rest:
-    """Of a direction that leaves one test open at most; where it leaves none, a test that every code passes."""
+    """The open test of a direction that has at most one; if it has none, a test that every code passes."""
     lead = asks.leads[direction]
     for k in range(asks.starts[direction], asks.starts[direction + 1]):
         if k != lead:
@@ -118,7 +118,7 @@ def _count(indexes: I64, codes: I64, origin: int, lower: int, upper: int, rest: 
     """How many of these candidates are in the window and pass the rest; without a branch."""
     others, width, found = codes[rest.column], np.uint64(upper - lower), 0
     for j in range(len(indexes)):
-        # What expired may have left the buffer: any place will do for it.
+        # An expired tuple may have left the buffer: any place will do for it.
         code = others[np.uint64(max(indexes[j] - origin, 0))]
         is_inside = np.uint64(code - rest.low) <= rest.span
         found += int((np.uint64(indexes[j] - lower) < width) & (is_inside ^ rest.is_outside))
@@ -137,7 +137,7 @@ def _passes(codes: I64, place: int, asks: Asks, direction: int, q: int) -> bool:
 
 @inlined
 def _mark(indexes: I64, codes: I64, origin: int, asks: Asks, direction: int, q: int, bits: U64) -> None:
-    """Set the bits of those candidates that are in the window and pass."""
+    """Set the bits of the candidates that are in the window and pass."""
     lower, upper = asks.lower[q], asks.upper[q]
     for index in indexes:
         if lower <= index < upper and _passes(codes, index - origin, asks, direction, q):
@@ -157,7 +157,7 @@ def _search(
     bits: U64,
     work: I64,
 ) -> int:
-    """Set the bits of the tree's tuples that pass; or, where no bits are wanted, count them."""
+    """Set the bits of the tree's tuples that pass; or, if no bits are wanted, count them."""
     lead, found, tests = asks.leads[direction], 0, asks.starts[direction + 1] - asks.starts[direction]
     low, high = LEAST, GREATEST
     if lead != NONE:
@@ -186,10 +186,10 @@ def _search(
 
 
 class ArrivingTuples(NamedTuple):
-    """Tuples of indexes [begin, end) that come in, by their code in `column`.
+    """Incoming tuples of indexes [begin, end), by their code in `column`.
 
-    codes, origin: the window's buffer and its origin, as a `Tail` has them; is_hot: of each of the tuples
-    active: the tree of those that are cold; choices: workers drawn for one; load: int64 (workers,), tuples of each
+    codes, origin: the window's buffer and its origin, as a `Tail` has them; is_hot: for each of the tuples
+    active: the tree of cold tuples; choices: workers drawn for each; load: int64 (workers,), tuples of each
     """
 
     begin: int
@@ -205,7 +205,7 @@ class ArrivingTuples(NamedTuple):
 
 @inlined
 def _store(coming: ArrivingTuples, until: int, trees: Trees, done: I64, work: I64) -> bool:
-    """Insert the tuples below index `until`; False where nodes run out before."""
+    """Insert the tuples below index `until`; False if nodes run out before that."""
     while coming.begin + done[TUPLE] < until:
         if not has_room(trees):
             return False
@@ -236,7 +236,7 @@ def _answer(
     bits: U64,
     work: I64,
 ) -> tuple[int, I64]:
-    """How many partners probe q has in a direction, and the list, moved where it had to grow."""
+    """How many partners probe q has in a direction, and the list, reallocated if it had to grow."""
     lower, span = asks.lower[q], asks.upper[q] - asks.lower[q]
     open_tests = asks.starts[direction + 1] - asks.starts[direction] - (asks.leads[direction] != NONE)
     is_marked, found = is_listed or open_tests > 1, 0
@@ -268,7 +268,7 @@ def advance(
 ) -> I64:
     """Insert and probe in the order of arrival, until all is done or nodes run out; linked: the trees in use.
 
-    Returns the list of partners, by probe and direction, moved where it had to grow.
+    Returns the list of partners, by probe and direction, reallocated if it had to grow.
     """
     m = len(asks.upper)
     while True:

@@ -1,4 +1,4 @@
-"""What kernels count their work in: an int64 array, with a place for each count."""
+"""The int64 array in which kernels count their work, with a place for each count."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ COMPARISONS: Final = 0
 NODES: Final = 1
 #: Bits set.
 MARKS: Final = 2
-#: Places of the array.
+#: Length of the array.
 WORK: Final = 3

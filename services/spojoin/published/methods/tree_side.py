@@ -1,4 +1,4 @@
-"""What methods share that keep a tree for one predicate: an index a column that is asked, and the form of results."""
+"""Common to methods with a tree for one predicate: an index for each searched column, and the form of results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spojoin.published.methods.asks import Ask, Destination, asked, chosen_test,
 from spojoin.published.methods.side import I64, Counters, Found, Searches, Side, SideSpec, offsets_of
 from spojoin.published.methods.tally import COMPARISONS, NODES, WORK
 
-#: Fewer tuples are never split off or merged: they would not fill a node.
+#: Fewer tuples than this are never split off or merged: they would not fill a node.
 SHARE_LEAST = 16
 COUNT_ONLY = np.empty(0, np.int64)
 
@@ -31,7 +31,7 @@ class Index(Protocol):
         """Tuples held, expired ones included."""
 
     def absorb(self, window: Tail, tuples_max: int) -> None:
-        """Take what the window has and this has not, and drop what expired; tuples_max: how many a window holds."""
+        """Take the window's new tuples, and drop expired ones; tuples_max: how many a window holds."""
 
     def search(self, window: Tail, ask: Ask, begin: int, end: int, answer: Destination) -> None:
         """Answer the probes [begin, end)."""
@@ -46,9 +46,9 @@ def arrivals(window: Tail, begin: int, end: int) -> tuple[I64, int]:
 class TreeSide(Side):
     """A window under trees, searched by one predicate a direction; the others are verified on its candidates.
 
-    The papers treat one band predicate and process a tuple at a time. Here a chunk's tuples go in first; its probes
-    then pass over everything that their indexes say comes later, as they pass over what expired.
-    Option `predicate`: which one the tree is over, counted from 1.
+    The papers treat one band predicate and process tuple by tuple. Here a chunk's tuples go in first; its probes then
+    skip tuples that came later, by their indexes, as they skip expired ones.
+    Option `predicate`: the predicate that the tree answers, counted from 1.
     """
 
     def __init__(self, spec: SideSpec) -> None:
@@ -72,7 +72,7 @@ class TreeSide(Side):
         if len(lower):
             self._window.drop_below(int(lower[0]))
         for index in self._indexes.values():
-            # How many tuples a time window holds is seen, not known.
+            # The number of tuples in a time window is observed, not known.
             index.absorb(self._window, len(self._window) if self.spec.is_time else self.spec.length)
         return [
             self._search(self._indexes[column], asked(tests, chosen, searches, lower, upper))
@@ -94,7 +94,7 @@ class TreeSide(Side):
         return Found(counts, offsets, partners)
 
     def _answer(self, index: Index, ask: Ask, cursors: I64, partners: I64) -> None:
-        """Each thread answers as many probes; all write to places of their own."""
+        """Threads answer equal numbers of probes, and each writes to its own places."""
         cuts = [len(cursors) * k // self._threads for k in range(self._threads + 1)]
         answers = [Destination(cursors, partners, np.zeros(WORK, np.int64)) for _ in cuts[1:]]
         tasks = list(zip(cuts[:-1], cuts[1:], answers, strict=True))
