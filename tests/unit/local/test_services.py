@@ -54,13 +54,9 @@ def test_the_page_has_a_process_too(monkeypatch):
     service = page_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"}))
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
-    page_settings = load_page_settings()
-    assert (page_settings.address.host, page_settings.address.port) == ("127.0.0.1", service.port)
-    assert (
-        page_settings.service.bootstrap_servers,
-        page_settings.service.redis_url,
-        page_settings.service.workers,
-    ) == ("k:1", "redis://r", 3)
+    page = load_page_settings()
+    assert (page.address.host, page.address.port) == ("127.0.0.1", service.port)
+    assert (page.service.bootstrap_servers, page.service.redis_url, page.service.workers) == ("k:1", "redis://r", 3)
     assert service.command[1:] == ["-m", "spojoin.page"]
 
 

@@ -92,8 +92,8 @@ def test_frames_carry_no_guidance_until_enough_is_counted_and_then_always_the_sa
     router = log.router(0)
     for i in range(5):
         log.feed(router, 0, 4 * i, [7, 7, 8, 9])
-    listed = [frame.guidance is not None for frame in log.frames()]
-    assert listed == [False, False, False, True, True]
+    has_guidance = [frame.guidance is not None for frame in log.frames()]
+    assert has_guidance == [False, False, False, True, True]
     last = log.frames()[-1].guidance.frequencies
     assert last is log.frames()[-2].guidance.frequencies
     assert last.codes.tolist() == [7, 8, 9]
