@@ -1,9 +1,9 @@
-"""Settings of all tests."""
+"""Settings shared by all tests."""
 
 from hypothesis import settings
 
-# How long an example takes says more of the machine, and of kernels that compile, than of the code. Examples are the
-# same in each run, so that a failure is the change's that it appears with; `make fuzz` looks for new ones.
+# An example's duration depends on the machine and on kernel compilation more than on the code. Examples are the
+# same in each run, so a new failure comes from the change under test; `make fuzz` looks for new examples.
 settings.register_profile("spojoin", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1_000)
 settings.load_profile("spojoin")

@@ -1,4 +1,4 @@
-"""The cluster tests run only where they are asked for; what they measured is left in report/cluster.json."""
+"""The cluster tests run only on request; they leave their measurements in report/cluster.json."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.cluster.release import NAMESPACE, Cluster, load_images, run
 
 REPORT = Path(__file__).parents[2] / "report/cluster.json"
 
-#: Rights of who breaks things.
+#: Rights of the account that injects faults.
 CHAOS_RIGHTS = (
     {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "chaos"}},
     {

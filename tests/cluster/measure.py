@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 
 class Use(NamedTuple):
-    """Since the container's start, and now."""
+    """Usage since the container's start, and now."""
 
     cpu_s: float
     anonymous_bytes: int
@@ -76,7 +76,7 @@ def measure(asked, cluster):
 
 
 def print_starts(cluster):
-    """A table: all at once, and then each alone, its pod deleted while the others are up."""
+    """A table of start times: all pods at once, then each alone, deleted while the others are up."""
     together = starts(cluster)
     print("| component | all at once | alone |\n| --- | ---: | ---: |")
     for pod in cluster.pods("app.kubernetes.io/component"):
@@ -88,7 +88,7 @@ def print_starts(cluster):
 
 
 def starts(cluster):
-    """Seconds from each container's start to its pod being ready, by component; Kubernetes tells whole ones."""
+    """Seconds from each container's start to its pod being ready, by component; Kubernetes reports whole seconds."""
     return {component(pod): _start_to_ready(pod.status) for pod in cluster.pods("app.kubernetes.io/component")}
 
 
@@ -105,7 +105,7 @@ def component(pod):
 
 
 def spent(cluster, seconds):
-    """(cores, MiB) by component over so many seconds."""
+    """(cores, MiB) by component over this number of seconds."""
     pods = {pod.metadata.name: component(pod) for pod in cluster.pods("app.kubernetes.io/component")}
     before, began = {pod: use(pod) for pod in pods}, time.monotonic()
     time.sleep(seconds)

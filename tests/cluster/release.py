@@ -32,7 +32,7 @@ POLL_S = 0.5
 
 
 def run(*command, timeout_s=300, check=True, said=None):
-    """What the command did; `said` is what it reads."""
+    """Run the command; `said` is its standard input."""
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, timeout=timeout_s, check=False, input=said
     )
@@ -47,7 +47,7 @@ def load_images():
 
 
 def eventually(look, timeout_s, what):
-    """What `look` finds, as soon as it finds something; `what` tells what was there instead."""
+    """What `look` finds, as soon as it finds something; on timeout, `what` describes the state."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if found := look():
@@ -90,7 +90,7 @@ class Cluster:
         return [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
 
     def make_topics(self):
-        """As whoever installs a release does before its first row; the input topic has one partition."""
+        """Make the topics, as an operator does before the first row; the input topic has one partition."""
         command = ["spojoin", "topics", "/etc/spojoin/query/query.yaml", "--partitions", "1"]
         sink = ["kubectl", "exec", "--namespace", NAMESPACE, f"deployment/{self.full}-sink", "--", *command]
         eventually(lambda: run(*sink, check=False).returncode == 0, 120, lambda: run(*sink, check=False).stderr)
@@ -107,11 +107,11 @@ class Cluster:
         )
 
     def workers(self):
-        """PO-Join workers that are asked for."""
+        """The number of PO-Join workers requested."""
         return self._apps.read_namespaced_stateful_set(f"{self.full}-pojoin", NAMESPACE).spec.replicas
 
     def events(self):
-        """Reasons of what happened to the PO-Join workers."""
+        """Reasons of the events about the PO-Join workers."""
         chosen = f"involvedObject.name={self.full}-pojoin"
         return [event.reason for event in self._core.list_namespaced_event(NAMESPACE, field_selector=chosen).items]
 
@@ -120,9 +120,9 @@ class Cluster:
         return self._core.list_namespaced_pod(NAMESPACE, label_selector=wanted).items
 
     def drain(self, timeout_s=240):
-        """Evict each pod of the services, as the drain of a node does: the disruption budgets are heeded."""
+        """Evict each pod of the services as a node drain does, within the disruption budgets."""
         for pod in self.pods(f"app.kubernetes.io/component in ({SERVICES})"):
-            eventually(lambda name=pod.metadata.name: self._evict(name), timeout_s, self._told)
+            eventually(lambda name=pod.metadata.name: self._evict(name), timeout_s, self._pod_states)
 
     def _evict(self, pod):
         """Whether the pod is on its way out."""
@@ -130,15 +130,15 @@ class Cluster:
         try:
             self._core.create_namespaced_pod_eviction(pod, NAMESPACE, eviction)
         except client.ApiException as error:
-            if error.status == 429:  # the budget says: later
+            if error.status == 429:  # the disruption budget refuses for now
                 return False
             if error.status != 404:
                 raise
         return True
 
     def wait_ready(self, timeout_s=180):
-        """Until every pod that is wanted is ready, and no other is about to go."""
-        eventually(self._is_ready, timeout_s, self._told)
+        """Wait until every requested pod is ready and no other is terminating."""
+        eventually(self._is_ready, timeout_s, self._pod_states)
 
     def _is_ready(self):
         sets = self._apps.list_namespaced_stateful_set(NAMESPACE, label_selector=self.selector).items
@@ -146,11 +146,11 @@ class Cluster:
         pods = [pod for pod in self.pods() if pod.status.phase not in ("Succeeded", "Failed")]
         return len(pods) == sum(each.spec.replicas for each in sets) and all(map(is_ready, pods))
 
-    def _told(self):
+    def _pod_states(self):
         return [(pod.metadata.name, pod.status.phase, is_ready(pod)) for pod in self.pods()]
 
     def left(self):
-        """`kind/name` of all that is labelled as the release's, of any kind that can be listed."""
+        """`kind/name` of every object with the release's labels, of any kind that can be listed."""
         found = []
         resources = dynamic.DynamicClient(self._api).resources.search()
         for resource in resources:
@@ -165,18 +165,18 @@ class Cluster:
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def chart_job(self, name, timeout_s=300, args=(), file=None, **values):
-        """What one of the chart's own Jobs printed, once it has ended well; `values` of it beside its arguments."""
+        """What one of the chart's own Jobs printed, once it has succeeded; `values` adds to its arguments."""
         values = {f"jobs.{name}.{key}": value for key, value in {"enabled": "true", **values}.items()}
         said = ["--set-string", f"jobs.{name}.args={{{','.join(map(str, args))}}}"] if args else []
         said += ["--set-json", f"jobs.{name}.file={json.dumps(file)}"] if file else []
         self.helm("upgrade", self.name, CHART, *self.values(**values), *said)
         selector = f"{self.selector},app.kubernetes.io/component=job-{name}"
         (job,) = self._batch.list_namespaced_job(NAMESPACE, label_selector=selector).items
-        eventually(lambda: self._has_ended_well(job.metadata.name), timeout_s, lambda: self.logs(job.metadata.name))
+        eventually(lambda: self._has_succeeded(job.metadata.name), timeout_s, lambda: self.logs(job.metadata.name))
         return self.logs(job.metadata.name)
 
     def job(self, name, arguments):
-        """A Job of the load generator's that knows the release's Kafka, Redis and query, and outlives upgrades."""
+        """A load generator Job that knows the release's Kafka, Redis and query, and outlives upgrades."""
         env = {
             "SPOJOIN_BOOTSTRAP_SERVERS": f"{self.full}-kafka:9092",
             "SPOJOIN_REDIS_URL": f"redis://{self.full}-redis:6379/0",
@@ -225,8 +225,8 @@ class Cluster:
         )
 
     def outcome(self, name, timeout_s=600):
-        """What a Job printed, once it has ended well; the Job is removed."""
-        eventually(lambda: self._has_ended_well(name), timeout_s, lambda: self.logs(name)[-6000:])
+        """What a Job printed, once it has succeeded; the Job is removed."""
+        eventually(lambda: self._has_succeeded(name), timeout_s, lambda: self.logs(name)[-6000:])
         said = self.logs(name)
         self._batch.delete_namespaced_job(name, NAMESPACE, propagation_policy="Foreground")
         eventually(lambda: not self._exists(name), timeout_s, lambda: f"job {name} is still there")
@@ -236,7 +236,7 @@ class Cluster:
         chosen = f"metadata.name={job}"
         return bool(self._batch.list_namespaced_job(NAMESPACE, field_selector=chosen).items)
 
-    def _has_ended_well(self, name):
+    def _has_succeeded(self, name):
         status = self._batch.read_namespaced_job_status(name, NAMESPACE).status
         assert not status.failed, self.logs(name)[-6000:]
         return bool(status.succeeded)

@@ -19,7 +19,7 @@ TIMEOUT_S = 30
 
 
 def row(number):
-    """A row of the table that is sent; tests compute the same."""
+    """A row of the table that is sent; the tests compute the same one."""
     return {"id": number, "draw": number * 7919 % 40 / 4, "cooling": number * 104729 % 37}
 
 
@@ -45,7 +45,7 @@ def results(bootstrap, topic):
     offset = 0
     while offset < end:
         message = consumer.poll(2)
-        if message is None:  # what is left of the offsets are transactions' marks
+        if message is None:  # the remaining offsets are transaction markers
             break
         if message.error():
             raise SystemExit(str(message.error()))

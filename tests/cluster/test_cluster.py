@@ -1,4 +1,4 @@
-"""From install to uninstall on a real cluster: nothing that is done to a release changes a result.
+"""From install to uninstall on a real cluster: nothing done to a release changes a result.
 
 The tests run in this order. First one release is left undisturbed, then another gets the same rows while everything is
 done to it; the SHA-256 of both outputs, and that of the definition, must be the same. Every probe is recomputed by
@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
 
 ROWS = 210_000
-#: The undisturbed release gets its rows quickly, the other one slowly enough for all that happens to it.
+#: The undisturbed release gets its rows quickly, the other slowly enough to cover all faults.
 QUICK_ROWS_A_SECOND, SLOW_ROWS_A_SECOND = 15_000, 500
 DISTURBED_S = ROWS // SLOW_ROWS_A_SECOND
 FAULT_EVERY_S = 12
@@ -106,7 +106,7 @@ def test_an_undisturbed_release_is_exact(calm, digests):
 def test_rows_from_spark_are_checked_complete_by_spark(calm, measured):
     args = ["--workload", "q3", "--rate", 2_000, "--duration", "10s"]
     calm.chart_job("produce", viaSpark="true", args=args, file={"rows": {"first": ROWS, "format": "json"}})
-    time.sleep(10)  # the check is for services at rest
+    time.sleep(10)  # the check needs services at rest
     verdict = verdict_in(calm.chart_job("check"))
     assert verdict["completeness"] == 1
     assert verdict["is_exact"]
@@ -114,19 +114,19 @@ def test_rows_from_spark_are_checked_complete_by_spark(calm, measured):
     measured["rows of the undisturbed release checked by Spark"] = verdict["tuples"]
 
 
-def test_pods_keep_to_the_restricted_standard(calm):
-    # Asked to enforce it, Kubernetes would warn of each pod that doesn't.
+def test_pods_meet_the_restricted_standard(calm):
+    # When asked to enforce the standard, Kubernetes warns of each pod that violates it.
     label = "pod-security.kubernetes.io/enforce=restricted"
     said = run("kubectl", "label", "--dry-run=server", "--overwrite", "namespace", NAMESPACE, label).stderr
     warned = [line for line in said.splitlines() if calm.full in line]
-    # Where storage ignores fsGroup, the development broker's volume is given to it by root.
+    # Where storage ignores fsGroup, root hands the development broker its volume.
     assert [line for line in warned if f"{calm.full}-kafka" not in line] == []
 
 
-def test_the_autoscaler_moves_workers_by_what_it_measures_and_changes_nothing(calm):
+def test_the_autoscaler_follows_its_measurements_and_changes_no_result(calm):
     rows = {"first": 2 * ROWS, "partitions": 1}
     campaign(calm, kinds="none", rate=SLOW_ROWS_A_SECOND, duration="150s", rows=rows, sample=20_000)
-    # Thresholds that any worker's measure is above, then below: the machine may be as busy as it likes.
+    # Thresholds that every worker exceeds, then none does, however busy the machine is.
     autoscale(calm, cpu_high=0.002, cpu_low=0.001)
     eventually(lambda: calm.workers() == 3, 180, lambda: (calm.workers(), calm.events()))
     autoscale(calm, cpu_high=64, cpu_low=63, lag_high=1_000_000)
@@ -136,7 +136,7 @@ def test_the_autoscaler_moves_workers_by_what_it_measures_and_changes_nothing(ca
 
 
 def autoscale(cluster, **thresholds):
-    """Upgrade to these thresholds, which are to be crossed for a few seconds only."""
+    """Upgrade to these thresholds, which the load needs to cross for a few seconds only."""
     quick = {
         f"settings.scale_{name}": value for name, value in {**thresholds, "up_after_s": 3, "down_after_s": 5}.items()
     }
@@ -144,7 +144,7 @@ def autoscale(cluster, **thresholds):
     cluster.helm("upgrade", cluster.name, CHART, *cluster.values(**quick, **scaling), "--timeout", "120s")
 
 
-def test_uninstall_leaves_nothing_of_the_undisturbed_release(calm):
+def test_uninstall_removes_all_of_the_undisturbed_release(calm):
     calm.helm("uninstall", calm.name, "--wait", "--timeout", "120s")
     eventually(lambda: not calm.left(), 120, calm.left)
 
@@ -170,9 +170,9 @@ def test_deletions_rescaling_upgrades_and_a_drain_change_nothing(proof, digests,
     assert proof.is_running("rows"), "rows ended before all was done: raise ROWS"
     said = proof.outcome("rows", DISTURBED_S + 300)
     digests["proof"] = digests_in(said)
-    told = re.search(r"(\d+) of (\d+) faults survived, divergences \(0\)", " ".join(said.split()))
-    assert told, said
-    survived, faults = map(int, told.groups())
+    verdict_line = re.search(r"(\d+) of (\d+) faults survived, divergences \(0\)", " ".join(said.split()))
+    assert verdict_line, said
+    survived, faults = map(int, verdict_line.groups())
     assert survived == faults >= 20
     counts = "workers went 2, 1, 3, 2, 4 and joiners 2, 3, 2"
     what = f"{counts}, the release was upgraded and rolled back, and its pods were drained"
@@ -181,10 +181,10 @@ def test_deletions_rescaling_upgrades_and_a_drain_change_nothing(proof, digests,
     proof.wait_ready()
 
 
-def test_both_outputs_are_the_same_and_that_of_the_definition(digests):
+def test_both_outputs_equal_the_definition(digests):
     assert len({*digests["calm"], *digests["proof"]}) == 1
 
 
-def test_uninstall_leaves_nothing_of_the_disturbed_release(proof):
+def test_uninstall_removes_all_of_the_disturbed_release(proof):
     proof.helm("uninstall", proof.name, "--wait", "--timeout", "120s")
     eventually(lambda: not proof.left(), 120, proof.left)

@@ -1,11 +1,11 @@
-"""Every sample query installs, on servers that all of them share, and a wrong one or a wrong setting leaves nothing."""
+"""Every sample query installs on shared servers; a wrong query or setting leaves nothing behind."""
 
 import pytest
 
 from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
 from tests.support.sample_queries import sample_queries
 
-#: The demo's is what the other tests install.
+#: The other tests install the demo's query.
 SAMPLES = {name: text for name, text in sample_queries().items() if name != "demo"}
 SERVERS = "servers"
 #: Each role that results need, once; the joiners are as many as the chart has by default.
@@ -45,7 +45,7 @@ def test_a_sample_query_installs(servers, tmp_path, name):
         cluster.helm("uninstall", name)
 
 
-def test_nothing_is_left_of_them(servers):
+def test_they_leave_nothing_behind(servers):
     eventually(lambda: not left(), 120, left)
 
 
@@ -62,7 +62,7 @@ def left():
     ],
     ids=["query", "value", "name"],
 )
-def test_helm_tells_what_is_wrong_and_nothing_stays(namespace, tmp_path, column, settings, sentence):
+def test_helm_reports_what_is_wrong_and_leaves_nothing_behind(namespace, tmp_path, column, settings, sentence):
     wrong = Cluster("wrong")
     query = (CHART / "files/demo-query.yaml").read_text().replace("l.power", column)
     (tmp_path / "query.yaml").write_text(query)

@@ -64,14 +64,14 @@ SCRIPT = Path(rows_in_cluster.__file__).read_text()
 
 
 class Flow:
-    """Rows that go in, and results that come out, by way of a pod beside the release."""
+    """Feeds rows and reads results through a pod beside the release."""
 
     def __init__(self, cluster):
         self._bootstrap = f"{cluster.full}-kafka:9092"
         self._feed = None
 
     def command(self, *arguments):
-        """Reads its program."""
+        """A command that reads its program from standard input."""
         python = ["/opt/spojoin/bin/python", "-", *arguments]
         return ["kubectl", "exec", "--stdin", "--namespace", NAMESPACE, "probe", "--", *map(str, python)]
 
@@ -82,7 +82,7 @@ class Flow:
         self._feed.stdin.close()
 
     def stop(self):
-        """How many rows were sent."""
+        """Stop sending; returns the number of rows sent."""
         run("kubectl", "exec", "--namespace", NAMESPACE, "probe", "--", "touch", "/tmp/stop")
         said = self._feed.stdout.read()
         assert self._feed.wait() == 0
@@ -102,7 +102,7 @@ class Flow:
 
 @pytest.fixture(scope="module")
 def changing(namespace, tmp_path_factory):
-    """A release that was given its query as a text alone, and rows that flow through it."""
+    """A release given its query as text alone, with rows flowing through it."""
     cluster, folder = Cluster(NAME), tmp_path_factory.mktemp("queries")
     (folder / "old.yaml").write_text(OLD)
     given = [*cluster.values(**FEW_PODS), "--set-file", f"query={folder / 'old.yaml'}"]
@@ -143,7 +143,7 @@ def test_a_changed_query_is_refused_and_the_release_goes_on(changing, tmp_path):
     eventually(lambda: flow.answered(1) > answered + WINDOW, 60, flow.messages)
 
 
-def test_it_takes_over_while_rows_flow_and_pods_are_deleted(changing, tmp_path):
+def test_a_changed_query_takes_over_while_rows_flow_and_pods_are_deleted(changing, tmp_path):
     cluster, flow = changing
     upgrade(cluster, tmp_path, "--set", "query.replace=true")
     delete(cluster, "router")
@@ -156,7 +156,7 @@ def test_it_takes_over_while_rows_flow_and_pods_are_deleted(changing, tmp_path):
     check(flow.messages(), sent)
     earlier = {topic_name(NAME, topic) for topic in Topic if topic not in SHARED}
     eventually(lambda: not flow.topics() & earlier, 60, flow.topics)
-    delete(cluster, "controller")  # which follows the generation that answers
+    delete(cluster, "controller")  # the controller follows the generation that answers
     cluster.wait_ready()
     assert not flow.topics() & earlier
 
@@ -167,7 +167,7 @@ def delete(cluster, component):
 
 
 def check(messages, sent):
-    """Each row is answered once, in order, and as a nested loop of its generation's query does."""
+    """Check that each row is answered once, in order, as a nested loop of its generation's query answers it."""
     follow(messages)
     found = {number: [row for at, *_, rows in messages if at == number for row in rows] for number in (1, 2)}
     stopped = len(found[1])
@@ -177,7 +177,7 @@ def check(messages, sent):
 
 
 def follow(messages):
-    """Each message goes on where the one before it ended; the second generation begins with a frame of its own."""
+    """Check that each message continues where the last one ended; generation two begins with its own frame."""
     expected = (1, 0, 0)
     for generation, frame, begin, end, is_last, rows in messages:
         if generation == 2 and expected[0] == 1:

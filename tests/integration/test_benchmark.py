@@ -1,4 +1,4 @@
-"""The benchmark's engines of the Java world: compiled and run as `make benchmark` does, every total checked."""
+"""The benchmark's Java engines: compiled and run as `make benchmark` does, every total checked."""
 
 import os
 import subprocess
@@ -13,17 +13,17 @@ from loadgen.engines.workloads import workload
 from spojoin.errors import ConfigurationError
 from spojoin.local.java import find_java
 
-#: Seconds until the window is full, starting included, and then for two marks: enough for a busy machine.
+#: Seconds until the window is full (startup included), then for two marks: enough for a busy machine.
 PATIENCE_S = 120.0
 #: Seconds for probes once there are two marks.
 BUDGET_S = 0.3
-#: Two joins whose streams take turns; and one whose matches count twice, with pairs enough to be late.
+#: Two joins whose streams alternate; and one whose matches count twice, with enough pairs to fall behind.
 WORKLOADS = [("q1", "drift"), ("q2", "ties")]
 
 
 @pytest.fixture(scope="module", params=java.PROGRAMS)
 def engine(request):
-    """The name of an engine that can be had here. Jars that aren't those of the lock are no reason to skip."""
+    """The name of an engine available here. Jars that differ from the lock don't cause a skip."""
     try:
         compiler = [find_java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-version"]
         fetched(request.param)
@@ -35,7 +35,7 @@ def engine(request):
 
 
 @pytest.mark.parametrize(("question", "variant"), WORKLOADS)
-def test_an_engine_has_the_published_totals(engine, question, variant, tmp_path, monkeypatch):
+def test_an_engine_reproduces_the_published_totals(engine, question, variant, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "PATIENCE", PATIENCE_S / BUDGET_S)
     limits = RunLimits(BUDGET_S, PATIENCE_S, frozenset(os.sched_getaffinity(0)))
     asked = workload(question, variant, 100)

@@ -1,4 +1,4 @@
-"""The Compose file, started: where Docker runs and has the images that `make images` makes."""
+"""The Compose file, started: needs Docker and the images that `make images` builds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 FILE = Path(__file__).parents[2] / "docker/compose.yaml"
-#: This machine's ports may belong to others.
+#: The default ports may be in use on this machine.
 NO_PORTS = "services: {page: {ports: !reset []}}\n"
-#: From images of others, for people to look at.
+#: Third-party images, only for people to look at.
 OTHERS = ("prometheus", "grafana")
 QUERY = "/etc/spojoin/query.yaml"
 ROWS = 10_000
@@ -51,7 +51,7 @@ def compose(tmp_path):
 def test_all_services_come_up_and_answer_every_row(compose):
     services = {name for name, about in yaml.safe_load(FILE.read_text())["services"].items() if "profiles" not in about}
     compose("up", "--detach", "--no-build", *sorted(services - set(OTHERS)))
-    # The input topic comes with the first rows, and until it is there the router isn't ready.
+    # The first rows create the input topic; until then the router isn't ready.
     compose("run", "--rm", "load", "produce", "--workload", "q3", "--rate", 2_000, "--duration", f"{ROWS // 2_000}s")
     wait_until_healthy(compose)
     found, deadline = 0, time.monotonic() + TIMEOUT_S

@@ -61,17 +61,17 @@ output: count
 #: Small frames and batches, so that within seconds batches are sealed, merged and searched, and plans are made.
 SIZES = {"frame_tuples": "256", "batch_tuples": "250"}
 MESSAGE_ROWS, MESSAGE_S = 100, 0.04
-#: One row of a message is refused.
+#: Each message carries one refused row.
 BAD_ROW = orjson.dumps({"draw": None, "cooling": 1, "id": 0})
 
-#: What Grafana fills in, but for the role.
+#: The variables that Grafana fills in, except the role.
 VARIABLES = {"namespace": ".*", "release": ".*", "query": NAME, "__rate_interval": "10s", "__range": "1m"}
 #: Liveness bounds, far from what is normal.
 START_S, PATIENCE_S = 60, 90
 
 
 class Prometheus:
-    """A server of the test's own; asked over its API."""
+    """A Prometheus server that only this test uses, queried over its API."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -85,7 +85,7 @@ class Prometheus:
             return json.load(error)
 
     def query(self, expression: str) -> list[float]:
-        """The values of all series. Fails where the expression doesn't parse."""
+        """The values of all series; fails if the expression doesn't parse."""
         answer = self.get("query", query=expression)
         assert answer["status"] == "success", f"{expression}: {answer}"
         return [float(series["value"][1]) for series in answer["data"]["result"]]
@@ -100,7 +100,7 @@ class Prometheus:
 
 @dataclass(frozen=True)
 class Watched:
-    """What runs, and who watches it."""
+    """The running services and the Prometheus that watches them."""
 
     prometheus: Prometheus
     cluster: LocalCluster
@@ -170,7 +170,7 @@ def start_prometheus(cluster: LocalCluster, folder: Path, ports: list[int]) -> P
 
 
 def feed(bootstrap: str, stop: threading.Event) -> None:
-    """A steady stream of Arrow messages, each followed by a row that is refused; some values are hot."""
+    """Send a steady stream of Arrow messages, each followed by a refused row; some values are hot."""
     producer = Producer({"bootstrap.servers": bootstrap})
     rng = np.random.default_rng(5)
     for number in itertools.count():
@@ -193,7 +193,7 @@ def message(rng: np.random.Generator, first: int) -> bytes:
 
 
 def asked(roles: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """(dashboard and panel, expression, variables) of every series of every panel, a role's for each role."""
+    """(dashboard and panel, expression, variables) of every series of every panel, once per role where it names one."""
     for board in DASHBOARDS:
         for panel in board.panels:
             for series in panel.series:
@@ -203,7 +203,7 @@ def asked(roles: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def without_data(prometheus: Prometheus, roles: list[str]) -> list[str]:
-    """Panels of which an expression gives no series, or no number for any role."""
+    """Panels with an expression that yields no series, or no number for any role."""
     missing, numbers = [], {}
     for panel, expression, values in asked(roles):
         found = prometheus.query(filled(expression, values))
@@ -214,7 +214,7 @@ def without_data(prometheus: Prometheus, roles: list[str]) -> list[str]:
 
 
 def firing(prometheus: Prometheus) -> set[str]:
-    """Alerts whose expression gives a series now, whatever they still have to wait for."""
+    """Alerts whose expression yields a series now, even if they are still pending."""
     return {alert.name for alert in ALERTS if prometheus.query(alert.expression)}
 
 
@@ -229,8 +229,8 @@ def test_every_panel_returns_data(watched: Watched) -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_choices_of_the_dashboards_have_values(watched: Watched) -> None:
-    """As `label_values` asks; namespace and release come with Kubernetes only."""
+def test_dashboard_variables_have_values(watched: Watched) -> None:
+    """Queries as `label_values` does; only Kubernetes provides namespace and release."""
     for variable in DASHBOARDS[1].variables:
         if not variable.has_all:
             series = filled(variable.series, VARIABLES)
@@ -238,7 +238,7 @@ def test_choices_of_the_dashboards_have_values(watched: Watched) -> None:
             assert found["data"], variable
 
 
-def test_prometheus_takes_all_rules_and_only_the_dead_letters_fire(watched: Watched) -> None:
+def test_prometheus_accepts_all_rules_and_only_the_dead_letters_fire(watched: Watched) -> None:
     def evaluated() -> list[dict[str, Any]] | None:
         (group,) = watched.prometheus.get("rules")["data"]["groups"]
         rules = group["rules"]
@@ -255,8 +255,8 @@ def test_prometheus_takes_all_rules_and_only_the_dead_letters_fire(watched: Watc
 def test_metrics_follow_the_conventions(watched: Watched) -> None:
     for service in watched.services:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{service.port}/metrics", timeout=30) as answer:
-            told = answer.read()
-        linted = subprocess.run(["promtool", "check", "metrics"], input=told, capture_output=True, check=False)
+            exposition = answer.read()
+        linted = subprocess.run(["promtool", "check", "metrics"], input=exposition, capture_output=True, check=False)
         assert linted.returncode == 0, f"{service.name}: {linted.stdout.decode()}{linted.stderr.decode()}"
 
 

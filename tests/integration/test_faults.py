@@ -1,6 +1,6 @@
 """All services on the real broker and Redis, killed one after the other while data flows.
 
-Every service dies by SIGKILL at least once, the broker once with its data kept, and Redis is emptied twice. The ordered
+SIGKILL ends every service at least once and the broker once, with its data kept; Redis is emptied twice. The ordered
 output has the same SHA-256 as a nested loop over the inputs, for one worker and for three.
 """
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[LocalCluster]:
-    """A broker and a Redis of this module's own: they are killed and emptied here."""
+    """A broker and a Redis for this module alone: its tests kill and empty them."""
     with local_cluster() as running:
         yield running
 

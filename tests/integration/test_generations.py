@@ -1,4 +1,4 @@
-"""A query changes while rows flow from several partitions, on the real broker, and services die at every stage of it.
+"""A query changes while rows flow from several partitions on the real broker; services die at every stage of it.
 
 Each row must be answered once, by one of the generations: the old one's results equal a nested loop of the old query
 over the rows in the order that it gave them, the new one's a nested loop of the new query over the order in its log,
@@ -69,7 +69,7 @@ NEW = (
 )
 
 
-# -- rows: everything about one follows from its number
+# -- rows: a row's number determines everything in it
 
 
 def draw(number: np.ndarray) -> np.ndarray:
@@ -81,7 +81,7 @@ def cooling(number: np.ndarray) -> np.ndarray:
 
 
 class Feed:
-    """Rows in ascending event time to the partitions in turn, until told to stop."""
+    """Sends rows in ascending event time to the partitions in turn, until stopped."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
@@ -108,7 +108,7 @@ class Feed:
 
 
 class Results:
-    """All results, each where the one before it ended."""
+    """All results; each begins where the last one ended."""
 
     def __init__(self, bootstrap: str, query: str) -> None:
         self._consumer = Consumer(
@@ -146,7 +146,7 @@ class Results:
 
 @dataclass(slots=True)
 class Order:
-    """The new generation's rows as its log has them."""
+    """The new generation's rows in the order of its log."""
 
     log: KafkaLog
     source: LogPartition
@@ -230,18 +230,18 @@ class Stage:
         return path
 
     def services(self, path: Path, **extra: str) -> list[Service]:
-        told = {
+        settings = {
             **SIZES,
             "idle_timeout_ms": str(IDLE_MS),
             "input_topics": orjson.dumps({"readings": self.topic}).decode(),
         }
         bootstrap, redis = self.cluster.broker.bootstrap, self.cluster.redis.url
-        return services_of(Deployment(load_query(path), path, bootstrap, redis, 2, told | extra))
+        return services_of(Deployment(load_query(path), path, bootstrap, redis, 2, settings | extra))
 
 
 @dataclass(slots=True)
 class Killer:
-    """Kills services of either generation, two at each stage of the takeover and some in between."""
+    """Kills services of both generations: two at each stage of the takeover and some in between."""
 
     supervisors: list[Supervisor]
     random: random.Random
@@ -263,7 +263,7 @@ class Killer:
             try:
                 os.kill(self.random.choice(pids), signal.SIGKILL)
             except ProcessLookupError:
-                return  # it had ended by itself
+                return  # the service had ended by itself
 
 
 def stage_of(log: KafkaLog, name: str, results: Results) -> str:
@@ -363,7 +363,7 @@ def check(results: Results, rows: Order, total: int, order: str) -> None:
         assert sorted(rows.silent, reverse=True) == rows.silent
 
 
-def test_without_replace_a_changed_query_ends_with_what_changed(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_without_replace_a_changed_query_is_refused_with_what_changed(cluster: LocalCluster, tmp_path: Path) -> None:
     stage = Stage(cluster, tmp_path, "refused", "arrival")
     old, new = stage.write(OLD, "old.yaml"), stage.write(NEW, "new.yaml")
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
@@ -389,7 +389,7 @@ def test_without_replace_a_changed_query_ends_with_what_changed(cluster: LocalCl
 
 
 def refused_up(cluster: LocalCluster, query_file: Path) -> str:
-    """What `up` says, in one line, of a query that is not to replace the one that is served."""
+    """What `up` says, in one line, about a changed query without permission to replace the served one."""
     servers = ["--bootstrap", cluster.broker.bootstrap, "--redis", cluster.redis.url]
     command = [sys.executable, "-m", "spojoin.cli.main", "up", str(query_file), *servers]
     up = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

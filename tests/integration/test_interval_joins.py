@@ -1,4 +1,4 @@
-"""An interval join with a key as services on the real broker and Redis, a worker of it killed in the middle.
+"""An interval join with a key as services on the real broker and Redis; one worker is killed midway.
 
 Two streams of two partitions each run back in time within the stated lateness, and some rows by more. These stand in
 the dead-letter topics, counted; all other rows make the pairs of a nested loop, in its order. In the end the services
@@ -30,15 +30,15 @@ pytestmark = pytest.mark.integration
 STREAMS = ("orders", "views")
 #: Inputs: the partitions of both streams, by (stream, partition).
 INPUTS = [(stream, partition) for stream in (0, 1) for partition in (0, 1)]
-#: Rows of an input, sent in messages of one row (orders) or of so many (views).
+#: Rows of an input, sent in messages of one row (orders) or of MESSAGE_ROWS rows (views).
 ROWS, MESSAGE_ROWS = 3_000, 40
-#: Few times and few customers, so that ties are everywhere. The clock ticks every four rows of an input.
+#: Few distinct times and customers, so that ties are everywhere. The clock ticks every four rows of an input.
 TICK_MS, TICK_ROWS, CUSTOMERS = 5_000, 4, 8
 START_MS = 1_357_000_000_000
-#: Ends included: right's event time minus left's.
+#: The right row's event time minus the left's, both ends included.
 LOWER_MS, UPPER_MS = -60_000, 120_000
 LATENESS_MS = 20_000
-#: One row in so many runs back by up to so many ticks, which is mostly too late.
+#: One row in LATE_EVERY runs back by up to LATE_TICKS ticks, which is mostly too late.
 LATE_EVERY, LATE_TICKS = 250, 30
 
 QUERY = """
@@ -82,7 +82,7 @@ class Rows:
 
     @property
     def id(self) -> np.ndarray:
-        """What names a row in its stream."""
+        """The id of a row, unique in its stream."""
         return self.partition * ROWS + self.number
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Rows:
 
 @cache
 def sent() -> Rows:
-    """All rows, input by input, in the order in which each is sent."""
+    """All rows, input by input, in the order of sending."""
     rng, n = np.random.default_rng(11), ROWS * len(INPUTS)
     number = np.tile(np.arange(ROWS), len(INPUTS))
     stream, partition = np.repeat(np.array(INPUTS), ROWS, axis=0).T
@@ -115,13 +115,13 @@ def is_late() -> np.ndarray:
 
 @cache
 def in_order() -> Rows:
-    """The rows that are not late by event time, then stream, partition and number: their places are their seqs."""
+    """The rows that are not late, by event time, stream, partition and number: their places are their seqs."""
     kept = sent().take(~is_late())
     return kept.take(np.lexsort((kept.number, kept.partition, kept.stream, kept.ms)))
 
 
 def nested_loop() -> Iterator[tuple[int, ...]]:
-    """All pairs, found by their later row, in the order of (probe_seq, left_seq, right_seq)."""
+    """All pairs, found from their later row, ordered by (probe_seq, left_seq, right_seq)."""
     rows = in_order()
     for probe in range(len(rows)):
         is_left = rows.stream[probe] == 0
@@ -138,7 +138,7 @@ def pairs() -> list[tuple[int, ...]]:
 
 
 def reached() -> int:
-    """Rows that a further one could still find: orders of the last two minutes, views of the last one."""
+    """Rows that a new row could still find: orders of the last two minutes, views of the last minute."""
     rows = in_order()
     return int((rows.ms >= rows.ms[-1] - np.array([UPPER_MS, -LOWER_MS])[rows.stream]).sum())
 
@@ -147,7 +147,7 @@ def reached() -> int:
 
 
 def feed(bootstrap: str, running: Served, stop: threading.Event) -> None:
-    """All inputs in turns; in the end each promises silence, so that nothing waits for more of it."""
+    """Send all inputs in turn; a final heartbeat on each keeps anything from waiting for more rows."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for first in range(0, ROWS, MESSAGE_ROWS):
         for place, (stream, partition) in enumerate(INPUTS):
@@ -203,7 +203,7 @@ def test_an_interval_join_survives_the_death_of_a_worker(
 
 
 def check_dead_letters(bootstrap: str, running: Served) -> None:
-    """The router counts the late rows, and the topics tell where each of them stood."""
+    """Check that the router counts the late rows and the topics state where each one came from."""
     late = sent().take(is_late())
     assert {*zip(late.stream.tolist(), late.partition.tolist(), strict=True)} == set(INPUTS)
 
@@ -232,17 +232,17 @@ def letters(bootstrap: str, topic: str) -> Iterator[tuple[str, int, int, int]]:
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     try:
         while (message := consumer.poll(PATIENCE_S)).error() is None:
-            told = {name: value.decode() for name, value in message.headers()}
-            partition, offset, row = (int(told[f"spojoin-source-{name}"]) for name in ("partition", "offset", "row"))
-            yield told["spojoin-reason"], partition, offset, row
+            fields = {name: value.decode() for name, value in message.headers()}
+            partition, offset, row = (int(fields[f"spojoin-source-{name}"]) for name in ("partition", "offset", "row"))
+            yield fields["spojoin-reason"], partition, offset, row
         assert message.error().code() == KafkaError._PARTITION_EOF
     finally:
         consumer.close()
 
 
 def check_state(bootstrap: str, running: Served) -> None:
-    """Each service lets rows go when no further one can reach them, and the log with them."""
-    # A batch of each stream is open, one waits to be handed over, and one lies across the end of the window.
+    """Check that each service, and the log, drops rows that no new row can reach."""
+    # Per stream one batch is open, one awaits handover, and one straddles the end of the window.
     bound = reached() + 2 * 3 * BATCH_TUPLES
     assert bound < len(in_order()) / 10
 
@@ -255,7 +255,7 @@ def check_state(bootstrap: str, running: Served) -> None:
 
 
 def log_begins(bootstrap: str, running: Served) -> int:
-    """The first offset that the log still has."""
+    """The first offset that the log still retains."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     try:
         log = TopicPartition(topic_name(running.query.name, Topic.FRAMES), 0)

@@ -1,4 +1,4 @@
-"""Fewer mutable joiners than predicates, and more: the rows are those of a nested loop, whichever of them dies."""
+"""Fewer mutable joiners than predicates, and more: the rows equal a nested loop's, whichever joiner dies."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from spojoin.query.load import load_query
 pytestmark = pytest.mark.integration
 
 ROWS = 4_000
-#: Small frames and batches, so that much is under way whenever something happens.
+#: Small frames and batches, so that much is in flight whenever a fault strikes.
 SETTINGS = {"frame_tuples": "256", "batch_tuples": "500", "credits_frames": "64"}
 
 
@@ -51,9 +51,7 @@ def read(log: KafkaLog, topic: str, partitions: int) -> dict[int, list[LogRecord
 
 
 @pytest.mark.parametrize("message", [MessageFormat.ARROW, MessageFormat.JSON])
-def test_rows_arrive_once_in_order_and_with_the_moment_they_were_due(
-    bootstrap: str, unique: str, message: MessageFormat
-) -> None:
+def test_rows_arrive_once_in_order_and_with_their_due_time(bootstrap: str, unique: str, message: MessageFormat) -> None:
     connection, topics = Connection(bootstrap), {"yellow": f"{unique}.y", "green": f"{unique}.g"}
     log = connection.log()
     load = settled(
@@ -98,26 +96,26 @@ def test_the_spark_job_sends_the_same_rows(bootstrap: str, unique: str) -> None:
     log.close()
 
 
-def test_a_broker_that_is_not_there_is_said(unique: str) -> None:
+def test_a_missing_broker_is_reported(unique: str) -> None:
     with pytest.raises(Retryable, match=r"127\.0\.0\.1:1 does not answer"):
         settled(Connection("127.0.0.1:1").log(), Load(LOADS["q3"], Arrivals(1.0), topics={"racks": unique}), None)
 
 
-def test_a_producer_that_can_not_hold_its_rate_says_so_once(bootstrap: str, unique: str) -> None:
+def test_a_producer_that_cannot_hold_its_rate_says_so_once(bootstrap: str, unique: str) -> None:
     connection = Connection(bootstrap)
     log = connection.log()
     load = Load(LOADS["q3"], Arrivals(1e9), rows=400_000, message=MessageFormat.JSON, topics={"racks": unique})
-    told: list[Behind] = []
-    produce(settled(log, load, 1), KafkaSender(connection, MessageFormat.JSON), told.append, lambda _: None)
+    warnings: list[Behind] = []
+    produce(settled(log, load, 1), KafkaSender(connection, MessageFormat.JSON), warnings.append, lambda _: None)
     log.close()
-    assert len(told) <= 1
-    if told:
-        assert told[0].rows < 400_000
+    assert len(warnings) <= 1
+    if warnings:
+        assert warnings[0].rows < 400_000
 
 
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[LocalCluster]:
-    """A broker of its own, since it dies here."""
+    """A broker for this module alone, since a test kills it."""
     with local_cluster() as running:
         yield running
 
@@ -154,7 +152,9 @@ FAULTS = (
 )
 
 
-def test_a_rate_is_measured_and_then_a_campaign_survived(own_cluster: LocalCluster, served: ServedQuery) -> None:
+def test_a_rate_is_measured_and_then_services_survive_a_campaign(
+    own_cluster: LocalCluster, served: ServedQuery
+) -> None:
     connection = Connection(served.servers.bootstrap)
     log = connection.log()
     load = settled(log, Load(LOADS["q1"], Arrivals(1_000.0), seed=11), None)

@@ -1,4 +1,4 @@
-"""What every log must do, held against memory and a real broker."""
+"""The contract of every log, tested on memory and on a real broker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def wait_for(condition: Callable[[], object], timeout_s: float = TIMEOUT_S) -> N
         time.sleep(0.05)
 
 
-def test_records_come_back_in_order_with_all_that_was_given(log, reader, source):
+def test_records_come_back_in_order_and_complete(log, reader, source):
     writer = log.writer()
     writer.append(source, b"a", (("k", b"v"), ("k2", b"")), timestamp_ms=1234)
     writer.append(source, b"", (("k", b"w"),))
@@ -87,7 +87,7 @@ def test_reading_starts_at_the_offset_asked_for_and_moves(log, reader, source):
     assert [r.value for r in read_to(reader, source, 10)] == [b"4", b"5", b"6", b"7", b"8", b"9"]
 
 
-def test_poll_gives_no_more_than_asked(log, reader, source):
+def test_poll_returns_no_more_than_asked(log, reader, source):
     append(log, source, *(b"%d" % i for i in range(10)))
     reader.open(source, 0)
     found = []
@@ -108,7 +108,7 @@ def test_poll_does_not_wait_for_more_than_the_first_record(log, reader, source):
     assert time.monotonic() - began < 50
 
 
-def test_a_paused_input_is_silent_and_goes_on_where_it_was(log, reader, unique):
+def test_a_paused_input_is_silent_and_resumes_where_it_was(log, reader, unique):
     log.create_topics({unique: 2})
     first, second = LogPartition(unique, 0), LogPartition(unique, 1)
     append(log, first, b"a")
@@ -161,7 +161,7 @@ def test_a_topic_keeps_its_id(log, source):
     assert log.topic_id(source.topic) == log.topic_id(source.topic)
 
 
-def test_what_is_not_there_is_said(log, unique):
+def test_what_does_not_exist_is_reported(log, unique):
     with pytest.raises(LogUnavailable):
         log.bounds(LogPartition(unique, 0))
 
@@ -175,7 +175,7 @@ def test_trimmed_records_are_gone_and_the_rest_stays(log, reader, source):
     assert [r.value for r in read_to(reader, source, 10)] == [b"6", b"7", b"8", b"9"]
 
 
-def test_a_reader_that_is_overtaken_by_a_trim_is_told(log, reader, source):
+def test_a_trim_that_overtakes_a_reader_is_reported_to_it(log, reader, source):
     append(log, source, b"0")
     reader.open(source, 0)
     assert [r.value for r in read_to(reader, source, 1)] == [b"0"]
@@ -196,7 +196,7 @@ def test_a_log_trimmed_to_its_end_has_no_records(log, reader, source):
     assert read_all(log, reader, source) == [b"c"]
 
 
-def test_a_large_record_passes(log, reader, source):
+def test_a_large_record_comes_through(log, reader, source):
     value = bytes(range(256)) * (20 << 12)
     append(log, source, value, b"small")
     assert read_all(log, reader, source) == [value, b"small"]
@@ -226,16 +226,16 @@ def test_an_abandoned_transaction_is_never_read(log, reader, source):
     writer.append(source, b"lost")
     writer.close()
     append(log, source, b"kept", transactional_id="abandoned")
-    wait_for(lambda: log.bounds(source).end)  # the marker of a commit follows the answer to it
+    wait_for(lambda: log.bounds(source).end)  # the broker writes the commit marker after it answers the commit
     assert read_all(log, reader, source) == [b"kept"]
 
 
-def test_positions_pass_the_gaps_that_transactions_leave(log, reader, source):
+def test_positions_skip_the_gaps_that_transactions_leave(log, reader, source):
     for value in (b"a", b"b", b"c"):
         append(log, source, value, transactional_id="gaps")
     reader.open(source, 0)
     records = []
-    # The marker of a commit follows the answer to it, and the end that readers see follows the marker.
+    # The broker answers a commit, then writes its marker, then moves the end that readers see.
     wait_for(lambda: records.extend(reader.poll(100, 0.1)) or len(records) >= 3)
     wait_for(lambda: records.extend(reader.poll(100, 0.1)) or reader.position(source) == log.bounds(source).end)
     assert [record.value for record in records] == [b"a", b"b", b"c"]
@@ -297,7 +297,7 @@ def test_records_survive_a_killed_broker_and_waiting_appends_arrive(cluster, uni
 
 
 @pytest.mark.integration
-def test_without_a_broker_an_append_is_ambiguous_and_questions_are_refused(cluster, unique):
+def test_without_a_broker_an_append_is_ambiguous_and_queries_are_refused(cluster, unique):
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap, delivery_timeout_s=2, request_timeout_s=2))
     log.create_topics({unique: 1})
     writer = log.writer()
@@ -329,7 +329,7 @@ def test_deleted_topics_are_gone_and_others_stay(log, unique):
     log.delete_topics([])
 
 
-def test_a_topic_of_a_deleted_ones_name_is_empty(log, reader, unique):
+def test_a_topic_named_like_a_deleted_one_is_empty(log, reader, unique):
     log.create_topics({unique: 1})
     append(log, LogPartition(unique, 0), b"a")
     log.delete_topics([unique])

@@ -1,4 +1,4 @@
-"""What `pip install` brings from a checkout into an empty environment, and that it works there."""
+"""`pip install` from a checkout into an empty environment: what it brings, and that it works."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import spojoin
 
 ROOT = Path(__file__).parents[2]
-#: As the README says it, columns of NumPy in the place of batches.
+#: As in the README, with NumPy columns in place of batches.
 EXAMPLE = """
 import numpy as np
 import spojoin
@@ -39,11 +39,11 @@ sql: |
   WINDOW AS (SLIDE INTERVAL '10K' ON '100K')
 output: %s
 """
-#: Those of pip's own environment, which no distribution asks for.
+#: Packages of pip's own environment, which no distribution requires.
 PIP = {"pip", "setuptools", "wheel"}
 DISTRIBUTIONS_MAX = 22
 OPTIONAL = ("confluent_kafka", "faust", "kubernetes", "loadgen", "prometheus_client", "pyspark", "redis", "structlog")
-#: A row joins the earlier ones that it is farther and quicker than, and those that are so to it.
+#: A row joins earlier rows where either of the two is both farther and quicker than the other.
 MATCHES = [0, 1, 2]
 
 
@@ -62,7 +62,7 @@ def checked(*command, folder=None):
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A copy of what the two distributions are built from, so that no build writes into the checkout."""
+    """A copy of both distributions' sources, so that no build writes into the checkout."""
     copy = tmp_path_factory.mktemp("sources")
     ignored = shutil.ignore_patterns("__pycache__", "_generated")
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
@@ -74,7 +74,7 @@ def sources(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(sources, tmp_path_factory):
-    """The folder of an environment in which nothing but spojoin was asked for, in the versions of development."""
+    """The folder of an environment with only spojoin installed, at the development versions."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=True)
     checked(folder / "bin/pip", "install", "--quiet", "--no-compile", "--constraint", ROOT / "constraints.txt", sources)
@@ -165,7 +165,7 @@ def test_help_completion_and_version_need_nothing_more(installed):
     assert {"run", "up", "simulate"} <= set(commands)
     assert all("Usage: spojoin" in checked(command, name, "-h") for name in commands)
     assert checked(command, "--version") == f"spojoin {spojoin.__version__}\n"
-    # The shell is found among the parent processes, so one must be there.
+    # The shell is looked up among the parent processes, so there must be one.
     assert "_SPOJOIN_COMPLETE" in checked("bash", "-c", f"{command} --show-completion; exit $?")
 
 

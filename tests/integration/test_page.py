@@ -37,10 +37,10 @@ CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
 )
 PATIENCE_S = 120
-#: rows a second: a small load, for cores that the services need themselves
+#: rows a second: a small load, since the services need the cores
 PACE = 4_000
 BURSTS_PER_S = 20
-#: what a page must show as text and never run
+#: markup that the page must show as text and never run
 HOSTILE = "<img src=x onerror=document.title='owned'>"
 
 QUERY = """
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 def until(what: str, found: Callable[[], T]) -> T:
-    """The first true answer of `found`."""
+    """Poll `found` and return its first true answer."""
     deadline = time.monotonic() + PATIENCE_S
     while not (answer := found()):
         assert time.monotonic() < deadline, f"{what}: not within {PATIENCE_S} s"
@@ -71,7 +71,7 @@ def until(what: str, found: Callable[[], T]) -> T:
 
 
 class Feed:
-    """Racks' readings until told to stop; now and then one that can't be used, and a key that looks like HTML."""
+    """Sends racks' readings until stopped; now and then an unusable one, and a key that looks like HTML."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.is_hostile = True
@@ -115,7 +115,7 @@ def served(cluster: LocalCluster, folder: Path, name: str) -> Iterator[tuple[Sup
     KafkaLog(KafkaConfig(cluster.broker.bootstrap)).create_topics({topic: 1, f"{topic}.dlq": 1})
     inputs = {"input_topics": orjson.dumps({"racks": topic}).decode()}
     services = services_of(Deployment(query, query_file, cluster.broker.bootstrap, cluster.redis.url, 2, inputs))
-    environment = services[0].environment  # a page is told what a service is told, and where to be
+    environment = services[0].environment  # the page takes a service's settings, and an address to listen on
     port = free_port()
     feed = Feed(cluster.broker.bootstrap, topic)
     with Supervisor(cluster.children, folder / "logs") as supervisor:
@@ -142,7 +142,7 @@ def state_at(address: str) -> dict[str, Any]:
 
 
 def dom_at(address: str, folder: Path) -> str:
-    """What Chromium makes of the page within some polls."""
+    """The DOM that Chromium builds from the page within some polls."""
     return chromium(folder, "--dump-dom", address)
 
 
@@ -162,7 +162,7 @@ def keep_screenshot(address: str, folder: Path, feed: Feed) -> None:
 
 
 def group(dom: str, node: str) -> str:
-    """A node of the picture, tags and all."""
+    """A node of the picture, with its tags."""
     found = re.search(rf'<g [^>]*id="{node}".*?</g>', dom, re.DOTALL)
     assert found, f"the picture has no {node}"
     return found[0]

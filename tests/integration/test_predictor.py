@@ -1,4 +1,4 @@
-"""The predictor as a process over the real broker: plans come, uncommitted frames don't count, SIGTERM ends it."""
+"""The predictor as a process on the real broker: it emits plans, ignores uncommitted frames and ends on SIGTERM."""
 
 import os
 import signal
@@ -93,7 +93,7 @@ def process(bootstrap, redis_url, unique, tmp_path):
     running.communicate()
 
 
-def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, process):
+def test_the_process_plans_as_the_machine_does_and_ends_cleanly(bootstrap, unique, frames, process):
     log = KafkaLog(KafkaConfig(bootstrap))
     announce(log, make_query(unique))
     topic, plan_topic = f"{unique}.{Topic.FRAMES}", f"{unique}.{Topic.PLAN}"
@@ -101,7 +101,7 @@ def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, 
     producer.init_transactions(30)
     half = PLAN_FRAMES + 1  # the barrier and the first plan's frames
     send(producer, topic, frames[:half], commit=True)
-    # A frame that no transaction commits: were it read, all that follow would be refused.
+    # A frame that no transaction commits: reading it would make all later frames invalid.
     uncommitted = make_frame([make_slice([[9] * 9] * 2, 1600)], frame_id=PLAN_FRAMES, first_seq=1600)
     send(producer, topic, [uncommitted], commit=False)
     send(producer, topic, frames[half:], commit=True)
@@ -124,7 +124,7 @@ def test_plans_as_the_machine_does_and_ends_in_order(bootstrap, unique, frames, 
 
 
 def announce(log, query):
-    """Make the topics, and say as a router does which query is served."""
+    """Make the topics and announce the served query, as a router does."""
     create_topics(log, Topics.of(query, 2, {}))
     GenerationsTopic(log, query.name).append(Announcement(1, fingerprint(query), query.text, Backfill.WINDOW))
 
@@ -137,7 +137,7 @@ def send(producer, topic, records, *, commit):
     producer.commit_transaction(30) if commit else producer.abort_transaction(30)
 
 
-def test_a_record_that_is_none_ends_it_with_its_reason(bootstrap, unique, process):
+def test_a_malformed_record_ends_it_with_the_reason(bootstrap, unique, process):
     announce(KafkaLog(KafkaConfig(bootstrap)), make_query(unique))
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(f"{unique}.{Topic.FRAMES}", b"no frame", partition=0)
@@ -147,7 +147,7 @@ def test_a_record_that_is_none_ends_it_with_its_reason(bootstrap, unique, proces
     assert '"event": "stopped"' in said
 
 
-def test_a_log_of_another_query_ends_it_with_the_sentence(bootstrap, unique, frames, process):
+def test_the_log_of_another_query_ends_it_with_a_sentence(bootstrap, unique, frames, process):
     announce(KafkaLog(KafkaConfig(bootstrap)), make_query(unique))
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(f"{unique}.{Topic.FRAMES}", encode(replace(frames[0], fingerprint=1)), partition=0)

@@ -1,6 +1,6 @@
 """Workers come and go while data flows, on the real broker and Redis: 1 of them, then 3, 2 and 1.
 
-New workers start before the layout names them, as the controller makes sure. The first that goes is killed before
+New workers start before the worker count includes them, as the controller ensures. The first that goes is killed before
 anybody knows of it: frames under way wait for it, and those that are left stand in. The second is asked to end, as
 Kubernetes does it, and leaves when no frame waits for it. The ordered output has the same SHA-256 as a nested loop over
 the inputs.
@@ -43,7 +43,7 @@ WORKERS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One query on the cluster: its services, the layouts asked for, and what comes out."""
+    """One query on the cluster: its services, the requested worker counts, and the results."""
 
     services: dict[str, Service]
     cluster: LocalCluster
@@ -54,7 +54,7 @@ class Stage:
 
     @contextmanager
     def running(self, *names: str) -> Iterator[Supervisor]:
-        """These services, ready."""
+        """Start these services and wait until they are ready."""
         with Supervisor(self.cluster.children, self.logs, restarts_max=20) as supervisor:
             supervisor.start([self.services[name] for name in names])
             supervisor.wait_ready()
@@ -76,7 +76,7 @@ class Stage:
         return self.store.get(key(NAME, "head"))
 
     def has_come(self, workers: int) -> bool:
-        """Whether results are out that this layout brought."""
+        """Whether results under this worker count are out."""
         head, result_position = self.head(), self.store.get(key(NAME, "result_position"))
         known = head.get("workers") == str(workers) and "frame_id" in result_position
         return known and int(result_position["frame_id"]) > int(head["layout_frame"])
@@ -147,7 +147,7 @@ def test_workers_come_and_go_while_data_flows(cluster: LocalCluster, tmp_path: P
 
 
 def lose(stage: Stage, tended: Supervisor, pid: int) -> None:
-    """A worker goes without a word, and frames that wait for it are written."""
+    """Kill a worker without warning while frames that wait for it are written."""
     os.kill(pid, signal.SIGKILL)
     last = int(stage.head()["frame_id"])
     stage.until(lambda: int(stage.head()["frame_id"]) > last + 3, tended)

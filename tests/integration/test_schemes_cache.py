@@ -1,4 +1,4 @@
-"""The distributed cache of the published state schemes through a real Redis: the same errors as through memory."""
+"""The published state schemes' distributed cache in a real Redis: the same errors as in memory."""
 
 import dataclasses
 
@@ -33,14 +33,14 @@ output: count
 @pytest.mark.integration
 def test_the_cache_is_wrong_in_the_same_way_through_redis(redis_url):
     keys = np.random.default_rng(1).integers(0, 9, TUPLES)
-    told = []
+    counts = []
     store = RedisStore(redis_url, timeout_s=5)
     for each in (store, MemoryStore()):
         workers = SimulatedWorkers(Setup(1_000, 200, 50, 4, 20_000.0), Scheme.DISTRIBUTED_CACHE_UNSAFE, each)
-        told.append(count(workers, workers.take(TUPLES), lambda probes, stored: keys[probes][:, None] > keys[stored]))
+        counts.append(count(workers, workers.take(TUPLES), lambda probes, stored: keys[probes][:, None] > keys[stored]))
     store.close()
-    assert told[0] == told[1]
-    assert told[0].false_positives > 0
+    assert counts[0] == counts[1]
+    assert counts[0].false_positives > 0
 
 
 @pytest.mark.integration
@@ -48,12 +48,12 @@ def test_the_method_counts_the_same_wrong_pairs_through_redis(redis_url, monkeyp
     monkeypatch.setitem(SIDES, "spo_paper", side_of)
     rows = np.random.default_rng(2).integers(0, 9, (2, TUPLES))
     batch = pa.record_batch({"power": rows[0].astype(float), "cooling": rows[1].astype(float)})
-    told = []
+    counts = []
     for cache in (redis_url, "memory"):
         method = simulated({"cache": cache, "state": "distributed_cache_unsafe", "rate": "50000"})
         engine = Engine(dataclasses.replace(parse_query(QUERY), method=method))
         found = [*engine.feed(0, batch), *engine.flush()]
-        told.append((sum(part.num_rows for part in found), engine.matches, engine.counters()["false_positives"]))
-    assert told[0] == told[1]
-    assert told[0][0] == TUPLES
-    assert told[0][2] > 0
+        counts.append((sum(part.num_rows for part in found), engine.matches, engine.counters()["false_positives"]))
+    assert counts[0] == counts[1]
+    assert counts[0][0] == TUPLES
+    assert counts[0][2] > 0

@@ -95,7 +95,7 @@ def expected() -> list[tuple[int, str, int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What came out of the services' life, and everything that they said in it."""
+    """The services' results, and everything that they printed while they ran."""
 
     results: list[tuple[int, str, int, int]]
     said: dict[str, str]
@@ -112,7 +112,7 @@ def joined(closed: Secured, tmp_path_factory: pytest.TempPathFactory) -> Joined:
         b"\n".join(orjson.dumps({"draw": d, "cooling": c, "id": f"r{i}"}) for i, (d, c) in enumerate(rows()))
     )
     said = {"topics": command(closed, folder, Person.TOPICS, "topics", query_file, "--workers-max", str(WORKERS))}
-    services = [*told(closed, folder, query_file), page_service(closed, folder, query_file)]
+    services = [*services_with_users(closed, folder, query_file), page_service(closed, folder, query_file)]
     with Supervisor(closed.children, folder / "logs") as supervisor:
         supervisor.start(services)
         supervisor.wait_ready()
@@ -126,8 +126,8 @@ def joined(closed: Secured, tmp_path_factory: pytest.TempPathFactory) -> Joined:
     return Joined(results, said, listening, {each.name: each.port for each in services})
 
 
-def told(closed: Secured, folder: Path, query_file: Path) -> list[Service]:
-    """All services, each as its own user."""
+def services_with_users(closed: Secured, folder: Path, query_file: Path) -> list[Service]:
+    """All services, each logged in as its own user."""
     extra = {"frame_tuples": "256", "batch_tuples": "500", "log_level": "debug"}
     deployment = Deployment(load_query(query_file), query_file, "", "", WORKERS, extra)
     return [
@@ -152,7 +152,7 @@ def page_service(closed: Secured, folder: Path, query_file: Path) -> Service:
 
 
 def command(closed: Secured, folder: Path, principal: Principal, *arguments: object) -> str:
-    """What `spojoin` says, run by a principal; its password is in the environment's file alone."""
+    """The output of `spojoin`, run as a principal whose password is in the environment's file only."""
     words = [sys.executable, "-m", "spojoin.cli.main", *map(str, arguments)]
     environment = {**os.environ, **closed.environment(JOINED, principal, folder)}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -161,11 +161,11 @@ def command(closed: Secured, folder: Path, principal: Principal, *arguments: obj
 
 
 def ask_as_controller(closed: Secured) -> None:
-    """The controller's own part: a layout with one worker less."""
+    """Request one worker fewer, then one more, which only the controller may do."""
     log = closed.log(JOINED, Role.CONTROLLER)
     assert log.topic_id(topic_name(JOINED, Topic.FRAMES))
     control = ControlTopic(log, LogPartition(topic_name(JOINED, Topic.CONTROL), 0), SystemClock())
-    for workers in (WORKERS, WORKERS - 1, WORKERS):  # the third lets the first be trimmed
+    for workers in (WORKERS, WORKERS - 1, WORKERS):  # the topic keeps two records: the third trims the first
         control.refresh()
         control.request(workers)
     assert control.refresh().version == 3
@@ -188,7 +188,7 @@ def all_results(
 def outputs(
     closed: Secured, folder: Path, query_file: Path, services: list[Service], supervisor: Supervisor
 ) -> dict[str, str]:
-    """Everything that can be seen of running services."""
+    """Everything that running services expose."""
     said = {f"metrics of {each.name}": fetch(each.port, "/metrics") for each in services}
     said |= {f"page {path}": fetch(services[-1].port, path) for path in ("/", "/state.json", "/healthz", "/readyz")}
     said["status"] = command(closed, folder, Person.PAGE, "status", "--once")
@@ -212,17 +212,17 @@ def fetch(port: int, path: str) -> str:
 
 
 def listened(pid: int) -> set[tuple[str, int]]:
-    """What a process and its children listen on, TCP and UDP."""
+    """The ports that a process and its children listen on, TCP and UDP."""
     process = psutil.Process(pid)
     found = [c for each in (process, *process.children(recursive=True)) for c in each.net_connections("inet")]
     return {(c.laddr.ip, c.laddr.port) for c in found if c.status == psutil.CONN_LISTEN or not c.raddr}
 
 
-def test_rows_are_joined_by_services_that_may_do_no_more_than_they_must(joined: Joined) -> None:
+def test_services_with_the_least_rights_join_rows(joined: Joined) -> None:
     assert joined.results == expected()
 
 
-def test_no_password_is_in_anything_that_is_written_served_or_stored(closed: Secured, joined: Joined) -> None:
+def test_no_password_appears_in_anything_written_served_or_stored(closed: Secured, joined: Joined) -> None:
     assert set(EDGES) - {Role.CONTROLLER} == {role_of(name) for name in joined.listening if name != "page"}
     assert "spojoin_" in joined.said["metrics of router"]
     assert f"{TUPLES:,}" in joined.said["status"]
@@ -235,7 +235,7 @@ def test_services_listen_only_where_they_serve(joined: Joined) -> None:
     assert joined.listening == {name: {(LOOPBACK, port)} for name, port in joined.served.items()}
 
 
-def test_nobody_was_refused_anything_on_the_way(joined: Joined) -> None:
+def test_no_service_was_refused_anything(joined: Joined) -> None:
     for where, text in joined.said.items():
         assert "AUTHORIZATION_FAILED" not in text, where
         assert "NOPERM" not in text, where
@@ -245,7 +245,7 @@ def test_nobody_was_refused_anything_on_the_way(joined: Joined) -> None:
 
 
 def require_refusal(error: BaseException) -> None:
-    """Anything else that goes wrong is no proof. Who may write nowhere can't even get a producer's id."""
+    """Any other error proves nothing. A user with no right to write can't even get a producer id."""
     signs = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "Kafka refuses this user the topic")
     if not any(sign in str(error) for sign in signs):
         raise error
@@ -268,7 +268,7 @@ def may_read(log: KafkaLog, topic: str) -> bool:
 
 
 def polled(reader: KafkaReader) -> bool:
-    """Whether a record came; that the unused group is refused is no reason to read nothing."""
+    """Whether a record came. Kafka refuses the unused consumer group, which must not stop the read."""
     try:
         return bool(reader.poll(1, 0.1))
     except LogUnavailable as error:
@@ -303,14 +303,12 @@ def may_trim(log: KafkaLog, topic: str) -> bool:
 
 @pytest.mark.parametrize("topic", list(Topic), ids=lambda topic: topic.value)
 @pytest.mark.parametrize("edge", TOPOLOGY, ids=lambda edge: edge.role.value)
-def test_a_role_reads_writes_and_trims_its_row_of_the_table_and_nothing_else(
-    closed: Secured, edge: Edge, topic: Topic
-) -> None:
+def test_a_role_reads_writes_and_trims_only_its_row_of_the_table(closed: Secured, edge: Edge, topic: Topic) -> None:
     log = closed.log(TOUCHED, edge.role)
     (name,) = names(topic, TOUCHED, [INPUT])
     assert may_read(log, name) == (topic in edge.reads)
     assert may_write(log, name) == (topic in edge.writes)
-    is_removed = edge.role is Role.ROUTER and topic not in SHARED  # by the same right
+    is_removed = edge.role is Role.ROUTER and topic not in SHARED  # deleting records needs the same right
     assert may_trim(log, name) == (topic in edge.trims or is_removed)
 
 
@@ -318,7 +316,7 @@ def test_a_role_reads_writes_and_trims_its_row_of_the_table_and_nothing_else(
 def test_a_role_may_not_touch_another_querys_topics(closed: Secured, joined: Joined, role: Role) -> None:
     log = closed.log(TOUCHED, role)
     for topic in Topic:
-        if topic not in (Topic.INPUT, Topic.DEAD):  # which both queries have
+        if topic not in (Topic.INPUT, Topic.DEAD):  # both queries share these
             name = topic_name(JOINED, topic)
             assert not may_read(log, name)
             assert not may_write(log, name)
@@ -326,7 +324,7 @@ def test_a_role_may_not_touch_another_querys_topics(closed: Secured, joined: Joi
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_a_role_makes_no_topics_and_needs_to_make_none(closed: Secured, role: Role) -> None:
+def test_a_role_cannot_make_topics_and_need_not(closed: Secured, role: Role) -> None:
     log = closed.log(TOUCHED, role)
     create_topics(log, Topics(TOUCHED, (INPUT,), 2, WORKERS), role=role)
     with pytest.raises(LogUnavailable, match=r"'other' is missing.*`spojoin topics QUERY`"):
@@ -338,7 +336,7 @@ def test_a_role_makes_no_topics_and_needs_to_make_none(closed: Secured, role: Ro
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ROUTER])
 def test_roles_make_the_topics_of_later_generations_and_the_router_deletes_them(closed: Secured, role: Role) -> None:
-    """Kafka has one right for deleting records and topics, so that whoever trims a topic may delete it, too."""
+    """Kafka has one right for deleting records and topics, so a role that trims a topic may also delete it."""
     topics = Topics(TOUCHED, (INPUT,), 2, WORKERS, generation=2)
     create_topics(closed.log(TOUCHED, role), topics, role=role)
     made = [topics.name(topic) for topic in sorted(seen_by(role).difference(SHARED))]
@@ -361,7 +359,7 @@ def test_a_role_makes_no_topics_of_another_querys_generations(closed: Secured, r
     assert not closed.admin.partitions(name)
 
 
-def test_people_may_do_their_part_only(closed: Secured) -> None:
+def test_people_may_do_only_their_part(closed: Secured) -> None:
     results, letters = topic_name(TOUCHED, Topic.RESULTS), f"{INPUT}.dlq"
     people = (Person.FEED, Person.RESULTS, Person.TOPICS, Person.PAGE)
     feed, reader, maker, page = (closed.log(TOUCHED, each) for each in people)
@@ -381,12 +379,12 @@ def test_people_may_do_their_part_only(closed: Secured) -> None:
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ROUTER])
-def test_nobody_else_can_fence_the_router(closed: Secured, role: Role) -> None:
+def test_no_other_role_can_fence_the_router(closed: Secured, role: Role) -> None:
     with pytest.raises(LogUnavailable, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
         closed.log(TOUCHED, role).writer(transactional_id(TOUCHED, Role.ROUTER))
 
 
-def test_nobody_else_can_join_the_predictors_group(closed: Secured) -> None:
+def test_no_other_role_can_join_the_predictors_group(closed: Secured) -> None:
     user = user_of(TOUCHED, Role.SINK)
     consumer = Consumer(
         {
@@ -404,7 +402,7 @@ def test_nobody_else_can_join_the_predictors_group(closed: Secured) -> None:
     assert message.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
-def test_without_the_right_password_or_without_tls_nothing_is_answered(closed: Secured, tmp_path: Path) -> None:
+def test_servers_answer_nothing_without_the_password_or_tls(closed: Secured, tmp_path: Path) -> None:
     user, wrong = user_of(TOUCHED, Role.SINK), "n0t-the-password"
     stranger = {"ssl.ca.location": str(make_certificates(tmp_path, LOOPBACK).authority)}
     for extra, why in (
@@ -422,14 +420,14 @@ def test_without_the_right_password_or_without_tls_nothing_is_answered(closed: S
 
 
 def test_services_with_tokens_have_the_same_rights(closed: Secured, joined: Joined, tmp_path: Path) -> None:
-    """Router, whose client is librdkafka, and predictor, whose client is Faust's, go on from where the others ended."""
+    """The router (a librdkafka client) and the predictor (a Faust client) continue where the others ended."""
     query_file = tmp_path / "query.yaml"
     query_file.write_text(QUERY)
     roles = (Role.ROUTER, Role.PREDICTOR, Role.SINK)
     by_token = {"SPOJOIN_KAFKA": orjson.dumps(closed.tokens).decode()}
     services = [
         replace(each, environment={**each.environment, **by_token})
-        for each in told(closed, tmp_path, query_file)
+        for each in services_with_users(closed, tmp_path, query_file)
         if role_of(each.name) in roles
     ]
     with Supervisor(closed.children, tmp_path / "logs") as supervisor:
@@ -439,11 +437,11 @@ def test_services_with_tokens_have_the_same_rights(closed: Secured, joined: Join
     for each in services:
         said = (tmp_path / "logs" / f"{each.name}.log").read_text()
         assert "AUTHORIZATION_FAILED" not in said
-        for password in (*closed.secrets(), "eyJ"):  # with which every token begins
+        for password in (*closed.secrets(), "eyJ"):  # every token begins with this
             assert password not in said
 
 
-def test_a_tokens_rights_end_where_its_users_do(closed: Secured) -> None:
+def test_a_token_grants_no_more_than_its_users_rights(closed: Secured) -> None:
     user = user_of(TOUCHED, Role.SINK)
     known = with_login(closed.tokens, user, closed.passwords[user])
     log = KafkaLog(KafkaConfig(closed.broker.bootstrap, known))
@@ -490,7 +488,7 @@ def test_services_share_their_querys_keys_and_no_others(own_store: RedisStore) -
 @pytest.mark.parametrize(
     "words", ["CONFIG GET *", "KEYS *", "ACL LIST", "EVAL return(1) 0", "SHUTDOWN", "MONITOR", "FLUSHDB"]
 )
-def test_services_may_not_command_the_store(closed: Secured, own_store: RedisStore, words: str) -> None:
+def test_services_may_not_administer_the_store(closed: Secured, own_store: RedisStore, words: str) -> None:
     with (
         redis.Redis.from_url(closed.store_url(TOUCHED), retry=None) as client,
         pytest.raises(redis.RedisError, match="permissions"),
@@ -498,7 +496,7 @@ def test_services_may_not_command_the_store(closed: Secured, own_store: RedisSto
         client.execute_command(*words.split())
 
 
-def test_the_store_speaks_with_nobody_who_is_not_known(closed: Secured, own_store: RedisStore) -> None:
+def test_the_store_refuses_unknown_users(closed: Secured, own_store: RedisStore) -> None:
     address = closed.store_url(TOUCHED)
     host = f"{LOOPBACK}:{closed.redis.port}/0"
     authority = f"?ssl_ca_certs={closed.security.certificates.authority}"

@@ -26,7 +26,7 @@ PACE_S = 0.03
 KILLED = "pojoin-1"
 
 
-#: A key for the layouts that go by one: the operator on the second column.
+#: An equality on the second column is the key of the layouts that partition by one.
 OPERATORS = {"hp": "="}
 
 
@@ -36,7 +36,7 @@ def nested_loop() -> dict[str, list[tuple[int, ...]]]:
 
 
 @pytest.mark.parametrize("layout", ["scale_join", "sta", "hp"])
-def test_a_killed_worker_is_missed_by_no_result(
+def test_no_result_misses_a_killed_worker(
     cluster: LocalCluster, tmp_path: Path, nested_loop: dict[str, list[tuple[int, ...]]], layout: str
 ) -> None:
     operator = OPERATORS.get(layout, ">=")
@@ -60,7 +60,7 @@ def test_a_killed_worker_is_missed_by_no_result(
 
 
 def plans(bootstrap: str, query: Query) -> int:
-    """How often the predictor told hot keys."""
+    """The number of plans with hot keys that the predictor sent."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     try:
         return int(consumer.get_watermark_offsets(TopicPartition(topic_name(query.name, Topic.PLAN), 0), 10.0)[1])

@@ -1,4 +1,4 @@
-"""The feed and the checker over the real broker: rows arrive exactly and in order, and results are judged right."""
+"""The feed and the checker on the real broker: rows arrive exactly and in order, and verdicts are correct."""
 
 import json
 
@@ -103,7 +103,7 @@ def test_a_paced_replay_takes_its_time_and_ends(session, kafka, bootstrap, make_
     assert not running.folder.exists()
 
 
-def test_files_of_lines_go_byte_for_byte(session, kafka, bootstrap, make_topics, unique, tmp_path):
+def test_line_files_are_sent_byte_for_byte(session, kafka, bootstrap, make_topics, unique, tmp_path):
     topic = f"in.{unique}"
     make_topics({topic: 1})
     lines = ['{"a": 1.50,  "b":"ü"}', "not json at all", '{"a":2}']
@@ -135,7 +135,7 @@ def test_the_rate_source_gives_the_workload(session, kafka, bootstrap, make_topi
 
 
 def count_rows(table):
-    """Results of the query by definition, in plain Python: the rows that take part, in the table's order."""
+    """Results of the query by definition, in plain Python, over the accepted rows in the table's order."""
     rows = [r for r in table.to_pylist() if r["air_time"] is not None]
     for t, row in enumerate(rows):
         window = rows[max(0, -(-t // 10) * 10 - 100) : t]

@@ -1,4 +1,4 @@
-"""What every store must do, held against memory and a real Redis."""
+"""The contract of every store, tested on memory and on a real Redis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_fields_are_merged_and_come_back_as_text(store, unique):
     assert store.get(unique) == {"a": "1", "b": "2.5", "c": ""}
 
 
-def test_a_key_that_is_not_there_is_empty(store, unique):
+def test_a_missing_key_is_empty(store, unique):
     assert store.get(unique) == {}
     store.put({unique: {}})
     assert store.get(unique) == {}
@@ -79,7 +79,7 @@ def test_clearing_loses_everything(store, unique):
     assert store.scan("") == {}
 
 
-def test_a_redis_that_is_not_there_is_said():
+def test_a_missing_redis_is_reported():
     store = RedisStore(f"redis://127.0.0.1:{free_port()}/0")
     for action in (lambda: store.get("a"), lambda: store.put({"a": {"b": 1}}), lambda: store.scan("")):
         with pytest.raises(StoreUnavailable):

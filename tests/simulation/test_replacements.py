@@ -12,8 +12,8 @@ from spojoin.simulate.runner import REPLACED, find_mutant, run_all
 
 SEEDS = 400
 SEEDS_MAX = 600
-#: Seeds beyond the range that have found a fault: the log was trimmed within a batch that nobody had made; frames of a
-#: closed log waited for a worker that was gone; runs that a joiner had passed over stayed; rows answered out of their
+#: Seeds beyond the range that once found a fault: the log was trimmed within a batch not yet made; frames of a
+#: closed log waited for a worker that was gone; runs that a joiner had skipped stayed; rows answered out of their
 #: inputs' order were answered again by the generation after the next.
 KEPT = (1036, 5035, 5043, 5044, 20054, 20086, 20142)
 

@@ -12,7 +12,7 @@ from spojoin.simulate.runner import run_all
 SEEDS = 2_000
 SLICE = 250
 #: Seeds beyond the range that have found a fault: workers kept whole batches behind small windows; stray copies of
-#: batches counted as retained, and a drawn query whose values took more than 64 bits.
+#: batches counted as retained, and a generated query had values of more than 64 bits.
 KEPT = (1032700022, 1032700551, 77002021, 77004133, 77007276, 1128259292, 1128253020)
 
 

@@ -1,4 +1,4 @@
-"""Immutable batches as the permutation service would make them."""
+"""Immutable batches as the permutation service makes them."""
 
 from __future__ import annotations
 

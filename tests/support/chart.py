@@ -49,7 +49,7 @@ def _manifests(example: str, settings: tuple[str, ...]) -> list[Manifest]:
 
 
 def manifests(example: str, *settings: str) -> list[Manifest]:
-    """The objects of one of EXAMPLES, for a test to keep; `settings` are added to its values, each `name=value`."""
+    """The objects of one of EXAMPLES, copied for a test; `settings` add to its values, each `name=value`."""
     return deepcopy(_manifests(example, settings))
 
 
@@ -58,14 +58,14 @@ def of_kind(kind: str, documents: Iterable[Manifest]) -> list[Manifest]:
 
 
 def named(documents: Iterable[Manifest], kind: str, name: str) -> Manifest:
-    """The one object of this kind whose name is the release's full name and `name`."""
+    """The only object of this kind named by the release's full name and `name`."""
     (found,) = [each for each in of_kind(kind, documents) if each["metadata"]["name"] == f"{FULLNAME}-{name}"]
     return found
 
 
 @dataclass(frozen=True)
 class Pod:
-    """What makes pods, and how they are: a Deployment, StatefulSet or Job, or a Pod itself."""
+    """An object that makes pods, and their spec: a Deployment, StatefulSet or Job, or a Pod itself."""
 
     component: str
     kind: str
@@ -98,7 +98,7 @@ def _value(entry: Manifest) -> str:
 
 
 def pods(documents: Iterable[Manifest]) -> dict[str, Pod]:
-    """All that makes pods, by component."""
+    """Everything that makes pods, by component."""
     found = list(_pods(documents))
     by_component = {pod.component: pod for pod in found}
     assert len(by_component) == len(found), "two of a component"

@@ -1,4 +1,4 @@
-"""What is around a controller: a cluster without pods, and the end of a test."""
+"""A controller's surroundings: a cluster without pods, and the end of a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaC
 
 
 class FakeCluster:
-    """Workers that are ready as soon as a test says so."""
+    """Workers that become ready when a test says so."""
 
     def __init__(self, replicas: int) -> None:
         self.replicas = self.ready = replicas
@@ -31,7 +31,7 @@ class FakeCluster:
 
 
 class StopWhen(threading.Event):
-    """Asks for the end once `done` says so; time passes while it waits."""
+    """A stop event that is set once `done` is true; time passes while it waits."""
 
     def __init__(self, done: Callable[[], bool], clock: ManualClock) -> None:
         super().__init__()

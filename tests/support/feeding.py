@@ -1,4 +1,4 @@
-"""Inputs in memory on their way into a machine that notes what it is given."""
+"""Inputs in memory for a machine that records what it receives."""
 
 from __future__ import annotations
 

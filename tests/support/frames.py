@@ -1,4 +1,4 @@
-"""Frames and logs of frames: give what a test is about, and the rest follows from it or is empty."""
+"""Frames and logs of frames: a test gives the fields that it is about; the rest is derived or empty."""
 
 from __future__ import annotations
 

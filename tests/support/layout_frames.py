@@ -1,4 +1,4 @@
-"""Frames for layouts, and what a layout makes of them."""
+"""Frames for layouts, and how a layout distributes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spojoin.published.layouts.layout import Layout
 from spojoin.wire.records import Frame
 from tests.support.frames import make_frame, make_slice
 
-#: A tuple's stream, who stores it and who is asked about it.
+#: A tuple's stream, the workers that store it and the workers that it asks.
 Shared = tuple[int, set[int], set[int]]
 
 
@@ -25,7 +25,7 @@ def frame_of(streams: Sequence[int], codes: Sequence[int], *, firsts: Sequence[i
 
 
 def shares(layout: Layout, frames: Sequence[Frame], streams: int, workers: int) -> list[Shared]:
-    """For each tuple in order (stream, who stores it, who is asked), as sets of workers."""
+    """For each tuple in order: (stream, workers that store it, workers that it asks); the workers as sets."""
     found = []
     for frame in frames:
         by_position = {}

@@ -1,4 +1,4 @@
-"""Stored tuples and probes drawn for a method's side, beside what a plain loop finds in them."""
+"""Random stored tuples and probes for a method's side, and what a plain loop finds in them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def looped(case, direction, probe):
 
 
 def expected(case):
-    """By direction and probe: partners, or how many they are where lists aren't asked for."""
+    """By direction and probe: the partners, or their number where no lists are requested."""
     found = [
         [looped(case, direction, i) for i in range(len(case.upper))] for direction in range(len(case.spec.directions))
     ]
@@ -80,7 +80,7 @@ def taken(side, case):
     by_role = [[] for _ in case.spec.directions]
     stored = done = 0
     for cut in [*case.cuts, case.codes.shape[1]]:
-        # A chunk ends between tuples: its probes come before whatever is stored after it.
+        # A chunk ends between tuples: its probes precede everything stored after it.
         end = int(np.searchsorted(case.upper, cut, "right"))
         directions = [Searches(lo[:, done:end], hi[:, done:end]) for lo, hi in case.probes]
         found = side.take(case.codes[:, stored:cut], directions, case.lower[done:end], case.upper[done:end])

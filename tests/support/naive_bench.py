@@ -1,4 +1,4 @@
-"""Plain-Python twins of what the benchmark compares with."""
+"""Plain-Python twins of the benchmark's baselines."""
 
 from __future__ import annotations
 

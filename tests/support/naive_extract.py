@@ -26,7 +26,7 @@ class No(Exception):
 
 
 def naive_extract(stream: Stream, rows: list[dict], needs_time: bool):
-    """(kept rows, codes by row, times by row, refused (row, reason))."""
+    """Returns (kept rows, codes by row, times by row, refused (row, reason))."""
     kept, codes, times, refused = [], [], [], []
     for number, row in enumerate(rows):
         try:
@@ -136,7 +136,7 @@ def plain_double(value) -> float:
 
 
 def given(value):
-    """The value, stripped if it is text; none at all is its own reason."""
+    """The value, stripped if it is text; a missing value has a reason of its own."""
     value = value.strip() if isinstance(value, str) else value
     if isinstance(value, bool) or (isinstance(value, str) and not value.isascii()):
         raise No("type")
@@ -223,7 +223,7 @@ def moment(value, unit) -> Fraction:
 
 
 def counted(number: Fraction, unit) -> Fraction:
-    """A number of the unit; without one of milliseconds, unless another makes it a year from 1990 to 2099."""
+    """A number in the given unit; by default milliseconds, unless another unit gives a year from 1990 to 2099."""
     if unit is None:
         for ticks in (1, 10**6, 10**9):
             seconds = number / ticks

@@ -63,7 +63,7 @@ class World:
         self.seconds = 0
 
     def pass_second(self, tuples=100, records=7) -> None:
-        """Every service that isn't gone counts on and reports."""
+        """Let every service that isn't gone make progress and report."""
         self.clock.sleep(1)
         self.seconds += 1
         for edge in TOPOLOGY:

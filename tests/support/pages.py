@@ -28,7 +28,7 @@ PACKAGE = ROOT / "services/spojoin"
 BASES = (ROOT, PACKAGE, ROOT / "loadgen")
 #: Files that a page may name without a folder.
 _OF_THIS_PROJECT = (".py", ".md", ".proto", ".lock", ".css", ".js", ".Dockerfile", ".java")
-#: Folders that commands make.
+#: Folders that commands create.
 _MADE = ("report", "bench-results", ".venv", ".cache")
 #: Options of other programs that pages speak of.
 _FOREIGN_OPTIONS = {"--set", "--set-file", "--reuse-values", "--force", "--help"}
@@ -57,7 +57,7 @@ class Page:
 
     @property
     def spans(self) -> list[str]:
-        """What stands between backticks; a span may go on in the next line."""
+        """The text between backticks; a span may continue on the next line."""
         return [" ".join(span.split()) for span in _SPAN.findall(self.prose)]
 
     @property
@@ -213,7 +213,7 @@ def _all_options(command: Any) -> Iterator[str]:
 def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
-    except ValueError:  # a quote that a span cuts off
+    except ValueError:  # the span cuts off a quote
         return text.split()
 
 

@@ -43,5 +43,5 @@ order: event_time
 
 
 def typed(predicate: str) -> str:
-    """A cross join of two streams that have a column of every type; the predicate stands in line 19."""
+    """A cross join of two streams with a column of every type; the predicate is on line 19."""
     return TYPED.replace("PREDICATE", predicate)

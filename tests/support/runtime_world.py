@@ -1,4 +1,4 @@
-"""A world in memory for the loop, with a machine that does what a test asks for."""
+"""A world in memory for the loop, with a machine that a test scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from spojoin.wire.records import Announcement, Barrier, DirectionRanks, Partial,
 from spojoin.wire.results import result_to_message
 
 TOPICS = Topics("q", ("in.trips",), predicates=2, workers_max=2)
-#: the query that these are the topics of
+#: the query whose topics these are
 QUERY = parse_query("""
 name: q
 streams: {trips: {schema: {distance: double, air_time: double}}}
@@ -42,7 +42,7 @@ RESULTS = LogPartition("q.results", 0)
 
 
 class FakeMachine:
-    """Remembers what it is given and answers each call with what the test has put into `answers`."""
+    """Records its calls and returns what the test has put into `answers`."""
 
     def __init__(self, result_position: ResultPosition) -> None:
         self.start = result_position
@@ -105,7 +105,7 @@ class Bench:
         return Loop(self.spec, self.world)
 
     def charge(self, *, is_transactional: bool = False) -> Charge:
-        """The service `x-0` of this role, whose query's first generation is announced."""
+        """The service `x-0` of this role; the first generation of its query is announced."""
         self.append(GENERATIONS, Announcement(1, fingerprint(QUERY), QUERY.text, "window"))
         settings = load_settings(query_file="q.yaml", workers=TOPICS.workers_max)
         role = self.spec.role

@@ -7,12 +7,12 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: An indented block of the README that begins as a query does.
+#: An indented block of the README that begins like a query.
 _BLOCK = re.compile(r"(?m)^    name: .+\n(?:    .+\n)+")
 
 
 def sample_queries() -> dict[str, str]:
-    """The text of each query by its name, each its own: those of the README begin with `readme-`."""
+    """The text of each query by a unique name; names of the README's queries begin with `readme-`."""
     files = [*sorted((ROOT / "loadgen/queries").glob("*.yaml")), ROOT / "helm/spojoin/files/demo-query.yaml"]
     texts = [path.read_text() for path in files]
     blocks = _BLOCK.findall((ROOT / "README.md").read_text())

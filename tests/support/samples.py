@@ -143,12 +143,12 @@ def frequencies(draw):
 
 
 @st.composite
-def role_ranks(draw):
+def direction_ranks(draw):
     m = draw(small)
     return DirectionRanks(draw(ints(draw(small), np.uint16)), draw(ints(m, np.uint16)), draw(ints(m, np.uint16)))
 
 
-partials = st.builds(Partial, natural, natural, small, st.lists(role_ranks(), max_size=2).map(tuple))
+partials = st.builds(Partial, natural, natural, small, st.lists(direction_ranks(), max_size=2).map(tuple))
 
 
 @st.composite
@@ -253,7 +253,7 @@ dead_letters = st.builds(
     DeadLetter, small, small, natural, natural, st.text(max_size=5), st.text(max_size=9), st.binary(max_size=9)
 )
 
-layouts = st.builds(WorkerCount, i64, st.integers(1, 2**32 - 1))
+worker_counts = st.builds(WorkerCount, i64, st.integers(1, 2**32 - 1))
 
 records = st.one_of(
     frames(),
@@ -265,7 +265,7 @@ records = st.one_of(
     results(),
     plans(),
     dead_letters,
-    layouts,
+    worker_counts,
     announcements,
     takeovers,
 )

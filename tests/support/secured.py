@@ -25,7 +25,7 @@ from spojoin.protocol.topology import Role
 from tests.support.certificates import make_certificates
 from tests.support.tokens import AUDIENCE, ISSUER, Issuer
 
-#: One is joined; the other's topics are only touched by those who may and those who may not.
+#: The services join one; tests only try their rights on the other's topics.
 JOINED, TOUCHED = "joined", "touched"
 INPUT = "in.readings"
 PRINCIPALS: tuple[Principal, ...] = (*Role, *Person)
@@ -38,7 +38,7 @@ def user_of(query: str, principal: Principal) -> str:
 
 @dataclass(frozen=True)
 class Secured:
-    """What runs. passwords: by user, for Kafka and for Redis; why_open: why Redis is not closed, if it isn't."""
+    """The running servers. passwords: by user, for Kafka and Redis; why_open: why Redis is open, if it is."""
 
     children: Children
     broker: LocalBroker
@@ -68,7 +68,7 @@ class Secured:
         return [self.security.password, *self.passwords.values(), *self.store_passwords.values()]
 
     def environment(self, query: str, principal: Principal, folder: Path) -> dict[str, str]:
-        """The variables of this principal's process: its password for Kafka is in a file, the store's is not."""
+        """The variables of this principal's process: a file holds its Kafka password, a variable the store's."""
         user = user_of(query, principal)
         file = folder / user
         file.write_text(self.passwords[user] + "\n")
@@ -89,7 +89,7 @@ class Secured:
 
     @property
     def tokens(self) -> dict[str, str | int | float | bool]:
-        """Client properties for OAUTHBEARER but for the client's id and secret, which are the user and the password."""
+        """Client properties for OAUTHBEARER, except the client's id and secret: those are the user and password."""
         authority = str(self.security.certificates.authority)
         return {
             "security.protocol": "SASL_SSL",
@@ -103,7 +103,7 @@ class Secured:
 
 @contextmanager
 def secured(folder: Path) -> Iterator[Secured]:
-    """Both servers, the users, and nothing that is not asked for by `rights`."""
+    """Both servers and their users, with no rights beyond those that `rights` grants."""
     certificates = make_certificates(folder, LOOPBACK, "localhost")
     store_passwords = {name: new_password() for name in (JOINED, TOUCHED, STORE_ADMIN)}
     passwords = {user_of(query, each): new_password() for query in (JOINED, TOUCHED) for each in PRINCIPALS}
@@ -130,7 +130,7 @@ def new_password() -> str:
 def _redis(
     children: Children, certificates: Certificates, passwords: Mapping[str, str]
 ) -> tuple[LocalRedis, str | None]:
-    """A closed one where there is a server that can be; else why there is none."""
+    """A closed Redis if an installed server supports that; otherwise the reason why not."""
     users = [f"user {query} on >{passwords[query]} {store_rules(query)}" for query in (JOINED, TOUCHED)]
     users.append(f"user {STORE_ADMIN} on >{passwords[STORE_ADMIN]} ~* &* +@all")
     try:

@@ -1,4 +1,4 @@
-"""One query's services on the real broker and Redis, and what they put out."""
+"""One query's services on the real broker and Redis, and their output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from spojoin.model import Query
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 
-#: How long the whole output may take; a liveness bound, far from what is normal.
+#: Time limit of the whole output: a liveness bound, far above the normal time.
 PATIENCE_S = 300
-#: Small frames and batches, so that much is under way whenever something dies.
+#: Small frames and batches, so that much is in flight whenever a service dies.
 SIZES = {"frame_tuples": "256", "batch_tuples": "500", "credits_frames": "32"}
-#: What a self join's counts say of a tuple.
+#: The columns of a self join's counts.
 COUNTS = ("seq", "key", "as_left", "as_right")
 
 
@@ -81,11 +81,11 @@ class Served:
         os.kill(self.supervisor.pids()[name], signal.SIGKILL)
 
     def read_until(self, tuples: int) -> None:
-        """Read results until this number of tuples have theirs, restarting what has died."""
+        """Read results until this number of tuples is answered, restarting services that have died."""
         self.until(lambda: self.output.answered >= tuples, lambda: f"{self.output.answered} of {tuples} answered")
 
     def until(self, is_done: Callable[[], bool], account: Callable[[], str]) -> None:
-        """Read results until it is done; `account` says how far it is, if it takes too long."""
+        """Read results until done; after the time limit, fail with the progress that `account` reports."""
         deadline = time.monotonic() + PATIENCE_S
         while not is_done():
             self.supervisor.tend()
@@ -93,7 +93,7 @@ class Served:
             assert time.monotonic() < deadline, account()
 
     def measured(self, service: str, metric: str, **labels: str) -> float:
-        """What the service's samples with these labels add up to."""
+        """The sum of the service's samples with these labels."""
         with urllib.request.urlopen(f"http://{LOOPBACK}:{self.services[service].port}/metrics", timeout=30) as answer:
             families = text_string_to_metric_families(answer.read().decode())
             samples = [sample for family in families for sample in family.samples if sample.name == metric]

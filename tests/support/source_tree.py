@@ -1,4 +1,4 @@
-"""The project's own source as data: modules, rooms, and who imports whom."""
+"""The project's own source as data: modules, rooms and their imports."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rooms() -> Graph:
 
 
 def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
-    """The nodes along one circle; empty where there is none."""
+    """The nodes of one import circle; empty if there is none."""
     done: set[str] = set()
     for start in graph:
         if found := _circle_from(start, graph, done, []):

@@ -28,7 +28,7 @@ LIFE_S = 300
 
 @dataclass
 class Issuer:
-    """The clients that get tokens, by id, and those that got one."""
+    """The clients that may get tokens, by id, and those that got one."""
 
     secrets: Mapping[str, str] = field(repr=False)
     key: rsa.RSAPrivateKey = field(default_factory=lambda: rsa.generate_private_key(65_537, 2048), repr=False)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.pages import CHECKS, PACKAGE, ROOT, Page, headings, linked, pages
 
 README = Page(ROOT / "README.md", (ROOT / "README.md").read_text())
-#: Where each planted mistake stands.
+#: The place of each planted mistake.
 PLACE = PACKAGE / "protocol/README.md"
 MISTAKES = {
     "see [here](../no-such-room/README.md)": "leads nowhere",
@@ -53,7 +53,7 @@ def test_a_planted_mistake_is_found(text, sentence):
     assert sentence in found
 
 
-def test_what_is_right_is_not_complained_of():
+def test_correct_pages_pass():
     text = (
         "# A page\n\nSee [it](#a-page), `machine.py`, `protocol/machine.py`, `docker/`, `make bench`, `text/csv`,\n"
         "`spojoin run --quiet`, `loadgen feed flights`, `-i trips=trips.csv`, `SPOJOIN_WORKERS`, `report/x.html`,\n"
@@ -75,6 +75,6 @@ def test_the_readme_is_short():
     assert [line for line in lines if len(line) >= 120] == []
 
 
-def test_anchors_are_githubs():
+def test_anchors_are_made_as_on_github():
     text = "## What a query can say\n# A join with a key: `kp`, `dp`, `hp`\n### On *Kubernetes*\n"
     assert headings(text) == {"what-a-query-can-say", "a-join-with-a-key-kp-dp-hp", "on-kubernetes"}

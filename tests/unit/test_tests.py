@@ -1,4 +1,4 @@
-"""The tests' own laws: what several files share is in tests/support, and frames are made in one place."""
+"""The tests' own rules: code that several files share is in tests/support, and frames are made in one place."""
 
 import ast
 from pathlib import Path

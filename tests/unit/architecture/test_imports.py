@@ -1,4 +1,4 @@
-"""Imports run one way, between rooms and between files, and nothing is allowed that nobody needs."""
+"""Imports run one way, between rooms and between files, and every allowed import is used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.source_tree import circle, imports, modules, room_of, rooms
 
-#: Plain data and the tree of errors, which every room may name.
+#: Plain data and the tree of errors, which every room may import.
 DATA = {"spojoin.model", "spojoin.errors"}
 
 
@@ -81,7 +81,7 @@ def test_a_room_imports_what_it_is_allowed_to(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", sorted(ALLOWED))
-def test_no_allowance_is_unused(room: str) -> None:
+def test_every_allowed_import_is_used(room: str) -> None:
     assert ALLOWED[room] - rooms()[room] == set()
 
 

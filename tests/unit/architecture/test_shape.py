@@ -12,11 +12,11 @@ import pytest
 from tests.support.source_tree import modules, tree
 
 LINES_MAX, PARAMETERS_MAX = 40, 6
-#: What the compiler of kernels is called by: a kernel takes arrays one by one, since numba knows no records.
+#: Names of the kernel compiler: kernels take arrays one by one, since numba has no records.
 KERNEL = re.compile(r"(?<![a-z])(kernel|inlined|compiled|n?jit|vectorize)\w*\b")
-#: Classes that bear one name in two rooms on purpose.
+#: Classes that share a name across two rooms on purpose.
 HOMONYMS: dict[str, str] = {}
-#: What a machine must not look at: its records and the times that it is handed are all that it knows.
+#: What a machine must not use: its records and the times passed to it are all that it knows.
 CLOCKS = {"time", "datetime", "random", "os", "secrets", "socket", "uuid"}
 
 
@@ -42,7 +42,7 @@ def test_no_function_is_long() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > LINES_MAX} == {}
 
 
-def test_no_function_but_kernels_takes_many_parameters() -> None:
+def test_only_kernels_take_many_parameters() -> None:
     counts = {f"{module}.{f.name}": len(parameters(f)) for module, f in functions() if not is_kernel(module, f)}
     assert {name: count for name, count in counts.items() if count > PARAMETERS_MAX} == {}
 
@@ -59,7 +59,7 @@ def test_no_two_classes_share_a_name() -> None:
 
 
 def machines() -> list[str]:
-    """The modules of state machines and of all that they are made of."""
+    """The modules of the state machines and of everything that they consist of."""
     rooms = ("kernels", "index", "wire", "protocol", "model")
     below = [module for module in modules() if module.split(".")[1:2] and module.split(".")[1] in rooms]
     return [module for module in modules() if module.startswith("spojoin.roles.") and "machine" in module] + below
@@ -74,7 +74,7 @@ def test_a_machine_holds_no_clock(module: str) -> None:
 
 @pytest.mark.parametrize("module", [m for m in modules() if m.startswith("spojoin.")])
 def test_only_the_door_asks_whether_a_method_is_the_products_own(module: str) -> None:
-    if module.startswith("spojoin.published") or module == "spojoin.model":  # which defines the default's name
+    if module.startswith("spojoin.published") or module == "spojoin.model":  # which defines its name
         return
     names = {node.id for node in ast.walk(tree(module)) if isinstance(node, ast.Name)}
     names |= {node.attr for node in ast.walk(tree(module)) if isinstance(node, ast.Attribute)}

@@ -13,7 +13,7 @@ def kernels(folder):
     return folder
 
 
-def test_every_file_is_linked_where_it_can_be_written_beside(tmp_path):
+def test_every_file_is_linked_into_a_writable_folder(tmp_path):
     source, target = kernels(tmp_path / "image"), tmp_path / "tmp" / "cache"
     link_all(source, target)
     for name in ("index", "room/deep/kernel.nbc"):
@@ -23,8 +23,8 @@ def test_every_file_is_linked_where_it_can_be_written_beside(tmp_path):
     assert not (source / "room" / "deep" / "new.nbc").exists()
 
 
-def test_what_is_there_stays(tmp_path):
-    """A container that starts anew finds its links, and what it compiled itself in the meantime."""
+def test_existing_files_stay(tmp_path):
+    """A container that restarts finds its links and what it has compiled since."""
     source, target = kernels(tmp_path / "image"), tmp_path / "cache"
     link_all(source, target)
     (target / "index").unlink()
@@ -44,7 +44,7 @@ def test_kernels_are_linked_only_where_both_folders_are_named(tmp_path):
     assert (target / "index").is_symlink()
 
 
-def test_a_first_process_ends_by_sigterm():
+def test_sigterm_ends_a_first_process():
     code = (
         "import os, signal; from spojoin.cli import container; container.os.getpid = lambda: 1; "
         "container.prepare({}); signal.raise_signal(signal.SIGTERM); raise SystemExit('still here')"

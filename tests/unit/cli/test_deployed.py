@@ -1,4 +1,4 @@
-"""What a deployment is checked for before it begins."""
+"""The checks of a deployment before it begins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def validate(*arguments, **settings):
 
 
 @pytest.mark.parametrize("joiners", ["1", "2", "5"])
-def test_any_number_of_joiners_serves(joiners):
+def test_any_number_of_joiners_is_accepted(joiners):
     assert validate("q.yaml", "--deployed", joiners=joiners).output == "q: the query is valid\n"
 
 
@@ -47,7 +47,7 @@ def test_any_number_of_joiners_serves(joiners):
         ("alone.yaml", {}, "method 'scan' runs in `spojoin run` only"),
     ],
 )
-def test_what_services_would_refuse_is_refused_before(file, settings, sentence):
+def test_what_services_would_refuse_is_refused_early(file, settings, sentence):
     assert validate(file, **settings).exit_code == 0
     result = validate(file, "--deployed", **settings)
     assert result.exit_code == 2
@@ -55,7 +55,7 @@ def test_what_services_would_refuse_is_refused_before(file, settings, sentence):
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_a_topic_that_another_makes_has_room_for_the_partials():
+def test_an_operators_topic_has_room_for_the_partials():
     assert validate("q.yaml", "--partials", "2").exit_code == 0
     result = validate("q.yaml", "--partials", "1")
     assert result.exit_code == 2
@@ -63,7 +63,7 @@ def test_a_topic_that_another_makes_has_room_for_the_partials():
     assert "set strimzi.topics.predicates to 2 or more" in result.stderr
 
 
-def test_names_that_another_reads_otherwise_are_to_be_quoted():
+def test_names_that_yaml_reads_as_another_type_need_quotes():
     assert validate("q.yaml", "--named", "q", "--named", "s").exit_code == 0
     result = validate("q.yaml", "--named", "q", "--named", "true")
     assert result.exit_code == 2

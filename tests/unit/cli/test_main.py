@@ -40,7 +40,7 @@ def test_every_command_shows_an_example_of_itself(command):
     assert f"spojoin {command}" in " ".join(result.output.split())
 
 
-def test_help_comes_without_loading_what_runs_queries():
+def test_help_loads_nothing_that_runs_queries():
     code = "import sys, spojoin.cli.main; print([m for m in ('numba', 'pyarrow', 'pyspark') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
@@ -72,7 +72,7 @@ def test_validate_and_explain(folder):
     result = invoke("explain", "q.yaml", "--sample", "s.csv")
     assert result.exit_code == 0, result.output
     assert "l.a > r.a" in result.output
-    assert "50 %" in result.output  # of the six ordered pairs of different rows three hold
+    assert "50 %" in result.output  # of the six ordered pairs of different rows, three match
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_mistake_is_one_sentence_and_status_2(folder, arguments, sentence):
 
 @pytest.mark.parametrize("option", ["-o", "--rejects", "--report"])
 @pytest.mark.parametrize("target", ["s.jsonl", "./s.jsonl", "link.jsonl", "q.json", "out.jsonl"])
-def test_no_output_goes_over_an_input_the_query_or_another_output(folder, option, target):
+def test_no_output_overwrites_an_input_the_query_or_another_output(folder, option, target):
     (folder / "s.jsonl").write_text('{"a": 1}\n')
     (folder / "link.jsonl").symlink_to("s.jsonl")
     (folder / "q.json").write_text(QUERY)
@@ -150,7 +150,7 @@ def test_refused_rows_are_one_line_even_in_quiet_and_too_many_are_status_1(folde
     assert len((folder / "out.jsonl").read_text().splitlines()) == 10 - late
 
 
-def test_the_lateness_that_is_advised_takes_all_rows(folder):
+def test_the_suggested_lateness_accepts_all_rows(folder):
     write_late_rows(folder, 4, 10)
     (folder / "late.yaml").write_text(LATE_QUERY + "lateness: 1500 ms\n")
     assert invoke("run", "late.yaml", "-i", "s=late.csv", "-o", "out.jsonl", "-q").stderr == ""
@@ -168,7 +168,7 @@ def test_all_rows_refused_is_status_1_whatever_the_limit(folder):
     assert len((folder / "r.jsonl").read_text().splitlines()) == 2
 
 
-def test_the_line_of_refused_rows_names_the_commonest_reasons():
+def test_the_line_about_refused_rows_names_the_commonest_reasons():
     query = parse_query(QUERY)
     counts = {"null": 2, "type": 40, "nan": 1, "overflow": 1_003}
     report = {
@@ -183,7 +183,7 @@ def test_the_line_of_refused_rows_names_the_commonest_reasons():
     assert refused_line({"rejected": 0}, query) is None
 
 
-def test_late_rows_of_a_window_of_tuples_may_be_taken_as_they_come():
+def test_a_count_window_may_take_late_rows_in_order_of_arrival():
     query = parse_query(LATE_QUERY.replace("'1 s' ON '10 s'", "'1' ON '10'"))
     report = {
         "rejected": 1,
@@ -198,7 +198,7 @@ def test_late_rows_of_a_window_of_tuples_may_be_taken_as_they_come():
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_run_that_is_ended_leaves_no_file_that_looks_whole(folder, number, status):
+def test_an_interrupted_run_leaves_no_file_that_looks_complete(folder, number, status):
     (folder / "out.parquet").write_text("earlier")
     (folder / "long.csv").write_text("a\n" + "x\n" * 200_000 + "1\n" * 5_000_000)
     command = ["run", "q.yaml", "-i", "s=long.csv", "-o", "out.parquet", "--rejects", "refused.jsonl", "-q"]
@@ -221,7 +221,7 @@ def test_a_run_that_is_ended_leaves_no_file_that_looks_whole(folder, number, sta
         ("SPOJOIN_FRAME_TUPLSE", "is no setting: did you mean"),
     ],
 )
-def test_what_services_would_refuse_ends_up_before_anything_starts(folder, monkeypatch, name, sentence):
+def test_up_refuses_what_services_would_refuse_before_it_starts_anything(folder, monkeypatch, name, sentence):
     monkeypatch.setattr("spojoin.cli.up.Children", lambda: pytest.fail("something starts"))
     monkeypatch.setenv(name, "abc")
     result = invoke("up", "q.yaml")
@@ -235,7 +235,7 @@ def test_debug_shows_where(folder):
 
 
 def test_a_full_disk_is_one_sentence(folder):
-    """/dev/full takes nothing, as a full disk does."""
+    """/dev/full refuses every write, like a full disk."""
     (folder / "full.jsonl").symlink_to("/dev/full")
     result = invoke("run", "q.yaml", "-i", "s=s.csv", "-o", "full.jsonl")
     assert result.exit_code == 2

@@ -15,7 +15,7 @@ from spojoin.cli.options import with_options
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """Some of each kind."""
+    """An option of each kind."""
 
     source: Annotated[Path, typer.Argument(help="The file to copy.")]
     tags: Annotated[list[str], typer.Option("--tag", "-t", help="A label; repeatable.")]
@@ -43,7 +43,7 @@ def invoke(taken):
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
 
-def test_what_is_not_given_has_the_fields_default(invoke, taken):
+def test_an_omitted_option_has_the_fields_default(invoke, taken):
     assert invoke("a.txt", "--tag", "x").exit_code == 0
     assert taken == [Copy(source=Path("a.txt"), tags=["x"], times=2, folders=["here"], quiet=False)]
 

@@ -1,4 +1,4 @@
-"""A query that is to be deployed is compared with the one that is served under its name."""
+"""A query about to be deployed is compared with the one served under its name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHANGED = parse_query(QUERY.replace("l.b > r.b", "l.b >= r.b"))
 
 
 def log_of(query):
-    """Where `query` is served."""
+    """A log in which `query` is served."""
     log = MemoryLog()
     log.create_topics({topic_name(query.name, Topic.GENERATIONS): 1})
     GenerationsTopic(log, query.name).append(Announcement(1, fingerprint(query), query.text, "window"))
@@ -40,17 +40,17 @@ def test_the_same_query_passes():
     assert compare_with_running(log_of(SERVED), SERVED, replace=False) == ""
 
 
-def test_another_is_refused_unless_it_is_to_replace_it():
+def test_another_query_is_refused_unless_it_may_replace_the_served_one():
     with pytest.raises(ConfigurationError, match=r"query 'q' is not the one.*--set query\.replace=true"):
         compare_with_running(log_of(SERVED), CHANGED, replace=False)
     assert compare_with_running(log_of(SERVED), CHANGED, replace=True) == ""
 
 
-def test_the_first_of_its_name_passes_and_that_is_said():
+def test_the_first_query_of_a_name_passes_and_is_reported_as_such():
     assert "no query is served under the name 'q' yet" in compare_with_running(MemoryLog(), SERVED, replace=False)
 
 
-def test_a_log_that_does_not_answer_is_no_reason_to_refuse():
+def test_an_unreachable_log_is_no_reason_to_refuse():
     class Silent(MemoryLog):
         def partitions(self, topic):
             raise LogUnavailable("it is away")
@@ -59,7 +59,7 @@ def test_a_log_that_does_not_answer_is_no_reason_to_refuse():
 
 
 @pytest.mark.parametrize(("more", "said"), [((), ""), (("--running",), "not compared with the query that is served")])
-def test_the_command_asks_kafka_only_with_running(tmp_path, monkeypatch, more, said):
+def test_the_command_asks_kafka_only_with_the_running_option(tmp_path, monkeypatch, more, said):
     monkeypatch.setattr("spojoin.cli.deployed.REQUEST_TIMEOUT_S", 0.2)
     (tmp_path / "q.yaml").write_text(QUERY)
     env = {"SPOJOIN_BOOTSTRAP_SERVERS": f"{LOOPBACK}:{free_port()}"}
@@ -70,7 +70,7 @@ def test_the_command_asks_kafka_only_with_running(tmp_path, monkeypatch, more, s
     assert bool(result.stderr) == bool(said)
 
 
-def test_the_topics_command_makes_those_of_the_generation_that_answers():
+def test_the_topics_command_makes_the_answering_generations_topics():
     assert current_generation(MemoryLog(), "q") == 1
     log = log_of(SERVED)
     topic = GenerationsTopic(log, "q")

@@ -1,4 +1,4 @@
-"""Kafka's topics and users as the chart makes them: those of the services, with exactly the rights of the protocol."""
+"""Kafka's topics and users as the chart makes them: the services' own, with exactly the protocol's rights."""
 
 import json
 from dataclasses import astuple
@@ -22,7 +22,7 @@ PRINCIPALS = [*Role, *(person for person in Person if person is not Person.TOPIC
 
 
 def allowed(user):
-    """Every right as the protocol writes it; a pattern that is neither a name nor a prefix is no right of it."""
+    """Every right in the protocol's notation; a pattern that is neither a name nor a prefix fails."""
     acls = user["spec"]["authorization"]["acls"]
     found = [
         (acl["resource"]["type"], acl["resource"]["name"], operation, acl["resource"]["patternType"] == "prefix")
@@ -47,12 +47,12 @@ def test_every_principal_is_a_user_with_its_rights():
         assert allowed(users[f"demo-spojoin-{principal}"]) == wanted
 
 
-def test_who_makes_topics_is_a_user_unless_strimzi_makes_them():
+def test_the_maker_of_topics_is_a_user_unless_strimzi_makes_them():
     maker = users_of(manifests("operators", "strimzi.topics.enabled=false"))["demo-spojoin-topics"]
     assert allowed(maker) == {astuple(each) for each in rights(Person.TOPICS, QUERY.name, TOPICS.inputs)}
 
 
-def test_users_have_passwords_and_simple_rights_in_the_cluster_that_is_named():
+def test_users_have_passwords_and_simple_rights_in_the_named_cluster():
     for user in users_of(manifests("operators")).values():
         assert user["spec"]["authentication"] == {"type": "scram-sha-512"}
         assert user["spec"]["authorization"]["type"] == "simple"
@@ -71,7 +71,7 @@ def test_topics_and_users_are_where_strimzi_looks_for_them():
 def test_topics_are_those_that_the_services_make():
     found = {each["spec"]["topicName"]: each for each in of_kind("KafkaTopic", manifests("operators"))}
     kept = {TOPICS.name(Topic.RESULTS): 1} | {f"{topic}.dlq": 1 for topic in TOPICS.inputs}
-    # No template counts predicates: there is room for many, and the install checks that it is enough.
+    # No template counts predicates: the topic has room for many, and the install checks that they fit.
     partials = {TOPICS.name(Topic.PARTIALS): PREDICATES_MAX}
     partitions = {name: topic["spec"]["partitions"] for name, topic in found.items()}
     assert partitions == TOPICS.trimmed() | kept | partials
@@ -82,7 +82,7 @@ def test_topics_are_those_that_the_services_make():
         assert topic["metadata"]["labels"]["strimzi.io/cluster"] == "streams"
 
 
-def test_an_input_topic_of_another_name_is_followed():
+def test_users_follow_a_renamed_input_topic():
     named = json.dumps(json.dumps({"pickups": "rides"}))
     found = render("--values", values_file("operators"), "--set-json", f"settings.input_topics={named}")
     assert "rides.dlq" in {document["spec"]["topicName"] for document in of_kind("KafkaTopic", found)}

@@ -1,4 +1,4 @@
-"""The variables of each container, all of them, and that the programs accept them."""
+"""All variables of each container, and that the programs accept them."""
 
 import json
 import os
@@ -54,7 +54,7 @@ OWN = {
     "controller": {"SPOJOIN_STATEFULSET": "demo-spojoin-pojoin", "SPOJOIN_NAMESPACE": "joins"} | SCALING,
     "page": {"SPOJOIN_PAGE_HOST": "0.0.0.0", "SPOJOIN_PAGE_PORT": "8080"},
 }
-#: Who a component is for Kafka, where that isn't its own name.
+#: A component's Kafka user, where it differs from the component's name.
 USERS = {
     "load": Person.FEED,
     "test": Person.CHECK,
@@ -86,7 +86,7 @@ def test_each_component_has_its_variables_and_no_other(example):
             assert pod.variables == wanted(example, component), component
 
 
-def test_a_demos_broker_says_where_it_is():
+def test_a_demos_broker_advertises_its_address():
     found = pods(manifests("demo"))
     assert found["kafka"].variables == {"SPOJOIN_BROKER_HOST": "demo-spojoin-kafka"}
     assert found["redis"].variables == {}
@@ -94,7 +94,7 @@ def test_a_demos_broker_says_where_it_is():
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_check_before_an_install_needs_no_secret(example):
-    """Secrets may come later; all else is as the router has it, with the controller's limits."""
+    """Secrets may come later; everything else equals the router's variables, plus the controller's limits."""
     variables = pods(manifests(example))["check-query"].variables
     expected = wanted(example, Role.ROUTER) | SCALING
     later = {"SPOJOIN_QUERY_FILE", "SPOJOIN_KAFKA_USERNAME", "SPOJOIN_KAFKA_PASSWORD"}
@@ -126,7 +126,7 @@ def test_settings_become_variables_and_whole_numbers_stay_whole():
         assert (variables["SPOJOIN_RESULTS_BYTES_MAX"], variables["SPOJOIN_LINGER_MS"]) == ("1073741824", "7")
 
 
-def test_further_variables_are_those_of_all_or_of_one_role():
+def test_extra_variables_go_to_all_roles_or_to_one():
     one = "sink.extraEnv[0].name=ONE,sink.extraEnv[0].value=1"
     every = "extraEnv[0].name=ALL,extraEnv[0].value=2"
     found = pods(manifests("demo", one, every))

@@ -1,4 +1,4 @@
-"""What Helm runs before a release, beside it, and what it says after."""
+"""What Helm runs before and beside a release, and what it prints afterwards."""
 
 import shutil
 
@@ -48,7 +48,7 @@ def test_a_check_that_fails_says_why_in_its_pods_status(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_check_is_of_what_the_chart_makes_in_the_programs_place(example):
+def test_the_check_covers_what_the_chart_makes_instead_of_the_program(example):
     arguments = pods(manifests(example))["check-query"].container["args"][3:]
     named_streams = ["--partials=16", "--named=nearby", "--named=Drop_offs", "--named=pickups"]
     assert arguments == (named_streams if example == "operators" else [])
@@ -57,7 +57,7 @@ def test_the_check_is_of_what_the_chart_makes_in_the_programs_place(example):
 @pytest.mark.parametrize(
     ("version", "is_deleted"), [("v3.17.3", False), ("v3.18.0", True), ("v3.18.0-rc.1", True), ("v4.0.1", True)]
 )
-def test_a_failed_check_leaves_its_job_only_where_helm_could_not_show_its_log(tmp_path, version, is_deleted):
+def test_a_failed_check_leaves_its_job_only_if_helm_cannot_show_its_log(tmp_path, version, is_deleted):
     chart = shutil.copytree(CHART, tmp_path / "spojoin")
     file = chart / "templates/check-query.yaml"
     text = file.read_text()
@@ -71,7 +71,7 @@ def test_a_failed_check_leaves_its_job_only_where_helm_could_not_show_its_log(tm
 
 
 def notes(folder, *options, versions=OPERATED):
-    """NOTES.txt is shown by an install only, so a copy of the chart wraps it in a ConfigMap."""
+    """Only an install shows NOTES.txt, so a copy of the chart wraps it in a ConfigMap."""
     chart = shutil.copytree(CHART, folder / "spojoin")
     wrapped = """kind: ConfigMap\nnotes: {{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}\n"""
     (chart / "templates" / "wrapped.yaml").write_text(wrapped)
@@ -96,7 +96,7 @@ def test_objects_of_operators_are_left_out_where_they_are_unknown_and_the_notes_
         ("page.enabled=false,controller.enabled=false", "sink"),
     ],
 )
-def test_the_notes_look_from_a_pod_that_nothing_waits_for(tmp_path, settings, pod):
+def test_the_notes_use_a_pod_that_nothing_waits_for(tmp_path, settings, pod):
     said, documents = notes(tmp_path, "--set", f"demo.enabled=true,{settings}")
     assert f"exec deploy/demo-spojoin-{pod} -- spojoin status" in said
     assert pods(documents)[pod].kind == "Deployment"

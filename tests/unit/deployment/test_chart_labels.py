@@ -1,4 +1,4 @@
-"""Selectors choose the pods that they are about, all of these and no other."""
+"""Selectors match exactly the pods that they are meant for."""
 
 import pytest
 import yaml
@@ -17,7 +17,7 @@ def chosen(selector, found):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_every_object_says_whose_it_is(example):
+def test_every_object_has_the_labels_of_its_release(example):
     for each in manifests(example):
         labels = each["metadata"]["labels"]
         assert labels.pop(f"{PREFIX}component")
@@ -42,8 +42,8 @@ def test_a_workload_chooses_its_own_pods(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_a_selector_lasts_longer_than_a_version(example):
-    """Kubernetes lets nobody change a workload's selector."""
+def test_a_selector_survives_version_changes(example):
+    """Kubernetes forbids changes to a workload's selector."""
     for pod in pods(manifests(example)).values():
         if pod.kind in ("Deployment", "StatefulSet"):
             selector = pod.owner["spec"]["selector"]["matchLabels"]
@@ -52,7 +52,7 @@ def test_a_selector_lasts_longer_than_a_version(example):
 
 @pytest.mark.parametrize("example", EXAMPLES)
 @pytest.mark.parametrize("kind", ["PodDisruptionBudget", "NetworkPolicy"])
-def test_budgets_and_policies_are_of_the_component_that_they_name(example, kind):
+def test_budgets_and_policies_select_the_component_in_their_name(example, kind):
     found = manifests(example)
     for each in of_kind(kind, found):
         spec = each["spec"]
@@ -77,7 +77,7 @@ def test_services_lead_to_their_pods(example):
     for each in of_kind("Service", found):
         component = each["metadata"]["labels"][f"{PREFIX}component"]
         reached = chosen(each["spec"]["selector"], found)
-        # That of metrics has the ports of no one component: whatever opens a port `metrics` is read.
+        # The metrics Service belongs to no component: it covers every pod that opens a port `metrics`.
         assert reached == (pods(found).keys() if component == "metrics" else {component})
 
 
@@ -89,7 +89,7 @@ def test_the_service_of_metrics_names_every_pod_ready_or_not(example):
 
 
 @pytest.mark.parametrize("example", ["demo", "production"])
-def test_labels_and_annotations_asked_for_are_on_the_pods_of_roles(example):
+def test_extra_labels_and_annotations_are_on_the_pods_of_roles(example):
     found = pods(manifests(example, "podLabels.team=joins", "podAnnotations.note=x"))
     assert {name for name, pod in found.items() if pod.labels.get("team") == "joins"} == set(Role) - {Role.CONTROLLER}
     assert {name for name, pod in found.items() if pod.annotations.get("note")} == set(Role) - {Role.CONTROLLER}

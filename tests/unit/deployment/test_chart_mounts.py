@@ -1,4 +1,4 @@
-"""Files: what is mounted is there, is used, and is where programs look for it."""
+"""Files: what is mounted exists, is used, and is where programs look for it."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def claims(pod):
 
 
 def sources(pod):
-    """Mounted folder -> what is in it."""
+    """Mounted folder -> the source of its contents."""
     by_name = volumes(pod)
     return {mount["mountPath"]: by_name.get(mount["name"]) for mount in mounts(pod)}
 
@@ -38,7 +38,7 @@ def test_volumes_are_mounted_and_mounts_are_volumes(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_config_maps_and_secrets_are_mounted_for_reading_only(example):
+def test_config_maps_and_secrets_are_mounted_read_only(example):
     for component, pod in pods(manifests(example)).items():
         for mount in mounts(pod):
             if volumes(pod).get(mount["name"], {}).keys() & {"configMap", "secret"}:
@@ -60,7 +60,7 @@ def test_the_query_is_where_its_variable_or_its_argument_says(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_check_reads_a_query_of_its_own_which_is_there_before_the_release(example):
+def test_the_check_reads_its_own_copy_of_the_query_made_before_the_release(example):
     found = pods(manifests(example))
     read = {name: sources(pod)["/etc/spojoin/query"] for name, pod in found.items() if name not in SERVERS}
     own = {name: volume["configMap"]["name"] for name, volume in read.items()}
@@ -106,7 +106,7 @@ def test_certificates_are_where_properties_and_addresses_say(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_every_pod_can_write_to_tmp_and_to_no_more_than_it_may(example):
+def test_every_pod_has_a_tmp_of_limited_size(example):
     sizes = {"job-produce": "1Gi", "job-ramp": "1Gi", "job-chaos": "1Gi", "job-feed": "4Gi", "job-check": "16Gi"}
     for component, pod in pods(manifests(example)).items():
         if component != "redis":
@@ -130,14 +130,14 @@ def test_a_brokers_data_is_in_a_claim_that_goes_with_the_release():
     assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
 
 
-def test_further_volumes_are_every_programs():
+def test_every_program_has_the_extra_volumes():
     volume = "extraVolumes[0].name=v,extraVolumes[0].emptyDir.sizeLimit=1Mi"
     mount = "extraVolumeMounts[0].name=v,extraVolumeMounts[0].mountPath=/v"
     found = pods(manifests("demo", volume, mount))
     assert {name for name, pod in found.items() if "/v" in sources(pod)} == found.keys() - SERVERS - {"check-query"}
 
 
-def test_only_asked_for_does_a_root_container_give_the_broker_its_volume():
+def test_a_root_container_hands_the_broker_its_volume_only_on_request():
     assert all("initContainers" not in pod.spec for pod in pods(manifests("demo")).values())
     found = pods(manifests("demo", "devKafka.fixPermissions=true"))
     ((first,),) = [pod.spec["initContainers"] for pod in found.values() if "initContainers" in pod.spec]

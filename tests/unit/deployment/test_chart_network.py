@@ -1,4 +1,4 @@
-"""Network policies allow the ways of the topology and no other."""
+"""Network policies allow the connections of the topology and no others."""
 
 import pytest
 import yaml
@@ -11,7 +11,7 @@ NAMES = {(53, "UDP"), (53, "TCP")}
 KAFKA = {(port, "TCP") for port in (9092, 9093, 9094)}
 REDIS = {(port, "TCP") for port in (6379, 6380)}
 KUBERNETES = {(port, "TCP") for port in (443, 6443)}
-#: Of what is no role: the servers that a component reaches.
+#: The servers that a component which isn't a role reaches.
 OTHERS = {
     "check-query": NAMES | KAFKA,
     "page": NAMES | KAFKA | REDIS,
@@ -53,7 +53,7 @@ def test_roles_reach_what_the_table_says_and_no_more(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_metrics_and_the_page_are_reached_and_what_serves_nothing_is_not(example):
+def test_only_metrics_and_the_page_let_connections_in(example):
     open_to_all = [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
     found = policies(manifests(example))
     serving = {*Role, "page"}
@@ -61,7 +61,7 @@ def test_metrics_and_the_page_are_reached_and_what_serves_nothing_is_not(example
         assert found[name].get("ingress") == (open_to_all if name in serving else None), name
 
 
-def test_who_may_reach_metrics_and_the_page_is_a_value():
+def test_a_value_sets_who_may_reach_metrics_and_the_page():
     label = "networkPolicy.ingressFrom[0].namespaceSelector.matchLabels.name=monitoring"
     found = policies(manifests("production", label))
     wanted = [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
@@ -84,7 +84,7 @@ def test_outer_servers_are_reached_in_their_networks_only():
             assert cidrs == wanted, (name, port)
 
 
-def test_further_ways_are_of_those_who_reach_kafka_or_redis():
+def test_extra_rules_apply_to_components_that_reach_kafka_or_redis():
     found = policies(manifests("demo", "networkPolicy.extraEgress[0].ports[0].port=8443"))
     with_more = {name for name, policy in found.items() if {"ports": [{"port": 8443}]} in policy.get("egress", [])}
     assert with_more == found.keys() - {"kafka", "redis"}
@@ -94,7 +94,7 @@ def test_further_ways_are_of_those_who_reach_kafka_or_redis():
 
 
 def peers(policy):
-    """Port -> component, of the ways that lead to pods of the release."""
+    """Port -> component, of the rules that lead to pods of the release."""
     return {
         port["port"]: peer["podSelector"]["matchLabels"][COMPONENT]
         for rule in policy.get("egress", [])
@@ -122,12 +122,12 @@ def test_the_charts_own_servers_are_reached_at_their_pods(role):
 
 
 @pytest.mark.parametrize("name", ["load", "test", "check-query"])
-def test_who_needs_no_redis_reaches_kafka_alone(name):
+def test_components_without_redis_reach_kafka_alone(name):
     policy = policies(manifests("demo"))[name]
     assert (peers(policy), reached(policy)) == ({9092: "kafka"}, NAMES | {(9092, "TCP")})
 
 
-def test_the_charts_own_servers_let_in_those_who_reach_them():
+def test_the_charts_own_servers_let_in_the_components_that_use_them():
     found = policies(manifests("demo"))
     for server, port in (("kafka", 9092), ("redis", 6379)):
         clients = {name for name, policy in found.items() if peers(policy).get(port) == server}
@@ -135,7 +135,7 @@ def test_the_charts_own_servers_let_in_those_who_reach_them():
     assert let_in(found["redis"])[1] == {*Role, "page"}
 
 
-def test_the_broker_reaches_itself_and_redis_nobody():
+def test_the_broker_reaches_only_itself_and_redis_nothing():
     found = policies(manifests("demo"))
     assert (peers(found["kafka"]), reached(found["kafka"])) == ({9092: "kafka"}, NAMES | {(9092, "TCP")})
     assert "egress" not in found["redis"]

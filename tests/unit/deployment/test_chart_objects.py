@@ -1,4 +1,4 @@
-"""Which objects a release has: one that vanishes or appears is noticed."""
+"""Which objects a release has: a missing or extra one fails."""
 
 import re
 
@@ -9,7 +9,7 @@ from tests.support.chart import EXAMPLES, FULLNAME, NAMESPACE, manifests, render
 
 ROLES = " ".join(Role)
 BUDGETED = "logical-and mutable permutation pojoin router sink"
-#: By kind, the ends of the names behind the release's full name; "" is the full name itself.
+#: By kind, the suffixes of the names after the release's full name; "" is the full name itself.
 ALWAYS = {
     "ConfigMap": "check-query query",
     "Deployment": "controller logical-and page permutation predictor router sink",
@@ -54,7 +54,7 @@ MORE["operators"]["KafkaTopic"] = [
     ".in.drop-offs.dlq-b6d94dfe",
     ".in.pickups.dlq",
 ]
-#: A Job's name ends in a digest of its pod, but for the hook's.
+#: A Job's name ends in a digest of its pod, except the hook's.
 DIGEST = re.compile(r"-[0-9a-f]{8}$")
 
 
@@ -86,7 +86,7 @@ def test_a_release_has_these_objects_and_no_other(example):
     assert all(len(names) == len(set(names)) for names in found.values())
 
 
-def test_every_example_is_looked_at():
+def test_every_example_is_covered():
     assert sorted(path.name for path in values_file("demo").parent.iterdir()) == [
         f"{example}-values.yaml" for example in EXAMPLES
     ]
@@ -113,7 +113,7 @@ def test_all_objects_are_in_the_releases_namespace(example):
         ("networkPolicy.enabled=false", {f"NetworkPolicy{end}" for end in wanted("demo")["NetworkPolicy"]}),
     ],
 )
-def test_what_is_switched_off_is_gone_and_nothing_else(setting, gone):
+def test_a_switch_removes_its_objects_and_no_others(setting, gone):
     def shown(documents):
         return {f"{kind}{end}" for kind, names in named(documents).items() for end in names}
 

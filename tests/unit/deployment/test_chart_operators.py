@@ -1,4 +1,4 @@
-"""Objects for operators: KEDA, the Prometheus operator, and what is left out without them."""
+"""Objects for KEDA and the Prometheus operator, and what the chart omits without them."""
 
 import re
 
@@ -21,7 +21,7 @@ def test_keda_sets_the_number_of_workers_within_their_limits(scaled):
     assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (1, 8)
 
 
-def test_keda_takes_one_worker_at_a_time_and_is_slower_to_take_one_away(scaled):
+def test_keda_adds_one_worker_at_a_time_and_is_slower_to_remove_one(scaled):
     behavior = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
     one = [{"type": "Pods", "value": 1, "periodSeconds": 60}]
     assert behavior["scaleUp"] == {"stabilizationWindowSeconds": 15, "policies": one}
@@ -83,7 +83,7 @@ def test_alerts_are_those_of_the_chart():
 
 @pytest.mark.parametrize("example", ["operators", "production"])
 @pytest.mark.parametrize("missing", OPERATED)
-def test_objects_of_an_operator_that_is_not_there_are_left_out_alone(example, missing):
+def test_only_the_objects_of_a_missing_operator_are_omitted(example, missing):
     def shown(versions):
         return [(each["apiVersion"], each["metadata"]["name"]) for each in render(*options, versions=versions)]
 

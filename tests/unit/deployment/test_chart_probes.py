@@ -25,7 +25,7 @@ def get(path, port, **patience):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_services_are_asked_whether_they_live_and_are_ready(example):
+def test_services_have_liveness_and_readiness_probes(example):
     """A start may take two minutes; a pod that isn't ready is noticed in seconds, one that hangs in half a minute."""
     found = pods(manifests(example))
     start = get("/healthz", "metrics", periodSeconds=1, failureThreshold=120)
@@ -38,7 +38,7 @@ def test_services_are_asked_whether_they_live_and_are_ready(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_page_is_asked_as_services_are(example):
+def test_the_page_has_the_probes_of_services(example):
     assert probes(pods(manifests(example))["page"]) == {
         "startupProbe": get("/healthz", "http", periodSeconds=1, failureThreshold=120),
         "readinessProbe": get("/readyz", "http", periodSeconds=5, timeoutSeconds=5),
@@ -47,8 +47,8 @@ def test_the_page_is_asked_as_services_are(example):
 
 
 @pytest.mark.parametrize(("server", "port", "tries"), [("kafka", 9092, 120), ("redis", 6379, 60)])
-def test_a_demos_servers_are_asked_for_a_connection(server, port, tries):
-    """They aren't restarted for being busy."""
+def test_a_demos_servers_are_probed_by_a_connection(server, port, tries):
+    """Being busy doesn't restart them."""
     pod = pods(manifests("demo"))[server]
     assert ports(pod) == {server: port}
     assert probes(pod) == {
@@ -68,21 +68,21 @@ def test_services_serve_where_the_image_says(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_page_serves_where_it_is_asked(example):
+def test_the_page_serves_where_it_is_probed(example):
     page = pods(manifests(example))["page"]
     assert ports(page) == {"http": int(page.variables["SPOJOIN_PAGE_PORT"])}
     assert page.variables["SPOJOIN_PAGE_HOST"] == "0.0.0.0"
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_what_ends_by_itself_is_not_asked(example):
+def test_jobs_have_no_probes(example):
     serving = {*Role, "page", "kafka", "redis"}
     found = pods(manifests(example))
     assert [name for name, pod in found.items() if name not in serving and (probes(pod) or ports(pod))] == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_services_of_kubernetes_lead_to_ports_that_pods_open(example):
+def test_kubernetes_services_lead_to_ports_that_pods_open(example):
     found = manifests(example)
     targets = {
         each["spec"]["selector"].get("app.kubernetes.io/component", "metrics"): each["spec"]["ports"]

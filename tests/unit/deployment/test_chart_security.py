@@ -1,17 +1,17 @@
-"""What pods may do: the restricted standard, accounts and their rules, and secrets that stay where they are."""
+"""What pods may do: the restricted standard, accounts and their rules, and secrets by reference only."""
 
 import pytest
 
 from tests.support.chart import EXAMPLES, FULLNAME, NAMESPACE, manifests, named, of_kind, pods
 
-#: Who asks the Kubernetes API.
+#: The components that use the Kubernetes API.
 ASKING = {"controller": f"{FULLNAME}-controller", "job-chaos": f"{FULLNAME}-job-chaos"}
-#: Hooks run before the release's account is there, or need none, as do the demo's servers and its load.
+#: Hooks run before the release's account exists or need none; the demo's servers and load need none either.
 WITHOUT_ACCOUNT = {"check-query", "test", "kafka", "redis", "load"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_pods_keep_to_the_restricted_standard(example):
+def test_pods_meet_the_restricted_standard(example):
     found = pods(manifests(example))
     assert len(found) > 10
     for name, pod in found.items():
@@ -32,14 +32,14 @@ def test_pods_keep_to_the_restricted_standard(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_only_those_who_ask_kubernetes_have_a_token(example):
+def test_only_components_that_use_kubernetes_have_a_token(example):
     found = pods(manifests(example))
     asking = {name for name, pod in found.items() if pod.spec["automountServiceAccountToken"] is not False}
     assert asking == ASKING.keys() & found.keys()
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_accounts_are_made_and_are_those_of_the_pods(example):
+def test_accounts_exist_and_pods_use_them(example):
     documents = manifests(example)
     made = {each["metadata"]["name"]: each for each in of_kind("ServiceAccount", documents)}
     used = {name: pod.spec.get("serviceAccountName") for name, pod in pods(documents).items()}
@@ -65,7 +65,7 @@ SCALES = {("apps", "statefulsets/scale", "patch", WORKERS)}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_controller_looks_at_the_workers_and_reports_and_does_no_more(example):
+def test_the_controller_may_only_read_the_workers_and_write_events(example):
     documents = manifests(example)
     assert rules(documents, "controller") == LOOKS
     assert WORKERS in {each["metadata"]["name"] for each in of_kind("StatefulSet", documents)}
@@ -98,7 +98,7 @@ def test_rules_are_bound_to_the_account_of_their_component_alone(example):
     assert not of_kind("ClusterRole", documents) + of_kind("ClusterRoleBinding", documents)
 
 
-def test_an_account_of_ones_own_is_used_and_not_made():
+def test_an_existing_account_is_used_and_not_made():
     documents = manifests("production", "serviceAccount.create=false", "serviceAccount.name=mine")
     accounts = {pod.spec.get("serviceAccountName") for pod in pods(documents).values()}
     assert accounts == {"mine", None, f"{FULLNAME}-controller"}
@@ -109,7 +109,7 @@ def test_an_account_of_ones_own_is_used_and_not_made():
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_passwords_come_by_reference_alone(example):
+def test_passwords_are_passed_by_reference_only(example):
     documents = manifests(example)
     assert not of_kind("Secret", documents)
     for name, pod in pods(documents).items():
@@ -120,7 +120,7 @@ def test_passwords_come_by_reference_alone(example):
 
 
 def with_secrets():
-    """Properties and address with passwords in them, both in Secrets."""
+    """Values whose properties and address hold passwords, both in Secrets."""
     return manifests(
         "production",
         "kafka.existingSecret=kafka-properties",
@@ -130,7 +130,7 @@ def with_secrets():
     )
 
 
-def test_properties_and_addresses_with_passwords_come_by_reference_too():
+def test_properties_and_addresses_with_passwords_are_references_too():
     found = pods(with_secrets())
     for name, pod in found.items():
         if name != "check-query":

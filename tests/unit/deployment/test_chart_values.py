@@ -1,4 +1,4 @@
-"""Values: the examples pass, wrong ones are refused with a sentence, and what is rendered fits Kubernetes' schemas."""
+"""Values: examples pass, wrong ones are refused with a sentence, and manifests fit Kubernetes' schemas."""
 
 import kubernetes_validate
 import pytest
@@ -15,7 +15,7 @@ def test_lint_has_no_complaint(example):
 
 
 def of_kubernetes(documents):
-    """Those whose kinds the cluster's own schemas know."""
+    """The manifests whose kinds the cluster's own schemas know."""
     return [document for document in documents if document["apiVersion"] not in OPERATED]
 
 
@@ -66,7 +66,7 @@ def test_wrong_values_are_refused_with_a_sentence(setting, sentence):
     assert sentence in done.stderr
 
 
-def test_no_brokers_no_install():
+def test_an_install_without_brokers_is_refused():
     done = template("--set-file", f"query={CHART / 'files/demo-query.yaml'}")
     assert done.returncode != 0
     assert "kafka.bootstrapServers is empty: name the brokers as host:port" in done.stderr

@@ -1,4 +1,4 @@
-"""What runs: how many of each component, by which program, with which resources, and where."""
+"""Workloads: how many of each component, which program, with which resources, and where."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ PYTHON = "/opt/spojoin/bin/python"
 QUERY_FILE = "/etc/spojoin/query/query.yaml"
 NUMBERED = {Role.MUTABLE, Role.POJOIN}
 SERVICES, DEVELOPMENT, SPARK = (f"{name}:{VERSION}" for name in ("spojoin", "spojoin-dev", "spojoin-spark"))
-#: By component: its image, and its module where that isn't the image's own program.
+#: By component: its image, and its module unless the image's own program runs.
 PROGRAMS = {role.value: (SERVICES, None) for role in Role} | {
     "page": (SERVICES, "spojoin.page"),
     "check-query": (SERVICES, None),
@@ -60,7 +60,7 @@ def test_topics_are_made_for_the_query():
     assert pods(manifests("production"))["topics"].container["args"] == ["topics", QUERY_FILE]
 
 
-def test_jobs_do_what_the_values_ask_for():
+def test_jobs_do_what_the_values_request():
     found = {name: pod.container["args"] for name, pod in pods(manifests("operators")).items() if name[:4] == "job-"}
     jobs = DEFAULTS["jobs"]
     services, pods_of_release = {"query": QUERY_FILE}, {"namespace": "joins", "release": "demo"}
@@ -88,7 +88,7 @@ def test_jobs_do_what_the_values_ask_for():
         (("redis.url=redis://outer:6379/0",), "delete,broker"),
     ],
 )
-def test_chaos_strikes_only_what_is_the_releases_own(settings, kinds):
+def test_chaos_strikes_only_the_releases_own_pods(settings, kinds):
     arguments = pods(manifests("demo", "jobs.chaos.enabled=true", *settings))["job-chaos"].container["args"]
     assert json.loads(arguments[1])["kinds"] == kinds
 
@@ -97,7 +97,7 @@ def test_chaos_strikes_only_what_is_the_releases_own(settings, kinds):
 
 
 @pytest.mark.parametrize(("example", "workers"), [("demo", 2), ("operators", None), ("production", 4)])
-def test_one_of_each_runs_but_for_joiners_and_workers(example, workers):
+def test_one_of_each_runs_except_joiners_and_workers(example, workers):
     """Where KEDA sets the number of workers, the chart does not."""
     found = {
         name: pod.owner["spec"].get("replicas")
@@ -110,7 +110,7 @@ def test_one_of_each_runs_but_for_joiners_and_workers(example, workers):
     assert set(found.values()) == {1}
 
 
-def test_joiners_and_workers_are_as_many_as_the_values_say():
+def test_the_values_set_the_numbers_of_joiners_and_workers():
     found = pods(manifests("demo", "mutable.replicas=3", "pojoin.replicas=5"))
     assert found["mutable"].owner["spec"]["replicas"] == 3
     assert found["pojoin"].owner["spec"]["replicas"] == 5
@@ -175,7 +175,7 @@ def test_resources_and_places_of_a_role_are_its_own():
     }
 
 
-def test_a_priority_is_that_of_all_but_the_check():
+def test_all_pods_but_the_check_have_the_priority():
     found = pods(manifests("production"))
     assert {name: pod.spec.get("priorityClassName") for name, pod in found.items()} == {
         name: None if name == "check-query" else "streaming" for name in found
@@ -196,7 +196,7 @@ def test_pods_of_a_component_are_spread_over_nodes(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_pods_start_anew_when_the_query_changes(example):
+def test_pods_restart_when_the_query_changes(example):
     found = manifests(example)
     (text,) = named(found, "ConfigMap", "query")["data"].values()
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -220,8 +220,8 @@ def test_a_drain_ends_before_the_pod_is_killed(seconds, drain_ms):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_what_runs_once_is_not_tried_again_where_that_would_do_harm(example):
-    """A second try of a job would send the same rows again; topics are made however often it takes."""
+def test_a_job_is_not_retried_where_that_would_do_harm(example):
+    """A retry would send the same rows again; making topics may be retried at will."""
     jobs = {name: pod for name, pod in pods(manifests(example)).items() if pod.kind == "Job"}
     for name, pod in jobs.items():
         wanted = (10, "OnFailure") if name == "topics" else (0, "Never")
@@ -229,8 +229,8 @@ def test_what_runs_once_is_not_tried_again_where_that_would_do_harm(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_no_pod_has_variables_for_services(example):
-    """Those of a release named spojoin would begin as settings do."""
+def test_no_pod_has_service_link_variables(example):
+    """Those of a release named spojoin would look like settings."""
     found = pods(manifests(example))
     assert [name for name, pod in found.items() if pod.spec.get("enableServiceLinks") is not False] == []
 

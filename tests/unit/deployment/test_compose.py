@@ -1,4 +1,4 @@
-"""The Compose file: what Compose itself makes of it, where it is installed, and that it fits the rest."""
+"""The Compose file: valid, accepted by Compose where that is installed, and consistent with the repository."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from spojoin.protocol.topology import Role
 
 DOCKER = Path(__file__).parents[3] / "docker"
 COMPOSE = DOCKER / "compose.yaml"
-#: Follows pods; there are none.
+#: The controller scales pods; Compose has none.
 ONLY_ON_KUBERNETES = {Role.CONTROLLER}
 
 
@@ -27,7 +27,7 @@ def ran(*command):
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
 
 
-def test_it_keeps_to_the_specification():
+def test_it_conforms_to_the_specification():
     checker = Path(sys.executable).parent / "check-jsonschema"
     done = ran(checker, "--builtin-schema", "vendor.compose-spec", COMPOSE)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -53,21 +53,21 @@ def test_every_role_runs(services):
     assert roles == {str(role) for role in Role if role not in ONLY_ON_KUBERNETES}
 
 
-def test_modules_that_are_run_exist(services):
+def test_the_modules_that_run_exist(services):
     entrypoints = [service["entrypoint"] for service in services.values() if "entrypoint" in service]
     modules = [entrypoint[entrypoint.index("-m") + 1] for entrypoint in entrypoints]
     assert sorted(modules) == ["loadgen", "spojoin.page"]
     assert all(find_spec(f"{module}.__main__") for module in modules)
 
 
-def test_files_that_are_mounted_exist(services):
+def test_mounted_files_exist(services):
     sources = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
     files = [source for source in sources if source.startswith(".")]
     assert files
     assert [source for source in files if not (DOCKER / source).exists()] == []
 
 
-def test_only_this_machine_is_let_in(services):
+def test_ports_are_open_to_this_machine_only(services):
     ports = [port for service in services.values() for port in service.get("ports", [])]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)

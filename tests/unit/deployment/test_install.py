@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 CHART = ROOT / "helm/spojoin"
 HELM = Path(sys.executable).parent / "helm"
 SAMPLES = sample_queries()
-#: Counted wrongly, or not at all, by whoever looks for comparisons in a query's text.
+#: A search for comparisons in the text of these queries counts wrongly, or not at all.
 HARD_TO_COUNT = ("alike-within-a-week", "less-late-soon-after", "q2", "readme-views-around-orders")
 
 
@@ -36,7 +36,7 @@ def documents(*arguments, **options):
 
 
 def checked(query, *settings, **options):
-    """How the check of the query ends."""
+    """Run the check of the query, as the install does."""
     name = "demo-spojoin-check-query"
     found = documents(query, *settings, **options)
     (job,) = [each for each in found if each["kind"] == "Job" and each["metadata"]["name"] == name]
@@ -69,19 +69,19 @@ def test_every_sample_query_passes_with_the_values_as_they_are(tmp_path, name):
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_joiners_are_those_that_the_values_ask_for_whatever_the_query(tmp_path, replicas):
+def test_the_values_set_the_number_of_joiners_whatever_the_query(tmp_path, replicas):
     for name in HARD_TO_COUNT:
         (tmp_path / "query.yaml").write_text(SAMPLES[name])
         found = documents(tmp_path / "query.yaml", f"mutable.replicas={replicas}")
         (joiners,) = [d for d in found if d["kind"] == "StatefulSet" and d["metadata"]["name"].endswith("-mutable")]
-        told = {e["name"]: e.get("value") for e in joiners["spec"]["template"]["spec"]["containers"][0]["env"]}
+        variables = {e["name"]: e.get("value") for e in joiners["spec"]["template"]["spec"]["containers"][0]["env"]}
         assert joiners["spec"]["replicas"] == replicas
-        assert told["SPOJOIN_JOINERS"] == str(replicas)
-        assert "SPOJOIN_JOINER" in told
+        assert variables["SPOJOIN_JOINERS"] == str(replicas)
+        assert "SPOJOIN_JOINER" in variables
 
 
 def test_templates_read_no_sql(tmp_path, demo):
-    """A query that only the program can refuse renders as any other."""
+    """A query that only the program can refuse renders like any other."""
     (tmp_path / "query.yaml").write_text(demo.read_text().replace("SELECT", "SELCT"))
     result = checked(tmp_path / "query.yaml")
     assert result.exit_code == 2
@@ -119,7 +119,7 @@ def test_a_wrong_setting_ends_the_install_with_its_sentence(demo, setting, sente
     ],
     ids=["password", "address", "variable"],
 )
-def test_what_stands_in_secrets_is_taken_for_granted(demo, settings):
+def test_the_check_assumes_that_secrets_are_right(demo, settings):
     result = checked(demo, *settings)
     assert result.exit_code == 0, result.output
 
@@ -134,13 +134,13 @@ def test_what_stands_in_secrets_is_taken_for_granted(demo, settings):
         ("tmpSize=big", "tmpSize: Does not match pattern"),
     ],
 )
-def test_values_that_would_contradict_others_are_refused(demo, setting, sentence):
+def test_contradictory_values_are_refused(demo, setting, sentence):
     done = template(demo, setting)
     assert done.returncode != 0
     assert sentence in done.stderr
 
 
-# -- topics and rights that are made in the place of the program
+# -- topics and rights that the chart makes instead of the program
 
 STRIMZI = ("strimzi.cluster=c", "strimzi.topics.enabled=true", "strimzi.users.enabled=true")
 VERSIONS = ("kafka.strimzi.io/v1",)
@@ -153,7 +153,7 @@ def test_partials_have_room_for_the_predicates_or_the_install_says_so(demo):
     assert "set strimzi.topics.predicates to 2 or more" in result.stderr
 
 
-def test_a_name_that_yaml_takes_for_something_else_is_to_be_quoted(tmp_path, demo):
+def test_a_name_that_yaml_reads_as_another_type_needs_quotes(tmp_path, demo):
     (tmp_path / "query.yaml").write_text(demo.read_text().replace("name: demo", "name: on"))
     assert checked(tmp_path / "query.yaml").exit_code == 0
     result = checked(tmp_path / "query.yaml", *STRIMZI, versions=VERSIONS)
@@ -185,7 +185,7 @@ def rendered(*options):
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
-def told(found, name):
+def variables_of(found, name):
     """The variables of the only container of an object's pods."""
     (document,) = [
         each
@@ -197,16 +197,18 @@ def told(found, name):
 
 
 @pytest.mark.parametrize("component", ["router", "sink", "pojoin", "check-query"])
-def test_services_and_the_check_are_told_what_is_to_be_replaced(demo, component):
+def test_replacement_values_reach_the_services_and_the_check(demo, component):
     given = ["--set", "demo.enabled=true", "--set-file", f"query.text={demo}"]
-    plain = told(rendered(*given), f"demo-spojoin-{component}")
+    plain = variables_of(rendered(*given), f"demo-spojoin-{component}")
     assert "SPOJOIN_REPLACE" not in plain
     assert "SPOJOIN_BACKFILL" not in plain
-    found = told(rendered(*given, "--set", "query.replace=true,query.backfill=none"), f"demo-spojoin-{component}")
+    found = variables_of(
+        rendered(*given, "--set", "query.replace=true,query.backfill=none"), f"demo-spojoin-{component}"
+    )
     assert found == plain | {"SPOJOIN_REPLACE": "true", "SPOJOIN_BACKFILL": "none"}
 
 
-def test_a_query_is_the_same_as_a_text_and_in_a_map(demo):
+def test_a_query_renders_alike_as_text_and_as_a_map(demo):
     given = ["--set", "demo.enabled=true", "--set-file"]
     assert rendered(*given, f"query={demo}") == rendered(*given, f"query.text={demo}")
 
@@ -239,7 +241,7 @@ def check_of(*options):
     return job["spec"]["template"]["spec"]
 
 
-def test_an_upgrade_asks_kafka_as_the_router_and_an_install_does_not():
+def test_an_upgrade_asks_kafka_as_the_router_and_an_install_asks_nothing():
     (first,), (later,) = check_of()["containers"], check_of("--is-upgrade")["containers"]
     assert "--running" not in first["args"]
     assert later["args"] == [*first["args"], "--running"]
@@ -256,7 +258,7 @@ def test_the_query_that_an_upgrade_compares_is_the_new_one():
     assert "kafka-tls" in volumes
 
 
-def test_an_upgrade_by_which_strimzi_makes_the_users_does_not_wait_for_their_passwords():
+def test_an_upgrade_that_makes_strimzi_users_does_not_wait_for_passwords():
     options = ("--set", "strimzi.cluster=c,strimzi.users.enabled=true")
     (container,) = check_of("--is-upgrade", *options)["containers"]
     assert "--running" not in container["args"]

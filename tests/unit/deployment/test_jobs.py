@@ -24,9 +24,9 @@ def helm(*arguments):
 
 
 def given(name, *options):
-    """What a Job's command line says: the fields of its file, and the options behind it."""
-    told = helm("template", "demo", CHART, "--set", f"demo.enabled=true,jobs.{name}.enabled=true", *options).stdout
-    jobs = [each for each in yaml.safe_load_all(told) if each and each["kind"] == "Job"]
+    """A Job's command line: the fields of its file, and the options after it."""
+    rendered = helm("template", "demo", CHART, "--set", f"demo.enabled=true,jobs.{name}.enabled=true", *options).stdout
+    jobs = [each for each in yaml.safe_load_all(rendered) if each and each["kind"] == "Job"]
     containers = [each["spec"]["template"]["spec"]["containers"][0] for each in jobs]
     (found,) = [each["args"] for each in containers if each["args"][0] == name]
     return found[1], found[2:]
@@ -35,14 +35,14 @@ def given(name, *options):
 @pytest.mark.parametrize("name", FILES)
 def test_the_load_generator_accepts_what_the_chart_hands_it(name):
     text, options = given(name)
-    # The query is there in the pod alone.
+    # The query file exists in the pod only.
     text = text.replace(QUERY, str(CHART / "files/demo-query.yaml"))
     asked = dict(zip(options[::2], options[1::2], strict=True))
     file = read(FILES[name], text, {option.removeprefix("--"): value for option, value in asked.items()})
     assert file.workload.value == "q3"
 
 
-def test_the_demo_sends_what_its_values_ask_for():
+def test_the_demo_sends_what_its_values_request():
     wanted = ("demo.rate=300", "demo.partitions=3", "demo.inputBytesMax=5000000000")
     program, text = pods(manifests("demo", *wanted))["load"].container["args"]
     file = read(ProduceFile, text, {})
@@ -70,7 +70,7 @@ def test_kinds_that_the_user_names_are_kept(chosen):
     )
 
 
-def test_what_has_no_file_is_given_none():
+def test_a_job_without_a_file_gets_none():
     done = helm("template", "demo", CHART, "--set", "demo.enabled=true", "--set-json", 'jobs.check.file={"seed":1}')
     assert done.returncode != 0
     assert "jobs" in done.stderr

@@ -1,4 +1,4 @@
-"""A node that is lost: its pods leave it soon."""
+"""Pods leave a lost node soon."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the two distributions ask for, and the sentence about what an installation lacks."""
+"""What the two distributions require, and the sentence about what an installation lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spojoin.cli.extras import SPOJOIN
 
 ROOT = Path(__file__).parents[3]
 PROJECTS = {"spojoin": ROOT / "pyproject.toml", "spojoin-loadgen": ROOT / "loadgen/pyproject.toml"}
-#: Modules and the distributions that carry them, where the names differ.
+#: Modules and the distributions that provide them, where the names differ.
 CARRIERS = {"faust": "faust-streaming", "mode": "mode-streaming", "urllib3": "kubernetes"}
 
 
@@ -25,7 +25,7 @@ def read(name):
 
 
 def required(name, extra=""):
-    """The packages that an extra brings, with those of the extras that it names; "" is the distribution itself."""
+    """The packages of an extra, including those of the extras that it names; "" is the distribution itself."""
     project = read(name)["project"]
     wanted = project["optional-dependencies"][extra] if extra else project["dependencies"]
     found = set()
@@ -39,7 +39,7 @@ def required(name, extra=""):
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_requirements_are_ranges(name):
-    """Exact versions stand in constraints.txt and docker/*.lock alone."""
+    """Exact versions are only in constraints.txt and docker/*.lock."""
     project = read(name)["project"]
     wanted = [*read(name)["build-system"]["requires"], *project["dependencies"]]
     wanted += [each for extra in project["optional-dependencies"].values() for each in extra]
@@ -52,7 +52,7 @@ def test_both_distributions_have_one_version():
 
 
 @pytest.mark.parametrize("installation", [SPOJOIN, LOADGEN], ids=lambda each: each.distribution)
-def test_an_extra_that_is_named_brings_the_package(installation):
+def test_the_extra_named_for_a_module_brings_its_package(installation):
     for extra, modules in installation.extras.items():
         brought = required(installation.distribution, extra) | required(installation.distribution)
         names = {CARRIERS.get(module, module.replace("_", "-")) for module in modules}

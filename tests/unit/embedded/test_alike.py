@@ -1,4 +1,4 @@
-"""The same rows give the same results and refusals in whatever format they come."""
+"""The same rows give the same results and refusals in every format."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def joined(folder: Path, text: str, path: Path) -> tuple[list, list]:
 
 
 def all_formats(folder: Path, text: str, columns: dict[str, list]) -> tuple[list, list]:
-    """What every format gives, which is the same."""
+    """The outcome of every format, after checking that all agree."""
     found = [joined(folder, text, write(folder / f"x.{name}", columns)) for name in FORMATS]
     assert all(each == found[0] for each in found), found
     return found[0]
@@ -90,8 +90,8 @@ def test_a_time_column_that_is_not_there_is_named(tmp_path, name, order):
         run(parse_query(text), RunFiles({"s": path}, tmp_path / "out.jsonl"))
 
 
-def test_two_files_in_seconds_are_read_at_a_balanced_pace(tmp_path):
-    """What tells which file is behind are times in the declared unit."""
+def test_two_files_with_times_in_seconds_are_read_at_a_balanced_pace(tmp_path):
+    """Times in the declared unit show which file is behind."""
     text = """
 name: q
 streams:

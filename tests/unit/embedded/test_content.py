@@ -44,7 +44,7 @@ def read(path, key=None):
 
 @pytest.mark.parametrize("codec", ["gz", "bz2", "zst"])
 @pytest.mark.parametrize(("suffix", "text"), [("csv", CSV), ("jsonl", JSON)])
-def test_compressed_text_that_breaks_off_says_so(tmp_path, monkeypatch, codec, suffix, text):
+def test_truncated_compressed_text_is_reported(tmp_path, monkeypatch, codec, suffix, text):
     path = tmp_path / f"x.{suffix}.{codec}"
     path.write_bytes(compressed(codec, text))
     assert len(read(path)[1]) == 5_000
@@ -57,7 +57,7 @@ def test_compressed_text_that_breaks_off_says_so(tmp_path, monkeypatch, codec, s
             read(path)
 
 
-def test_compressed_text_that_is_damaged_says_so(tmp_path):
+def test_damaged_compressed_text_is_reported(tmp_path):
     (tmp_path / "x.csv.gz").write_bytes(b"\x1f\x8b" + b"\x07" * 300)
     with pytest.raises(BadData, match=r"x.csv.gz can't be read on: its gzip data are damaged"):
         read(tmp_path / "x.csv.gz")
@@ -80,13 +80,13 @@ def test_compressed_text_that_is_damaged_says_so(tmp_path):
         ("x.csv", JSON.encode(), r"holds JSON.*name it .*x.jsonl"),
     ],
 )
-def test_a_file_that_is_not_what_its_ending_says(tmp_path, name, content, sentence):
+def test_a_file_whose_content_contradicts_its_extension(tmp_path, name, content, sentence):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigurationError, match=sentence):
         read(tmp_path / name)
 
 
-def test_column_names_may_begin_as_a_format_does(tmp_path):
+def test_column_names_may_begin_like_a_format(tmp_path):
     (tmp_path / "x.csv").write_text("ORCID,a,k\n1,2,3\n")
     assert read(tmp_path / "x.csv")[1] == [{"a": "2", "k": "3"}]
 
@@ -137,26 +137,26 @@ def test_a_parquet_row_that_is_not_utf8_is_refused_alone(tmp_path):
 
 
 @pytest.mark.parametrize("text", ['a,k\n1,2\n3,"4\n5,6\n', 'a,k,z\n1,2,3\n4,5,"6\n7,8,9\n', 'a,k\n1,2\n"3,4\n5,6\n7,8'])
-def test_a_quote_that_is_never_closed_loses_no_rows_in_silence(tmp_path, text):
+def test_an_unclosed_quote_loses_no_rows_silently(tmp_path, text):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(BadData, match=r"x.csv: a quote is opened in the row at position 1 and never closed"):
         read(tmp_path / "x.csv")
 
 
-def test_a_quote_that_is_never_closed_in_a_long_file(tmp_path, monkeypatch):
+def test_an_unclosed_quote_in_a_long_file(tmp_path, monkeypatch):
     monkeypatch.setattr(file_reader, "BLOCK_BYTES", 1 << 10)
     (tmp_path / "x.csv").write_text(CSV.replace("7,name7", '7,"name7', 1))
     with pytest.raises(BadData, match="or a quote is opened and never closed"):
         read(tmp_path / "x.csv")
 
 
-def test_parquet_that_breaks_off(tmp_path):
+def test_truncated_parquet(tmp_path):
     (tmp_path / "x.parquet").write_bytes(parquet()[:-20])
     with pytest.raises(ConfigurationError, match=r"x.parquet: not a whole Parquet file"):
         read(tmp_path / "x.parquet")
 
 
-def test_parquet_that_is_damaged_within(tmp_path):
+def test_damaged_parquet(tmp_path):
     rows = pa.table({"a": range(50_000), "k": [f"k{i * 7919 % 50_000}" for i in range(50_000)]})
     pq.write_table(rows, tmp_path / "x.parquet", compression="none", write_page_checksum=True)
     data = bytearray((tmp_path / "x.parquet").read_bytes())
@@ -167,7 +167,7 @@ def test_parquet_that_is_damaged_within(tmp_path):
 
 
 class _InPieces:
-    """A file that gives at most so many bytes at once."""
+    """A file that returns at most `most` bytes per read."""
 
     def __init__(self, data, most):
         self.data, self.most = data, most
@@ -179,7 +179,7 @@ class _InPieces:
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=40), st.integers(1, 9), st.integers(1, 9))
-def test_marked_text_is_utf8_and_gives_its_bytes_back(data, size, most):
+def test_marked_text_is_utf8_and_preserves_its_bytes(data, size, most):
     stream = Utf8Stream(_InPieces(data, most), b"end")
     pieces = []
     while piece := stream.read(size):

@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Rows in the order in which they are fed, the interval's ends and the lateness in milliseconds."""
+    """Rows in feeding order, the interval's ends and the lateness in milliseconds."""
 
     is_self: bool
     fed: list[tuple[int, int, int]]
@@ -88,7 +88,7 @@ def query_text(case: Case, method: str, layout: str = "batch") -> str:
 
 
 def by_definition(case: Case) -> list[tuple[int, int]]:
-    """(left row, right row) of all pairs that fulfil the condition, in the order in which the later row finds them."""
+    """(left row, right row) of all pairs that meet the condition, in the order in which the later row finds them."""
     high: dict[int, int] = {}
     kept = []
     for row in case.rows():
@@ -111,7 +111,7 @@ def is_pair(case: Case, left: Row, right: Row) -> bool:
 
 
 def joined(case: Case, method: str = "spo", layout: str = "batch", feed: int = 3) -> list[tuple[int, int]]:
-    """What the engine puts out, fed a few rows at a time."""
+    """The engine's output, fed a few rows at a time."""
     engine = Engine(
         parse_query(query_text(case, method, layout)),
         RouterConfig("test", 3, frame_tuples=case.frame, batch_tuples=case.batch, credits_frames=UNLIMITED),
@@ -139,7 +139,7 @@ def batch_of(rows: list[Row]) -> pa.RecordBatch:
 
 @settings(max_examples=60, deadline=None)
 @given(cases())
-def test_an_interval_join_is_its_definition(case):
+def test_an_interval_join_equals_its_definition(case):
     assert joined(case) == by_definition(case)
 
 
@@ -182,7 +182,7 @@ def test_both_ends_are_included_whichever_row_comes_first(fed, lower, upper, par
 
 
 def held_at_most(rows: int, lateness: int, method: str, layout: str, workers: int) -> int:
-    """The most tuples held while two streams bring a row a millisecond: left rows live 40 ms, right ones 10 ms."""
+    """The most tuples held while two streams send a row per millisecond: left rows live 40 ms, right ones 10 ms."""
     query = parse_query(query_text(Case(False, [], -10, 40, lateness, 1, 1), method, layout))
     engine = Engine(query, RouterConfig("test", workers, frame_tuples=4, batch_tuples=8, credits_frames=UNLIMITED))
     most = 0
@@ -208,5 +208,5 @@ def test_what_is_held_follows_interval_and_lateness_and_not_the_stream(method, l
     short, long, late = (held_at_most(*sizes, method, layout, workers) for sizes in ((200, 5), (400, 5), (200, 65)))
     assert long == short
     assert 0 <= short + 2 * 60 - late <= 2 * 8, "60 ms more of each stream, but for a batch"
-    # Both the router and the search keep the windows, and rows wait for the lateness; batches and nodes go as a whole.
+    # Router and search both keep the windows, and rows wait out the lateness; batches and nodes expire as a whole.
     assert short <= 2 * (2 * (40 + 10 + 5) + 8 * 8)

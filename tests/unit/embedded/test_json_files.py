@@ -1,4 +1,4 @@
-"""JSON files: arrays, columns that are nowhere, and times with a fraction."""
+"""JSON files: arrays, columns that no row has, and times with a fraction."""
 
 import gzip
 import json
@@ -41,7 +41,7 @@ VALUES = st.integers(0, 99) | st.sampled_from(
     around=st.sampled_from(["", "\n", "\ufeff", " \r\n\t"]),
     block=st.integers(1, 90),
 )
-def test_an_array_reads_as_its_elements_whatever_the_blocks(tmp_path_factory, rows, indent, around, block):
+def test_an_array_reads_as_its_elements_at_any_block_size(tmp_path_factory, rows, indent, around, block):
     text = around + json.dumps(rows, indent=indent) + around.strip("\ufeff")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_reader, "BLOCK_BYTES", block)
@@ -61,7 +61,7 @@ def test_a_compressed_array(tmp_path):
     assert [row["a"] for row in found] == [1, 2]
 
 
-def test_elements_that_are_no_objects_are_malformed_rows(tmp_path):
+def test_elements_other_than_objects_are_malformed_rows(tmp_path):
     reader, found = rows_of(write(tmp_path, '[{"a": 1}, 7, "x,]", {"a": 2}, {"a": }]'))
     assert [row["a"] for row in found] == ["1", None, None, "2", None]
     assert {at: text.strip() for at, text in reader.malformed.items()} == {1: "7", 2: '"x,]"', 4: '{"a": }'}
@@ -77,14 +77,14 @@ def test_elements_that_are_no_objects_are_malformed_rows(tmp_path):
         ('[{"a": 1}], {"a": 2}', "behind the end"),
     ],
 )
-def test_an_array_that_is_not_whole(tmp_path, text, said):
+def test_an_incomplete_array(tmp_path, text, said):
     path = write(tmp_path, text)
     with pytest.raises(BadData, match=said) as caught:
         rows_of(path)
     assert str(path) in str(caught.value)
 
 
-def test_in_json_lines_an_array_is_no_row(tmp_path):
+def test_an_array_in_json_lines_is_not_a_row(tmp_path):
     reader, _ = rows_of(write(tmp_path, '{"a": 1}\n[{"a": 2}]\n', "x.jsonl"))
     assert list(reader.malformed) == [1]
 
@@ -96,14 +96,14 @@ def test_a_column_that_no_row_has_is_named(tmp_path, name):
         rows_of(write(tmp_path, lines, name), TIMES)
 
 
-def test_a_column_that_only_later_rows_have_is_there(tmp_path, monkeypatch):
+def test_a_column_that_only_later_rows_have_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(file_reader, "BLOCK_BYTES", 16)
     _, found = rows_of(write(tmp_path, '{"a": 1}\n{"a": 2}\n{"a": 3, "t": 4}\n'), TIMES)
     assert [row["t"] for row in found][:2] == [None, None]
     assert str(found[2]["t"]) == "4"
 
 
-def test_a_name_that_may_be_escaped_is_not_missed(tmp_path):
+def test_an_escaped_column_name_is_found(tmp_path):
     schema = pa.schema([("a", pa.int64()), ("größe", pa.int64())])
     _, found = rows_of(write(tmp_path, '{"a": 1}\n' + json.dumps({"a": 2, "größe": 3}) + "\n"), schema)
     assert [row["größe"] for row in found] == [None, 3]

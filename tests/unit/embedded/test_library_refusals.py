@@ -59,7 +59,7 @@ def test_closing_again_changes_nothing():
             call()
 
 
-def test_results_that_are_lost_are_named_and_those_taken_are_not(recwarn):
+def test_lost_results_are_reported_and_taken_ones_are_not(recwarn):
     with pytest.warns(UserWarning, match="closed before 2 rows have answered.*call flush"), spojoin.Join(QUERY) as join:
         join.push({"a": [1, 2], "at": [0, 1], "k": [1, 2]})
     recwarn.clear()
@@ -90,7 +90,7 @@ def test_a_refused_row_comes_back_with_its_values():
 
 
 @pytest.mark.parametrize("size", [1, 3, 64])
-def test_values_are_those_of_the_position_however_rows_come(size):
+def test_values_match_the_position_in_every_form_of_rows(size):
     a = np.where(np.arange(300) % 7 == 3, np.nan, np.arange(300))
     join = spojoin.Join(BOTH)
     for begin in range(0, 300, size):
@@ -110,7 +110,7 @@ def test_late_rows_come_back_as_well():
     assert [(r.reason, r.row) for r in join.take_rejects()] == [("late", {"a": 3, "t": 1_000})]
 
 
-def test_values_of_long_ago_are_let_go(monkeypatch):
+def test_old_values_are_released(monkeypatch):
     monkeypatch.setattr(recent, "KEPT_ROWS", 4)
     kept = recent.Recent()
     for begin in range(0, 12, 2):
@@ -147,14 +147,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("rows", "said"), REFUSED, ids=lambda value: type(value).__name__)
-def test_what_cannot_be_rows_gets_a_sentence(rows, said):
+def test_invalid_rows_are_refused_with_a_sentence(rows, said):
     join = spojoin.Join(QUERY)
     with pytest.raises(BadData, match=said):
         join.push(rows)
     assert join.push(TABLE).num_rows + join.flush().num_rows == 1
 
 
-def test_columns_are_checked_for_every_piece():
+def test_columns_of_every_piece_are_checked():
     join = spojoin.Join(QUERY)
     with pytest.raises(ConfigurationError, match="no column 'k'; they have a, at"):
         join.push([TABLE, TABLE.select(["a", "at"])])
@@ -164,7 +164,7 @@ def test_columns_are_checked_for_every_piece():
         spojoin.Join(QUERY.replace("key: k", "key: k, time: tiem")).push(TABLE)
 
 
-def test_nothing_is_lost_where_a_generator_breaks_off():
+def test_a_generator_that_fails_loses_nothing():
     join = spojoin.Join(QUERY)
     with pytest.raises(BadData, match=r"rows\[1\]"):
         join.push(piece for piece in (TABLE, 3))
@@ -182,7 +182,7 @@ def test_nothing_is_lost_where_a_generator_breaks_off():
         ("no-such.yaml", {}, "query file no-such.yaml can't be read"),
     ],
 )
-def test_what_cannot_be_a_query_gets_a_sentence(query, options, said):
+def test_an_invalid_query_is_refused_with_a_sentence(query, options, said):
     with pytest.raises(ConfigurationError, match=said):
         spojoin.Join(query, **options)
 

@@ -72,6 +72,6 @@ def test_notebooks_show_results_as_tables_unless_the_user_has_a_view(monkeypatch
     assert formatter[pa.Table] is len
 
 
-def test_outside_of_a_notebook_nothing_is_set(monkeypatch):
+def test_outside_a_notebook_nothing_is_registered(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
     assert a_join()[1].num_rows == 2

@@ -51,7 +51,7 @@ def test_an_output_that_is_an_input_by_any_name_is_refused(held):
             check_apart([named(held, "--input s=")], [named(path)])
 
 
-def test_two_outputs_at_one_place_that_is_still_empty_are_refused(tmp_path):
+def test_two_outputs_at_one_new_path_are_refused(tmp_path):
     (tmp_path / "to.jsonl").symlink_to("new.jsonl")
     for other in (tmp_path / "new.jsonl", tmp_path / "." / "sub" / ".." / "new.jsonl", tmp_path / "to.jsonl"):
         with pytest.raises(ConfigurationError, match=r"--rejects .* which is written: it would be destroyed"):
@@ -59,7 +59,7 @@ def test_two_outputs_at_one_place_that_is_still_empty_are_refused(tmp_path):
     check_apart([], [named(tmp_path / "new.jsonl"), named(tmp_path / "other.jsonl", "--rejects ")])
 
 
-def test_what_keeps_nothing_may_be_named_twice():
+def test_a_sink_that_stores_nothing_may_be_named_twice():
     check_apart([], [named(Path("/dev/null")), named(Path("/dev/null"), "--rejects ")])
 
 
@@ -67,7 +67,7 @@ def test_one_file_may_be_read_twice(held):
     check_apart([named(held, "--input l="), named(held, "--input r=")], [])
 
 
-def test_places_that_take_no_file_are_called_what_they_are(tmp_path, held):
+def test_outputs_that_cannot_be_files_are_refused_by_kind(tmp_path, held):
     for path, words in (
         (tmp_path, "is a folder"),
         (tmp_path / "none" / "x.jsonl", r"there is no folder .*none; make it \(mkdir -p "),
@@ -77,7 +77,7 @@ def test_places_that_take_no_file_are_called_what_they_are(tmp_path, held):
             check_outputs([named(path)])
 
 
-def test_inputs_that_are_no_files_are_called_what_they_are(tmp_path):
+def test_inputs_that_are_no_files_are_refused_by_kind(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     reading, writing = os.pipe()
     try:
@@ -95,7 +95,7 @@ def test_inputs_that_are_no_files_are_called_what_they_are(tmp_path):
         os.close(writing)
 
 
-def test_nothing_is_at_the_place_before_the_end(tmp_path):
+def test_no_output_appears_before_the_end(tmp_path):
     target = tmp_path / "out.jsonl"
     with Outputs() as outputs:
         outputs.open(named(target)).write(b"one\n")
@@ -107,7 +107,7 @@ def test_nothing_is_at_the_place_before_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_after_an_error_every_place_is_as_it_was(tmp_path, error):
+def test_an_error_leaves_every_output_as_it_was(tmp_path, error):
     (tmp_path / "old.jsonl").write_text("old\n")
     with pytest.raises(error) as caught:
         write_all([tmp_path / "old.jsonl", tmp_path / "new.jsonl"], error())
@@ -117,7 +117,7 @@ def test_after_an_error_every_place_is_as_it_was(tmp_path, error):
     assert note == f"{tmp_path}/old.jsonl stays as it was before; {tmp_path}/new.jsonl was not written"
 
 
-def test_a_disk_that_fails_at_the_end_leaves_all_places_as_they_were(tmp_path, monkeypatch):
+def test_a_disk_that_fails_at_the_end_leaves_every_output_as_it_was(tmp_path, monkeypatch):
     (tmp_path / "b.jsonl").write_text("old\n")
 
     def fail(_number):
@@ -139,10 +139,10 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path):
         outputs.open(named(tmp_path / "link.jsonl")).write(b"new\n")
     assert (tmp_path / "link.jsonl").is_symlink()
     assert (tmp_path / "old.jsonl").read_text() == "new\n"
-    assert stat.S_IMODE((tmp_path / "old.jsonl").stat().st_mode) == 0o666  # more than the umask lets a new file have
+    assert stat.S_IMODE((tmp_path / "old.jsonl").stat().st_mode) == 0o666  # more than the umask allows a new file
 
 
-def test_nobody_reads_the_file_beside_who_may_not_read_the_one_it_replaces(tmp_path):
+def test_the_temporary_file_is_no_more_readable_than_the_one_it_replaces(tmp_path):
     (tmp_path / "old.jsonl").touch(0o600)
     with Outputs() as outputs:
         outputs.open(named(tmp_path / "old.jsonl"))
@@ -150,7 +150,7 @@ def test_nobody_reads_the_file_beside_who_may_not_read_the_one_it_replaces(tmp_p
         assert stat.S_IMODE(beside.stat().st_mode) == 0o600
 
 
-def test_an_open_file_is_gone_on_with_where_it_stands(tmp_path):
+def test_an_open_file_is_continued_at_its_position(tmp_path):
     with (tmp_path / "log").open("wb") as file:
         file.write(b"before\n")
         file.flush()
@@ -182,6 +182,6 @@ def test_a_file_that_may_not_be_written_is_not_replaced_either(tmp_path, monkeyp
     assert (tmp_path / "old.jsonl").read_text() == "old\n"
 
 
-def test_a_folder_that_takes_no_files_is_named():
+def test_an_unwritable_folder_is_named():
     with pytest.raises(ConfigurationError, match=r"--output /proc/x.jsonl: no file can be made in /proc \("):
         write_all([Path("/proc/x.jsonl")])

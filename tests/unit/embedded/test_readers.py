@@ -60,7 +60,7 @@ def test_the_key_type_holds_for_the_whole_file(tmp_path, monkeypatch):
 
 @settings(max_examples=60, deadline=None)
 @given(lines=st.lists(st.sampled_from(["1,2", "3", "4,5,6", '"7","8"']), max_size=60), block=st.integers(24, 80))
-def test_malformed_csv_lines_keep_their_place_whatever_the_blocks(tmp_path_factory, lines, block):
+def test_malformed_csv_lines_keep_their_place_at_any_block_size(tmp_path_factory, lines, block):
     path = write(tmp_path_factory.mktemp("csv"), "x.csv", "a,b\n" + "".join(f"{line}\n" for line in lines))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_reader, "BLOCK_BYTES", block)
@@ -94,7 +94,7 @@ def test_compressed_text_reads_the_same(tmp_path, name):
     ),
     block=st.integers(8, 90),
 )
-def test_json_lines_in_any_blocks(tmp_path_factory, lines, block):
+def test_json_lines_at_any_block_size(tmp_path_factory, lines, block):
     lines = ['{"a": 3, "b": 4}', *lines]
     path = write(tmp_path_factory.mktemp("json"), "x.jsonl", "".join(f"{line}\n" for line in lines))
     with pytest.MonkeyPatch.context() as patch:
@@ -111,7 +111,7 @@ def _same(row):
 
 
 def _number(value):
-    """Text of a column that stayed text, as the number it would be."""
+    """The number that a text column's value stands for."""
     try:
         return None if value is None else float(value)
     except ValueError:
@@ -145,7 +145,7 @@ def test_no_rows_at_all(tmp_path, name):
     assert rows == []
 
 
-def test_parquet_comes_in_chunks_of_the_asked_columns(tmp_path, monkeypatch):
+def test_parquet_comes_in_chunks_of_the_requested_columns(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 3)
     table = pa.table({"b": [0.5] * 7, "x": list("abcdefg"), "a": range(7)})
     pq.write_table(table, tmp_path / "x.parquet")
@@ -156,7 +156,7 @@ def test_parquet_comes_in_chunks_of_the_asked_columns(tmp_path, monkeypatch):
     assert reader.fraction == 1.0
 
 
-def test_errors_say_what_is_there(tmp_path):
+def test_errors_name_what_exists(tmp_path):
     with pytest.raises(ConfigurationError, match=r"no column 'b'; its columns are a, c"):
         open_reader(write(tmp_path, "x.csv", "a,c\n1,2\n"), PLAIN, None)
     with pytest.raises(ConfigurationError, match="no such file"):

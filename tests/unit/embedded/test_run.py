@@ -36,7 +36,7 @@ def window_start(count, window, slide):
 
 
 def naive_self(rows, window, slide):
-    """(probe, left, right) for good rows, as the definition says it."""
+    """(probe, left, right) for good rows, by the definition."""
     pairs = []
     for t, (a, b) in enumerate(rows):
         for u in range(max(0, window_start(t, window, slide)), t):
@@ -47,7 +47,7 @@ def naive_self(rows, window, slide):
 
 
 def naive_cross(left, right, window, slide):
-    """Of (ts, a) rows: the merged order, and (probe, left, right)."""
+    """From (ts, a) rows: the merged order, and (probe, left, right)."""
     order = sorted(
         [(ts, 0, i, a) for i, (ts, a) in enumerate(left)] + [(ts, 1, i, a) for i, (ts, a) in enumerate(right)]
     )
@@ -148,7 +148,7 @@ def test_two_files_are_merged_by_event_time(tmp_path, monkeypatch, chunk_rows):
     assert [r["matches"] for r in counts] == [sum(p == s for p, _, _ in pairs) for s in range(len(order))]
 
 
-def test_lines_that_are_no_rows_are_rejected_by_their_text(tmp_path):
+def test_lines_that_are_no_rows_are_rejected_with_their_text(tmp_path):
     (tmp_path / "x.csv").write_text("id,a,b\n1,2,3\n4,5\n6,7,8\n")
     query = parse_query(SELF.format(slide=1, window=4, output="count"))
     report = run(query, RunFiles({"trips": tmp_path / "x.csv"}, tmp_path / "o.jsonl", rejects=tmp_path / "bad.jsonl"))
@@ -189,14 +189,14 @@ def test_keys_that_change_their_type_are_an_error(tmp_path):
         run(query, RunFiles({"trips": tmp_path / "x.jsonl"}, tmp_path / "o.jsonl"))
 
 
-def test_the_figures_after_the_window_is_full(tmp_path, monkeypatch):
+def test_the_figures_once_the_window_is_full(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 5_000)
     n = 30_000
     pq.write_table(pa.table({"id": range(n), "a": [1] * n, "b": [1.0] * n}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1000, window=10_000, output="count"))
     seen = []
     report = run(query, RunFiles({"trips": tmp_path / "x.parquet"}, tmp_path / "o.jsonl"), progress=seen.append)
-    assert 20_000 <= report["tuples_window_full"] < 20_000 + 5_000  # less than a frame was under way
+    assert 20_000 <= report["tuples_window_full"] < 20_000 + 5_000  # less than a frame was in flight
     assert report["tuples_per_second_window_full"] > 0
     assert seen[-1] == (1.0, n, 0, 0)
     assert [p.fraction for p in seen] == sorted(p.fraction for p in seen)

@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
 
 @settings(max_examples=80, deadline=None)
 @given(rows=st.lists(ROW, max_size=12), pieces=st.integers(1, 5))
-def test_json_lines_say_what_the_batches_held(tmp_path_factory, rows, pieces):
+def test_json_lines_hold_the_rows_of_the_batches(tmp_path_factory, rows, pieces):
     path = tmp_path_factory.mktemp("out") / "x.jsonl"
     with pytest.MonkeyPatch.context() as patch, open_writer(path, SCHEMA) as writer:
         patch.setattr(writers, "TEXT_ROWS", pieces)
@@ -49,7 +49,7 @@ def test_json_lines_of_a_slice_and_of_dictionary_text():
 
 @settings(max_examples=30, deadline=None)
 @given(rows=st.lists(ROW, max_size=12), group=st.integers(1, 5))
-def test_parquet_gives_back_what_the_batches_held(tmp_path_factory, rows, group):
+def test_parquet_round_trips_the_batches(tmp_path_factory, rows, group):
     path = tmp_path_factory.mktemp("out") / "x.parquet"
     with pytest.MonkeyPatch.context() as patch, open_writer(path, SCHEMA) as writer:
         patch.setattr(writers, "ROW_GROUP_ROWS", group)

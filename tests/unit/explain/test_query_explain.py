@@ -62,7 +62,7 @@ def test_a_small_slide_and_a_time_window_carry_their_bound_in_the_frame():
     assert "ceil(c / 1 min) * 1 min - 5 min, c: event time" in plan.window_rules[0]
 
 
-def test_topics_are_the_topologys():
+def test_topics_come_from_the_topology():
     plan = explain(parse_query(typed("l.i < r.i AND l.g > r.g")), sizes=SetupSizes(workers=3))
     topics = {topic.name: topic for topic in plan.topics}
     assert len(topics) == len(plan.topics)
@@ -154,7 +154,7 @@ def test_samples_that_do_not_fit():
         explain(query, {"a": good, "b": pa.table({"i": [None, 2]})})
 
 
-def test_what_people_see():
+def test_the_plan_as_rendered_text():
     table = pa.table({"distance": [1.0, 2.0, 3.0], "air_time": [3.0, 2.0, 1.0]})
     text = shown(explain(parse_query(TRIPS), {"trips": table}))
     for part in (
@@ -169,13 +169,13 @@ def test_what_people_see():
     assert "100,000 matches a probe" in text
 
 
-def test_another_layout_is_said_to_have_no_batches():
+def test_explain_shows_no_batches_for_another_layout():
     text = " ".join(shown(explain(parse_query(TRIPS + "layout: scale_join\n"))).split())
     assert "layout scale_join: each worker holds its share of the window" in text
     assert "layout batch" not in shown(explain(parse_query(TRIPS)))
 
 
-def test_another_method_is_said_to_have_no_batches():
+def test_explain_shows_no_batches_for_another_method():
     text = " ".join(shown(explain(parse_query(TRIPS + "method: scan\n"))).split())
     assert "method scan: `spojoin run` holds the window in one part" in text
     assert "those of method spo" in text
@@ -185,7 +185,7 @@ def test_another_method_is_said_to_have_no_batches():
     assert "method scan" not in both, "workers of a layout are many, and served"
 
 
-def test_odd_names_are_no_markup():
+def test_odd_names_are_not_parsed_as_markup():
     text = TRIPS.replace("air_time: double", '"[red]x": double').replace("air_time", '"[red]x"')
     assert "[red]x" in shown(explain(parse_query(text)))
 

@@ -1,4 +1,4 @@
-"""An index follows its window: what no window reaches any more is a small part of what it holds."""
+"""An index follows its window: tuples that no window reaches any more are a small part of what it holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add(index, number, size):
 @pytest.mark.parametrize("window", [5, 60, 100, 1_000])
 @pytest.mark.parametrize("size", [1, 4, 40])
 @pytest.mark.parametrize("step", [1, 3])
-def test_merged_batches_go_soon_after_the_window_has_left_them(window, size, step):
+def test_merged_batches_expire_soon_after_the_window_has_left_them(window, size, step):
     index = StreamIndex(0, (ROLE,), Output.COUNT, None, True)
     for number in range(3 * window // size + 3):
         add(index, number, size)
@@ -31,7 +31,7 @@ def test_merged_batches_go_soon_after_the_window_has_left_them(window, size, ste
             assert behind < max(size, 1 + index.tuples / BEHIND_ONE_IN)
 
 
-def test_a_batch_alone_goes_as_a_whole():
+def test_a_single_batch_expires_as_a_whole():
     index = StreamIndex(0, (ROLE,), Output.COUNT, None, True)
     add(index, 0, 40)
     index.expire(39)

@@ -1,4 +1,4 @@
-"""The paths and merges of real sizes, against NumPy over the whole window."""
+"""Search paths and merges at production sizes, against NumPy over the whole window."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_large_nodes_answer_as_a_scan(ops, output, group):
 
 
 @pytest.mark.parametrize(("output", "bytes_max"), [(Output.COUNT, 60), (Output.PAIRS, 120)])
-def test_two_predicates_fit_their_bytes_a_tuple(output, bytes_max):
+def test_two_predicates_stay_within_their_bytes_per_tuple(output, bytes_max):
     stored = np.random.default_rng(3).permutation(SLOTS * DELTA * 10).reshape(SLOTS, -1)
     direction = Direction(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in (0, 1)))
     index = StreamIndex(0, (direction,), output, None, False)

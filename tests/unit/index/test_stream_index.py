@@ -24,7 +24,7 @@ predicates = st.builds(
 
 @st.composite
 def streams(draw):
-    """Batches of a worker (gaps between them where others own the rest), with growing seqs, in groups or not."""
+    """A worker's batches (with gaps where others own the rest), with growing seqs, in groups or not."""
     value = st.integers(0, draw(st.sampled_from([1, 4, 50])))
     grouped, gaps = draw(st.booleans()), draw(st.booleans())
     count, size_max = draw(st.integers(1, 14)), draw(st.sampled_from([1, 5, 40]))
@@ -73,7 +73,7 @@ def test_an_index_answers_as_the_plain_loop(index, stream, data, small):
     again = data.draw(st.lists(st.sampled_from(batches), max_size=3))
     arrivals = data.draw(st.one_of(st.just([*batches, *again]), st.permutations([*batches, *again])))
     with pytest.MonkeyPatch.context() as patch:
-        if small:  # the paths of large nodes, at sizes that the plain loop can check
+        if small:  # forces the paths of large nodes at sizes that the plain loop can check
             patch.setattr(evaluation, "SCAN_MAX", 4)
             patch.setattr(evaluation, "MASKED_MAX", 8)
         for batch_id, first, rows, seqs, group in arrivals:

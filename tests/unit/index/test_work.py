@@ -1,4 +1,4 @@
-"""An index counts what it spends on itself."""
+"""An index counts its own maintenance work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_merges_and_builds_are_counted_with_their_time():
     probes = tuple(np.arange(SLOTS * 3).reshape(SLOTS, 3))
     for _ in range(2):
         index.evaluate(probes, np.zeros(1, np.int64))
-    assert work.builds == 1  # a wavelet matrix, once
+    assert work.builds == 1  # one wavelet matrix
     assert work.merge_seconds > 0
     assert work.build_seconds > 0
 

@@ -1,4 +1,4 @@
-"""The three ways to match, over the same tie-dense cases: 16-bit scans, wavelet rectangles, bitmaps."""
+"""The three ways to match, on the same tie-dense cases: 16-bit scans, wavelet rectangles, bitmaps."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Machine code on disk is used again by the same sources, and by no others."""
+"""Cached machine code is reused for the same sources and for no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SERVICES = Path(__file__).parents[3] / "services"
-#: A kernel that is compiled from three other files: a helper's, a constant's and a type's.
+#: A kernel compiled from three other files: those of a helper, a constant and a type.
 FILES = {
     "shapes.py": "from typing import NamedTuple\n\nclass Shape(NamedTuple):\n    width: int\n",
     "sizes.py": "FACTOR = 10\n",
@@ -40,7 +40,7 @@ def change(file: Path, old: str, new: str) -> None:
 
 
 def run(house: Path) -> list[int]:
-    """What the kernel returns in a process of its own, and how often its code was found on disk."""
+    """What the kernel returns in its own process, and how often its code was found on disk."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     environment |= {"PYTHONPATH": f"{SERVICES}:{house.parent}", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", "import house.top"]
@@ -49,7 +49,7 @@ def run(house: Path) -> list[int]:
     return [int(part) for part in done.stdout.split()]
 
 
-def test_code_is_compiled_once_and_anew_after_each_change_of_what_it_is_made_of(house):
+def test_code_is_compiled_once_and_again_after_each_change_of_its_sources(house):
     assert [run(house), run(house)] == [[30, 0], [30, 1]]
     change(house / "helper.py", "FACTOR * x", "FACTOR * x + 1")
     assert [run(house), run(house)] == [[31, 0], [31, 1]]
@@ -57,14 +57,14 @@ def test_code_is_compiled_once_and_anew_after_each_change_of_what_it_is_made_of(
     assert [run(house), run(house)] == [[61, 0], [61, 1]]
 
 
-def test_code_for_a_type_that_has_another_name_since_is_no_failure(house):
+def test_code_cached_for_a_renamed_type_is_no_failure(house):
     assert run(house) == [30, 0]
     for name in ("shapes.py", "top.py"):
         change(house / name, "Shape", "Oblong")
     assert [run(house), run(house)] == [[30, 0], [30, 1]]
 
 
-def test_code_for_a_type_that_has_moved_is_no_failure(house):
+def test_code_cached_for_a_moved_type_is_no_failure(house):
     assert run(house) == [30, 0]
     (house / "shapes.py").rename(house / "forms.py")
     change(house / "top.py", "house.shapes", "house.forms")

@@ -9,7 +9,7 @@ steps = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 50)), max_size=30)
 
 
 @given(steps, st.integers(0, 5))
-def test_a_tail_is_the_end_of_all_that_was_appended(steps, first):
+def test_a_tail_is_the_end_of_everything_appended(steps, first):
     tail, whole, dropped = Tail(first, capacity=4), [], 0
     for count, drop in steps:
         values = list(range(len(whole), len(whole) + count))
@@ -37,7 +37,7 @@ def test_several_columns_are_held_alike(steps):
         assert tail.nbytes == 2 * one.nbytes == 16 * len(one)
 
 
-def test_what_is_not_held_is_refused():
+def test_positions_outside_the_tail_are_refused():
     tail = Tail(3)
     tail.append(np.array([1, 2], np.int64))
     with pytest.raises(IndexError, match=r"\[2, 4\).*\[3, 5\)"):

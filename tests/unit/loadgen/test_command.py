@@ -1,4 +1,4 @@
-"""The command: help that teaches, mistakes in one sentence, and a run over a log in memory."""
+"""The command: help with examples, mistakes in one sentence, and a run over a log in memory."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def test_every_command_shows_an_example_of_itself(command):
     assert f"loadgen {' '.join(command)}" in " ".join(result.output.split())
 
 
-def test_help_comes_without_loading_what_runs_commands():
+def test_help_loads_nothing_that_runs_commands():
     code = "import sys, loadgen.__main__; print([m for m in ('numba', 'pyspark', 'plotly') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
@@ -97,7 +97,7 @@ def test_a_dry_campaign_only_prints_its_schedule():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_mistake_is_one_sentence(arguments, said, capsys, monkeypatch):
-    monkeypatch.setattr(Connection, "log", None)  # no mistake needs Kafka to be found
+    monkeypatch.setattr(Connection, "log", None)  # finding these mistakes needs no Kafka
     monkeypatch.setattr(producing, "settled", None)
     monkeypatch.setattr(sys, "argv", ["loadgen", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
@@ -110,7 +110,7 @@ def test_a_mistake_is_one_sentence(arguments, said, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("command", FILES)
-def test_the_example_of_a_file_is_its_defaults_each_explained(command, tmp_path):
+def test_the_example_file_explains_each_default(command, tmp_path):
     shown = invoke(command, "--schema").output
     (tmp_path / "all.yaml").write_text(shown)
     assert read(FILES[command], str(tmp_path / "all.yaml"), {}) == FILES[command](workload="q3")
@@ -120,7 +120,7 @@ def test_the_example_of_a_file_is_its_defaults_each_explained(command, tmp_path)
     assert "None" not in shown
 
 
-def test_options_win_over_the_file(tmp_path):
+def test_options_override_the_file(tmp_path):
     path = tmp_path / "campaign.yaml"
     path.write_text("workload: q3\nseed: 5\nkinds: [kill]\nservices: {settings: {frame_tuples: 256, flag: true}}\n")
     file = read(ChaosFile, str(path), {"seed": 7, "kinds": None})
@@ -156,7 +156,7 @@ def test_a_file_becomes_a_load():
     assert load_of(format="json", batch_rows=7).batch_rows is None
 
 
-def test_topics_are_made_or_taken_as_they_are():
+def test_topics_are_made_or_used_as_they_are():
     log = MemoryLog()
     log.create_topics({"in.yellow": 4})
     load = load_of()
@@ -170,14 +170,14 @@ def test_topics_are_made_or_taken_as_they_are():
         settled(log, load, 5)
 
 
-def test_topics_that_are_made_keep_what_is_asked_for(monkeypatch):
+def test_new_topics_have_the_requested_retention(monkeypatch):
     log, made = MemoryLog(), []
     monkeypatch.setattr(log, "create_topics", lambda *given: (made.append(given), MemoryLog.create_topics(log, *given)))
     settled(log, load_of(), 2, 1 << 30)
     assert made == [({"in.yellow": 2, "in.green": 2}, 1 << 30)]
 
 
-def test_what_was_sent_is_told():
+def test_the_rows_sent_are_reported():
     log = MemoryLog()
     load = settled(log, Load(LOADS["q1"], Arrivals(20_000.0), rows=500, batch_rows=50), 2)
     seen = []
@@ -186,8 +186,8 @@ def test_what_was_sent_is_told():
     assert len(log.records(LogPartition("in.green", 1))) == 5
     times = [record.timestamp_ms for record in log.records(LogPartition("in.green", 0))]
     assert all(b - a in (9, 10, 11) for a, b in pairwise(times)), "100 rows of each stream apart"
-    told = produced.as_json()
-    assert told["streams"]["green"]["rows"] == 500
-    assert orjson.dumps(told)
-    assert told["streams"]["green"]["sha256"][:16] in "".join(map(str, table(produced).columns[1].cells))
+    report = produced.as_json()
+    assert report["streams"]["green"]["rows"] == 500
+    assert orjson.dumps(report)
+    assert report["streams"]["green"]["sha256"][:16] in "".join(map(str, table(produced).columns[1].cells))
     assert seen

@@ -48,7 +48,7 @@ def test_each_job_is_a_valid_query_over_flights():
     assert any(job.query().window.is_time for job in JOBS)
 
 
-def test_two_streams_are_cut_at_one_time():
+def test_two_streams_are_cut_at_the_same_time():
     query = parse_query(CROSS.format(window="SLIDE INTERVAL '1' ON '2'"))
     tables = {"x": times(0, 1, 2, 3, 4, 5, 6, 7, 7, 9), "y": times(0, 7, 8)}
     parts = split(tables, query)
@@ -77,7 +77,7 @@ def test_a_chain_takes_each_record_once():
     assert chain.takes(2, ResultProgress(4, 4, True, None))
 
 
-def test_a_chain_tells_json_messages_of_one_result_apart():
+def test_a_chain_distinguishes_json_messages_of_one_result():
     chain = ResultSequence()
     records = [
         (0, ResultProgress(0, 0, False, 0)),
@@ -128,8 +128,8 @@ def test_the_rate_is_that_between_two_tuples():
 
 
 def test_latency_percentiles():
-    told = figures.latency(trace_of([]), 0)
-    assert (told["latency_ms_p50"], told["latency_ms_p99"], told["latency_ms_max"]) == (50.5, 99.0, 100.0)
+    latency = figures.latency(trace_of([]), 0)
+    assert (latency["latency_ms_p50"], latency["latency_ms_p99"], latency["latency_ms_max"]) == (50.5, 99.0, 100.0)
     assert figures.latency(OutputTrace(), 0)["latency_ms_p50"] is None
 
 
@@ -186,7 +186,7 @@ def page_text(folder, *outcomes):
     return (folder / "report.html").read_text()
 
 
-def test_a_pages_first_sentence_says_what_was_proved(tmp_path):
+def test_a_pages_first_sentence_states_what_was_proved(tmp_path):
     text = page_text(tmp_path, outcome(is_exact=True), outcome(is_exact=True))
     (first,) = re.findall(r"</h1><p class='right'>(.*?)</p>", text)
     assert first.startswith("Proved: completeness 1, no false positive and no duplicate in 2 joins")
@@ -198,12 +198,12 @@ def test_a_pages_first_sentence_says_what_was_proved(tmp_path):
 
 
 def test_nothing_covers_a_plots_title(tmp_path):
-    """Plotly's buttons lie over what stands at the upper right."""
+    """Plotly's buttons cover the upper right corner."""
     assert '"displayModeBar": false' in page_text(tmp_path, outcome(is_exact=True))
 
 
-def test_a_querys_report_has_what_is_promised():
-    told = outcome(is_exact=True).report()
+def test_a_querys_report_has_the_documented_fields():
+    fields = outcome(is_exact=True).report()
     promised = "name tuples rejected matches completeness false_positives duplicates tuples_per_second"
-    assert set(promised.split()) | {"latency_ms_p50", "latency_ms_p99", "rejected_by_reason"} <= set(told)
-    assert (told["rejected"], told["tuples_per_second"], told["latency_ms_p50"]) == (2, 60.0, 80.5)
+    assert set(promised.split()) | {"latency_ms_p50", "latency_ms_p99", "rejected_by_reason"} <= set(fields)
+    assert (fields["rejected"], fields["tuples_per_second"], fields["latency_ms_p50"]) == (2, 60.0, 80.5)

@@ -1,4 +1,4 @@
-"""The queries that come with the load generator: all are valid, and the interval join does on flights what it says."""
+"""The load generator's queries: all are valid, and the interval join of flights equals its definition."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_every_query_is_valid_and_named_as_its_file(file):
 
 @pytest.fixture(scope="module")
 def departures() -> pa.Table:
-    """The first flights by time, as of a CSV file."""
+    """The first flights by time, with text values as from a CSV file."""
     table = workloads.flights(by_time=True).slice(0, FLIGHTS)
     table = table.select(["flight_id", "distance", "arr_delay", "time_hour"])
     hours = pc.strptime(table["time_hour"], "%Y-%m-%dT%H:%M:%SZ", "s")
@@ -36,7 +36,7 @@ def is_pair(left: dict, right: dict) -> bool:
     return is_soon_after and left["arr_delay"] > right["arr_delay"]
 
 
-def test_the_interval_join_of_flights_is_a_nested_loop(departures):
+def test_the_interval_join_of_flights_equals_a_nested_loop(departures):
     rows = departures.to_pylist()
     expected = {(left["flight_id"], right["flight_id"]) for left in rows for right in rows if is_pair(left, right)}
     (file,) = (file for file in QUERIES if file.stem == "less-late-soon-after")

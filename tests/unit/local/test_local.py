@@ -1,4 +1,4 @@
-"""Starting servers on this machine: children that never outlive their parent, and errors of one sentence."""
+"""Starting servers on this machine: children never outlive their parent, and errors are one sentence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spojoin.local.security import BrokerSecurity, Certificates
 
 TIMEOUT_S = 60.0
 
-#: a job in a shell's background is started with SIGINT ignored
+#: a shell starts background jobs with SIGINT ignored
 _PARENT = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -61,7 +61,7 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_children_and_folders_go_with_their_parent_however_it_ends(tmp_path, number):
+def test_children_and_folders_vanish_with_their_parent_however_it_ends(tmp_path, number):
     command = [sys.executable, "-c", _PARENT, str(tmp_path / "log")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
         plain, stubborn, folder = parent.stdout.readline().split()
@@ -94,7 +94,7 @@ def test_a_hard_stop_kills(tmp_path):
         assert children.stop(process, is_hard=True) == -signal.SIGKILL
 
 
-def test_what_can_not_be_started_is_named(tmp_path):
+def test_a_program_that_cannot_start_is_named(tmp_path):
     with Children(grace_s=1) as children, pytest.raises(ConfigurationError, match="/no/such/program"):
         children.start(["/no/such/program"], tmp_path / "log")
 
@@ -119,7 +119,7 @@ def test_a_port_in_use_is_one_sentence():
         ("", r"Kafka ended while it started: without a word"),
     ],
 )
-def test_why_a_server_ended_is_told(tmp_path, said, expected):
+def test_the_reason_why_a_server_ended_is_reported(tmp_path, said, expected):
     log = tmp_path / "log"
     log.write_text(said)
     process = subprocess.Popen(["true"])
@@ -175,7 +175,7 @@ def test_the_cache_folder_can_be_chosen(monkeypatch, tmp_path):
     assert jars.cache_folder() == tmp_path / "own"
 
 
-def test_jars_that_are_there_are_not_fetched_again(tmp_path, monkeypatch):
+def test_cached_jars_are_not_fetched_again(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
     folder = tmp_path / "jars" / "x+1.0"
     folder.mkdir(parents=True)
@@ -183,7 +183,7 @@ def test_jars_that_are_there_are_not_fetched_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("is_complete", "transitive"), [(True, "false"), (False, "true")])
-def test_only_a_complete_list_of_modules_brings_nothing_else(tmp_path, monkeypatch, is_complete, transitive):
+def test_only_a_complete_list_of_modules_excludes_dependencies(tmp_path, monkeypatch, is_complete, transitive):
     asked = []
 
     def retrieve(ivy, described, scratch, progress):
@@ -204,7 +204,7 @@ def test_jars_out_of_reach_are_one_sentence_and_leave_nothing_behind(tmp_path, m
     assert list((tmp_path / "jars").iterdir()) == []
 
 
-def test_a_redis_that_runs_elsewhere_is_used_and_left_alone(monkeypatch):
+def test_a_redis_that_runs_elsewhere_is_used_and_not_stopped(monkeypatch):
     monkeypatch.setenv("REDIS_URL", "redis://elsewhere:1/2")
     with Children(grace_s=1) as children, LocalRedis(children) as redis:
         assert redis.url == "redis://elsewhere:1/2"
@@ -230,7 +230,7 @@ def fake_redis(folder: Path, name: str, says: str) -> Path:
     return binary
 
 
-def test_a_redis_that_speaks_tls_is_looked_for(tmp_path, monkeypatch):
+def test_a_redis_with_tls_is_searched_for(tmp_path, monkeypatch):
     which = shutil.which
     monkeypatch.setattr("spojoin.local.redis.shutil.which", lambda name: which(name, path=str(tmp_path)))
     with pytest.raises(ConfigurationError, match="no Redis on this machine speaks TLS: install"):

@@ -29,7 +29,7 @@ def test_every_role_has_its_processes():
     assert len({service.port for service in services}) == len(services)
 
 
-def test_each_service_understands_what_it_is_told(monkeypatch):
+def test_each_service_accepts_its_environment(monkeypatch):
     deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"})
     for service in services_of(deployment):
         with monkeypatch.context() as patch:
@@ -54,20 +54,20 @@ def test_the_page_has_a_process_too(monkeypatch):
     service = page_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"}))
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
-    told = load_page_settings()
-    assert (told.address.host, told.address.port) == ("127.0.0.1", service.port)
-    assert (told.service.bootstrap_servers, told.service.redis_url, told.service.workers) == ("k:1", "redis://r", 3)
+    page = load_page_settings()
+    assert (page.address.host, page.address.port) == ("127.0.0.1", service.port)
+    assert (page.service.bootstrap_servers, page.service.redis_url, page.service.workers) == ("k:1", "redis://r", 3)
     assert service.command[1:] == ["-m", "spojoin.page"]
 
 
-def test_up_says_what_becomes_of_its_data():
+def test_up_states_what_happens_to_its_data():
     assert "discards" in ending(UpOptions(query=Path("q.yaml")))
     kept = ending(UpOptions(query=Path("q.yaml"), bootstrap="kafka:9092"))
     assert "discards" not in kept
     assert "stay in the Kafka at kafka:9092" in kept
 
 
-def test_there_are_as_many_joiners_as_are_asked_for():
+def test_the_requested_number_of_joiners_runs():
     deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", joiners=3)
     joiners = [service for service in services_of(deployment) if service.name.startswith("mutable")]
     assert [service.environment["SPOJOIN_JOINER"] for service in joiners] == ["0", "1", "2"]

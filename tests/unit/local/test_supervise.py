@@ -77,7 +77,7 @@ def test_a_service_that_is_never_ready_is_named(children, tmp_path):
             supervisor.wait_ready(timeout_s=1.0)
 
 
-def test_a_killed_service_is_started_anew_but_not_for_ever(children, tmp_path):
+def test_a_killed_service_restarts_a_limited_number_of_times(children, tmp_path):
     with Supervisor(children, tmp_path, restarts_max=1) as supervisor:
         supervisor.start([stub("one", READY_AFTER_START)])
         first = kill(supervisor)
@@ -96,7 +96,7 @@ def kill(supervisor):
     return running.process.pid
 
 
-def test_a_deaf_service_is_killed(children, tmp_path, monkeypatch):
+def test_a_service_that_ignores_sigterm_is_killed(children, tmp_path, monkeypatch):
     monkeypatch.setattr(supervise, "STOP_TIMEOUT_S", 0.5)
     with Supervisor(children, tmp_path) as supervisor:
         supervisor.start([stub("deaf", DEAF)])

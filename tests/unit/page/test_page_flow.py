@@ -39,11 +39,11 @@ def test_data_flows_down_and_feedback_up():
     place = {node: number for number, row in enumerate(flow.rows) for node in row}
     order = ["topic-input", "role-router", "topic-frames", "role-mutable", "topic-partials", "role-sink"]
     assert [place[node] for node in order] == [0, 1, 2, 3, 4, 5]
-    assert place["topic-plan"] == 4  # above its writer, the sink, for it is read further up only
+    assert place["topic-plan"] == 4  # above its writer, the sink, since all its readers are further up
     assert readers(Topic.RESULTS, CHAIN) == []
 
 
-def test_a_role_that_is_added_appears_by_itself():
+def test_a_new_role_appears_by_itself():
     added = (*CHAIN, Edge(Role.PERMUTATION, (Topic.FRAMES,), (Topic.RUNS,)))
     drawn = draw(flow_of(added))
     assert 'id="role-permutation"' in drawn
@@ -77,7 +77,7 @@ def test_nothing_overlaps(topology):
 
 
 def check_line(picture, source, target, points):
-    """It starts at its source, ends at its target, and where it passes rows it meets no box."""
+    """Check that a line starts at its source, ends at its target and crosses no box on its way."""
     for node, point in ((source, points[0]), (target, points[-1])):
         box = picture.boxes[node]
         assert box.x < point[0] < box.x + box.width

@@ -22,7 +22,7 @@ from tests.support.page_world import CONTROL, LETTERS, RESULTS, World, append_le
 
 
 class CountingLog(MemoryLog):
-    """Counts the records that its readers give."""
+    """A log that counts the records its readers return."""
 
     given = 0
 
@@ -81,7 +81,7 @@ def test_a_topic_without_items_is_read_to_a_limit():
     assert log.given < 2 * DEPTH_MAX
 
 
-def test_a_topic_that_is_not_there_yet_is_empty():
+def test_a_topic_that_does_not_exist_yet_is_empty():
     tail = TopicTail(MemoryLog(), LogPartition("none", 0), ROWS, rows_of)
     tail.look(MemoryLog().reader())
     assert (tail.items, tail.end) == ([], None)
@@ -121,7 +121,7 @@ def test_a_result_without_rows():
     assert [rows_of(each) for each in messages(rows)] == [[]]
 
 
-def test_what_is_no_result_is_refused():
+def test_records_other_than_results_are_refused():
     with pytest.raises(WireError):
         rows_of(record({}, b"x"))
     with pytest.raises(WireError, match="offset 7"):
@@ -140,7 +140,7 @@ def test_cells_are_short_texts_and_the_latest_comes_first():
     assert result_rows([{"key": b"\x00\x01"}], Output.COUNT).rows == [["AAE="]]
 
 
-def test_a_dead_letter_tells_why_and_where():
+def test_a_dead_letter_shows_its_reason_and_place():
     world = World()
     append_letter(world.log, b'{"draw": "much"}' + b" " * 9_000)
     letter = letter_of(world.log.records(LETTERS)[0])
@@ -176,7 +176,7 @@ def test_a_long_text_is_text_wherever_it_is_cut():
         assert readable(b"x" * extra + "ü".encode() * 4 * VALUE_MAX).startswith("x" * extra + "üü")
 
 
-def test_long_bytes_tell_how_many_they_are():
+def test_long_bytes_show_their_length():
     shown = readable(bytes(range(256)) * 40)
     assert shown.startswith("10,240 bytes: ")
     assert len(shown) == VALUE_MAX
@@ -200,18 +200,18 @@ def test_the_watch_gathers_what_is_new():
     assert (watch.news.workers, watch.trouble) == (None, None)
 
 
-def test_the_watch_finds_the_layout_with_the_largest_version():
+def test_the_watch_finds_the_worker_count_with_the_largest_version():
     world = World()
     world.log.create_topics({CONTROL.topic: 1})
     writer = world.log.writer()
-    for layout in (WorkerCount(1, 2), WorkerCount(3, 5), WorkerCount(2, 4)):
-        writer.append(CONTROL, encode(layout))
+    for count in (WorkerCount(1, 2), WorkerCount(3, 5), WorkerCount(2, 4)):
+        writer.append(CONTROL, encode(count))
     watch = LogWatch(world.log, world.subject, world.clock)
     watch.look()
     assert watch.news.workers == 5
 
 
-def test_a_log_that_is_away_is_said_and_tried_again():
+def test_an_unreachable_log_is_reported_and_retried():
     world = World()
     append_results(world.log, 0, 1)
     watch = LogWatch(world.log, world.subject, world.clock)
@@ -233,7 +233,7 @@ def test_a_log_that_is_away_is_said_and_tried_again():
     assert len(watch.news.results.rows) == 2
 
 
-def test_a_strange_record_is_said():
+def test_an_unknown_record_is_reported():
     world = World()
     world.log.writer().append(RESULTS, b"hello")
     watch = LogWatch(world.log, world.subject, world.clock)

@@ -1,4 +1,4 @@
-"""The page over HTTP: one document without outside assets, escaped, without secrets, and true about what is away."""
+"""The page over HTTP: one document, no outside assets, escaped, no secrets, honest about what it can't reach."""
 
 import json
 import re
@@ -114,7 +114,7 @@ class GoneStore(MemoryStore):
         raise StoreUnavailable("Redis does not answer: redis://user:hunter2@redis")
 
 
-def test_a_store_that_is_away_is_said_and_the_page_goes_on():
+def test_an_unreachable_store_is_reported_and_the_page_goes_on():
     world = World()
     append_results(world.log, 0, 1)
     with serving(world, GoneStore()) as port:
@@ -127,7 +127,7 @@ def test_a_store_that_is_away_is_said_and_the_page_goes_on():
 
 
 def test_neither_redis_nor_kafka(tmp_path, monkeypatch):
-    """With real clients and nothing listening: the page tells both, and none of its settings."""
+    """With real clients and nothing listening, the page reports both failures and none of its settings."""
     (tmp_path / "q.yaml").write_text(SELF)
     redis, port = f"redis://user:hunter2@127.0.0.1:{free_port()}/0", free_port()
     kafka = {"sasl.password": "s3cret", "sasl.username": "me", "ssl.key.password": "k3y"}
@@ -142,13 +142,13 @@ def test_neither_redis_nor_kafka(tmp_path, monkeypatch):
         PageServer("127.0.0.1", 0, answers_of(world.subject, watches, censor), policy()) as server,
     ):
         watches.wait_ready()
-        told = "".join(fetch(server.port, path)[2] for path in ("/", "/state.json", "/metrics", "/healthz"))
+        served = "".join(fetch(server.port, path)[2] for path in ("/", "/state.json", "/metrics", "/healthz"))
         state = json.loads(fetch(server.port, "/state.json")[2])
     assert len(state["troubles"]) == 2
     assert "Redis does not answer" in state["troubles"][0]
     assert "Kafka does not answer" in state["troubles"][1]
     for secret in ("hunter2", "s3cret", "k3y", redis):
-        assert secret not in told
+        assert secret not in served
 
 
 def test_a_port_in_use_is_one_sentence():
@@ -179,7 +179,7 @@ def until_no_thread_answers():
         time.sleep(0.01)
 
 
-def test_who_is_away_for_long_is_an_event_of_the_page_and_a_line_of_its_log():
+def test_a_long_absence_is_an_event_on_the_page_and_a_line_in_its_log():
     world = World()
     watches = Watches(
         world.subject,
@@ -215,7 +215,7 @@ def test_who_is_away_for_long_is_an_event_of_the_page_and_a_line_of_its_log():
     assert "pojoin-1 is back after 40 s" in text_of(screen(shown(watches.known())))
 
 
-def test_a_store_that_is_away_makes_nobody_away():
+def test_an_unreachable_store_makes_no_service_absent():
     world = World()
     store = GoneStore(world.clock)
     watch = StoreWatch(store, world.subject, world.clock)
@@ -226,7 +226,7 @@ def test_a_store_that_is_away_makes_nobody_away():
     assert watches.known().events == ()
 
 
-def test_the_terminal_cuts_no_number_and_no_topic():
+def test_the_terminal_truncates_no_number_and_no_topic():
     world = World()
     append_results(world.log, 0, 2)
     append_letter(world.log, b"oops")
@@ -261,7 +261,7 @@ def test_the_terminal_cuts_no_number_and_no_topic():
 def test_the_document_needs_nothing_from_outside():
     page = document("q").decode()
     addresses = set(re.findall(r"(?:https?:)?//[\w.-]+", re.sub(r"// [^\n]*", "", page)))
-    assert addresses <= {"http://www.w3.org"}  # the name space of the icon's SVG
+    assert addresses <= {"http://www.w3.org"}  # the namespace of the icon's SVG
     assert not re.search(r"<link(?![^>]*href=\"data:)|\ssrc=|@import|url\((?!#)", page)
     assert "innerHTML" not in page
     assert not re.search(r"\son\w+=|\sstyle=", page)
@@ -363,7 +363,7 @@ def test_the_terminal_before_anything_is_known():
 
 @pytest.fixture
 def stores(monkeypatch):
-    """What `spojoin status` finds in place of Redis."""
+    """The store that `spojoin status` finds in place of Redis."""
     world = World()
     world.pass_second()
     monkeypatch.setattr(live, "RedisStore", lambda url: world.store)
@@ -377,7 +377,7 @@ def test_status_prints_once_where_there_is_no_terminal(stores):
         assert result.output.count("router") == 1
 
 
-def test_status_watch_goes_on_and_outlives_a_store_that_is_away_for_a_moment(stores, monkeypatch):
+def test_status_watch_survives_a_store_that_is_briefly_unreachable(stores, monkeypatch):
     looks = iter([None, StoreUnavailable("Redis does not answer"), None, KeyboardInterrupt()])
     scan = stores.store.scan
 
@@ -394,7 +394,7 @@ def test_status_watch_goes_on_and_outlives_a_store_that_is_away_for_a_moment(sto
     assert result.output.count("router") == 3
 
 
-def test_status_tells_no_secret(stores):
+def test_status_shows_no_secret(stores):
     stores.fields["router"] = {"state": "waiting: redis://:hunter2@redis:6379/0 is away"}
     stores.pass_second()
     result = CliRunner().invoke(app, ["status"], env={"COLUMNS": "200"})

@@ -1,4 +1,4 @@
-"""What the page tells, from given entries of the store."""
+"""What the page shows for given entries of the store."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_all_roles_are_ready_with_rates():
     assert (state["roles"]["pojoin"]["instances"], state["roles"]["pojoin"]["expected"]) == (2, 2)
 
 
-def test_one_look_gives_no_rate():
+def test_a_single_look_gives_no_rate():
     state = look(World(), seconds=1)
     assert state["summary"]["in_per_s"] is None
     assert state["topics"]["frames"]["records_per_s"] is None
@@ -58,13 +58,13 @@ def test_each_reader_of_a_topic_has_its_own_rate():
     assert state["topics"]["frames"]["read_per_s"]["sink"] < 5 < state["topics"]["frames"]["read_per_s"]["pojoin"]
 
 
-def test_results_and_dead_letters_have_the_rate_that_the_log_tells():
+def test_the_log_gives_the_rates_of_results_and_dead_letters():
     topics = look(World(), out_per_s={Topic.RESULTS: 4.5, Topic.DEAD: 0.0})["topics"]
     assert (topics["results"]["records_per_s"], topics["dlq"]["records_per_s"]) == (4.5, 0.0)
     assert topics["dlq"]["names"] == ["in.readings.dlq"]
 
 
-def test_a_service_that_falls_silent_is_gone_and_stays_so_when_the_store_forgets_it():
+def test_a_silent_service_is_gone_even_after_the_store_forgets_it():
     world = World()
     observer = Observer(world.subject)
     look(world, 3, observer)
@@ -79,7 +79,7 @@ def test_a_service_that_falls_silent_is_gone_and_stays_so_when_the_store_forgets
     assert state["roles"]["router"]["state"] == "ready"
 
 
-def test_a_role_of_which_nobody_reports_is_gone():
+def test_a_role_without_reports_is_gone():
     world = World()
     world.gone.add("sink")
     state = look(world)
@@ -87,7 +87,7 @@ def test_a_role_of_which_nobody_reports_is_gone():
     assert state["summary"]["out_per_s"] is None
 
 
-def test_who_waits_says_for_what():
+def test_a_waiting_service_says_for_what():
     world = World()
     world.fields["router"] = {"state": "waiting: input topic in.readings"}
     state = look(world)
@@ -104,7 +104,7 @@ def test_clocks_that_differ_do_no_harm():
     assert look(world, 8, observer)["roles"]["sink"]["state"] == "gone"
 
 
-def test_a_service_that_starts_anew_has_no_negative_rate():
+def test_a_restarted_service_has_no_negative_rate():
     world = World()
     observer = Observer(world.subject)
     look(world, 4, observer)
@@ -114,7 +114,7 @@ def test_a_service_that_starts_anew_has_no_negative_rate():
     assert look(world, 1, observer)["summary"]["in_per_s"] == 50
 
 
-def test_without_the_store_nobody_is_called_ready():
+def test_without_the_store_no_service_is_shown_ready():
     world = World()
     observer = Observer(world.subject)
     world.pass_second()
@@ -160,7 +160,7 @@ def test_latency_is_the_sinks_and_absent_before_the_first_result():
     assert (summary["latency_ms_p50"], summary["latency_ms_p99"]) == (82.0, 215.0)
 
 
-def test_totals_are_those_of_the_log_whoever_is_there():
+def test_totals_come_from_the_log_whichever_services_are_up():
     world = World()
     world.put("totals", rows=900, answered=880, matches=12_345, refused=7)
     world.fields = {"router": {"tuples": 3}, "sink": {"tuples": 2, "matches": 1}}
@@ -187,7 +187,7 @@ def test_the_age_of_the_oldest_unanswered_row(router, sink, gone, expected):
     assert look(world)["summary"]["unanswered_ms"] == expected
 
 
-def test_a_controller_that_was_there_is_missed_and_one_that_never_was_is_not():
+def test_only_a_controller_that_once_reported_is_missed():
     world = World()
     assert look(world)["roles"]["controller"]["state"] == "off"
     world._leave_word("controller")
@@ -214,7 +214,7 @@ def test_the_window_of_a_self_join_fills_to_its_length(next_seq, held):
     assert look(world)["windows"] == [{"stream": "readings", "tuples": held, "tuples_max": 1_000}]
 
 
-def test_windows_of_two_streams_fill_by_what_is_sealed_of_each():
+def test_windows_of_two_streams_fill_by_each_streams_sealed_tuples():
     world = World(subject(CROSS))
     world.put("head", frame_id=1, next_seq=9_000, epoch=0, wall_ms=1)
     world.put("batches", "0", **{"0": "0,300,0", "1": "300,640,0"})
@@ -222,19 +222,19 @@ def test_windows_of_two_streams_fill_by_what_is_sealed_of_each():
     assert tuples == {"orders": 640, "quotes": 0}
 
 
-def test_a_window_of_time_has_tuples_and_no_length():
+def test_a_time_window_has_tuples_and_no_length():
     world = World(subject(TIMED))
     world.put("batches", "0", **{"4": "400,500,0", "5": "500,620,0"})
     assert look(world)["windows"] == [{"stream": "s", "tuples": 220, "tuples_max": None}]
 
 
-def test_a_router_that_tells_its_windows_is_believed():
+def test_windows_that_the_router_reports_win():
     world = World(subject(CROSS))
     world.fields["router"] = {"window_tuples:orders": 123}
     assert look(world)["windows"][0]["tuples"] == 123
 
 
-def test_the_layout_of_the_log_says_how_many_workers_there_should_be():
+def test_the_worker_count_in_the_log_sets_the_expected_workers():
     world = World()
     world.gone.add("pojoin-1")
     assert look(world)["roles"]["pojoin"]["state"] == "gone"
@@ -249,7 +249,7 @@ def test_entries_that_no_service_wrote_are_refused():
         look(world)
 
 
-def test_no_secret_is_told():
+def test_no_secret_is_shown():
     redis, password = "redis://user:hunter2@redis:6379/0", "s3cret"
     world = World()
     world.fields["router"] = {"state": f"waiting: no answer from {redis} or with {password}"}
@@ -265,7 +265,7 @@ def test_no_secret_is_told():
     assert "//***@host:1/0?password=***&db=1 is away" in text
 
 
-def test_rates_forget_what_is_old_and_what_is_not_kept():
+def test_rates_forget_old_and_discarded_samples():
     rates = Rates()
     assert rates.per_s("a") is None
     for second in range(100):

@@ -35,13 +35,13 @@ def test_a_barrier_voids_older_epochs_and_equal_claims():
     assert accepted(log) == [True, True, False, False, True, False]
 
 
-def test_a_frame_on_other_inputs_is_refused():
+def test_a_frame_built_on_other_inputs_is_refused():
     assert accepted([Barrier(0, "a"), frame(0, 0, 0, 0, link=7), frame(0, 1, 1, 8), frame(0, 1, 1, 7)]) == [
         True, True, False, True,
     ]  # fmt: skip
 
 
-def test_a_trimmed_log_is_taken_from_its_first_frame():
+def test_a_trimmed_log_is_accepted_from_its_first_frame():
     assert accepted([frame(3, 9, 40, 5), frame(2, 10, 41, 6), frame(3, 10, 41, 6)]) == [True, False, True]
 
 
@@ -53,7 +53,7 @@ def test_the_link_depends_on_every_source_position(change):
     assert chain(1, 2, {(0, 0): one, (0, 1): other}, b"") == chain(1, 2, {(0, 1): other, (0, 0): one}, b"")
 
 
-def test_a_trim_reaches_to_the_first_record_that_is_needed():
+def test_a_trim_stops_at_the_first_record_still_needed():
     ledger = TrimLedger(Topic.MATCHES)
     for offset, needed_until in ((3, 0), (5, 1), (6, 0), (9, 4)):
         ledger.note(2, offset, needed_until)
@@ -74,7 +74,7 @@ def test_every_role_stands_in_the_table_once_and_every_topic_has_a_reader_and_a_
     )
 
 
-def test_behind_a_closing_barrier_nothing_counts():
+def test_nothing_counts_after_a_closing_barrier():
     log = [
         Barrier(0, "a"),
         frame(0, 0, 0, 0),
@@ -91,7 +91,7 @@ def test_a_closing_barrier_of_an_old_epoch_closes_nothing():
     assert accepted([Barrier(3, "a"), Barrier(2, "b", closes=True), frame(3, 0, 0, 0)]) == [True, False, True]
 
 
-def test_numbers_begin_where_the_first_barrier_says_and_no_later_one_moves_them():
+def test_the_first_barrier_sets_the_first_seq_and_no_later_one_moves_it():
     reader = LogFollower()
     assert reader.accept(Barrier(0, "a", first_indexes=(30, 12)))
     assert reader.accept(Barrier(1, "b", first_indexes=(31, 12)))

@@ -25,12 +25,12 @@ sql: SELECT * FROM a AS l JOIN a AS r ON l.x > r.x WINDOW AS (SLIDE INTERVAL '1'
 """
 INPUTS = ("in.a", "in.b")
 EVERYBODY = [*Role, *Person]
-#: topics of which each generation has its own: the router deletes them when it is over
+#: topics of a generation: the router deletes them when the generation ends
 OWN = tuple(topic for topic in Topic if topic not in SHARED)
 
 
 def on_topics(principal: Role | Person, operation: Operation, *, later: bool = False) -> set[str]:
-    """Topics' names, or of those of later generations what their names begin with."""
+    """The topics' names; for later generations, the prefixes of their names."""
     found = [right for right in rights(principal, "q", INPUTS) if right.is_prefix == later]
     return {right.name for right in found if right.kind is ResourceKind.TOPIC and right.operation is operation}
 
@@ -40,7 +40,7 @@ def named(topics: tuple[Topic, ...]) -> set[str]:
 
 
 @pytest.mark.parametrize("edge", TOPOLOGY, ids=lambda edge: edge.role.value)
-def test_a_roles_rights_are_its_row_of_the_table(edge: Edge) -> None:
+def test_a_roles_rights_equal_its_row_of_the_table(edge: Edge) -> None:
     assert on_topics(edge.role, Operation.READ) == named(edge.reads)
     assert on_topics(edge.role, Operation.WRITE) == named(edge.writes)
     assert on_topics(edge.role, Operation.DELETE) == named(OWN if edge.role is Role.ROUTER else edge.trims)
@@ -65,7 +65,7 @@ def test_a_role_makes_the_topics_of_later_generations_that_it_sees(role: Role) -
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)
-def test_a_prefix_is_of_one_topic_of_one_query(principal: Role | Person) -> None:
+def test_a_prefix_covers_one_topic_of_one_query(principal: Role | Person) -> None:
     prefixes = {right.name for right in rights(principal, "q", INPUTS) if right.is_prefix}
     assert prefixes <= {f"q.generation.{topic.value}." for topic in OWN}
 
@@ -78,7 +78,7 @@ def test_nothing_of_another_query_is_named(principal: Role | Person) -> None:
 
 @pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.DELETE])
 @pytest.mark.parametrize("edge", TOPOLOGY, ids=lambda edge: edge.role.value)
-def test_what_a_role_may_do_in_the_first_generation_it_may_in_the_others(edge: Edge, operation: Operation) -> None:
+def test_a_roles_rights_in_the_first_generation_hold_in_the_others(edge: Edge, operation: Operation) -> None:
     found = [right for right in rights(edge.role, "q", INPUTS) if right.operation is operation]
     for topic in OWN:
         may = any(right.name == topic_name("q", topic) for right in found)
@@ -87,7 +87,7 @@ def test_what_a_role_may_do_in_the_first_generation_it_may_in_the_others(edge: E
             assert any(right.is_prefix and name.startswith(right.name) for right in found) == may
 
 
-def test_no_query_has_a_name_that_reaches_into_anothers_generations() -> None:
+def test_no_query_name_reaches_into_anothers_generations() -> None:
     names_of_later = [topic_name("q", topic, 2) for topic in OWN]
     assert not any(name.startswith(f"q.{GENERATION_PART}s") for name in names_of_later)
     for name in ("q.generation", "q.generation.frames", "generation.q"):
@@ -97,7 +97,7 @@ def test_no_query_has_a_name_that_reaches_into_anothers_generations() -> None:
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)
-def test_rights_are_in_order_and_each_once(principal: Role | Person) -> None:
+def test_rights_are_sorted_and_unique(principal: Role | Person) -> None:
     found = rights(principal, "q", INPUTS)
     assert list(found) == sorted(set(found))
 

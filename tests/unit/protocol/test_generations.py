@@ -1,4 +1,4 @@
-"""Which generation is served follows from the records of its topic, whoever wrote them and however often."""
+"""The records of the generations topic determine the served generation, whoever wrote them and however often."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def heard(*records: Announcement | Takeover) -> tuple[Generations, list[bool]]:
     return found, [found.hear(record) for record in records]
 
 
-def test_before_anything_is_announced_nothing_is_served():
+def test_nothing_is_served_before_an_announcement():
     found, _ = heard()
     assert (found.current, found.wanted, found.takeover, found.next_number) == (None, None, None, 1)
 
 
-def test_the_first_begins_at_once_and_a_later_one_with_its_takeover():
+def test_the_first_generation_begins_at_once_and_later_ones_at_their_takeover():
     found, counts = heard(announcement(1), announcement(2, 8))
     assert counts == [True, True]
     assert (found.current, found.wanted) == (announcement(1), announcement(2, 8))
@@ -36,13 +36,13 @@ def test_the_first_begins_at_once_and_a_later_one_with_its_takeover():
     assert found.takeover == takeover(2, 1)
 
 
-def test_of_two_announcements_at_once_the_first_has_the_number():
+def test_of_two_simultaneous_announcements_the_first_gets_the_number():
     found, counts = heard(announcement(1), announcement(2, 8), announcement(2, 9))
     assert counts == [True, True, False]
     assert found.announced(2).fingerprint == 8
 
 
-def test_an_announcement_that_leaves_a_number_out_does_not_count():
+def test_an_announcement_that_skips_a_number_does_not_count():
     found, counts = heard(announcement(1), announcement(3))
     assert counts == [True, False]
     assert found.next_number == 2
@@ -62,7 +62,7 @@ def test_a_takeover_counts_once_and_only_from_the_generation_that_answers():
     assert found.current_number == 2
 
 
-def test_generations_follow_one_by_one():
+def test_generations_follow_one_another():
     found, counts = heard(announcement(1), announcement(2), announcement(3), takeover(3, 1), takeover(2, 1))
     assert counts == [True, True, True, False, True]
     assert (found.current_number, found.takeover) == (2, takeover(2, 1))
@@ -76,7 +76,7 @@ def test_generations_follow_one_by_one():
         max_size=12,
     )
 )
-def test_the_generation_that_answers_only_grows_and_is_never_ahead_of_what_was_announced(records):
+def test_the_answering_generation_only_grows_and_never_exceeds_the_announced(records):
     found, last = Generations(), 1
     for record in records:
         before = found.current_number, found.next_number

@@ -1,4 +1,4 @@
-"""What two queries share iff they mean the same."""
+"""Two queries share a fingerprint iff they mean the same."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("change", SAME)
-def test_how_a_query_is_written_is_no_part_of_its_meaning(change):
+def test_the_notation_is_no_part_of_the_meaning(change):
     old, new = SAME[change]
     assert old in QUERY
     written = parse_query(QUERY.replace(old, new))
@@ -88,7 +88,7 @@ def test_how_a_query_is_written_is_no_part_of_its_meaning(change):
 
 
 @pytest.mark.parametrize("change", CHANGED)
-def test_each_change_is_another_query_and_is_named(change):
+def test_each_change_makes_another_query_and_is_named(change):
     old, new, said = CHANGED[change]
     assert old in QUERY
     changed = parse_query(QUERY.replace(old, new, 1))
@@ -96,13 +96,13 @@ def test_each_change_is_another_query_and_is_named(change):
     assert any(said in phrase for phrase in differences(ONE, changed)), differences(ONE, changed)
 
 
-def test_bands_and_intervals_are_part_of_it():
+def test_bands_and_intervals_are_part_of_the_meaning():
     band = QUERY.replace("l.draw + 1 < r.draw", "ABS(l.draw - r.draw) < WIDTH")
     marks = {fingerprint(parse_query(band.replace("< WIDTH", text))) for text in ("< 1", "<= 1", "< 1.5", "< 2")}
     assert len(marks) == 4
 
 
-def test_what_a_query_is_called_shows_in_its_topics():
+def test_the_name_is_no_part_of_the_meaning():
     assert fingerprint(parse_query(QUERY.replace("name: sensors", "name: other"))) == fingerprint(ONE)
 
 
@@ -111,7 +111,7 @@ def test_the_text_that_a_log_carries_means_the_same():
 
 
 def test_a_meaning_has_one_fingerprint_in_every_version():
-    # Logs carry it: with another number services of the next version refuse the logs of this one.
+    # Logs carry the fingerprint: if it changed, services of the next version would refuse this one's logs.
     kept = parse_query(
         "name: kept\nstreams: {s: {schema: {a: double, b: long}}}\n"
         "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.b >= r.b WINDOW AS (SLIDE INTERVAL '5' ON '20')\n"
@@ -121,8 +121,8 @@ def test_a_meaning_has_one_fingerprint_in_every_version():
 
 @settings(max_examples=60)
 @given(st.data())
-def test_reformatting_never_changes_it(data):
-    plain = QUERY.replace("decimal(8,2)", "float")  # YAML would take it for two entries
+def test_reformatting_never_changes_the_meaning(data):
+    plain = QUERY.replace("decimal(8,2)", "float")  # YAML would read it as two entries
     options, one = yaml.safe_load(plain), parse_query(plain)
     options["streams"] = {
         name: options["streams"][name] for name in data.draw(st.permutations(list(options["streams"])))

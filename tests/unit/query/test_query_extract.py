@@ -1,4 +1,4 @@
-"""Extraction against the naive twin, for every declared type and every type that a column may come in."""
+"""Extraction against the naive twin, for every declared type and every Arrow type of a column."""
 
 import datetime as dt
 import functools
@@ -115,7 +115,7 @@ MOMENTS += [
 
 
 def fitting(values, arrow: pa.DataType):
-    """Those of the values that a column of this Arrow type can hold, and null."""
+    """The values that a column of this Arrow type can hold, and null."""
     held = []
     for value in values:
         try:
@@ -299,7 +299,7 @@ def test_nanoseconds():
     assert got.codes[0].tolist() == [2]
 
 
-def test_what_a_refusal_says():
+def test_a_refusal_states_value_and_reason():
     query = parse_query(one_column("double"))
     batch = pa.record_batch({"x": ["1", "abc", None, "nan", "1e999"], "flight_id": ["a", "b", "c", "d", "e"]})
     got = extract(query.streams[0], batch, False)
@@ -344,8 +344,8 @@ def test_keys(keys, expected):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-(10**18) + 1, 10**18 - 1), max_size=8))
-def test_doubles_are_the_decimals_that_they_print_as(numbers: list[int]):
-    """Beyond 15 digits several decimals share a double: the one that it prints as is meant."""
+def test_doubles_mean_the_decimals_that_they_print_as(numbers: list[int]):
+    """Beyond 15 digits several decimals share a double, which then means the one that it prints as."""
     doubles = [number / 1000 for number in numbers] + [123456789012345.67, 0.001, 1e14 + 0.125]
     check(parse_query(one_column("decimal(18,3)")), pa.record_batch({"x": doubles, "flight_id": range(len(doubles))}))
 
@@ -357,7 +357,7 @@ def test_no_key_column():
 
 
 @pytest.mark.parametrize("missing", ["distance", "time_hour", "flight_id"])
-def test_a_column_that_is_not_there(missing: str):
+def test_a_missing_column(missing: str):
     query = parse_query(TRIPS.replace("order: arrival", "order: event_time"))
     columns = {"distance": [1.0], "air_time": [1.0], "time_hour": [0], "flight_id": [1]}
     del columns[missing]
@@ -365,7 +365,7 @@ def test_a_column_that_is_not_there(missing: str):
         extract(query.streams[0], pa.record_batch(columns), True)
 
 
-def test_columns_that_are_not_needed_need_not_be_there():
+def test_unneeded_columns_may_be_missing():
     batch = pa.record_batch({"distance": [1.0], "air_time": [None], "flight_id": [1]})
     query = parse_query(TRIPS.replace(" AND l.air_time < r.air_time", ""))
     assert extract(query.streams[0], batch, False).kept.tolist() == [0]
@@ -380,7 +380,7 @@ def test_a_slice_of_a_batch():
     assert extract(query.streams[0], whole.slice(3, 0), False).codes[0].tolist() == []
 
 
-def test_results_can_be_written_to_although_arrow_cannot():
+def test_results_are_writable_although_arrow_buffers_are_not():
     longs = extract(
         parse_query(one_column("long")).streams[0], pa.record_batch({"x": [1, 2], "flight_id": [1, 2]}), False
     )

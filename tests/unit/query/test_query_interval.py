@@ -1,4 +1,4 @@
-"""Interval joins from their SQL: which interval a condition says, what the windows hold of it, and every mistake."""
+"""Interval joins from their SQL: the interval of a condition, how the windows represent it, and every mistake."""
 
 import io
 
@@ -52,7 +52,7 @@ def ends(condition: str, time: str = "at") -> tuple[int, int]:
         ("r.at >= l.at - INTERVAL '9 s' AND r.at >= l.at - INTERVAL '1 s' AND r.at <= l.at", -SECOND, 0),
     ],
 )
-def test_the_interval_that_a_condition_says(condition: str, lower: int, upper: int):
+def test_the_interval_of_a_condition(condition: str, lower: int, upper: int):
     assert ends(condition) == (lower, upper)
 
 
@@ -69,7 +69,7 @@ def test_an_offset_is_in_the_time_columns_unit(condition: str, time: str, lower:
     assert ends(condition, time) == (lower, upper)
 
 
-def test_the_windows_stand_for_the_interval():
+def test_the_windows_represent_the_interval():
     query = parse_query(asked("l.k = r.k AND r.at BETWEEN l.at - INTERVAL '1 min' AND l.at + INTERVAL '2 min'"))
     held = ("r.at >= l.at - INTERVAL '1' MIN", "r.at <= l.at + INTERVAL '2' MIN")
     assert query.interval == Interval(-MINUTE, 2 * MINUTE, held)
@@ -88,7 +88,7 @@ def test_the_windows_stand_for_the_interval():
         ("r.at BETWEEN l.at - INTERVAL '2 s' AND l.at + INTERVAL '5 s'", "b", (5, 2)),
     ],
 )
-def test_what_the_windows_do_not_say_stays_a_predicate(condition: str, stream: str, lengths: tuple[int, ...]):
+def test_conditions_beyond_the_windows_stay_predicates(condition: str, stream: str, lengths: tuple[int, ...]):
     query = parse_query(asked(condition, stream=stream))
     assert query.interval is not None
     assert query.interval.held == ()
@@ -97,13 +97,13 @@ def test_what_the_windows_do_not_say_stays_a_predicate(condition: str, stream: s
     assert windows == [Window(True, length * SECOND, 1) for length in lengths]
 
 
-def test_a_symmetric_self_join_is_held_by_its_one_window():
+def test_one_window_represents_a_symmetric_self_join():
     query = parse_query(asked("l.k = r.k AND ABS(l.at - r.at) <= INTERVAL '5 s'", stream="a"))
     assert query.interval == Interval(-5 * SECOND, 5 * SECOND, ("ABS(l.at - r.at) <= INTERVAL '5' SECOND",))
     assert [p.text for p in query.predicates] == ["l.k = r.k"]
 
 
-def test_with_a_window_said_times_are_columns_like_others():
+def test_with_an_explicit_window_times_are_ordinary_columns():
     window = "  WINDOW AS (SLIDE INTERVAL '1' ON '10')\n"
     query = parse_query(asked("r.at BETWEEN l.at AND l.at + INTERVAL '5 s'", more=window))
     assert (query.interval, query.order, query.window) == (None, Order.ARRIVAL, Window(False, 10, 1))
@@ -143,7 +143,7 @@ def test_mistakes_say_what_to_write(condition: str, parts: list[str]):
     assert all(part in str(caught.value) for part in parts), str(caught.value)
 
 
-def test_an_interval_of_integers_is_whole_milliseconds():
+def test_an_interval_over_integers_is_in_whole_milliseconds():
     with pytest.raises(QueryError, match="whole milliseconds"):
         parse_query(asked("r.ms BETWEEN l.ms AND l.ms + INTERVAL '5 us'", "ms"))
 

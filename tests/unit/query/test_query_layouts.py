@@ -78,14 +78,14 @@ def test_services_refuse_what_they_cannot_run(tmp_path, text, said):
         load_served_query(path)
 
 
-def test_services_run_the_others_by_any_method(tmp_path):
+def test_services_run_the_other_layouts_with_any_method(tmp_path):
     path = tmp_path / "query.yaml"
     path.write_text(QUERY + "layout: {name: sta, workers: 3, choices: 1}\nmethod: pim_tree")
     query = load_served_query(path)
     assert (query.layout, query.method.name) == (STA, "pim_tree")
 
 
-def test_what_a_layout_has_no_work_for_is_not_started(tmp_path):
+def test_services_without_work_in_a_layout_are_not_started(tmp_path):
     query = parse_query(QUERY + "layout: scale_join")
     names = [each.name for each in services_of(Deployment(query, tmp_path / "q.yaml", "k:1", "redis://r", 3))]
     assert sorted(names) == ["pojoin-0", "pojoin-1", "pojoin-2", "predictor", "router", "sink"]

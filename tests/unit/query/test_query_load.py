@@ -1,4 +1,4 @@
-"""Queries that are right: every option, operator, expression, type and window."""
+"""Valid queries: every option, operator, expression, type and window."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path):
         load_query(tmp_path / "latin.yaml")
 
 
-def test_the_source_stands_before_the_line(tmp_path: Path):
+def test_an_error_names_the_source_before_the_line(tmp_path: Path):
     path = tmp_path / "wrong.yaml"
     path.write_text(TRIPS.replace("order: arrival", "order: arival"))
     with pytest.raises(QueryError) as caught:
@@ -97,7 +97,7 @@ def test_the_source_stands_before_the_line(tmp_path: Path):
     ("symbol", "op"),
     [("<", Op.LT), ("<=", Op.LE), (">", Op.GT), (">=", Op.GE), ("=", Op.EQ), ("!=", Op.NE), ("<>", Op.NE)],
 )
-def test_operators_written_either_way(symbol: str, op: Op):
+def test_operators_in_either_order_of_operands(symbol: str, op: Op):
     assert only(f"l.i {symbol} r.g")[0].op is op
     predicate, left, right = only(f"r.i {symbol} l.g")
     assert (predicate.op, left.text, right.text) == (op.flipped, "g", "i")
@@ -242,7 +242,7 @@ def test_windows(slide: str, length: str, window: Window):
         "SELECT * FROM trips AS l JOIN trips AS r WINDOW AS (SLIDE INTERVAL '1' ON '10') ON l.distance > r.distance",
     ],
 )
-def test_the_window_clause_in_other_clothes(sql: str):
+def test_the_window_clause_in_other_spellings(sql: str):
     query = parse_query(TRIPS.split("sql:")[0] + f"sql: |\n  {sql}\n")
     assert query.window == Window(False, 10, 1)
     assert [p.op for p in query.predicates] == [Op.GT]

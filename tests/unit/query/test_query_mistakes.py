@@ -210,7 +210,7 @@ def test_mistakes_in_a_predicate(predicate: str, parts: list[str]):
     assert found in (19, None), message
 
 
-def test_streams_that_are_no_mapping():
+def test_streams_must_be_a_mapping():
     found, message = mistake("name: x\nsql: SELECT\nstreams: [a]\n")
     assert found == 3
     assert "streams: expected stream names" in message
@@ -288,7 +288,7 @@ PIECES = [
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 600), st.integers(0, 12), st.sampled_from(["", *PIECES]))
 def test_a_broken_query_is_a_query_error_or_a_query(at: int, length: int, piece: str):
-    """Whatever is cut out or put in, nothing but a QueryError is raised."""
+    """Whatever is cut out or inserted, only a QueryError is raised."""
     text = typed("ABS(l.i - r.i) < 5 AND (l.d + 1) >= 2 * r.d")
     at = min(at, len(text))
     said = None

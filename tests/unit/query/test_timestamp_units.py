@@ -1,4 +1,4 @@
-"""Numbers of a timestamp column: the unit that the schema says, and those that look like another than milliseconds."""
+"""Numbers in a timestamp column: the unit in the schema, and numbers that look like another than milliseconds."""
 
 import datetime as dt
 from decimal import Decimal
@@ -87,7 +87,7 @@ def test_every_unit_from_every_source(kind: str, arrow: pa.DataType, values):
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict]:
-    """Rows for the twin, which knows no nanoseconds: those of Arrow's type become text that it refuses or reads."""
+    """Rows for the twin, which has no nanoseconds: Arrow's become text that it reads or refuses."""
     rows = batch.to_pylist() if not pa.types.is_timestamp(batch.column(0).type) else None
     if rows is not None:
         return rows
@@ -158,7 +158,7 @@ def test_event_times_declared_as_whole_numbers_are_milliseconds(name: TypeName):
 
 
 @pytest.mark.parametrize("write", [lambda n: n, str], ids=["numbers", "text"])
-def test_below_a_microsecond_event_times_are_cut_and_compared_ones_refused(write):
+def test_below_a_microsecond_event_times_are_truncated_and_compared_ones_refused(write):
     nanoseconds = [1_357_016_400_000_001_999, 1_357_016_400_000_002_000]
     kind = ColumnType(TypeName.TIMESTAMP, unit=TimeUnit.NANOSECONDS)
     array, refusals = pa.array([write(n) for n in nanoseconds]), Refusals(2)

@@ -1,4 +1,4 @@
-"""From where a new generation reads its inputs: against a brute force over all that they hold."""
+"""Where a new generation starts to read its inputs: against a brute force over everything that they hold."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CROSS = parse_query(QUERY.replace("OTHER", "b"))
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Rows by their event times, and when they were produced."""
+    """Rows by their event times, and the time of production."""
 
     rows: list[int | None]
     produced_ms: int
@@ -91,7 +91,7 @@ def filled(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Row:
-    """A row by what orders it."""
+    """A row by the fields that order it."""
 
     rank: int
     stream: int
@@ -109,7 +109,7 @@ class Row:
 
 
 def rows_of(inputs: Sequence[Sequence[Sequence[Message]]], asked: Query, first: dict) -> Iterator[Row]:
-    """Rows from the places `first` on that are neither refused nor late."""
+    """Rows from the positions `first` on that are neither refused nor late."""
     for stream, partitions in enumerate(inputs):
         for partition, messages in enumerate(partitions):
             highest = NEVER
@@ -127,7 +127,7 @@ def rows_of(inputs: Sequence[Sequence[Sequence[Message]]], asked: Query, first: 
 
 
 def in_order(rows: list[Row], asked: Query, cut: dict) -> list[Row]:
-    """By arrival all rows before the cut come before all behind it."""
+    """By arrival, all rows before the cut precede all rows after it."""
     if asked.order is Order.EVENT_TIME:
         return sorted(rows)
     return sorted(rows, key=lambda each: (each.place >= cut[each.input], each))
@@ -151,7 +151,7 @@ def check(asked: Query, inputs, cut, trimmed) -> None:
     order = in_order(rows, asked, cut)
     seen = {row.input for row in rows if row.place < cut[row.input]}
     for at, row in enumerate(order):
-        # By event time nothing is known of a partition that has no row before its cut; what it brings may come late.
+        # By event time, nothing is known of a partition without rows before its cut; its rows may come late.
         if row.place < cut[row.input] or (asked.order is Order.EVENT_TIME and row.input not in seen):
             continue
         for reached in window_of(asked, order, at):
@@ -235,14 +235,14 @@ TIES = {
 
 
 @pytest.mark.parametrize("name", TIES)
-def test_of_equal_rank_all_rows_that_count_are_read_again(name, monkeypatch):
+def test_all_accepted_rows_of_equal_rank_are_read_again(name, monkeypatch):
     look(monkeypatch, 4)
     asked, held, cuts = TIES[name]
     cut = {(0, partition): place for partition, place in enumerate(cuts)}
     check(asked, [held], cut, {})
 
 
-def test_late_rows_fill_no_window_and_take_no_number(monkeypatch):
+def test_late_rows_fill_no_window_and_take_no_seq(monkeypatch):
     look(monkeypatch, 4)
     asked = replace(BY_TIME, window=Window(False, 4, 1))
     held = messages(*range(100, 108), 3, 108, 4, 5, 109, 6, 110)
@@ -260,7 +260,7 @@ def test_only_as_much_as_needed_is_read_again(monkeypatch):
 
 
 @pytest.mark.parametrize("how", [Backfill.NONE, Backfill.WINDOW])
-def test_a_message_is_cut_in_its_middle(how):
+def test_a_cut_may_fall_within_a_message(how):
     held = [Message([1, 2, 3], 1), Message([4, None, 6], 2)]
     begun = filled(SELF, [[held]], {(0, 0): (1, 2)}, how=how, counts={0: 40})
     (start,) = begun.starts.values()
@@ -268,14 +268,14 @@ def test_a_message_is_cut_in_its_middle(how):
     assert begun.first_indexes == (40 if how is Backfill.NONE else 36,)
 
 
-def test_from_the_earliest_all_that_is_left_is_read_and_numbered_from_0():
+def test_from_the_earliest_all_retained_rows_are_read_and_numbered_from_0():
     held = [Message([time], time) for time in range(50)]
     begun = filled(SELF, [[held]], {(0, 0): (40, 0)}, how=Backfill.EARLIEST, trimmed={(0, 0): 7}, counts={0: 40})
     assert [(at.offset, at.row) for at in begun.starts.values()] == [(7, 0)]
     assert begun.first_indexes == (0,)
 
 
-def test_what_retention_took_is_not_read_and_numbers_go_on():
+def test_rows_lost_to_retention_are_not_read_and_seqs_continue():
     held = [Message([time], time) for time in range(50)]
     asked = replace(SELF, window=Window(False, 30, 1))
     begun = filled(asked, [[held]], {(0, 0): (40, 0)}, trimmed={(0, 0): 25}, counts={0: 40})
@@ -283,7 +283,7 @@ def test_what_retention_took_is_not_read_and_numbers_go_on():
     assert begun.first_indexes == (25,)
 
 
-def test_an_input_that_is_trimmed_beyond_the_cut_begins_at_the_cut():
+def test_an_input_trimmed_beyond_the_cut_begins_at_the_cut():
     held = [Message([time], time) for time in range(50)]
     begun = filled(SELF, [[held]], {(0, 0): (10, 0)}, trimmed={(0, 0): 25}, counts={0: 10})
     assert [(at.offset, at.row) for at in begun.starts.values()] == [(10, 0)]

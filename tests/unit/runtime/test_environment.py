@@ -1,4 +1,4 @@
-"""A variable that nobody reads is a mistake, and is told."""
+"""A variable that no setting reads is reported as a mistake."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_variables_of_settings_and_of_other_parts_are_known():
         ("SPOJOIN_PAGE_PORT_80_TCP_ADDR", "10.96.0.8"),
     ],
 )
-def test_what_kubernetes_tells_of_services_is_no_mistake(name, value):
+def test_kubernetes_service_variables_are_no_mistake(name, value):
     check_environment({name: value}, Settings.model_fields)
     with pytest.raises(ConfigurationError):
         check_environment({"SPOJOIN_KAFKA_PORT": "9092"}, Settings.model_fields)
 
 
 def test_every_variable_that_the_repository_names_is_known():
-    """A new part's variable stands in OTHERS, or services refuse to start beside it."""
+    """A new part's variable belongs in OTHERS, or services refuse to start beside it."""
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     named = set()
     for file in files.split("\0"):
@@ -69,7 +69,7 @@ def test_every_variable_that_the_repository_names_is_known():
 
 
 @pytest.mark.parametrize("name", ["kafka", "input_topics"])
-def test_what_is_no_json_is_a_sentence_without_the_value(monkeypatch, name):
+def test_invalid_json_is_refused_in_a_sentence_without_the_value(monkeypatch, name):
     monkeypatch.setenv(f"SPOJOIN_{name.upper()}", "{hunter2")
     with pytest.raises(ConfigurationError, match=f"^setting {name} can't be read: expected a JSON object") as raised:
         load_settings(query_file="q")

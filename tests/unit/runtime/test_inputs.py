@@ -20,7 +20,7 @@ def test_inputs_are_declared_at_once_but_read_only_when_the_machine_is_active():
     assert test.machine.rows == [(0, 0, [0])]
 
 
-def test_reading_goes_on_where_the_log_says_and_else_at_the_earliest():
+def test_reading_resumes_where_the_log_says_or_else_at_the_earliest():
     test = Feeding(a=2, b=1)
     test.put("a", 0, 5)
     test.put("a", 1, 5)
@@ -31,7 +31,7 @@ def test_reading_goes_on_where_the_log_says_and_else_at_the_earliest():
     assert sorted(test.machine.rows) == [(0, 0, [3, 4]), (0, 1, [2, 3, 4])]
 
 
-def test_the_end_of_an_input_is_told_when_all_of_it_was_given():
+def test_the_end_of_an_input_is_reported_after_all_its_records():
     test = Feeding(a=1, b=1)
     test.machine.active = True
     test.put("a", 0)
@@ -93,7 +93,7 @@ def test_a_full_queue_stops_one_input_and_not_the_other(monkeypatch):
     assert offsets == list(range(100))
 
 
-def test_when_all_queues_are_full_nobody_reads(monkeypatch):
+def test_when_all_queues_are_full_nothing_is_read(monkeypatch):
     monkeypatch.setattr(intake, "WAITING_RECORDS_MAX", 10)
     monkeypatch.setattr(intake, "POLL_RECORDS_MAX", 10)
     test = Feeding(a=1)

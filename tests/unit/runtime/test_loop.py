@@ -1,4 +1,4 @@
-"""The loop turned by hand over memory."""
+"""The loop over memory, turned by hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_records_come_in_order_from_the_earliest_retained_on():
     assert machine.seen("record") == [(Topic.FRAMES, 0, offset, barrier(offset)) for offset in (1, 2, 3)]
 
 
-def test_caught_up_comes_once_when_all_that_was_there_is_taken():
+def test_caught_up_comes_once_after_all_earlier_records():
     bench = Bench()
     bench.append(FRAMES, barrier(0), barrier(1))
     bench.prepare = lambda machine: machine.unwanted.add(Topic.FRAMES)
@@ -48,7 +48,7 @@ def test_caught_up_comes_once_when_all_that_was_there_is_taken():
     assert bench.health.ready()[0]
 
 
-def test_what_comes_after_the_start_does_not_put_off_catching_up():
+def test_later_records_do_not_delay_catching_up():
     bench = Bench()
     bench.append(FRAMES, barrier(0))
     loop = bench.loop()
@@ -58,7 +58,7 @@ def test_what_comes_after_the_start_does_not_put_off_catching_up():
     assert bench.machines[0].seen("caught up") == [()]
 
 
-def test_an_input_that_is_not_wanted_waits_while_others_go_on():
+def test_an_unwanted_input_waits_while_others_go_on():
     bench = Bench(Role.LOGICAL_AND)
     bench.prepare = lambda machine: machine.unwanted.add(Topic.PARTIALS)
     loop = bench.loop()
@@ -82,7 +82,7 @@ def test_emits_are_appended_in_order():
     assert [decode(r.value).frame_id for r in bench.log.records(PARTIALS)] == [0, 10, 1, 11]
 
 
-def test_time_is_told_every_tick():
+def test_the_machine_gets_the_time_at_every_tick():
     bench = Bench(tick_ms=5.0)
     loop = bench.loop()
     for _ in range(12):
@@ -91,7 +91,7 @@ def test_time_is_told_every_tick():
     assert bench.machines[0].seen("time") == [(1000,), (1005,), (1010,)]
 
 
-def test_the_first_result_position_is_the_furthest_in_the_tail_of_the_results_whatever_the_store_says():
+def test_the_first_result_position_is_the_furthest_in_the_results_whatever_the_store_says():
     bench = Bench()
     bench.append_result(result(3, 0, 4))
     bench.append_result(result(4, 0, 2, is_last=False))
@@ -118,7 +118,7 @@ def test_the_result_position_comes_from_the_store():
     assert bench.machines[0].seen("result_position") == [(ResultPosition(2, 5),)]
 
 
-def test_a_result_position_that_an_earlier_log_left_in_the_store_is_none():
+def test_a_result_position_of_an_earlier_log_in_the_store_does_not_count():
     bench = Bench()
     loop = bench.loop()
     right, bench.shared.log_id = bench.shared.log_id, "another log"
@@ -157,7 +157,7 @@ def test_trims_reach_the_log():
     assert bench.log.bounds(FRAMES) == Bounds(2, 3)
 
 
-def test_a_rewind_gives_a_topic_again_from_its_start():
+def test_a_rewind_reads_a_topic_again_from_its_start():
     bench = Bench()
     asked = []
 
@@ -209,7 +209,7 @@ def test_transactions_are_committed_at_the_end_of_a_step():
     assert len(bench.log.records(PARTIALS)) == 2
 
 
-def test_a_closed_loop_leaves_no_part_of_its_transaction():
+def test_a_closed_loop_aborts_its_transaction():
     bench = Bench(transactional_id="role")
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: [*emits(Topic.PARTIALS, partial(0)), fail()])
 
@@ -267,7 +267,7 @@ def test_a_result_that_was_not_acknowledged_moves_nothing():
     assert bench.machines[1].start == ResultPosition(1, 0)
 
 
-def test_json_results_that_are_out_already_are_not_written_again():
+def test_json_results_already_out_are_not_written_again():
     bench = Bench(Role.SINK, is_json=True)
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: emits(Topic.RESULTS, result(0, 0, 4)))
     bench.append(FRAMES, barrier(0))
@@ -284,7 +284,7 @@ def test_json_results_that_are_out_already_are_not_written_again():
     assert [r.value for r in again.log.records(RESULTS)] == [r.value for r in whole]
 
 
-def test_dead_letters_go_to_the_input_s_own_topic_with_reason_and_place():
+def test_dead_letters_go_to_the_inputs_own_topic_with_reason_and_place():
     bench = Bench()
     letter = DeadLetter(0, 3, 17, 2, "null", "distance is null", b"the message")
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: [Emit(Topic.DEAD, 0, letter)])
@@ -302,7 +302,7 @@ def test_dead_letters_go_to_the_input_s_own_topic_with_reason_and_place():
     }
 
 
-def test_partitions_that_are_added_are_read():
+def test_added_partitions_are_read():
     bench = Bench(Role.SINK)
     loop = bench.loop()
     added = len(TOPICS.inputs_of(Topic.MATCHES))
@@ -330,7 +330,7 @@ def test_a_wiped_store_is_filled_again():
     assert bench.store.get("spojoin:v1:q:status:x-0")["role"] == "sink"
 
 
-def test_finish_settles_what_was_emitted():
+def test_finish_flushes_what_was_emitted():
     bench = Bench(Role.SINK, "role")
     bench.prepare = lambda machine: setattr(machine, "on_catching_up", emits(Topic.RESULTS, result(0, 0, 4)))
     loop = bench.loop()

@@ -1,4 +1,4 @@
-"""Which generation a service serves, refuses or waits for: what follows from the topic and from what it was given."""
+"""Which generation a service serves, refuses or waits for, given the topic and its own query."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_router_announces_the_first_and_the_others_wait_for_it(log):
     assert len(log.records(GENERATIONS)) == 1
 
 
-def test_a_query_of_the_same_meaning_is_served_as_it_is_given(log):
+def test_a_query_of_the_same_meaning_is_served_as_given(log):
     office(log, OLD).serving()
     other = parse_query(TEXT.replace("output: count", "method: pim_tree  # output is count"))
     assert office(log, other).serving().query is other
@@ -75,7 +75,7 @@ def test_a_query_of_the_same_meaning_is_served_as_it_is_given(log):
 
 
 @pytest.mark.parametrize("role", [Role.ROUTER, Role.SINK])
-def test_another_query_is_refused_with_what_changed_and_what_to_do(log, role):
+def test_another_query_is_refused_with_what_changed_and_a_remedy(log, role):
     office(log, OLD).serving()
     with pytest.raises(ConfigurationError) as refused:
         office(log, NEW, role).serving()
@@ -118,7 +118,7 @@ def test_an_old_service_serves_on_until_the_takeover_and_then_ends(log):
         goes_on(old, closing)
 
 
-def test_an_old_service_that_starts_anew_once_another_is_announced_is_refused(log):
+def test_an_old_service_that_restarts_after_another_announcement_is_refused(log):
     office(log, OLD).serving()
     office(log, NEW, replace=True).serving()
     with pytest.raises(ConfigurationError, match="generation 2"):
@@ -135,7 +135,7 @@ def test_an_old_service_that_may_replace_does_not_take_its_place_back(log):
     assert GenerationsTopic(log, "q").read().next_number == 3
 
 
-def test_of_two_that_announce_at_once_the_second_asks_again(log):
+def test_of_two_simultaneous_announcers_the_second_retries(log):
     office(log, OLD).serving()
     first, second = office(log, NEW, replace=True), office(log, NEWER, replace=True)
     append = second._topic.append
@@ -153,7 +153,7 @@ def test_of_two_that_announce_at_once_the_second_asks_again(log):
         first.serving()
 
 
-def test_going_back_to_the_query_before_is_a_generation_of_its_own(log):
+def test_going_back_to_the_previous_query_is_a_new_generation(log):
     office(log, OLD).serving()
     office(log, NEW, replace=True).serving()
     write(log, takeover(2, 1))
@@ -178,7 +178,7 @@ def test_a_later_generation_begins_where_the_one_before_it_stopped(log):
     assert (dict(later.cut), later.starts) == ({(0, 0): (20, 0)}, {})
 
 
-def test_what_is_no_record_of_generations_is_refused(log):
+def test_records_of_other_types_are_refused(log):
     log.writer().append(GENERATIONS, b"?")
     with pytest.raises(ConfigurationError, match=r"q.generations offset 0: .*"):
         office(log, OLD).serving()

@@ -1,4 +1,4 @@
-"""What the loop does for a changed layout: read again, tell that it isn't ready, leave when nobody waits."""
+"""What the loop does for a changed worker count: rewind, report unreadiness, leave when no service waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def ready(bench):
     return loop
 
 
-def test_a_service_that_reads_again_is_not_ready_until_that_is_done():
+def test_a_service_that_rewinds_is_not_ready_until_it_caught_up():
     bench = Bench()
     bench.prepare = lambda machine: setattr(
         machine, "answer", lambda r: [Rewind(Topic.FRAMES)] if r == barrier(2) and len(machine.records()) < 4 else []
@@ -41,8 +41,8 @@ def test_a_service_that_reads_again_is_not_ready_until_that_is_done():
     assert bench.machines[0].seen("caught up") == [()]
 
 
-def test_catching_up_does_not_wait_for_what_comes_behind():
-    """Under load a queue is never empty: what counts is whether the records of before have been taken."""
+def test_catching_up_does_not_wait_for_later_records():
+    """Under load a queue is never empty: only the earlier records must have been taken."""
     bench = Bench()
     bench.append(FRAMES, barrier(0))
     loop = bench.loop()
@@ -60,7 +60,7 @@ def test_catching_up_does_not_wait_for_what_comes_behind():
 
 
 class Needed(FakeMachine):
-    """A machine that others wait for until it has seen so many ticks."""
+    """A machine that others wait for until it has seen a number of ticks."""
 
     ticks = 5
 
@@ -87,7 +87,7 @@ class Ticking(Bench):
         return loop
 
 
-def test_a_service_that_others_wait_for_leaves_when_they_do_no_more():
+def test_a_service_that_others_wait_for_leaves_once_they_no_longer_do():
     bench = Ticking(Role.POJOIN)
     loop = bench.loop()
     loop.drain(60_000)
@@ -95,14 +95,14 @@ def test_a_service_that_others_wait_for_leaves_when_they_do_no_more():
     assert not loop.is_needed
 
 
-def test_it_leaves_in_time_even_if_they_wait_for_ever():
+def test_it_leaves_in_time_even_if_they_wait_forever():
     bench = Ticking(Role.POJOIN)
     loop = bench.loop()
     loop.drain(300)
     assert len(bench.machines[0].seen("time")) < Needed.ticks
 
 
-def test_without_patience_it_leaves_at_once_as_does_one_that_nobody_waits_for():
+def test_it_leaves_at_once_without_patience_or_if_nothing_waits_for_it():
     bench = Ticking(Role.POJOIN)
     bench.loop().drain(0)
     assert bench.machines[0].seen("time") == []
@@ -111,7 +111,7 @@ def test_without_patience_it_leaves_at_once_as_does_one_that_nobody_waits_for():
     assert other.machines[0].seen("time") == []
 
 
-def test_the_store_tells_each_service_and_its_processor_time():
+def test_the_store_lists_each_service_and_its_processor_time():
     bench = Bench()
     ready(bench)
     statuses = bench.shared.statuses()

@@ -75,7 +75,7 @@ def test_mistakes_are_one_sentence(given, expected):
     assert str(caught.value).startswith(expected)
 
 
-def test_files_that_are_not_there_or_not_known(tmp_path):
+def test_files_that_are_missing_or_of_unknown_format(tmp_path):
     with pytest.raises(ConfigurationError, match="is not there"):
         load_settings(tmp_path / "none.yaml")
     (tmp_path / "s.ini").write_text("")
@@ -102,7 +102,7 @@ def test_numbers_of_instances():
     "given",
     [{"redis_url": "user:hunter2@redis"}, {"kafka": "hunter2"}, {"kafka": {"sasl.password": ["hunter2"]}}],
 )
-def test_a_sentence_tells_no_password(given):
+def test_error_messages_contain_no_password(given):
     with pytest.raises(ConfigurationError) as raised:
         load_settings(query_file="q", **given)
     assert "hunter2" not in str(raised.value)
@@ -122,7 +122,7 @@ def test_a_user_and_a_password_become_client_properties(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
-def test_where_tokens_are_fetched_they_are_the_clients_id_and_secret(name):
+def test_with_tokens_user_and_password_are_the_clients_id_and_secret(name):
     settings = load_settings(query_file="q", kafka={name: "OAUTHBEARER"}, kafka_username="me", kafka_password="s")
     assert settings.kafka_properties() == {
         name: "OAUTHBEARER",
@@ -178,7 +178,7 @@ def test_a_store_with_two_passwords():
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_password_file_that_is_not_there_or_empty(tmp_path):
+def test_a_password_file_that_is_missing_or_empty(tmp_path):
     settings = load_settings(query_file="q", kafka_password_file=tmp_path / "none")
     with pytest.raises(ConfigurationError, match=r"kafka_password_file .*none can't be read: No such file"):
         settings.kafka_properties()

@@ -1,4 +1,4 @@
-"""One life after another: what is retried, what ends a service, and with which status."""
+"""One life after another: which errors are retried, which end a service, and with which status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTIALS = LogPartition("q.partials", 0)
 
 
 class StopAfter(threading.Event):
-    """Asks for the end once `done` says so; never waits."""
+    """A stop event that is set once `done` is true; it never waits."""
 
     def __init__(self, done) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def test_after_a_lost_append_a_new_machine_starts_from_the_log():
     assert len(bench.log.records(PARTIALS)) == 4
 
 
-def test_waits_grow_while_nothing_gets_better():
+def test_waits_grow_while_failures_continue():
     bench = Bench()
     bench.prepare = lambda m: setattr(m, "answer", lambda _: emits(Topic.PARTIALS, partial(0)))
     bench.log.fate_of = lambda target: Fate.LOST if target == PARTIALS else Fate.LANDS
@@ -64,7 +64,7 @@ def test_waits_grow_while_nothing_gets_better():
     assert stop.waits[0] < stop.waits[-1] == service.BACKOFF_S_MAX
 
 
-def test_a_new_life_starts_at_the_result_position_of_its_time():
+def test_a_new_life_starts_at_the_current_result_position():
     bench = Bench(Role.SINK)
     from tests.support.runtime_world import RESULTS, result
 
@@ -92,7 +92,7 @@ def test_a_fenced_service_ends():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_asks_for_the_end_and_handlers_come_back(number):
+def test_a_signal_requests_the_end_and_handlers_are_restored(number):
     before = signal.getsignal(number)
     with service.stop_on_signals() as stop:
         assert not stop.is_set()
@@ -102,7 +102,7 @@ def test_a_signal_asks_for_the_end_and_handlers_come_back(number):
     assert signal.getsignal(number) is before
 
 
-def test_a_wrong_query_file_ends_the_start_with_a_sentence(tmp_path, capsys, monkeypatch):
+def test_an_invalid_query_file_ends_the_start_with_a_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("SPOJOIN_QUERY_FILE", str(tmp_path / "none.yaml"))
     assert service.main(Role.SINK) == service.EXIT_CONFIGURATION
     assert "none.yaml" in capsys.readouterr().err

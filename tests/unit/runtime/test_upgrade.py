@@ -49,8 +49,8 @@ sql: |
   SELECT * FROM trips AS l JOIN trips AS r ON l.distance > r.distance AND l.air_time < r.air_time
   WINDOW AS (SLIDE INTERVAL '4' ON '40')
 """)
-#: each with its number; the sink trims what the others must have begun to read, so it comes last
-ROLES = [
+#: each role with its number; the sink trims records that the others must have begun to read, so it comes last
+SERVICES = [
     (Role.ROUTER, 0),
     (Role.MUTABLE, 0),
     (Role.MUTABLE, 1),
@@ -140,11 +140,11 @@ def test_the_saved_log_is_older_than_generations():
     assert 0 < len(list(results(log))) < OLD_ROWS
 
 
-def test_this_version_goes_on_over_it():
+def test_this_version_continues_the_saved_log():
     clock = ManualClock(100_000.0)
     log = saved_log(clock)
     create_topics(log, Topics.of(QUERY, 2, {}))
-    loops = [started(role, number, log, clock) for role, number in ROLES]
+    loops = [started(role, number, log, clock) for role, number in SERVICES]
     writer = log.writer()
     for number in range(OLD_ROWS, ROWS):
         writer.append(LogPartition("in.trips", number % 2), orjson.dumps(row(number)))
@@ -164,11 +164,11 @@ def test_this_version_goes_on_over_it():
 
 
 def of_next_version(value: bytes) -> bytes:
-    """The record with its format version raised; what it says after that, this version can't know."""
+    """The record with its format version raised: this version can't know the meaning of the rest."""
     return value[:8] + (2).to_bytes(4, "little") + value[12:]
 
 
-def test_a_log_of_a_format_that_is_not_known_ends_the_start_with_what_to_do():
+def test_a_log_of_an_unknown_format_ends_the_start_with_a_remedy():
     clock = ManualClock(100_000.0)
     log = saved_log(clock)
     create_topics(log, Topics.of(QUERY, 2, {}))
@@ -181,7 +181,7 @@ def test_a_log_of_a_format_that_is_not_known_ends_the_start_with_what_to_do():
             loop.step(0)
 
 
-def test_generations_of_a_format_that_is_not_known_end_the_start_with_what_to_do():
+def test_generations_of_an_unknown_format_end_the_start_with_a_remedy():
     clock = ManualClock(100_000.0)
     log = saved_log(clock)
     create_topics(log, Topics.of(QUERY, 2, {}))

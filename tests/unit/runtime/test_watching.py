@@ -1,4 +1,4 @@
-"""What a service tells: health, metrics, shared state, the status table."""
+"""What a service reports: health, metrics, shared state, the status table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fetch(server: HealthServer, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_health_tells_the_truth():
+def test_health_reports_the_truth():
     clock = ManualClock()
     health = Health(clock, stall_ms_max=1000)
     metrics = Metrics()
@@ -92,7 +92,7 @@ class BrokenStore(MemoryStore):
         super().put(entries, ttl_s)
 
 
-def test_a_dead_store_is_counted_left_alone_for_a_while_and_tried_again():
+def test_a_dead_store_is_counted_and_retried_after_a_pause():
     clock, store, metrics = ManualClock(5.0), BrokenStore(), Metrics()
     shared = SharedState(store, "q", clock, metrics.store_failures)
     for _ in range(10):
@@ -131,7 +131,7 @@ def test_the_sink_keeps_the_batch_directory():
     assert bench.store.get(key("q", "replay")) == {"batches/0": "2"}
 
 
-def test_the_status_table_shows_every_service_and_forgets_the_silent():
+def test_the_status_table_shows_every_service_and_forgets_silent_ones():
     bench = Bench(Role.SINK)
     bench.prepare = lambda m: setattr(m, "answer", lambda _: emits(Topic.RESULTS, result(0, 0, 4)))
     bench.append(FRAMES, barrier(0))
@@ -149,7 +149,7 @@ def test_the_status_table_shows_every_service_and_forgets_the_silent():
     assert read_status(bench.store, bench.clock.wall_ms()) == []
 
 
-def test_a_store_that_is_gone_is_said_by_the_table():
+def test_the_table_reports_an_unreachable_store():
     class Gone(MemoryStore):
         def scan(self, prefix):
             raise StoreUnavailable("gone")

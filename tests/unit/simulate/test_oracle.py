@@ -41,12 +41,12 @@ def partners(the_join, rows):
     return [(p.as_left, p.as_right) for p in nested_loop(the_join, rows)]
 
 
-def test_self_join_evaluates_both_roles_against_earlier_tuples_only():
+def test_self_join_evaluates_both_directions_against_earlier_tuples_only():
     # l.a < r.a over 2, 1, 3: pair (x, y) belongs to the later of the two
     assert partners(join(), [row(0, 2), row(1, 1), row(2, 3)]) == [((), ()), ((0,), ()), ((), (0, 1))]
 
 
-def test_cross_join_probes_the_opposite_stream_in_its_own_role():
+def test_cross_join_probes_the_opposite_stream_in_its_own_direction():
     rows = [row(0, 5, stream=0), row(0, 7, stream=1), row(1, 6, stream=0), row(1, 9, stream=1)]
     assert partners(join(is_self=False), rows) == [((), ()), ((), (0,)), ((1,), ()), ((), (0, 2))]
 
@@ -102,7 +102,7 @@ def test_operators_below_at_and_above(op, truth):
 
 def test_bands_over_doubles_are_those_of_ieee_arithmetic():
     tenth = Fraction("0.1")
-    assert abs(0.3 - 0.2) < 0.1  # the sum that rounds: exactly it would be equal
+    assert abs(0.3 - 0.2) < 0.1  # the sum rounds; in exact arithmetic it would be equal
     assert holds(Op.BAND_LT, 0.3, 0.2, tenth, True)
     assert not holds(Op.BAND_LT, Decimal("0.3"), Decimal("0.2"), tenth, False)
     assert holds(Op.BAND_LE, Decimal("0.3"), Decimal("0.2"), tenth, False)

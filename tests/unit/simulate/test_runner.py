@@ -1,4 +1,4 @@
-"""What the command line calls: status, replay, and a readable account."""
+"""The runner behind the command line: status, replay, and a readable account."""
 
 from __future__ import annotations
 

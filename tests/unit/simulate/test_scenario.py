@@ -1,4 +1,4 @@
-"""What a seed draws: always the same, sound, and wide enough."""
+"""The scenario of a seed: deterministic, valid, and varied enough."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_ties_are_dense(scenarios):
         assert all(len(column) < sum(column.values()) for column in columns if sum(column.values()) > 20)
 
 
-def test_rows_for_the_router_are_the_valid_ones_in_order(scenarios):
+def test_the_router_gets_the_valid_rows_in_order(scenarios):
     for scenario in scenarios[:60]:
         for source, messages in scenario.inputs.items():
             if not messages:
@@ -64,7 +64,7 @@ def test_rows_for_the_router_are_the_valid_ones_in_order(scenarios):
             assert rows.next_offset == len(messages)
 
 
-def test_reading_on_within_a_message_skips_its_first_rows(scenarios):
+def test_resuming_within_a_message_skips_its_first_rows(scenarios):
     scenario, source, message = next(
         (s, p, m) for s in scenarios for p, ms in s.inputs.items() for m in ms if len(m.rows) > 2
     )
@@ -72,7 +72,7 @@ def test_reading_on_within_a_message_skips_its_first_rows(scenarios):
     assert len(rows) + len(rows.dead) == len(message.rows) - 2
 
 
-def test_folded_doubles_order_as_doubles_do():
+def test_folded_doubles_order_like_doubles():
     values = [float("-inf"), -1.5, -5e-324, 0.0, 5e-324, 1.0, float("inf")]
     assert sorted(values, key=fold) == values
     assert fold(-0.0) == fold(0.0)
@@ -80,7 +80,7 @@ def test_folded_doubles_order_as_doubles_do():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_yaml_in_an_account_asks_the_same_question(seed):
+def test_the_yaml_in_an_account_states_the_same_query(seed):
     loading = pytest.importorskip("spojoin.query.load")
     scenario = draw(seed)
     query = loading.parse_query(scenario.query.text)

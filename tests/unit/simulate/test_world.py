@@ -1,4 +1,4 @@
-"""The harness itself: it accepts a cluster that answers by the oracle, and names what is wrong with any other."""
+"""The harness itself: it accepts a cluster that answers by the oracle, and reports the errors of any other."""
 
 from __future__ import annotations
 

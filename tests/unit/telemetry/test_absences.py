@@ -1,20 +1,20 @@
-"""A service that is away for long is told once, and once when it is back."""
+"""A long absence of a service is reported once, and its return once."""
 
 from __future__ import annotations
 
 from spojoin.telemetry.absences import AWAY_MS, Absences
 
 
-def test_a_service_that_falls_silent_is_told_once_and_once_when_it_is_back():
-    absences, told = Absences(), []
+def test_a_silent_service_is_reported_once_and_its_return_once():
+    absences, changes = Absences(), []
     for second in range(100):
         marks = {"sink": second, "pojoin-1": min(second, 10) if second < 60 else second}
         for change in absences.take(["sink", "pojoin-1"], marks, 1000.0 * second):
-            told.append((second, change.service, change.is_back))
-    assert told == [(10 + int(AWAY_MS / 1000), "pojoin-1", False), (60, "pojoin-1", True)]
+            changes.append((second, change.service, change.is_back))
+    assert changes == [(10 + int(AWAY_MS / 1000), "pojoin-1", False), (60, "pojoin-1", True)]
 
 
-def test_one_that_never_reports_is_told_too():
+def test_a_service_that_never_reports_is_absent_too():
     absences = Absences()
     assert absences.take(["sink"], {}, 0) == []
     (change,) = absences.take(["sink"], {}, AWAY_MS)
@@ -31,14 +31,14 @@ def test_a_restart_in_place_is_no_event():
     assert absences.take(["sink"], {"sink": 2}, AWAY_MS) == []
 
 
-def test_while_nobody_can_be_heard_nobody_is_away():
+def test_while_no_report_arrives_no_service_is_absent():
     absences = Absences()
     absences.take(["sink", "router"], {"sink": 1, "router": 1}, 0)
     absences.excuse(10 * AWAY_MS)
     assert absences.take(["sink", "router"], {"sink": 1}, 10 * AWAY_MS + 1000) == []
 
 
-def test_who_is_expected_no_more_is_forgotten():
+def test_a_service_no_longer_expected_is_forgotten():
     absences = Absences()
     absences.take(["pojoin-1"], {"pojoin-1": 1}, 0)
     assert absences.take([], {}, 2 * AWAY_MS) == []

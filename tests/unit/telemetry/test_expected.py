@@ -1,4 +1,4 @@
-"""Who there should be, by what services left in the store."""
+"""Which services should exist, by the reports in the store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_results_need_every_role_but_the_predictor_and_the_controller():
     assert without_workers(other) == ("router", "sink")
 
 
-def test_one_word_names_all_that_there_should_be():
+def test_one_report_names_all_expected_services():
     found = expected_of({"sink": report(7)}, 10)
     assert list(found.seen_ms) == ["router", "mutable-0", "mutable-1", "pojoin-0", "pojoin-1", "sink"]
     assert found.seen_ms["sink"] == 7
@@ -34,21 +34,21 @@ def test_one_word_names_all_that_there_should_be():
     assert found.needed == set(found.seen_ms)
 
 
-def test_workers_and_joiners_that_are_needed_no_more_are_expected_no_more():
+def test_workers_and_joiners_no_longer_needed_are_not_expected():
     reports = {f"pojoin-{n}": report(1, workers=4) for n in range(4)} | {"mutable-1": report(1, workers=4)}
     assert "pojoin-3" in expected_of({**reports, "router": report(1, workers=4)}, 2).seen_ms
     smaller = expected_of({**reports, "router": report(1, needs=("router", "mutable-0", "sink"), workers=2)}, 2)
     assert list(smaller.seen_ms) == ["router", "mutable-0", "pojoin-0", "pojoin-1", "sink"]
 
 
-def test_who_writes_worker_counts_is_believed_and_then_who_reads_them():
+def test_the_writer_of_worker_counts_comes_before_their_readers():
     reports = {"predictor": report(9, workers=9), "permutation": report(9, workers=8), "pojoin-0": report(5, workers=3)}
     assert "pojoin-2" in expected_of(reports, 9).seen_ms
     assert "pojoin-3" not in expected_of(reports, 9).seen_ms
     assert "pojoin-1" not in expected_of({**reports, "router": report(1, workers=1)}, 9).seen_ms
 
 
-def test_what_nothing_waits_for_is_forgotten_after_a_while():
+def test_services_that_nothing_waits_for_are_forgotten_after_a_while():
     reports = {"router": report(OPTIONAL_MS + 1), "predictor": report(0), "controller": report(1)}
     found = expected_of(reports, OPTIONAL_MS + 1)
     assert "controller" in found.seen_ms
@@ -56,7 +56,7 @@ def test_what_nothing_waits_for_is_forgotten_after_a_while():
     assert "controller" not in found.needed
 
 
-def test_a_query_of_which_nobody_reports_any_more_is_over():
+def test_a_query_without_reports_is_over():
     assert expected_of({}, 0) == NOBODY
     assert expected_of({"router": report(0)}, OVER_MS) != NOBODY
     assert expected_of({"router": report(0)}, OVER_MS + 1) == NOBODY
@@ -68,7 +68,7 @@ def test_a_report_comes_back_from_the_store():
     assert report_of({"wall_ms": "3"}) is None
 
 
-def test_services_are_in_the_datas_way_and_by_number():
+def test_services_are_ordered_by_data_flow_and_number():
     names = ["sink", "pojoin-10", "controller", "pojoin-9", "logical-and", "router", "other"]
     ordered = ["router", "pojoin-9", "pojoin-10", "logical-and", "sink", "controller", "other"]
     assert in_order(names) == ordered

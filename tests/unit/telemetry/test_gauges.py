@@ -1,4 +1,4 @@
-"""What frames and machines tell of themselves."""
+"""Metrics about frames and machines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def window(count):
     return count - max(0, -(-count // SLIDE) * SLIDE - LENGTH)
 
 
-def told(asked, frames):
+def noted(asked, frames):
     metrics = Metrics()
     gauges = WindowGauges(asked, metrics)
     for frame in frames:
@@ -75,7 +75,9 @@ def told(asked, frames):
 def test_a_self_join_counts_the_pairs_that_a_nested_loop_would_compare():
     rng = np.random.default_rng(3)
     asked = query(SELF)
-    metrics = told(asked, frames_of(asked, [("s", {"a": rng.integers(0, 9, TUPLES), "b": rng.integers(0, 9, TUPLES)})]))
+    metrics = noted(
+        asked, frames_of(asked, [("s", {"a": rng.integers(0, 9, TUPLES), "b": rng.integers(0, 9, TUPLES)})])
+    )
     assert value_of(metrics.candidates) == sum(window(count) for count in range(TUPLES))
     assert LENGTH - SLIDE <= value_of(metrics.window_tuples) <= LENGTH
     assert value_of(metrics.window_fill) == value_of(metrics.window_tuples) / LENGTH
@@ -86,7 +88,7 @@ def test_two_streams_search_each_others_windows():
     times = [np.sort(rng.choice(10_000, count, replace=False)) * 2 + side for side, count in enumerate((60, 31))]
     asked = query(CROSS)
     feeds = [("x", {"a": times[0], "t": times[0]}), ("y", {"b": times[1], "t": times[1]})]
-    metrics = told(asked, frames_of(asked, feeds))
+    metrics = noted(asked, frames_of(asked, feeds))
     expected = 0
     for own, other in (times, times[::-1]):
         expected += sum(window(int((other < time).sum())) for time in own)
@@ -98,17 +100,17 @@ def test_two_streams_search_each_others_windows():
 def test_a_window_fills():
     asked = query(SELF)
     some = {"a": np.arange(10), "b": np.arange(10)}
-    assert value_of(told(asked, frames_of(asked, [("s", some)])).window_fill) == 0.5
+    assert value_of(noted(asked, frames_of(asked, [("s", some)])).window_fill) == 0.5
 
 
-def test_a_window_of_time_is_full_once_a_tuple_has_left():
+def test_a_time_window_is_full_once_a_tuple_has_left():
     asked = parse_query(
         "name: q\nstreams: {s: {schema: {a: long}, time: t}}\norder: event_time\nlateness: '0 s'\n"
         "sql: SELECT * FROM s AS l JOIN s AS r ON l.a > r.a WINDOW AS (SLIDE INTERVAL '1 s' ON '2 s')\n"
     )
     times = np.arange(0, 4000, 100)
     frames = frames_of(asked, [("s", {"a": times, "t": times})])
-    fills = [value_of(told(asked, frames[: at + 1]).window_fill) for at in range(len(frames))]
+    fills = [value_of(noted(asked, frames[: at + 1]).window_fill) for at in range(len(frames))]
     assert fills[0] == 0
     assert fills[-1] == 1
     assert fills == sorted(fills)
@@ -129,7 +131,7 @@ class CountingMachine(FakeMachine):
         return 8 * self.held
 
 
-def test_counters_go_on_where_a_new_machine_starts_from_nothing():
+def test_counters_continue_when_a_new_machine_starts_from_zero():
     metrics = Metrics()
     gauges = MachineGauges(metrics)
     first, second = CountingMachine(10, 3), CountingMachine(4, 5)
@@ -143,7 +145,7 @@ def test_counters_go_on_where_a_new_machine_starts_from_nothing():
     assert (value_of(metrics.state_tuples), value_of(metrics.state_bytes)) == (5, 40)
 
 
-def test_a_machine_need_not_tell_anything():
+def test_a_machine_need_not_have_any_counters():
     metrics = Metrics()
     MachineGauges(metrics).read(FakeMachine(START))
     assert value_of(metrics.state_tuples) == 0
@@ -175,7 +177,7 @@ def test_known_label_values_count_from_zero():
     assert 'spojoin_retries_total{error="LogUnavailable"} 0.0' in told_at_start
 
 
-def test_a_life_is_a_replay_and_tells_how_long_it_took():
+def test_a_life_begins_with_a_replay_and_reports_its_duration():
     bench = Bench(Role.SINK)
     bench.append(FRAMES, barrier(2))
     loop = bench.loop()
@@ -189,14 +191,14 @@ def test_a_life_is_a_replay_and_tells_how_long_it_took():
     assert (value_of(metrics.replays), value_of(metrics.caught_up)) == (2, 0)
 
 
-def test_the_result_position_is_told_from_the_start():
+def test_the_result_position_is_reported_from_the_start():
     bench = Bench(Role.MUTABLE)
     bench.append_result(result(6, 0, 4))
     bench.loop().step(0)
     assert value_of(bench.metrics.result_frame) == 7
 
 
-def test_the_sink_tells_the_last_verdict_and_keeps_it_without_a_store():
+def test_the_sink_reports_the_last_verdict_and_keeps_it_without_a_store():
     bench = Bench(Role.SINK)
     reporter, metrics = bench.world.reporter, bench.metrics
     reporter.publish({}, ResultPosition(0, 0))
@@ -209,7 +211,7 @@ def test_the_sink_tells_the_last_verdict_and_keeps_it_without_a_store():
 
 
 @pytest.mark.parametrize("role", [Role.MUTABLE, Role.ROUTER])
-def test_others_do_not_ask_for_the_verdict(role):
+def test_other_roles_do_not_read_the_verdict(role):
     bench = Bench(role)
     bench.store.put({key("q", "completeness"): Completeness(1.0, True, 1).fields()})
     bench.world.reporter.publish({}, ResultPosition(0, 0))

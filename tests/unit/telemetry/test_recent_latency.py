@@ -1,4 +1,4 @@
-"""Latency is that of the last minute."""
+"""The latency shown is that of the last minute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def observe(histogram: LatencyHistogram, latency_ms: int, now_ms: float, tuples:
     histogram.observe(np.array([latency_ms]), np.array([tuples], np.uint32), now_ms)
 
 
-def test_what_was_slow_a_while_ago_says_nothing_of_a_settled_flow():
+def test_earlier_slowness_does_not_affect_a_settled_flow():
     histogram = LatencyHistogram()
     observe(histogram, 15_600, 0, tuples=1_000_000)
     observe(histogram, 90, SPAN_MS + SLICE_MS)
@@ -27,7 +27,7 @@ def test_in_a_stall_of_a_minute_there_is_no_latency():
     assert np.isnan(histogram.recent_ms(0.5, SPAN_MS + SLICE_MS))
 
 
-def test_a_stall_of_minutes_is_told_as_long_as_it_was():
+def test_a_stall_of_minutes_is_reported_at_full_length():
     histogram = LatencyHistogram()
     observe(histogram, 600_000, 0)
     assert 600_000 <= histogram.recent_ms(0.5, 0) <= 800_000

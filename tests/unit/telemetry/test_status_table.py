@@ -1,4 +1,4 @@
-"""`spojoin status` shows who is gone, and cuts nothing in 80 columns."""
+"""`spojoin status` shows which services are gone, and truncates nothing in 80 columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RED = "\x1b[1;31m"
 
 
 class Services:
-    """The services of a query, each as it reports; those in `gone` don't."""
+    """The services of a query, each reporting as in production; those in `gone` don't report."""
 
     def __init__(self, monkeypatch, query: str = "racks") -> None:
         self.clock = ManualClock(1_000_000.0)
@@ -81,7 +81,7 @@ def test_a_lost_worker_stays_in_the_table_and_is_red(services):
     assert RED not in line_of(services.shown(is_coloured=True), "pojoin-0")
 
 
-def test_the_one_that_is_left_names_all_others_in_a_store_that_was_wiped(services):
+def test_the_last_service_names_all_others_in_a_wiped_store(services):
     services.gone = {*NEEDS, *WORKERS} - {"permutation"}
     services.pass_seconds()
     text = services.shown(120)
@@ -89,34 +89,34 @@ def test_the_one_that_is_left_names_all_others_in_a_store_that_was_wiped(service
         assert ("has never reported" in line_of(text, name)) == (name != "permutation")
 
 
-def test_a_worker_that_was_let_go_is_not_missed(services):
+def test_a_released_worker_is_not_missed(services):
     services.pass_seconds()
     services.workers = 1
     services.pass_seconds(60)
     assert "pojoin-1" not in services.shown()
 
 
-def test_a_predictor_that_is_gone_holds_up_nothing(services):
+def test_a_lost_predictor_delays_nothing(services):
     services.pass_seconds()
     services.gone.add("predictor")
     services.pass_seconds(12)
     assert line_of(services.shown(120), "predictor").rstrip().endswith("gone for 12 s")
 
 
-def test_silence_is_told_before_a_word_expires(services):
+def test_silence_is_shown_before_a_report_expires(services):
     services.pass_seconds()
     services.gone.add("sink")
     services.pass_seconds(7)
     assert "silent for 7 s" in line_of(services.shown(), "sink")
 
 
-def test_clocks_that_differ_are_no_silence(services):
+def test_differing_clocks_do_not_look_like_silence(services):
     services.fields["sink"] = {"wall_ms": 0}
     services.pass_seconds()
     assert "ready" in line_of(services.shown(), "sink")
 
 
-def test_nothing_is_cut_in_eighty_columns(services):
+def test_nothing_is_truncated_in_eighty_columns(services):
     numbers = {"lag": 1_234_567_890, "retries": 99_999}
     topic = "in.a-topic-with-quite-a-long-name-of-its-own.readings"
     services.fields = {
@@ -133,7 +133,7 @@ def test_nothing_is_cut_in_eighty_columns(services):
     assert f"waiting: input topic {topic}".replace(" ", "") in state_column(text)
 
 
-def test_latency_and_the_oldest_row_stand_beside_each_other(services):
+def test_latency_and_the_oldest_row_are_side_by_side(services):
     services.fields = {
         "sink": {"latency_ms_p50": 82.0, "latency_ms_p99": 15_600.0, "unanswered_ms": "nan"},
         "router": {"unanswered_ms": 45_000.0},

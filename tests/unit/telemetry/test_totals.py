@@ -1,4 +1,4 @@
-"""Totals in the store go on where a service starts anew, and rows that wait have an age."""
+"""Totals in the store continue after a restart, and waiting rows have an age."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def published(bench: Bench, loop) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("is_json", [False, True])
-def test_a_sink_that_starts_anew_goes_on_counting(is_json):
+def test_a_restarted_sink_goes_on_counting(is_json):
     bench = Bench(Role.SINK, is_json=is_json)
     bench.append(FRAMES, *log_of_frames())
     answers = iter([emits(Topic.RESULTS, result(0, 0, 8)), emits(Topic.RESULTS, result(1, 0, 3, is_last=False))])
@@ -39,7 +39,7 @@ def test_a_sink_that_starts_anew_goes_on_counting(is_json):
     assert published(bench, bench.loop()) == {"answered": 16, "matches": 32}
 
 
-def test_json_results_that_are_half_out_are_counted_once():
+def test_half_written_json_results_are_counted_once():
     bench = Bench(Role.SINK, is_json=True)
     bench.append(FRAMES, *log_of_frames())
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: emits(Topic.RESULTS, result(0, 0, 8)))
@@ -53,14 +53,14 @@ def test_json_results_that_are_half_out_are_counted_once():
     assert published(again, again.loop()) == {"answered": 8, "matches": 16}
 
 
-def test_the_routers_totals_are_the_logs():
+def test_the_routers_totals_come_from_the_log():
     bench = Bench(Role.ROUTER)
     bench.append(FRAMES, *log_of_frames())
     assert published(bench, bench.loop()) == {"rows": 30, "refused": 4}
 
 
-def test_nothing_is_told_before_the_log_was_read():
-    """A log that is read again would count up from its beginning."""
+def test_nothing_is_reported_before_the_log_was_read():
+    """Reading the log again would count up from its beginning."""
     bench = Bench(Role.ROUTER)
     bench.append(FRAMES, *log_of_frames())
     loop = bench.loop()
@@ -75,9 +75,9 @@ def test_the_oldest_row_without_a_result_has_an_age():
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: [])
     bench.append_result(result(0, 0, FRAME_TUPLES))
     published(bench, bench.loop())
-    told = float(bench.store.get(key("q", "status", "x-0"))["unanswered_ms"])
-    assert told == bench.clock.wall_ms() - 1000
-    assert value_of(bench.metrics.unanswered_age) == told / 1000
+    published_ms = float(bench.store.get(key("q", "status", "x-0"))["unanswered_ms"])
+    assert published_ms == bench.clock.wall_ms() - 1000
+    assert value_of(bench.metrics.unanswered_age) == published_ms / 1000
     bench.append_result(result(3, 0, FRAME_TUPLES))
     bench.clock.sleep(2)
     published(bench, bench.loop())
@@ -85,12 +85,12 @@ def test_the_oldest_row_without_a_result_has_an_age():
     assert value_of(bench.metrics.unanswered_age) == 0
 
 
-def test_rows_that_no_frame_holds_wait_since_they_were_produced():
+def test_rows_outside_frames_wait_since_their_production():
     feeding = Feeding(a=1, b=1)
     feeding.machine.active = True
     assert feeding.feed.waits_since_ms() is None
     feeding.turn()
-    feeding.machine.full.add((0, 0))  # nothing of it is wanted
+    feeding.machine.full.add((0, 0))  # the machine wants none of it
     feeding.put("a", 0)
     first_ms = feeding.clock.wall_ms()
     feeding.clock.sleep(5)
@@ -99,7 +99,7 @@ def test_rows_that_no_frame_holds_wait_since_they_were_produced():
     assert feeding.feed.waits_since_ms() == first_ms
     feeding.machine.full.clear()
     feeding.turn()
-    assert feeding.feed.waits_since_ms() == first_ms  # given to the machine, but in no frame yet
+    assert feeding.feed.waits_since_ms() == first_ms  # passed to the machine, but not in a frame yet
     feeding.machine.positions = {(0, 0): SourcePosition(1, 0, 0)}
     assert feeding.feed.waits_since_ms() == first_ms + 5_000
     feeding.machine.positions[1, 0] = SourcePosition(1, 0, 0)

@@ -1,4 +1,4 @@
-"""What the log says of rows that were answered and rows that wait."""
+"""What the log says about answered and waiting rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def trail_of(records) -> FrameTrail:
     return trail
 
 
-def test_rows_and_refused_are_those_since_the_log_began():
+def test_rows_and_refused_rows_count_since_the_log_began():
     trail = trail_of(log_of_frames())
     assert (trail.rows, trail.refused) == (TUPLES, 4)
 
@@ -35,7 +35,7 @@ def test_after_a_restart_the_last_answered_frame_is_enough():
     assert trail_of([last]).answered(ResultPosition(4, 0)) == TUPLES
 
 
-def test_the_oldest_row_is_that_of_the_first_frame_without_all_its_results():
+def test_the_oldest_row_is_in_the_first_frame_without_all_its_results():
     trail = trail_of(log_of_frames())
     assert [trail.oldest_ms(ResultPosition(*at)) for at in ((0, 0), (0, 5), (1, 0), (3, 2), (4, 0))] == [
         0,
@@ -46,7 +46,7 @@ def test_the_oldest_row_is_that_of_the_first_frame_without_all_its_results():
     ]
 
 
-def test_void_frames_count_for_nothing():
+def test_void_frames_do_not_count():
     """A router that was replaced may still append."""
     records = log_of_frames()
     trail = trail_of([*records[:3], Barrier(9, "heir"), *records[3:]])

@@ -47,14 +47,14 @@ def frequencies(codes, tuples, pairs):
 
 
 def seal(version, header, body, magic=b"SPJ1"):
-    """A message with right checksums around any content, built from the documented layout alone."""
+    """A message with valid checksums around any content, built from the documented format alone."""
     head = struct.pack("<IIII", version, len(header), len(body), zlib.crc32(body)) + header
     head += bytes(-len(head) % 8)
     return magic + struct.pack("<I", zlib.crc32(head)) + head + body
 
 
 def reseal(message, change):
-    """The message with `change` applied to its envelope and the checksums set right again."""
+    """The message with `change` applied to its envelope and the checksums recomputed."""
     _, _, version, header_size, body_size, _ = struct.unpack_from("<4sIIIII", message)
     envelope = pb.Envelope.FromString(message[SIZE_PREFIX : SIZE_PREFIX + header_size])
     change(envelope)
@@ -75,7 +75,7 @@ def test_peek_agrees_with_the_record(record):
 
 
 @given(samples.frames(), st.integers(0, 9))
-def test_any_address_will_do(record, shift):
+def test_messages_may_start_at_any_address(record, shift):
     message = encode(record)
     moved = memoryview(bytes(shift) + message)[shift:]
     result = decode(moved)
@@ -83,7 +83,7 @@ def test_any_address_will_do(record, shift):
     assert all(codes.flags.aligned for part in result.slices for codes in part.codes)
 
 
-def test_every_record_type_travels():
+def test_every_record_type_round_trips():
     assert set(FORMS) == set(Record.__args__)
     assert {form.field for form in FORMS.values()} == {
         field.name for field in pb.Envelope.DESCRIPTOR.oneofs_by_name["record"].fields
@@ -114,7 +114,7 @@ def test_result_rows_are_views_of_the_message():
     assert decode(message).rows.column(0).buffers()[1].address in range(start, start + len(message))
 
 
-@pytest.mark.parametrize("record", [frame(), Barrier(1, "a"), WorkerCount(3, 2)], ids=["frame", "barrier", "layout"])
+@pytest.mark.parametrize("record", [frame(), Barrier(1, "a"), WorkerCount(3, 2)], ids=["frame", "barrier", "count"])
 def test_truncated_at_every_length(record):
     message = encode(record)
     for size in range(len(message)):
@@ -134,7 +134,7 @@ def test_every_single_bit_matters():
             decode(memoryview(altered))
 
 
-def test_peek_never_gives_a_wrong_answer_for_a_flipped_bit():
+def test_peek_never_misreads_a_flipped_bit():
     message = encode(frame())
     right = peek(message)
     refused = 0
@@ -145,7 +145,7 @@ def test_peek_never_gives_a_wrong_answer_for_a_flipped_bit():
             assert peek(altered) == right
         except WireError:
             refused += 1
-    assert refused >= SIZE_PREFIX * 8 - 32  # all of the prefix but the body's own checksum, at least
+    assert refused >= SIZE_PREFIX * 8 - 32  # at least all of the prefix except the body's own checksum
 
 
 @given(st.binary(max_size=99))
@@ -156,7 +156,7 @@ def test_noise_is_refused(noise):
 
 
 @given(st.data())
-def test_a_header_that_lies_under_a_right_checksum_is_refused_or_true(data):
+def test_a_false_header_under_a_valid_checksum_is_refused_or_harmless(data):
     """Whatever one directory entry claims, the outcome is an error, never a crash or other data."""
     record = frame()
     column = data.draw(st.integers(0, 8))
@@ -191,7 +191,7 @@ def test_contradictions_are_refused(lie):
 
 
 @pytest.mark.parametrize("column", range(9))
-def test_columns_stand_where_they_were_written(column):
+def test_columns_are_where_they_were_written(column):
     message = encode(frame())
     refused = 0
     for offset in range(0, 200, 4):
@@ -206,7 +206,7 @@ def test_columns_stand_where_they_were_written(column):
     assert refused == 49
 
 
-def test_bytes_behind_the_columns_are_refused():
+def test_bytes_after_the_columns_are_refused():
     header = pb.Envelope(barrier=pb.Barrier(epoch=1, router_id="a")).SerializeToString()
     with pytest.raises(WireError, match="columns end at byte 0"):
         decode(seal(1, header, bytes(8)))
@@ -291,18 +291,18 @@ UNFIT = {
         1, 1, 0, 0, 1, (Matches(np.zeros(1, np.int64), np.array([0, 1]), np.zeros(1, np.int64)),)
     ),
     "range that ends before it begins": Part(1, 1, 0, 2, 1, ()),
-    "layout without workers": WorkerCount(1, 0),
+    "worker count of 0": WorkerCount(1, 0),
     "no record": object(),
 }
 
 
 @pytest.mark.parametrize("record", UNFIT.values(), ids=UNFIT.keys())
-def test_what_no_reader_could_use_is_not_sent(record):
+def test_records_that_no_reader_could_use_are_not_encoded(record):
     with pytest.raises(WireError):
         encode(record)
 
 
-def test_frames_without_guidance_carry_nothing_of_it():
+def test_frames_without_guidance_omit_its_fields():
     envelope = pb.Envelope()
     FORMS[Frame].write(frame(), envelope.frame, ColumnWriter(envelope.columns))
     last = [column.dtype for column in envelope.columns][-2:]
@@ -322,7 +322,7 @@ def body_of(message):
     return message[len(message) - struct.unpack_from("<4sIIIII", message)[4] :]
 
 
-def test_records_from_before_generations_have_none_of_their_fields():
+def test_records_from_before_generations_lack_their_fields():
     def older(envelope):
         for name in ("fingerprint", "has_silent"):
             envelope.frame.ClearField(name)
@@ -342,6 +342,6 @@ def test_a_frame_marks_all_its_tuples_or_none(silent):
         encode(frame(silent=np.array(silent, np.uint8)))
 
 
-def test_a_version_that_is_not_known_says_what_to_do():
+def test_an_unknown_version_suggests_a_remedy():
     with pytest.raises(WireError, match=r"version 2, expected 1.*run the version of spojoin that wrote it"):
         decode(seal(2, b"", b""))

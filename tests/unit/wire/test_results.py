@@ -91,7 +91,7 @@ def test_produced_times_truncated_at_every_length_or_flipped():
 
 
 @given(samples.results(), st.data())
-def test_unfit_messages_are_refused(record, data):
+def test_malformed_messages_are_refused(record, data):
     message = result_to_message(record)
     name = data.draw(st.sampled_from(["spojoin-frame", "spojoin-begin", "spojoin-end", "spojoin-last"]))
     bad = data.draw(st.sampled_from([None, b"", b"x", b"-1", b"1.0", b"9" * 25, "²".encode()]))
@@ -100,7 +100,7 @@ def test_unfit_messages_are_refused(record, data):
         result_from_message(headers, message.value)
 
 
-def test_values_that_are_no_stream_of_one_batch_are_refused():
+def test_values_other_than_a_stream_of_one_batch_are_refused():
     headers, value = result_to_message(result(COUNTS))
     table = pa.Table.from_batches([COUNTS, COUNTS])
     sink = pa.BufferOutputStream()
@@ -151,8 +151,8 @@ def test_progress_of_json_messages(rows, seqs):
     ]
 
 
-def test_messages_carry_the_number_of_matches_that_are_out_with_them():
-    """Of a result in several messages all before the last one leave them where they were."""
+def test_messages_carry_the_number_of_matches_written_so_far():
+    """Where a result takes several messages, only the last one raises the number."""
     made = replace(result(BITMAPS, is_last=True), matches=6)
     assert [progress(m.headers).matches for m in result_messages_json(made, matches_before=100)] == [100, 106]
     assert progress(result_to_message(result(COUNTS), matches_before=100).headers).matches == 103
@@ -180,7 +180,7 @@ def test_keys_of_two_types_meet_as_strings():
     assert len(concat_keys([])) == len(concat_keys([nothing])) == 0
 
 
-def test_results_from_before_generations_are_of_the_first():
+def test_results_from_before_generations_belong_to_the_first():
     message = result_to_message(result(COUNTS))
     assert message.headers.pop("spojoin-generation") == b"1"
     assert progress(message.headers).generation == 1

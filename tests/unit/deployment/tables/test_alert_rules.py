@@ -1,4 +1,4 @@
-"""Each alert on made-up series, judged by promtool: it fires when it should, and is silent otherwise."""
+"""Each alert on synthetic series, judged by promtool: it fires when it should and only then."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool isn't on PATH (Debian: apt-get install prometheus)"
 )
 
-#: Between values of a series, in seconds.
+#: Seconds between the values of a series.
 STEP_S = 30
 LAG, HEAD, DONE = "spojoin_input_lag_records", "spojoin_head_frames", "spojoin_result_frames"
 NOWHERE = "_x120"
 
 
 class Case(NamedTuple):
-    """Series by (metric, labels) in promtool's notation, and whether the alert fires after so many minutes.
+    """Series by (metric, labels) in promtool's notation, and whether the alert fires after `minutes`.
 
     A series that ends is held for five minutes; `stale` ends it at once, as a scrape does that finds nothing.
     """

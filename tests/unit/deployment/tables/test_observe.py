@@ -1,4 +1,4 @@
-"""Dashboards, alerts, runbook and page agree with each other and with the metrics that there are."""
+"""Dashboards, alerts, runbook and page agree with each other and with the metrics that exist."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOARDS = pytest.mark.parametrize("board", DASHBOARDS, ids=lambda board: board.ui
 
 
 def known() -> set[str]:
-    """Every name that a service exposes, of its own and of the process."""
+    """Every metric that a service exposes, its own and the process's."""
     own = {name for metric in Metrics().described for name in exposed(metric)}
     return own | {sample.name for family in Metrics().registry.collect() for sample in family.samples}
 
@@ -40,7 +40,7 @@ def test_the_charts_files_are_up_to_date() -> None:
     assert files.stale(CHART) == [], "run python -m helm.tables --write"
 
 
-def test_each_alert_has_its_section_in_the_runbook_and_the_other_way_round() -> None:
+def test_each_alert_has_its_section_in_the_runbook_and_vice_versa() -> None:
     assert headings() == [alert.name for alert in ALERTS]
     for rule in rules()["groups"][0]["rules"]:
         file, anchor = rule["annotations"]["runbook_url"].split("#")
@@ -48,7 +48,7 @@ def test_each_alert_has_its_section_in_the_runbook_and_the_other_way_round() -> 
         assert anchor in {heading.lower() for heading in headings()}
 
 
-def test_each_section_says_what_it_means_what_to_look_at_and_what_to_do() -> None:
+def test_each_section_states_the_meaning_the_checks_and_the_remedy() -> None:
     sections = re.split(r"^## .+$", (CHART / "RUNBOOK.md").read_text(), flags=re.MULTILINE)[1:]
     for section in sections:
         places = [section.index(f"**What {words}.**") for words in ("it means", "to look at", "to do")]
@@ -70,7 +70,7 @@ def test_dashboards_read_only_metrics_that_exist(board) -> None:
 
 
 @BOARDS
-def test_every_panel_asks_within_the_dashboards_scope(board) -> None:
+def test_every_panel_queries_within_the_dashboards_scope(board) -> None:
     for panel in board.panels:
         for series in panel.series:
             selectors = re.findall(r"(?:spojoin|process|python)_[a-z_]+(\{[^}]*\})?", series.expression)
@@ -104,7 +104,7 @@ def test_the_json_is_laid_out_without_overlaps(board) -> None:
     assert [v["name"] for v in made["templating"]["list"]][:4] == ["datasource", "namespace", "release", "query"]
 
 
-def test_titles_are_unique_within_a_row_and_uids_at_all() -> None:
+def test_titles_are_unique_within_a_row_and_uids_everywhere() -> None:
     assert len({board.uid for board in DASHBOARDS}) == len(DASHBOARDS)
     for board in DASHBOARDS:
         for row in board.rows:
@@ -112,7 +112,7 @@ def test_titles_are_unique_within_a_row_and_uids_at_all() -> None:
             assert len(set(titles)) == len(titles)
 
 
-def test_alerts_read_only_metrics_that_exist_and_are_told_apart_by_query() -> None:
+def test_alerts_read_only_metrics_that_exist_and_keep_queries_apart() -> None:
     for alert in ALERTS:
         assert names(alert.expression) <= known(), alert.name
         assert "query" in alert.expression
@@ -151,13 +151,13 @@ def test_groups_of_roles_follow_the_topology() -> None:
     assert all(edge.role in NEEDED for edge in TOPOLOGY if {Topic.MATCHES, Topic.RESULTS} & set(edge.writes))
 
 
-def test_the_rule_file_is_what_prometheus_reads() -> None:
+def test_the_rule_file_has_the_rules_for_prometheus() -> None:
     text = (CHART / "alerts" / "rules.yaml").read_text()
     assert yaml.safe_load(text) == rules()
     assert text.count("\n- name:") == 1
 
 
-def test_check_names_what_is_stale_and_write_mends_it(tmp_path) -> None:
+def test_check_names_stale_files_and_write_updates_them(tmp_path) -> None:
     import typer
 
     app = typer.Typer()

@@ -1,4 +1,4 @@
-"""The tables of SECURITY.md name every user and are put at their place."""
+"""The tables of SECURITY.md name every user and replace what stands between their marks."""
 
 from helm.tables.rights_page import with_rights
 from spojoin.protocol.access import Person
@@ -14,7 +14,7 @@ The end.
 """
 
 
-def test_what_is_written_by_hand_stays_and_the_tables_are_new():
+def test_handwritten_text_stays_and_the_tables_are_replaced():
     made = with_rights(PAGE)
     assert made.startswith("# By hand\n\n<!-- Made by")
     assert made.endswith("<!-- to here -->\n\nThe end.\n")

@@ -1,4 +1,4 @@
-"""A campaign on services that are a plain nested loop: right ones pass, each kind of wrong one is caught."""
+"""A campaign against services that are a plain nested loop: correct ones pass, each kind of wrong one is caught."""
 
 import itertools
 from dataclasses import replace
@@ -36,7 +36,7 @@ def query_of(name):
 
 
 class Services:
-    """Reads the input topics and writes results, whenever it is tended; also the place where faults happen.
+    """Reads the input topics and writes results when tended; also the target of the faults.
 
     harm: what is done to each result row, by its seq; None leaves it out
     """
@@ -103,12 +103,12 @@ class Services:
         left = sum(holds(row, each) for each in window) if stream == 0 else 0
         right = sum(holds(each, row) for each in window) if other == 0 else 0
         declared = self._query.streams[stream]
-        told = {"seq": self._seq, "stream": declared.name, "key": str(row[declared.key]), "matches": left + right}
+        fields = {"seq": self._seq, "stream": declared.name, "key": str(row[declared.key]), "matches": left + right}
         if self._query.is_self:
-            told |= {"as_left": left, "as_right": right}
+            fields |= {"as_left": left, "as_right": right}
         self._tuples[stream].append(row)
         self._seq += 1
-        return [self._harm(told["seq"], told)]
+        return [self._harm(fields["seq"], fields)]
 
     def _refuse(self, stream, place):
         source = dict(zip(("source-partition", "source-offset", "source-row"), place, strict=True))
@@ -123,8 +123,8 @@ class Services:
 
     def _append(self, topic, value, headers):
         writer = self._log.writer()
-        told = tuple((f"spojoin-{name}", str(text).encode()) for name, text in headers.items())
-        writer.append(LogPartition(topic, 0), value, told)
+        encoded = tuple((f"spojoin-{name}", str(text).encode()) for name, text in headers.items())
+        writer.append(LogPartition(topic, 0), value, encoded)
         writer.flush(1.0)
 
 
@@ -161,7 +161,7 @@ def campaign(name="q3", rows=300, partitions=1, log=None, rules=None, notes=None
 
 @pytest.mark.parametrize("message", [MessageFormat.ARROW, MessageFormat.JSON])
 @pytest.mark.parametrize(("name", "partitions"), [("q1", 1), ("q1", 3), ("q3", 2), ("flights", 2)])
-def test_right_services_survive_everything(name, partitions, message):
+def test_correct_services_survive_everything(name, partitions, message):
     # The flights' first null is the 472nd.
     outcome = campaign(name, partitions=partitions, message=message, first=400).run()
     assert outcome.verdict.is_exact, outcome.verdict
@@ -173,7 +173,7 @@ def test_right_services_survive_everything(name, partitions, message):
     assert (outcome.verdict.rejected.get("null", 0) > 0) == (name == "flights")
 
 
-def test_faults_are_done_in_order_and_on_time():
+def test_faults_strike_in_order_and_on_time():
     made = campaign()
     outcome = made.run()
     assert made.driver.faults[0] == ("kill", "router")
@@ -207,7 +207,7 @@ def test_wrong_results_are_divergences(harm, said):
         assert outcome.divergences == 2
 
 
-def test_services_that_stop_are_neither_survivors_nor_complete():
+def test_services_that_stop_neither_survive_nor_are_complete():
     notes = []
     made = campaign(rules=Rules(stall_s=0.5), notes=notes)
     tend, calls = made.driver.tend, itertools.count()
@@ -224,7 +224,7 @@ def test_services_that_stop_are_neither_survivors_nor_complete():
     assert any("stuck" in note for note in notes)
 
 
-def test_rows_that_were_there_before_are_read_back_and_count():
+def test_earlier_rows_are_read_back_and_count():
     log = MemoryLog()
     first = campaign("flights", log=log, first=400)
     assert first.run().is_passed
@@ -242,7 +242,7 @@ def test_a_sample_is_a_sample():
     assert outcome.is_passed
 
 
-def test_what_keeps_a_fault_from_happening_ends_the_campaign():
+def test_an_error_that_prevents_a_fault_ends_the_campaign():
     made = campaign()
 
     def refuse(_):
@@ -253,11 +253,11 @@ def test_what_keeps_a_fault_from_happening_ends_the_campaign():
         made.run()
 
 
-def test_the_report_says_it_all(tmp_path):
+def test_the_report_is_complete(tmp_path):
     outcome = campaign(harm=wrong_count).run()
-    told = report.as_json(outcome, {"seed": 3})
-    assert (told["seed"], told["faults"], told["divergences"]) == (3, 5, 2)
-    assert [each["kind"] for each in told["schedule"]].count("pause") == 1
+    found = report.as_json(outcome, {"seed": 3})
+    assert (found["seed"], found["faults"], found["divergences"]) == (3, 5, 2)
+    assert [each["kind"] for each in found["schedule"]].count("pause") == 1
     assert report.write(outcome, {}, tmp_path / "out").read_text().startswith("{")
     table = report.table(outcome, "q3")
     assert "5 of 5 faults survived, divergences (2)" in str(table.title)

@@ -1,4 +1,4 @@
-"""The pods' driver against an API that is played; its signals against processes of a PID namespace of their own."""
+"""The driver of pods against a fake API; its signals against processes in a separate PID namespace."""
 
 import os
 import shutil
@@ -52,7 +52,7 @@ class Api:
 
 
 class Shell:
-    """Commands that were run in pods, and what they say."""
+    """Records the commands run in pods, and scripts their output."""
 
     def __init__(self, *answers):
         self.run = []
@@ -92,7 +92,7 @@ def test_no_pods_are_a_mistake():
         driver(Api()).targets()
 
 
-def test_the_numbered_pod_is_deleted_and_if_there_are_fewer_now_one_of_them():
+def test_the_numbered_pod_is_deleted_or_another_if_fewer_are_left():
     api = Api(pod("b", "pojoin"), pod("a", "pojoin"))
     place = driver(api)
     place.delete("pojoin-1")
@@ -100,7 +100,7 @@ def test_the_numbered_pod_is_deleted_and_if_there_are_fewer_now_one_of_them():
     assert api.deleted == ["b", "a"]
 
 
-def test_a_pod_that_is_gone_already_is_looked_for_again():
+def test_a_pod_that_has_gone_is_looked_up_again():
     api = Api(pod("a", "logical-and"))
     delete, gone = api.delete_namespaced_pod, [ApiException(404, "Not Found"), ApiException(503, "busy")]
 
@@ -115,13 +115,13 @@ def test_a_pod_that_is_gone_already_is_looked_for_again():
     assert not gone
 
 
-def test_waiting_for_a_pod_has_an_end(monkeypatch):
+def test_waiting_for_a_pod_is_limited(monkeypatch):
     monkeypatch.setattr(pods, "POD_TIMEOUT_S", 0.0)
     with pytest.raises(PodUnavailable, match="sink-0"):
         driver(Api()).kill("sink-0")
 
 
-def test_what_the_account_may_not_do_is_said():
+def test_what_the_account_may_not_do_is_reported():
     api = Api(pod("a", "sink"))
     api.refusals = [ApiException(403, "Forbidden")]
     with pytest.raises(ConfigurationError, match="pods/exec"):
@@ -146,18 +146,18 @@ def test_a_paused_pod_that_was_replaced_is_left_alone():
     assert len(shell.run) == 1
 
 
-def test_process_1_is_explained():
+def test_the_limits_of_signals_to_process_1_are_explained():
     with pytest.raises(ConfigurationError, match="shareProcessNamespace"):
         driver(Api(pod("a", "sink")), Shell("is process 1")).kill("sink-0")
 
 
-def test_a_container_that_is_just_starting_is_tried_again():
+def test_a_container_that_is_still_starting_is_retried():
     shell = Shell("struck 0", "", "struck 1")
     driver(Api(pod("a", "sink")), shell).kill("sink-0")
     assert len(shell.run) == 3
 
 
-def test_the_broker_is_asked_to_end_or_deleted():
+def test_the_broker_is_terminated_or_deleted():
     kafka = pod("kafka-0", "kafka", labels={"app": "kafka"})
     api, shell = Api(kafka), Shell()
     driver(api, shell).restart_broker()
@@ -179,7 +179,7 @@ def test_the_releases_own_redis_is_deleted():
 
 # --- the signal itself ------------------------------------------------------------------------------------------------
 
-#: In a namespace of its own nothing but what is started there can be struck.
+#: In a separate namespace, signals reach only the processes started there.
 ALONE = ["unshare", "--pid", "--fork", "--mount-proc"]
 
 
@@ -187,7 +187,7 @@ def is_alone_possible():
     return shutil.which("unshare") and not subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode
 
 
-#: Process 1: starts a process called as it is told, signals it as the driver does, and says what became of it.
+#: Process 1: starts a process under a given name, signals it as the driver does, and prints its fate.
 OUTER = """
 import os, subprocess, sys
 waiting = "import time; print('up', flush=True); time.sleep(60)"
@@ -211,7 +211,7 @@ service.kill()
         ("other", "/opt/bin/spojoin", ("is process 1", "lives")),
     ],
 )
-def test_only_a_services_process_is_struck(tmp_path, name, process_1, said):
+def test_only_a_services_process_is_signalled(tmp_path, name, process_1, said):
     outer, script = tmp_path / "outer.py", tmp_path / "sent.txt"
     outer.write_text(OUTER)
     script.write_text(pods._SIGNAL)

@@ -1,4 +1,4 @@
-"""The schedule is a function of seed, targets, kinds and timing."""
+"""The schedule depends only on seed, targets, kinds and timing."""
 
 from collections import Counter
 from itertools import pairwise
@@ -41,7 +41,7 @@ def test_faults_are_spread_over_the_time_between_settling_and_calm(seed, every_s
 
 
 @given(st.integers(0, 1_000))
-def test_each_round_strikes_everybody_once_and_kinds_are_dealt_evenly(seed):
+def test_each_round_strikes_every_target_once_and_kinds_evenly(seed):
     faults = plan(seed, TARGETS, ALL, Timing(5_000, 5.0))
     for at in range(0, len(faults) - 6, 7):
         assert Counter(fault.target for fault in faults[at : at + 7]) == Counter([*TARGETS, "broker", "redis"])
@@ -50,20 +50,20 @@ def test_each_round_strikes_everybody_once_and_kinds_are_dealt_evenly(seed):
     assert max(dealt.values()) - min(dealt.values()) <= 2
 
 
-def test_only_the_kinds_that_were_asked_for_happen():
+def test_only_requested_kinds_happen():
     kinds = {fault.kind for fault in plan(1, TARGETS, (FaultKind.KILL, FaultKind.REDIS), Timing(600))}
     assert kinds == {FaultKind.KILL, FaultKind.REDIS}
     assert {fault.kind for fault in plan(1, TARGETS, (FaultKind.BROKER,), Timing(600))} == {FaultKind.BROKER}
 
 
 @pytest.mark.parametrize(("targets", "kinds"), [((), (FaultKind.KILL,)), (TARGETS, ())])
-def test_a_campaign_without_any_fault_is_none(targets, kinds):
+def test_a_campaign_without_faults_is_refused(targets, kinds):
     with pytest.raises(ConfigurationError, match="--kinds"):
         plan(1, targets, kinds, Timing(60))
 
 
 class Place:
-    """Writes down what is done."""
+    """Records its calls."""
 
     def __init__(self):
         self.done = []
@@ -82,7 +82,7 @@ class Place:
         (FaultKind.REDIS, [("flush_redis",)]),
     ],
 )
-def test_a_fault_is_done(kind, done):
+def test_a_fault_calls_its_driver(kind, done):
     place = Place()
     strike(place, Fault(0.0, kind, "sink", 2.0), place.wait)
     assert place.done == done

@@ -1,4 +1,4 @@
-"""The checker must find nothing in right results, and each planted error in wrong ones."""
+"""The checker must accept correct results and find each planted error in wrong ones."""
 
 import hashlib
 
@@ -36,7 +36,7 @@ output: {output}
 
 
 def source_rows(stream, n, partitions, seed):
-    """Plain rows of a stream: dicts with place, time (s), key and values from four distinct ones."""
+    """Plain rows of a stream: dicts with place, time (s), key and values out of four distinct ones."""
     rng = np.random.default_rng(seed)
     return [
         {
@@ -80,7 +80,7 @@ def joined(query, order):
 
 
 class Case:
-    """A query, its inputs, and the right results as a list of rows that a test may damage."""
+    """A query, its inputs, and the correct results as a list of rows that a test may damage."""
 
     def __init__(self, text, order, output, partitions=2, n=60):
         self.query = parse_query(text.format(order=order, output=output))
@@ -89,7 +89,7 @@ class Case:
         if order == "event_time":
             self.order = sorted(everything, key=lambda e: (e[1]["time"], e[0], e[1]["partition"], e[1]["offset"]))
         else:
-            # any interleaving that keeps each partition's own order
+            # any interleaving that keeps each partition's order
             self.order = sorted(everything, key=lambda e: (e[1]["offset"], -e[1]["partition"], e[0]))
         self.rows = list(self._rows(output))
 
@@ -135,7 +135,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "order", "output"), CASES)
-def test_right_results_are_exact(text, order, output):
+def test_correct_results_are_exact(text, order, output):
     case = Case(text, order, output)
     verdict = case.verdict()
     assert verdict.is_exact, verdict
@@ -145,7 +145,7 @@ def test_right_results_are_exact(text, order, output):
 
 
 @pytest.mark.parametrize(("text", "order"), [(t, o) for t, o, output in CASES if output == "count"])
-def test_the_digests_of_output_and_definition_are_equal_exactly_where_the_rows_are(text, order):
+def test_the_digests_of_output_and_definition_agree_iff_the_rows_do(text, order):
     case = Case(text, order, "count")
     names = ("seq", "key", "as_left", "as_right") if case.query.is_self else ("seq", "key", "matches")
     lines = "".join(" ".join(str(row[name]) for name in names) + "\n" for row in case.rows)
@@ -155,7 +155,7 @@ def test_the_digests_of_output_and_definition_are_equal_exactly_where_the_rows_a
     del case.rows[30]
     damaged = case.verdict()
     assert damaged.output_sha256 != damaged.oracle_sha256
-    if order == "event_time":  # in the order of arrival the results themselves tell the order
+    if order == "event_time":  # by arrival, only the results show the order
         assert damaged.oracle_sha256 == verdict.oracle_sha256
 
 
@@ -207,14 +207,14 @@ def test_a_wrong_count_is_found(text, order, step):
     assert f"probe {at}:" in verdict.first_difference
 
 
-def test_a_sum_that_is_none_is_found():
+def test_a_wrong_sum_is_found():
     case = Case(SELF, "event_time", "count")
     case.rows[33]["matches"] += 1
     assert "probe 33" in case.verdict().first_difference
 
 
 @pytest.mark.parametrize(("text", "order"), [(SELF, "event_time"), (CROSS, "event_time")])
-def test_a_pair_too_many_is_found(text, order):
+def test_an_extra_pair_is_found(text, order):
     case = Case(text, order, "pairs")
     have = {(r["left_seq"], r["right_seq"]) for r in case.rows}
     probe = 50
@@ -263,7 +263,7 @@ def test_a_wrong_key_is_found():
     assert "nobody" in verdict.first_difference
 
 
-def test_a_sample_checks_so_many_and_the_seed_says_which():
+def test_the_seed_chooses_which_probes_a_sample_checks():
     case = Case(SELF, "event_time", "count")
     assert case.verdict(sample=10).probes_checked == 10
     case.rows[44]["as_left"] += 1
@@ -298,7 +298,7 @@ def message(frame, begin, end, last, seqs):
     return ResultRecord({k: str(v).encode() for k, v in headers.items()}, sink.getvalue().to_pybytes())
 
 
-def test_records_sent_again_are_dropped():
+def test_resent_records_are_dropped():
     first, second, third = message(0, 0, 2, False, [0, 1]), message(0, 2, 3, True, [2]), message(1, 0, 1, True, [3])
     accepted = accept([first, second, first, second, third, third])
     assert accepted.rows["seq"].to_pylist() == [0, 1, 2, 3]
@@ -306,7 +306,7 @@ def test_records_sent_again_are_dropped():
     assert accepted.gap is None
 
 
-def test_a_gap_in_the_records_is_told():
+def test_a_gap_in_the_records_is_reported():
     accepted = accept([message(0, 0, 2, False, [0, 1]), message(1, 0, 1, True, [3])])
     assert accepted.rows["seq"].to_pylist() == [0, 1]
     assert "frame 0 from position 2" in accepted.gap

@@ -101,7 +101,7 @@ def test_equals_the_plain_loop(case):
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2)), max_size=30), st.data())
 @settings(max_examples=60, deadline=None)
-def test_an_interval_join_is_its_definition(rows, data):
+def test_an_interval_join_equals_its_definition(rows, data):
     lower, upper = -data.draw(st.integers(0, 5)), data.draw(st.integers(0, 5))
     query = make_query(2, [Op.EQ], Window(True, max(upper, -lower), 1))
     query = dataclasses.replace(query, interval=Interval(lower, upper))
@@ -121,7 +121,7 @@ def test_an_interval_join_is_its_definition(rows, data):
 
 @given(cases(), st.integers(1, 3), st.integers(1, 5))
 @settings(max_examples=60, deadline=None)
-def test_block_sizes_do_not_matter(case, probes, stored):
+def test_block_sizes_do_not_change_results(case, probes, stored):
     before = nested_loop.PROBES, nested_loop.STORED
     nested_loop.PROBES, nested_loop.STORED = probes, stored
     try:
@@ -137,7 +137,7 @@ def test_integers_at_the_ends_of_their_range(op):
     check(query, [0] * len(ends), [(v, v) for v in ends], [0] * len(ends))
 
 
-def test_bands_over_doubles_hold_as_the_arithmetic_says():
+def test_bands_over_doubles_follow_ieee_arithmetic():
     query = make_query(1, [Op.BAND_LE], Window(False, 10, 1), Domain.FLOAT, 0.1)
     values = [0.1, 0.2, 0.30000000000000004, float("inf"), float("inf"), -float("inf"), -0.0, 0.1]
     assert Fraction(0.30000000000000004 - 0.2) != Fraction(1, 10)

@@ -28,6 +28,6 @@ def test_the_sink_reads_what_was_published(monkeypatch):
     assert found.checked_ms > 0
 
 
-def test_a_redis_that_is_not_there_is_said():
+def test_a_missing_redis_is_reported():
     with pytest.raises(StoreUnavailable, match="Redis"):
         publish(Verdict("q"), f"redis://127.0.0.1:{free_port()}/0")

@@ -1,4 +1,4 @@
-"""The known rows' test passes right answers only, and waits for services that are just being installed."""
+"""The test with known rows accepts only correct answers, and waits for services that are still starting."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def right(first, count=3):
 
 
 @pytest.mark.parametrize("first", [0, 5, 99_999, 109_999, 123_456])
-def test_right_answers_pass(query, first):
+def test_correct_answers_pass(query, first):
     check(right(first), query)
 
 
@@ -35,13 +35,13 @@ def test_right_answers_pass(query, first):
         (lambda a: [a[0], a[1], a[2]._replace(as_right=1)], "mark-002"),
     ],
 )
-def test_wrong_answers_are_told(query, damage, said):
+def test_wrong_answers_are_reported(query, damage, said):
     with pytest.raises(SmokeFailed, match=said):
         check(damage(right(123_456)), query)
 
 
 class Starting(MemoryLog):
-    """A Kafka that doesn't answer at first, and has its topics later still."""
+    """A Kafka that doesn't answer at first, and gets its topics later still."""
 
     def __init__(self):
         super().__init__()
@@ -63,7 +63,7 @@ def test_services_that_are_starting_are_waited_for(monkeypatch):
     assert log.asked > 5
 
 
-def test_what_is_missing_is_told(monkeypatch):
+def test_what_is_missing_is_reported(monkeypatch):
     monkeypatch.setattr(smoke, "POLL_S", 0.0)
     with pytest.raises(SmokeFailed, match=r"no topic in\.racks"):
         wait_for_topics(MemoryLog(), ["in.racks"], timeout_s=0.0)

@@ -117,7 +117,7 @@ def test_published_totals_are_those_of_a_nested_loop(question, variant):
 
 @pytest.mark.parametrize("window", [17, 3_000])
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_reference_is_right_where_its_blocks_end(question, window):
+def test_the_reference_is_correct_at_block_ends(question, window):
     probes = 2_100 if window == 17 else 40
     asked = workload(question, "ties", window)
     assert reference.counts(asked, probes).tolist() == nested_loop(question, "ties", window, probes)
@@ -133,7 +133,7 @@ def test_every_workload_is_published():
 
 
 def totals_of(name, asked, marks):
-    """What an engine says at these marks."""
+    """The totals that an engine reports at these marks."""
     said = []
     measure(make(name)(asked), marks, said.append)
     assert said[0]["filled"] == asked.fill
@@ -142,7 +142,7 @@ def totals_of(name, asked, marks):
 
 @pytest.mark.parametrize(("question", "variant"), [("q1", "ties"), ("q2", "taxi"), ("q3", "drift")])
 @pytest.mark.parametrize("name", [*METHODS, *PACKAGES])
-def test_engines_find_what_is_published(name, question, variant):
+def test_engines_find_the_published_totals(name, question, variant):
     if name in PACKAGES and importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is in the extra 'benchmark', which is not installed")
     asked = workload(question, variant, 100)
@@ -153,7 +153,7 @@ def test_engines_find_what_is_published(name, question, variant):
     assert totals_of(name, asked, MARKS[:5]) == list(expected.totals(asked)[:5])
 
 
-def test_a_job_tells_an_engine_in_another_language_all_that_it_needs(tmp_path):
+def test_a_job_holds_all_that_an_engine_in_another_language_needs(tmp_path):
     asked = workload("q1", "blond", 100)
     text = write_job(asked, tmp_path).read_text()
     said = dict(line.split("=", 1) for line in text.splitlines())
@@ -164,7 +164,7 @@ def test_a_job_tells_an_engine_in_another_language_all_that_it_needs(tmp_path):
         assert struct.unpack("<4q", file.read(32)) == (*row("blond", 0), *row("blond", 1))
 
 
-def test_the_lock_names_every_java_engines_own_jars():
+def test_the_lock_names_every_java_engines_jars():
     assert set(JARS) == set(java.PROGRAMS)
     for engine, jars in JARS.items():
         files = locked(engine)
@@ -177,7 +177,7 @@ def test_the_lock_names_every_java_engines_own_jars():
 @pytest.mark.parametrize(
     ("files", "sentence"), [(["a.jar"], "is not the file"), ([], "lacks a.jar"), (["b.jar"], "is not")]
 )
-def test_jars_that_are_others_than_locked_are_not_run(tmp_path, monkeypatch, files, sentence):
+def test_jars_that_differ_from_the_lock_do_not_run(tmp_path, monkeypatch, files, sentence):
     lock, folder = tmp_path / "jars.lock", tmp_path / "jars"
     folder.mkdir()
     lock.write_text(f"esper {hashlib.sha256(b'right').hexdigest()} a.jar\n")
@@ -204,7 +204,7 @@ def lines(*totals):
     return ";".join(f"print({json.dumps(json.dumps(line))})" for line in [{"filled": 100, "version": "1"}, *marks])
 
 
-def test_a_mark_counts_if_its_total_is_right(monkeypatch, tmp_path):
+def test_a_mark_counts_only_with_the_right_total(monkeypatch, tmp_path):
     right = expected.totals(workload("q3", "taxi", 100))
     found = ran(monkeypatch, tmp_path, lines(*right[:3]) + ";import time; time.sleep(60)")
     assert (found.version, found.message, len(found.marks)) == ("1", "", 3)
@@ -215,7 +215,7 @@ def test_a_mark_counts_if_its_total_is_right(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("s", "cpu_s"), [(0.5, 2.0), (2.0, 0.5), (1.0, 1.0)])
-def test_more_probes_in_no_more_time_are_no_figure(monkeypatch, tmp_path, s, cpu_s):
+def test_more_probes_in_no_more_time_yield_no_figure(monkeypatch, tmp_path, s, cpu_s):
     first, second = expected.totals(workload("q3", "taxi", 100))[:2]
     said = [
         {"filled": 100, "version": "1"},
@@ -253,9 +253,9 @@ def test_the_report_has_ratios_and_messages(tmp_path):
     page = report.write(outcomes, {"cpu": "some"}, tmp_path).read_text()
     assert "needs &lt;an equality&gt;" in page
     assert "scan,1,250000.0,8.0,2,32,2" in (tmp_path / "benchmark.csv").read_text()
-    table, told = report.tables(outcomes)
+    table, refusals = report.tables(outcomes)
     assert list(table.columns[1].cells) == ["~31,250 (1)", "~250,000 (8)", "[red]refuses[/]"]
-    assert told == "hash (taxi): refuses: needs <an equality>"
+    assert refusals == "hash (taxi): refuses: needs <an equality>"
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_mistakes_are_one_sentence(option, value, sentence):
     assert sentence in done.output
 
 
-def test_the_progress_tells_runs_and_minutes():
+def test_the_progress_shows_runs_and_minutes():
     assert progress_line(1, 342, 10.0) == "  1/342,  57 min left"
     assert progress_line(171, 342, 1_500.0) == "171/342,  25 min left"
     assert progress_line(342, 342, 3_000.0) == "342/342,   0 min left"

@@ -8,7 +8,7 @@ ANY = st.builds(Arrivals, rate=st.floats(1.0, 1e6), on_share=st.floats(0.05, 1.0
 
 
 @given(ANY, st.integers(0, 1_000_000))
-def test_a_row_is_due_when_those_before_it_are_there(arrivals, row):
+def test_a_row_is_due_after_those_before_it(arrivals, row):
     assert arrivals.rows_due(arrivals.due_s(row)) == pytest.approx(row, rel=1e-6, abs=1e-3)
 
 
@@ -23,7 +23,7 @@ def test_the_rate_is_kept_over_whole_periods(arrivals, periods):
     assert arrivals.rows_due(periods * arrivals.period_s) == pytest.approx(periods * arrivals.period_s * arrivals.rate)
 
 
-def test_nothing_comes_in_the_rest_of_a_period():
+def test_nothing_is_due_in_the_rest_of_a_period():
     bursts = Arrivals(rate=100.0, on_share=0.25, period_s=2.0)
     assert bursts.peak == 400.0
     assert bursts.rows_due(0.25) == pytest.approx(100)
@@ -32,6 +32,6 @@ def test_nothing_comes_in_the_rest_of_a_period():
 
 
 @pytest.mark.parametrize("wrong", [{"rate": 0}, {"rate": 1, "on_share": 0}, {"rate": 1, "on_share": 1.5}])
-def test_senseless_paces_are_refused(wrong):
+def test_invalid_paces_are_refused(wrong):
     with pytest.raises(ValueError, match="above 0"):
         Arrivals(**wrong)

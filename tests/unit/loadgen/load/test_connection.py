@@ -8,16 +8,16 @@ from spojoin.errors import ConfigurationError
 ENVIRONMENT = {"SPOJOIN_BOOTSTRAP_SERVERS": "kafka:9093", "SPOJOIN_KAFKA": '{"security.protocol": "SASL_SSL"}'}
 
 
-def test_the_services_environment_is_enough():
+def test_the_services_environment_suffices():
     assert connection(None, {}, ENVIRONMENT) == Connection("kafka:9093", {"security.protocol": "SASL_SSL"})
 
 
-def test_options_win():
+def test_options_override_the_environment():
     found = connection("here:1", {"security.protocol": "SSL", "ssl.ca.location": "/ca=1.pem"}, ENVIRONMENT)
     assert found == Connection("here:1", {"security.protocol": "SSL", "ssl.ca.location": "/ca=1.pem"})
 
 
-def test_without_anything_it_is_this_machine():
+def test_the_default_is_this_machine():
     assert connection(None, {}, {}) == Connection("127.0.0.1:9092")
 
 
@@ -43,8 +43,8 @@ def test_a_value_may_hold_an_equals_sign():
     assert pairs(["ssl.ca.location=/ca=1.pem"], "kafka-property") == {"ssl.ca.location": "/ca=1.pem"}
 
 
-def test_java_is_told_the_same():
-    told = java_properties(
+def test_java_gets_the_same_properties():
+    properties = java_properties(
         {
             "security.protocol": "SASL_SSL",
             "sasl.mechanisms": "SCRAM-SHA-512",
@@ -54,7 +54,7 @@ def test_java_is_told_the_same():
             "ssl.endpoint.identification.algorithm": "none",
         }
     )
-    assert told == {
+    assert properties == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
         "ssl.truststore.location": "/ca.pem",
@@ -65,7 +65,7 @@ def test_java_is_told_the_same():
     }
 
 
-def test_java_is_not_told_what_it_does_not_know():
+def test_java_gets_no_unknown_property():
     with pytest.raises(ConfigurationError, match=r"queue\.buffering\.max\.ms"):
         java_properties({"queue.buffering.max.ms": 5})
 
@@ -76,18 +76,18 @@ def test_durations(text, found):
 
 
 @pytest.mark.parametrize("text", ["", "0", "-3", "5 minutes", "1d"])
-def test_what_is_no_duration(text):
+def test_invalid_durations_are_refused(text):
     with pytest.raises(ValueError, match="expected a duration"):
         seconds(text)
 
 
-def test_a_duration_that_ends():
+def test_a_limited_duration():
     assert ending("5m") == 300
     with pytest.raises(ValueError, match="expected a duration that ends"):
         ending("forever")
 
 
-def test_spark_is_told_what_the_services_environment_says_and_options_win(monkeypatch):
+def test_spark_gets_the_services_environment_and_options_override_it(monkeypatch):
     monkeypatch.setenv("SPOJOIN_KAFKA", '{"security.protocol": "SASL_SSL", "ssl.ca.location": "/ca.pem"}')
     found = kafka_of("kafka:9093", ["security.protocol=SSL"])
     assert found.bootstrap_servers == "kafka:9093"

@@ -1,4 +1,4 @@
-"""A load is the same rows, whatever their packets, formats and partitions."""
+"""A load is the same rows in any packets, formats and partitions."""
 
 from itertools import islice
 
@@ -18,7 +18,7 @@ def load(name="q1", rate=10_000.0, **options):
 
 
 def sent(made):
-    """All packets, the rows that are in them by stream's topic, and digests of what was sent."""
+    """All packets, their rows by the stream's topic, and digests of what was sent."""
     digests = {stream.name: Digest() for stream in made.workload.streams}
     packets = list(Load(**{**{f: getattr(made, f) for f in made.__dataclass_fields__}, "digests": digests}).packets())
     rows = {}
@@ -43,7 +43,7 @@ def float_of(value):
     return None if value is None else float(value)
 
 
-def test_the_checksum_is_of_the_rows_alone():
+def test_the_checksum_covers_the_rows_alone():
     shapes = ({}, {"rate": 77.0, "partitions": 3}, {"message": MessageFormat.JSON}, {"batch_rows": 7})
     of = [sent(load(**shape))[2] for shape in shapes]
     assert of[0] == of[1] == of[2] == of[3]
@@ -52,7 +52,7 @@ def test_the_checksum_is_of_the_rows_alone():
     assert sent(load(rows=499))[2] != of[0]
 
 
-def test_the_checksum_tells_nulls_from_zeros():
+def test_the_checksum_distinguishes_nulls_from_zeros():
     one, two = Digest(), Digest()
     one.update(pa.record_batch({"a": [0, None, 1]}))
     two.update(pa.record_batch({"a": [None, 0, 1]}))
@@ -70,11 +70,11 @@ def test_packets_are_due_in_order_when_their_last_row_is(message, rate):
     due = [packet.due_s for packet in packets]
     assert due == sorted(due)
     arrived = np.cumsum([packet.rows for packet in packets])
-    # Of two streams one may be a packet ahead.
+    # With two streams, one may be a packet ahead.
     assert all(abs(s * rate - (n - 1)) <= max(p.rows for p in packets) for s, n in zip(due, arrived, strict=True))
 
 
-def test_packets_hold_some_milliseconds_of_rows():
+def test_packets_hold_a_few_milliseconds_of_rows():
     assert load(rate=100.0).packet_rows == 1
     assert load(rate=20_000.0).packet_rows == 100
     assert load("q3", rate=9e6).packet_rows == 4_096
@@ -82,7 +82,7 @@ def test_packets_hold_some_milliseconds_of_rows():
     assert load(batch_rows=17).packet_rows == 17
 
 
-def test_packets_take_turns_at_partitions_and_topics_have_names():
+def test_packets_alternate_between_partitions_and_topics_are_named():
     packets, _, _ = sent(load(partitions=3, batch_rows=100, topics={"green": "elsewhere"}))
     assert [packet.target for packet in packets[:6]] == [
         (topic, partition) for partition in range(3) for topic in ("in.yellow", "elsewhere")
@@ -94,6 +94,6 @@ def test_only_what_was_sent_counts():
     packets = Load(LOADS["q3"], Arrivals(1_000.0), batch_rows=10, digests=digests).packets()
     for _ in islice(packets, 3):
         pass
-    assert digests["racks"].rows == 20  # the third is out, but nobody has asked for the next
+    assert digests["racks"].rows == 20  # the third is out, but nothing has requested the next
     next(packets)
     assert digests["racks"].rows == 30

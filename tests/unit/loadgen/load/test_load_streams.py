@@ -20,7 +20,7 @@ def test_any_piece_is_a_slice_of_the_whole(name, seed, first, rows):
 
 
 @pytest.mark.parametrize("load", LOADS.values(), ids=lambda load: load.name)
-def test_its_query_joins_what_it_sends(load):
+def test_a_workloads_query_joins_its_rows(load):
     query = load_query(load.query_path)
     assert [stream.name for stream in query.streams] == [stream.name for stream in load.streams]
     for declared, sent in zip(query.streams, load.streams, strict=True):
@@ -43,7 +43,7 @@ def columns(stream, *names, rows=3_000):
     return [np.asarray(batch[name]) for name in names]
 
 
-def test_q1_and_q3_match_as_often_as_they_say():
+def test_q1_and_q3_match_at_their_stated_rates():
     (far, fare), (near, cheap) = (columns(stream, "distance", "fare") for stream in LOADS["q1"].streams)
     assert np.mean((far[:, None] > near) & (fare[:, None] < cheap)) == pytest.approx(0.07, rel=0.15)
     power, cooling = columns(LOADS["q3"].streams[0], "power", "cooling")
@@ -61,7 +61,7 @@ def test_some_pickups_are_close():
     assert 0.0005 < (near.sum() - len(near)) / near.size < 0.05
 
 
-def test_flights_start_anew_with_other_keys():
+def test_flights_start_over_with_other_keys():
     stream = LOADS["flights"].streams[0]
     whole = 336_776
     seam = stream.batch(whole - 2, 4, 0)

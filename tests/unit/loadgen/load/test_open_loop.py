@@ -1,4 +1,4 @@
-"""Packets go out when they are due, whatever becomes of those before."""
+"""Packets go out when due, whatever happens to earlier ones."""
 
 import threading
 
@@ -12,7 +12,7 @@ PATIENCE_S = 60
 
 
 class Sent:
-    """A sender that remembers; `before` is called first, with what was sent so far."""
+    """A sender that records; it first calls `before` with what was sent so far."""
 
     def __init__(self, before=lambda sent: None):
         self.packets = []
@@ -34,7 +34,7 @@ def packets(count, apart_s):
     return (Packet(number * apart_s, HERE, [b"%d" % number], 1) for number in range(count))
 
 
-def test_messages_carry_the_moment_they_were_due():
+def test_messages_carry_their_due_time():
     sender = Sent()
     with OpenLoop(sender, packets(20, 0.002)) as loop:
         loop.wait(PATIENCE_S)
@@ -46,33 +46,33 @@ def test_messages_carry_the_moment_they_were_due():
     assert sender.is_closed
 
 
-def test_a_slow_receiver_makes_messages_late_not_fewer_and_the_schedule_stays():
+def test_a_slow_receiver_delays_messages_but_drops_none_and_keeps_the_schedule():
     held = threading.Event()
-    told = []
+    warnings = []
 
     def hold(sent):
         if len(sent) == 1:
             held.wait(1.3 * BEHIND_S)
 
     sender = Sent(hold)
-    with OpenLoop(sender, packets(300, 0.001), told.append) as loop:
+    with OpenLoop(sender, packets(300, 0.001), warnings.append) as loop:
         loop.wait(PATIENCE_S)
     assert len(sender.packets) == 300
     assert [at for *_, at in sender.packets] == [round((loop.began_s + n * 0.001) * 1000) for n in range(300)]
     assert loop.behind_s_max > BEHIND_S
-    assert len(told) == 1
-    assert "can't hold this rate" in str(told[0])
-    assert "2 rows" in str(told[0])
+    assert len(warnings) == 1
+    assert "can't hold this rate" in str(warnings[0])
+    assert "2 rows" in str(warnings[0])
 
 
-def test_who_is_in_time_is_not_warned():
-    told = []
-    with OpenLoop(Sent(), packets(5, 0.001), told.append) as loop:
+def test_a_punctual_sender_causes_no_warning():
+    warnings = []
+    with OpenLoop(Sent(), packets(5, 0.001), warnings.append) as loop:
         loop.wait(PATIENCE_S)
-    assert not told
+    assert not warnings
 
 
-def test_what_ends_it_is_raised_to_whoever_waits():
+def test_waiting_raises_the_error_that_ended_the_loop():
     def broken(_):
         raise OSError("no room")
 
@@ -81,7 +81,7 @@ def test_what_ends_it_is_raised_to_whoever_waits():
     assert loop.rows == 0
 
 
-def test_it_can_be_stopped_and_brings_to_its_end_what_was_sent():
+def test_a_stopped_loop_flushes_what_was_sent():
     reached = threading.Event()
     sender = Sent(lambda sent: reached.set() if len(sent) == 3 else None)
     with OpenLoop(sender, packets(10**9, 0.001)) as loop:

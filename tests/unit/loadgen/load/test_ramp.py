@@ -1,4 +1,4 @@
-"""Which rates are tried, and what makes one hold."""
+"""Which rates are tried, and when one is sustained."""
 
 import time
 from dataclasses import dataclass
@@ -85,11 +85,11 @@ def test_a_flat_lag_and_a_low_p99_hold():
         ({"latencies_ms": np.zeros(0)}, "no results"),
     ],
 )
-def test_what_does_not_hold_is_said(changes, said):
+def test_why_a_rate_does_not_hold_is_reported(changes, said):
     assert said in judge(measured(**changes), 150.0).verdict
 
 
-def test_a_lag_that_comes_and_goes_with_bursts_is_flat():
+def test_a_lag_that_rises_and_falls_with_bursts_is_flat():
     waves = [LagPoint(s / 10, 500.0 * (s % 20 < 5)) for s in range(200)]
     assert judge(measured(lag=waves), 150.0).holds
     assert lag_growth([*waves, *(LagPoint(20 + s / 10, 400.0 + 500.0 * (s % 20 < 5)) for s in range(200))]) > 15
@@ -107,7 +107,7 @@ class Silent:
 
 
 class Services:
-    """A tap on services that answer all that is due at once, or nothing at all."""
+    """A tap on services that answer everything due at once, or nothing at all."""
 
     def __init__(self, is_up=True):
         self.tuples = self.refused = 0
@@ -128,7 +128,7 @@ class Services:
 
 
 class Overseen(Bench):
-    """Tells the services how many rows have come, as their input topic would."""
+    """A sender that reports to the services how many rows have come, as their input topic would."""
 
     def measure(self, rate):
         load, base, began_s = self._load(rate), self.tap.tuples, time.time()
@@ -164,7 +164,7 @@ def test_windows_are_filled_first():
     assert rows_of_window(load_query(LOADS["q2"].query_path)) == 100_000, "100 s at 1,000 rows a second"
 
 
-def test_services_that_take_rows_and_give_none_are_told(tmp_path):
+def test_services_that_take_rows_and_answer_none_are_reported(tmp_path):
     overseen = bench(Services(is_up=False))
     overseen.plan = StepTimes(drain_s=0.2)
     with pytest.raises(ConfigurationError, match="produced no result for 0 s"):
@@ -173,7 +173,7 @@ def test_services_that_take_rows_and_give_none_are_told(tmp_path):
 
 
 class Limited:
-    """A bench whose services manage 20,000 rows a second."""
+    """A bench whose services handle 20,000 rows a second."""
 
     def measure(self, rate):
         growth = max(0.0, rate - 20_000)
@@ -181,12 +181,12 @@ class Limited:
         return measured(rate=rate, lag=lag, is_drained=rate < 100_000)
 
 
-def test_the_ramp_tells_what_holds_and_draws_it(tmp_path):
-    told = []
-    ramp = climb(Limited(), Search(5_000.0, factor=8.0), 150.0, told.append)
+def test_the_ramp_reports_what_holds_and_draws_it(tmp_path):
+    reported = []
+    ramp = climb(Limited(), Search(5_000.0, factor=8.0), 150.0, reported.append)
     assert [step.rate for step in ramp.steps][:2] == [5_000, 40_000]
     assert 18_000 <= ramp.best <= 20_000
-    assert told == ramp.steps
+    assert reported == ramp.steps
     about = {"workload": "q3", "cpu": "a cpu", "cores": 2, "load_average_1min": 0.5}
     write(ramp, tmp_path / "out", about, 150.0)
     page = (tmp_path / "out" / "ramp.html").read_text()

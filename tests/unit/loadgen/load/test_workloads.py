@@ -33,7 +33,7 @@ def match_rate(table: pa.Table) -> float:
 
 
 @pytest.mark.parametrize(("name", "rate"), [("uniform", 0.25), ("taxi", 0.07), ("selective", 0.001)])
-def test_match_rates_are_as_promised(name, rate):
+def test_match_rates_are_as_documented(name, rate):
     assert match_rate(workloads.generate(name, 4000)) == pytest.approx(rate, rel=0.1)
 
 

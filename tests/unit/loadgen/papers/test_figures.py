@@ -61,7 +61,7 @@ def two_joins(share=0.5):
 
 @pytest.mark.parametrize("make", [own_join, two_joins, lambda: two_joins(0.7)])
 @pytest.mark.parametrize("name", ["scan", "spo_paper"])
-def test_sides_count_what_a_plain_count_gives(make, name):
+def test_sides_agree_with_a_plain_count(make, name):
     join = make()
     sides = Sides(join, MethodWork(name))
     sides.fill(0, join.fill)
@@ -84,14 +84,14 @@ def test_shares_of_workers_add_up_to_the_whole():
         assert max(found) < whole
 
 
-def test_the_products_own_counts_the_same():
+def test_the_products_own_method_counts_the_same():
     join = own_join()
     whole = Whole(join, 64)
     whole.fill(0, join.fill)
     assert whole.take(join.fill, join.fill + 100)[1] == pairs(join, join.fill, join.fill + 100)
 
 
-def test_searching_alone_is_against_the_full_window():
+def test_search_time_is_measured_on_the_full_window():
     join = own_join()
     sides = Sides(join, MethodWork("scan", is_storing=False))
     sides.fill(0, join.fill)
@@ -120,7 +120,7 @@ def test_a_method_that_refuses_says_why():
     assert "equality" in measure(own_join(), MethodWork("hash"), 0.01).error
 
 
-def test_points_are_left_out_when_a_figures_time_is_over():
+def test_a_figure_out_of_time_omits_its_remaining_points():
     now = iter(range(0, 1000, 10))
     run = FigureRun(20.0, is_quick=True, clock=lambda: float(next(now)))
     assert list(run.each([1, 2, 3, 4, 5])) == [1, 2, 3]
@@ -128,7 +128,7 @@ def test_points_are_left_out_when_a_figures_time_is_over():
 
 
 @pytest.mark.parametrize("name", ["pim-tree-13", "scale-join-05", "scale-join-07", "spo-join-20"])
-def test_a_figure_whose_time_is_over_after_its_first_point_is_drawn(name):
+def test_a_figure_out_of_time_after_its_first_point_is_drawn(name):
     now = count(0, 100)
     run = FigureRun(1.0, is_quick=True, clock=lambda: float(next(now)))
     (entry,) = catalog.chosen([name])
@@ -165,7 +165,7 @@ def test_claims_compare_direction_and_size():
     assert checked("", "", holds=None).verdict is ClaimVerdict.UNKNOWN
 
 
-def test_waiting_is_that_of_one_server():
+def test_waiting_times_are_those_of_one_server():
     service, every = np.array([3.0, 1.0, 1.0, 0.5]), 1.0
     ends, free = [], 0.0
     for i, took in enumerate(service):
@@ -174,7 +174,7 @@ def test_waiting_is_that_of_one_server():
     assert waited(service, every).tolist() == ends
 
 
-def test_a_bands_width_gives_the_matches_asked_for():
+def test_a_bands_width_gives_the_requested_matches():
     keys = data.uniform(4_000, 3)
     width = data.band_width(data.uniform, 4_000, 8.0)
     found = np.sum(np.abs(keys[:, None] - keys[None]) <= width) - len(keys)

@@ -1,4 +1,4 @@
-"""Layouts find what a plain loop counts; the papers' distributions have the documented shares."""
+"""Layouts find the pairs that a plain loop counts; the papers' distributions have the documented shares."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def pairs(columns, first, end):
 
 
 @pytest.mark.parametrize("layout", ["split_join", "bchj", "sta", "handshake"])
-def test_a_layout_counts_what_a_plain_count_gives(layout):
+def test_a_layout_agrees_with_a_plain_count(layout):
     given = feed()
     made = LayoutRun(MeasuredLayout("", layout), given, 3)
     done = 0
@@ -50,7 +50,7 @@ def test_a_layout_counts_what_a_plain_count_gives(layout):
     assert made.engine.matches == pairs(given.columns[0], 0, 200)
 
 
-def test_costs_are_of_full_windows():
+def test_costs_are_measured_on_full_windows():
     given = feed()
     found = cost(MeasuredLayout("SJ", "split_join"), given, 4, 60.0)
     assert found.tuples == TUPLES - WINDOW
@@ -69,7 +69,7 @@ def test_balanced_work_has_no_imbalance():
     assert found.rate == pytest.approx(1e6 / found.us)
 
 
-def test_a_layout_that_refuses_is_left_out():
+def test_a_layout_that_refuses_is_omitted():
     run = FigureRun(5.0, is_quick=True)
     found = costs(
         run,

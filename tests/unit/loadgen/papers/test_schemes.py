@@ -1,4 +1,4 @@
-"""The published schemes' errors, counted by a plain loop; the exact ways have none whatever is late."""
+"""The published schemes' errors, counted by a plain loop; the exact schemes have none, whatever is late."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def pairs_found(workers, trace):
 
 @pytest.mark.parametrize("scheme", list(Scheme))
 @pytest.mark.parametrize("is_queueing", [True, False])
-def test_errors_are_those_of_a_plain_loop(scheme, is_queueing):
+def test_errors_equal_those_of_a_plain_loop(scheme, is_queueing):
     workers = SimulatedWorkers(setup(scheme, is_queueing=is_queueing, hop_ms=3.0), scheme, MemoryStore())
     trace = workers.take(TUPLES)
     reported = count(workers, trace, matches)
@@ -66,8 +66,8 @@ def test_the_exact_way_has_no_errors_whatever_is_late(seed):
     assert (reported.extra, reported.probes, reported.false_positives, reported.false_negatives) == (0, 0, 0, 0)
 
 
-def test_without_delays_only_what_waits_for_a_message_of_tuples_is_wrong():
-    """Messages take no time here: round robin is right, sizes come a batch too late, the cache an interval."""
+def test_without_delays_only_schemes_that_await_a_message_err():
+    """Messages take no time here: round robin is exact, sizes come a batch too late, the cache an interval."""
     instant = {"hop_ms": 1e-9, "merge_us": 0.0, "interval_ms": 0.2, "rate": 1_000.0}
     extra = {}
     for scheme in UNSAFE:
@@ -79,7 +79,7 @@ def test_without_delays_only_what_waits_for_a_message_of_tuples_is_wrong():
 
 
 @pytest.mark.parametrize("scheme", list(Scheme))
-def test_what_workers_hold_does_not_depend_on_how_much_is_asked_at_a_time(scheme):
+def test_what_workers_hold_does_not_depend_on_the_chunk_size(scheme):
     at_once = SimulatedWorkers(setup(scheme, hop_ms=3.0), scheme, MemoryStore()).take(TUPLES)
     workers = SimulatedWorkers(setup(scheme, hop_ms=3.0), scheme, MemoryStore())
     traces = [workers.take(n) for n in (1, 2, 97, 300, TUPLES - 400)]
@@ -96,7 +96,7 @@ def test_a_slower_cache_is_more_wrong():
     assert extra[0] < extra[1]
 
 
-def test_round_robin_needs_as_many_slides_a_worker():
+def test_round_robin_needs_equal_slides_per_worker():
     with pytest.raises(ConfigurationError, match="6 slides are shared by 4 workers"):
         SimulatedWorkers(Setup(420, 60, 60, 4, 1_000.0), Scheme.ROUND_ROBIN_UNSAFE, MemoryStore())
     with pytest.raises(ConfigurationError, match="multiple"):
@@ -109,12 +109,12 @@ def bit_arrays():
 
 
 @pytest.mark.parametrize(("rate", "service"), [(100.0, (0.1, 0.2)), (5_000.0, (4.0, 6.0)), (5_000.0, (6.0, 4.0))])
-def test_a_hash_table_makes_every_meeting_right(rate, service):
+def test_a_hash_table_makes_every_and_correct(rate, service):
     reported = correctness(Meeting.BY_ID, OperatorLoad(rate, service, 4), bit_arrays())
     assert (reported.tuples, reported.false_positives, reported.false_negatives, reported.answers) == (1.0, 0, 0, 400)
 
 
-def test_without_it_a_high_rate_makes_most_wrong_and_more_workers_fewer():
+def test_without_it_high_rates_make_most_wrong_and_more_workers_fewer():
     shares = [
         correctness(Meeting.OVERWRITING_UNSAFE, OperatorLoad(5_000.0, (4.0, 6.0), n), bit_arrays()).tuples
         for n in (4, 16)
@@ -124,21 +124,21 @@ def test_without_it_a_high_rate_makes_most_wrong_and_more_workers_fewer():
     assert slow.tuples == 1.0
 
 
-def test_what_is_overwritten_meets_another_tuples_bits():
+def test_an_overwritten_bit_array_meets_another_tuples_bits():
     last = np.full((1, 2), NONE)
 
     def meet(first, order):
         return overwrite(np.array(order), first, last, np.full((2, 2), NONE)).tolist()
 
-    # Of two predicates and two tuples, 0 and 1 are the first predicate's, 2 and 3 the second's.
+    # With two predicates and two tuples, 0 and 1 belong to the first predicate, 2 and 3 to the second.
     assert meet(0, [0, 1, 2, 3]) == [[1, NONE], [0, NONE]]  # tuple 0 gets tuple 1's, and tuple 1 no answer
     assert last.tolist() == [[NONE, 1]]
-    assert meet(2, [0, 2, 1, 3]) == [[2, 3], [1, 2]]  # what was left over goes on
+    assert meet(2, [0, 2, 1, 3]) == [[2, 3], [1, 2]]  # what is left over stays for later
     assert last.tolist() == [[NONE, 3]]
 
 
 @pytest.mark.parametrize("meeting", list(Meeting))
-def test_tuples_meet_themselves_where_there_is_time(meeting):
+def test_tuples_meet_their_own_bits_where_there_is_time(meeting):
     meets = LogicalAnd(meeting, OperatorLoad(1.0, (0.1, 0.1), 3))
     assert meets.meet(5, 40).tolist() == 2 * [list(range(5, 45))]
 
@@ -149,7 +149,7 @@ def test_queues_serve_in_order():
 
 
 @pytest.mark.parametrize(("checkpoint_s", "hot"), [(0.0, False), (0.5, False), (0.5, True)])
-def test_completeness_is_that_of_a_plain_loop(checkpoint_s, hot):
+def test_completeness_equals_that_of_a_plain_loop(checkpoint_s, hot):
     keys = np.random.default_rng(2).integers(0, 5, 300).astype(float)
     is_hot = (keys == 2) & hot
     sharing = Sharing(3, 100.0, 1.0, checkpoint_s)

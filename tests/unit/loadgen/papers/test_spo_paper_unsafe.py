@@ -1,4 +1,4 @@
-"""SPO-Join's state schemes and its AND as options of the method: what they answer, and their errors, by plain loops."""
+"""SPO-Join's state schemes and its AND as options of the method: their answers and errors against plain loops."""
 
 import dataclasses
 from itertools import pairwise
@@ -16,13 +16,13 @@ from spojoin.published.methods.side import Check, Searches, SideSpec
 from spojoin.published.methods.spo_paper import SpoPaper
 
 LENGTH, SLIDE, COUNT = 240, 60, 700
-ROLES = ((Check(0, False, False), Check(1, False, False)), (Check(1, True, True), Check(0, False, False)))
+DIRECTIONS = ((Check(0, False, False), Check(1, False, False)), (Check(1, True, True), Check(0, False, False)))
 UNSAFE = [scheme for scheme in Scheme if scheme is not Scheme.EXACT]
 FAST = {"rate": "1000000", "hop_ms": "0.1", "service_ms": "0.01", "workers": "3"}
 
 
 def spec(**options):
-    base = SideSpec(2, ROLES, False, LENGTH, SLIDE, False)
+    base = SideSpec(2, DIRECTIONS, False, LENGTH, SLIDE, False)
     return dataclasses.replace(base, options=dict(simulated({**FAST, **options}).options))
 
 
@@ -52,11 +52,11 @@ def counts_of(asked, cuts=(0, 1, 130, 500, COUNT)):
 
 
 def holds(direction, sources, i):
-    """Whether tuple i meets the bounds of the direction, each test's taken from its source."""
+    """Whether tuple i meets the bounds of the direction, each test's from its own source."""
     codes, lo, hi = DATA
     return all(
         (lo[direction, k, source] <= codes[test.column, i] <= hi[direction, k, source]) != test.negated
-        for k, (test, source) in enumerate(zip(ROLES[direction], sources, strict=True))
+        for k, (test, source) in enumerate(zip(DIRECTIONS[direction], sources, strict=True))
     )
 
 
@@ -88,7 +88,7 @@ def themselves():
 
 
 @pytest.mark.parametrize("scheme", UNSAFE)
-def test_a_scheme_answers_what_its_workers_held(scheme):
+def test_a_scheme_answers_from_what_its_workers_hold(scheme):
     asked = spec(state=scheme)
     counts, reported = counts_of(asked)
     trace = SimulatedWorkers(setup_of(asked), scheme, MemoryStore()).take(COUNT)
@@ -120,8 +120,8 @@ def test_where_nothing_is_late_bit_arrays_meet_their_own():
     assert reported["false_positives"] == reported["false_negatives"] == 0
 
 
-def test_probes_that_come_at_the_same_place_see_the_same():
-    """Of a cross join many probes may come between two stored tuples, and none between many."""
+def test_probes_at_the_same_position_see_the_same():
+    """In a cross join, many probes may come between two stored tuples, or none between many."""
     codes = DATA[0]
     side = side_of(spec(state="size_broadcast_unsafe"))
     every = [Searches(np.full((2, 4), -1), np.full((2, 4), 9))] * 2
@@ -139,7 +139,7 @@ def test_the_options_name_all_schemes_and_meetings():
     assert choices["logical_and"] == tuple(Meeting)
 
 
-def test_the_exact_way_is_the_default_and_wrong_ones_count_over_count_windows_alone():
+def test_the_exact_scheme_is_the_default_and_the_others_need_count_windows():
     assert type(side_of(spec())) is SpoPaper
     for wrong in ({"is_time": True}, {"lists": True}):
         with pytest.raises(ConfigurationError, match="output: count"):

@@ -26,7 +26,7 @@ def as_columns(pairs: list[tuple[float, float]]) -> Columns:
 @pytest.mark.parametrize("name", SCANS)
 @given(stored=PAIRS, probes=st.lists(st.tuples(VALUES, VALUES), min_size=TILE, max_size=TILE))
 @settings(max_examples=30, deadline=None)
-def test_scans_count_what_a_loop_counts(name: str, stored: list, probes: list) -> None:
+def test_scans_agree_with_a_loop(name: str, stored: list, probes: list) -> None:
     as_left, as_right = count_both(SCANS[name], as_columns(stored), as_columns(probes))
     assert list(zip(as_left.tolist(), as_right.tolist(), strict=True)) == [counts(stored, p) for p in probes]
 
@@ -69,7 +69,7 @@ def test_a_wrong_count_is_found() -> None:
     data=st.data(),
 )
 @settings(max_examples=60, deadline=None)
-def test_bit_arrays_hold_and_count_what_a_loop_does(first: list[int], bounds: list, data: st.DataObject) -> None:
+def test_bit_arrays_agree_with_a_loop(first: list[int], bounds: list, data: st.DataObject) -> None:
     second = data.draw(st.lists(st.integers(-3, 3), min_size=len(first), max_size=len(first)))
     ends = data.draw(st.lists(st.integers(0, len(first)), min_size=len(bounds), max_size=len(bounds)))
     lo, hi = (np.array([bound[side] for bound in bounds], np.int64) for side in (0, 1))

@@ -37,30 +37,30 @@ def report_of(sizes=FULL, failure: str | None = None) -> Report:
         (at_most(150), 165, False, -0.1),
     ],
 )
-def test_bars_tell_by_how_much(bar, value: float, met: bool, margin: float) -> None:
+def test_bars_show_the_margin(bar, value: float, met: bool, margin: float) -> None:
     assert bar.is_met(value) is met
     assert bar.margin(value) == pytest.approx(margin)
 
 
 def test_json_names_machine_sizes_and_verdicts(tmp_path: Path) -> None:
-    told = orjson.loads(write_json(report_of(), tmp_path / "new").read_bytes())
-    assert told["machine"]["cores"] >= 1
-    assert told["machine"]["memory_mib"] > 0
-    assert told["machine"]["numpy"]
-    assert told["sizes"] == dataclasses.asdict(FULL)
-    figures = {figure["name"]: figure for figure in told["sections"][0]["figures"]}
+    written = orjson.loads(write_json(report_of(), tmp_path / "new").read_bytes())
+    assert written["machine"]["cores"] >= 1
+    assert written["machine"]["memory_mib"] > 0
+    assert written["machine"]["numpy"]
+    assert written["sizes"] == dataclasses.asdict(FULL)
+    figures = {figure["name"]: figure for figure in written["sections"][0]["figures"]}
     assert [figures[name]["met"] for name in ("fast", "slow", "late", "plain")] == [True, False, False, None]
     assert figures["slow"]["margin"] == -0.25
     assert figures["late"]["bar"] == {"direction": "at most", "limit": 150, "goal": None}
 
 
 def test_small_sizes_are_not_judged(tmp_path: Path) -> None:
-    told = orjson.loads(write_json(report_of(QUICK), tmp_path).read_bytes())
-    assert {figure["met"] for section in told["sections"] for figure in section["figures"]} == {None}
+    written = orjson.loads(write_json(report_of(QUICK), tmp_path).read_bytes())
+    assert {figure["met"] for section in written["sections"] for figure in section["figures"]} == {None}
     assert all("MISSED" not in cell for row in report_of(QUICK).rows() for cell in row)
 
 
-def test_table_and_page_tell_bar_and_verdict(tmp_path: Path) -> None:
+def test_table_and_page_show_bar_and_verdict(tmp_path: Path) -> None:
     made = report_of(failure="Traceback\nValueError: nothing there\n")
     console = Console(width=250, record=True)
     console.print(table(made))

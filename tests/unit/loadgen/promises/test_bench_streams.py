@@ -64,7 +64,7 @@ def test_fill_appends_in_order() -> None:
     assert [record.value for record in read_all(log, ROWS)] == [b"1", b"2", b"3"]
 
 
-def test_paced_messages_carry_the_time_they_were_due() -> None:
+def test_paced_messages_carry_their_due_time() -> None:
     log: MemoryLog[bytes] = MemoryLog()
     log.create_topics({ROWS.topic: 1})
     with PacedProducer(log.writer(), ROWS, [b"x"] * 5) as producer:
@@ -75,7 +75,7 @@ def test_paced_messages_carry_the_time_they_were_due() -> None:
     assert [record.timestamp_ms for record in read_all(log, ROWS)] == due
 
 
-def test_paced_producer_hands_on_what_ended_it() -> None:
+def test_paced_producer_raises_the_error_that_ended_it() -> None:
     class Broken:
         def append(self, *_: object, **__: object) -> None:
             raise OSError("no room")
@@ -94,10 +94,10 @@ def test_paced_producer_hands_on_what_ended_it() -> None:
 def test_children_stay_on_the_cores_and_the_parent_does_not() -> None:
     usable = os.sched_getaffinity(0)
     with on_cores(1):
-        told = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"], capture_output=True, check=True
         )
-    assert told.stdout.strip() == b"1"
+    assert done.stdout.strip() == b"1"
     assert os.sched_getaffinity(0) == usable
 
 
@@ -133,7 +133,7 @@ def test_tap_counts_each_result_once_and_knows_its_age() -> None:
     assert np.concatenate(tap.produced_ms).tolist() == [now_ms - 5_000] * 3 + [now_ms - 1_000] * 3
 
 
-def test_rate_is_by_the_times_of_writing() -> None:
+def test_rate_follows_the_times_of_writing() -> None:
     log, clock = MemoryLog[bytes](), [1_000, 1_500, 2_000]
     log.create_topics({RESULTS.topic: 1})
     writer = log.writer()
@@ -149,7 +149,7 @@ def test_rate_is_by_the_times_of_writing() -> None:
         tap.rate(201)
 
 
-def test_tap_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tap_stops_waiting_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loadgen.load.tap.STALL_S", 0.0)
     tap = ResultsTap(results_log([result(0, 3, 0)]).reader(), RESULTS)
     with pytest.raises(RuntimeError, match="3 of 4 tuples"):
@@ -189,6 +189,6 @@ def test_parts_cover_the_engine(tmp_path: Path) -> None:
         "read Parquet",
         "write Parquet",
     } <= figures.keys()
-    # What is left for the engine is a difference, and the clocks of two cores may differ by microseconds.
+    # The engine's part is a difference, and the clocks of two cores may differ by microseconds.
     assert {name: figure.value for name, figure in figures.items() if figure.value < -1} == {}
     assert pq.read_table(tmp_path / "out.parquet").num_rows == 400

@@ -1,4 +1,4 @@
-"""The calibration phase: what is counted, when it ends, and what a successor makes of the log."""
+"""The calibration phase: what it counts, when it ends, and what a successor reads from the log."""
 
 from collections import Counter
 
@@ -31,12 +31,12 @@ def test_shares_of_tuples_and_of_pairs(keys):
     rng = np.random.default_rng(keys)
     left, right = (Counter(rng.integers(-keys, 0, 4_000).tolist()) for _ in range(2))
     found = frequencies([left, right])
-    told = sorted(sorted(left | right, key=lambda k: (-(left[k] + right[k]), k))[:KEYS_TOLD])
-    assert found.codes.tolist() == told
+    listed = sorted(sorted(left | right, key=lambda k: (-(left[k] + right[k]), k))[:KEYS_TOLD])
+    assert found.codes.tolist() == listed
     tuples, pairs = np.zeros(len(found)), np.zeros(len(found))
     for key in left | right:
-        bucket = len(told) + int(spread(np.array([key]), FREQUENCY_BUCKETS)[0])
-        item = told.index(key) if key in told else bucket
+        bucket = len(listed) + int(spread(np.array([key]), FREQUENCY_BUCKETS)[0])
+        item = listed.index(key) if key in listed else bucket
         tuples[item] += left[key] + right[key]
         pairs[item] += left[key] * right[key]
     np.testing.assert_allclose(found.tuples / 2**32, tuples / tuples.sum(), atol=1e-6)
@@ -50,7 +50,7 @@ def test_keys_without_a_partner_have_no_pairs():
 
 
 class Log:
-    """Routers, one after the other, over one log of frames."""
+    """Routers, one after another, over one log of frames."""
 
     def __init__(self, query=QUERY):
         self.records = []
@@ -58,7 +58,7 @@ class Log:
         self.read = 0
 
     def router(self, number, keep=0):
-        """A router that has claimed the log, of which the first `keep` records are gone."""
+        """A router that has claimed the log, without the first `keep` records: they are trimmed."""
         router = RouterMachine(
             self.query, START, RouterConfig(f"r{number}", 2, frame_tuples=4, credits_frames=UNLIMITED)
         )
@@ -87,20 +87,20 @@ class Log:
         return [record for record in self.records if isinstance(record, Frame) and record.count]
 
 
-def test_frames_tell_nothing_until_enough_is_counted_and_then_always_the_same():
+def test_frames_carry_no_guidance_until_enough_is_counted_and_then_always_the_same():
     log = Log()
     router = log.router(0)
     for i in range(5):
         log.feed(router, 0, 4 * i, [7, 7, 8, 9])
-    told = [frame.guidance is not None for frame in log.frames()]
-    assert told == [False, False, False, True, True]
+    has_guidance = [frame.guidance is not None for frame in log.frames()]
+    assert has_guidance == [False, False, False, True, True]
     last = log.frames()[-1].guidance.frequencies
     assert last is log.frames()[-2].guidance.frequencies
     assert last.codes.tolist() == [7, 8, 9]
     np.testing.assert_allclose(last.tuples[:3] / 2**32, [0.5, 0.25, 0.25], atol=1e-6)
 
 
-def test_a_successor_takes_what_the_log_tells():
+def test_a_successor_takes_the_guidance_of_the_log():
     log = Log()
     first = log.router(0)
     for i in range(4):
@@ -110,7 +110,7 @@ def test_a_successor_takes_what_the_log_tells():
     assert log.frames()[-1].guidance.frequencies is known
 
 
-def test_a_successor_goes_on_counting_where_the_log_tells_nothing_yet():
+def test_a_successor_goes_on_counting_while_the_log_has_no_guidance():
     log = Log()
     log.feed(log.router(0), 0, 0, [7, 7, 7, 7, 7, 7])
     second = log.router(1)

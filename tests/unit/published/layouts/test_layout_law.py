@@ -1,4 +1,4 @@
-"""The law of layouts: of any two tuples, exactly one worker stores the earlier and is asked about the later one."""
+"""The law of layouts: for any two tuples, exactly one worker stores the earlier and searches for the later."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ CROSS = parse_query(
 
 @st.composite
 def logs(draw):
-    """Frames that follow one another, of one stream or two, from any index on."""
+    """Consecutive frames, of one stream or two, from any index on."""
     query = draw(st.sampled_from([SELF, CROSS]))
     seq, firsts = draw(st.integers(0, 9)), [draw(st.integers(0, 9)) for _ in query.streams]
     frames = []
@@ -57,14 +57,14 @@ def made(name, query, **options):
     return LAYOUTS[name](dataclasses.replace(query, layout=layout(name, given)))
 
 
-def test_every_layout_is_described_and_every_description_has_a_layout():
+def test_layouts_and_descriptions_match():
     assert {DEFAULT_LAYOUT, HANDSHAKE, *LAYOUTS} == described.LAYOUTS.keys()
     assert all(about.cites and about.about for about in described.LAYOUTS.values())
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
 @given(log=logs(), workers=st.integers(1, 5))
-def test_one_worker_has_both_of_any_two_tuples(name, log, workers):
+def test_one_worker_meets_any_two_tuples(name, log, workers):
     query, frames = log
     assert holds(shares(made(name, query), frames, len(query.streams), workers), query.is_self)
 
@@ -77,26 +77,26 @@ def test_sta_holds_it_with_any_options(log, workers, hot_workers, choices):
 
 
 class Greedy(Layout):
-    """Breaks the law: the first worker stores what it is not to store."""
+    """Breaks the law: the first worker stores tuples that it must not store."""
 
     def share(self, frame, stream, worker, workers):
         share = LAYOUTS["split_join"](self.query).share(frame, stream, worker, workers)
         return FrameShare(share.stored | (worker == 0), share.asked)
 
 
-def test_a_layout_that_breaks_it_is_found():
+def test_a_layout_that_breaks_the_law_is_found():
     frames = [frame_of([0] * 6, range(6))]
     assert not holds(shares(Greedy(SELF), frames, 1, 2), is_self=True)
 
 
-# --- what each one promises besides -----------------------------------------------------------------------------------
+# --- what else each one promises --------------------------------------------------------------------------------------
 
 
 def test_split_join_and_scale_join_differ_where_streams_alternate():
     frame = frame_of([0, 1] * 4, [0] * 8, firsts=[0, 0])
     split, scale = made("split_join", CROSS), made("scale_join", CROSS)
     assert split.share(frame, 0, 0, 2).stored.tolist() == [True, False, True, False]
-    assert scale.share(frame, 0, 0, 2).stored.tolist() == [True] * 4  # its counter runs over both streams
+    assert scale.share(frame, 0, 0, 2).stored.tolist() == [True] * 4  # ScaleJoin's counter runs over both streams
 
 
 def test_bchj_asks_the_worker_of_the_key():
@@ -121,7 +121,7 @@ def test_sta_keeps_hot_and_cold_apart_and_balanced():
     assert np.ptp(two) <= 8
 
 
-def test_numbers_are_spread_evenly_and_apart_by_salt():
+def test_numbers_spread_evenly_and_differently_by_salt():
     codes = np.arange(-4_000, 4_000, dtype=np.int64)
     first, second = spread(codes, 8), spread(codes, 8, salt=1)
     for drawn in (first, second):

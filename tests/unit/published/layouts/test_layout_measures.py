@@ -1,4 +1,4 @@
-"""The embedded engine by every layout: the rows of the product's own, and measures that add up."""
+"""The embedded engine with every layout: the rows of the product's own layout, and measures that add up."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ QUERY = parse_query(
     "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a AND l.b >= r.b "
     f"WINDOW AS (SLIDE INTERVAL '1' ON '{WINDOW}')\noutput: pairs\n"
 )
-#: Pairs of a tuple and one of its window: all earlier ones, at most WINDOW.
+#: Pairs of a tuple and one in its window: all earlier ones, at most WINDOW.
 PAIRS = sum(min(seq, WINDOW) for seq in range(TUPLES))
 BYTES = TUPLE_BYTES + 2 * 8
 OTHERS = sorted(name for name, about in LAYOUTS.items() if name != DEFAULT_LAYOUT and not about.needs_key)
@@ -41,7 +41,7 @@ def own():
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_layout_gives_the_rows_of_the_products_own(own, name):
+def test_every_layout_gives_the_rows_of_the_products_own_layout(own, name):
     assert ran(name)[1].equals(own[1])
 
 
@@ -57,7 +57,7 @@ def test_measures_add_up(name):
     assert reported["bytes"] == BYTES * reported["messages"]
     assert sum(load["stored"] for load in each) == TUPLES * (WORKERS if name == "bchj" else 1)
     assert sum(load["asked"] for load in each) == TUPLES * (1 if name == "bchj" else WORKERS)
-    # A chain passes both copies of a tuple of a self join; by all others a tuple comes to every worker once.
+    # A chain passes on both copies of a self join's tuple; with all others a tuple reaches every worker once.
     assert reported["messages"] == TUPLES * WORKERS * (2 if name == "handshake" else 1)
     assert reported["log_messages"] == (0 if name == "handshake" else TUPLES * WORKERS)
     assert reported["frame_ms"]["p50"] <= reported["frame_ms"]["p99"] <= reported["frame_ms"]["max"]
@@ -93,11 +93,11 @@ def test_the_products_own_measures_add_up(own):
     assert reported["memory_bytes"] == sum(load["bytes_max"] for load in each) > 0
 
 
-def test_bytes_of_the_products_own_are_those_of_its_arrays(own):
+def test_the_products_own_layout_counts_the_bytes_of_its_arrays(own):
     reported = own[0].layout_measures()
     topics = reported["topics"]
     sealed = topics["batches"]["messages"]
-    # Two columns, each codes of 8 bytes and orders of 2; seqs of 8; and the permutation of one column to the other.
+    # Two columns, each with codes of 8 bytes and orders of 2; seqs of 8; and the permutation between the columns.
     assert topics["runs"]["bytes"] == sealed * (2 * (8 + 2) + 8)
     assert topics["batches"]["bytes"] == sealed * (2 * (8 + 2) + 8 + 2)
     assert topics["frames"]["bytes"] == BYTES * TUPLES
@@ -138,6 +138,6 @@ def test_a_method_is_one_worker(own):
     assert load["bytes_max"] >= engine.index_bytes > 0
 
 
-def test_nothing_is_balanced():
+def test_no_load_at_all_is_balanced():
     assert imbalance([0, 0]) == 1.0
     assert imbalance([3, 1]) == 1.5

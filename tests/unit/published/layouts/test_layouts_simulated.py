@@ -1,4 +1,4 @@
-"""Layouts in the simulator's worlds, with all faults, beside the naive oracle; and bugs that it must find."""
+"""Layouts in the simulator's worlds, with all faults, against the naive oracle; and bugs that it must find."""
 
 from collections import deque
 
@@ -28,25 +28,25 @@ def test_services_of_a_layout_survive_what_a_seed_brings(name):
 
 
 @pytest.mark.parametrize("seed", [2055, 2638, 2704])
-def test_a_replaced_sink_and_its_heir_cut_results_alike(seed):
-    """Their heirs had all chunks of a frame at once, and cut results where readers could not go on."""
+def test_a_replaced_sink_and_its_successor_cut_results_alike(seed):
+    """A successor once had all chunks of a frame at once and cut results where readers could not continue."""
     failure = run_layout(seed, layout("scale_join", {}))
     assert failure is None, failure.account
 
 
-def test_what_a_router_sent_before_it_was_overtaken_lands_though_faults_are_over():
+def test_an_overtaken_routers_writes_land_even_after_the_faults():
     failure = run_layout(8881, layout("scale_join", {}))
     assert failure is None, failure.account
 
 
 @pytest.mark.parametrize("name", ["split_join", "bchj"])
-def test_so_do_those_that_run_in_one_process(name):
+def test_layouts_that_run_in_one_process_survive_a_seed(name):
     for seed in SEEDS[:4]:
         failure = run_layout(seed, layout(name, {}))
         assert failure is None, failure.account
 
 
-def test_a_chain_finds_each_pair_once_in_whatever_order_its_links_bring_messages():
+def test_a_chain_finds_each_pair_once_whatever_the_order_of_its_messages():
     for seed in CHAIN_SEEDS:
         failure = run_layout(seed, layout("handshake", {}))
         assert failure is None, failure.account
@@ -67,7 +67,7 @@ def is_found(name, seeds):
 
 
 class Counting(Layout):
-    """ScaleJoin's counter as a worker would keep it for itself: lost with it."""
+    """ScaleJoin's counter kept by one worker, and lost with it."""
 
     def __init__(self, query):
         super().__init__(query)

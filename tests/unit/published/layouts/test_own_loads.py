@@ -37,7 +37,7 @@ NOBODY = -1
 
 
 def seen(name):
-    """The engine when all is fed, and the frames and batches that passed."""
+    """The engine after all rows are fed, and the frames and batches that passed."""
     streams, sql = QUERIES[name]
     order = "order: event_time\n" if "time:" in streams else ""
     query = parse_query(f"name: q\nstreams:\n  {streams}\n{order}{sql}")
@@ -86,7 +86,7 @@ def counted(records):
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_pairs_are_those_of_a_loop(name):
+def test_pairs_equal_those_of_a_loop(name):
     engine, records = seen(name)
     reported, expected = engine.layout_measures(), counted(records)
     assert [load["comparisons"] for load in reported["per_worker"]] == [expected[worker] for worker in range(WORKERS)]
@@ -99,7 +99,7 @@ def held(frame):
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_what_stands_in_the_mutable_part_is_reported(name):
+def test_the_size_of_the_mutable_part_is_reported(name):
     engine, records = seen(name)
     frames = [record for record in records if isinstance(record, Frame)]
     joiners = [machine for machine in engine._readers[Topic.FRAMES] if isinstance(machine, MutableMachine)]
@@ -111,7 +111,7 @@ def test_what_stands_in_the_mutable_part_is_reported(name):
     assert reported["bytes_max"] == reported["tuples_max"] * a_tuple
 
 
-def test_batches_come_to_their_worker_and_are_read_by_all():
+def test_every_worker_reads_the_batches_and_one_keeps_each():
     engine, records = seen("tuple by tuple")
     stored = Counter(owners(records).values())
     reported = engine.layout_measures()
@@ -121,7 +121,7 @@ def test_batches_come_to_their_worker_and_are_read_by_all():
         assert load["log_messages"] == TUPLES + sum(stored.values())
 
 
-def test_memory_is_the_most_that_was_held():
+def test_memory_is_the_most_ever_held():
     engine, _ = seen("time")
     before = engine.index_bytes
     rows = {"a": [1] * 80, "b": [1] * 80, "at": pa.array(range(10_000, 10_080), pa.timestamp("ms"))}

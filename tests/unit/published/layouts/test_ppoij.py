@@ -1,4 +1,4 @@
-"""The patterns of PPOIJ: their law for tuples of one key, turns within a key, and bugs that the simulator must find."""
+"""PPOIJ's patterns: their law for tuples of one key, turns within a key, and bugs that the simulator must find."""
 
 import dataclasses
 from collections import Counter
@@ -23,13 +23,13 @@ STREAMS = "name: q\nstreams:\n  s: {schema: {a: int, b: int}}\n"
 WINDOW = " WINDOW AS (SLIDE INTERVAL '1' ON '40')\n"
 SELF = parse_query(f"{STREAMS}sql: SELECT * FROM s AS l JOIN s AS r ON l.a = r.a{WINDOW}")
 CROSS = parse_query(f"{STREAMS}  t: {{schema: {{a: int}}}}\nsql: SELECT * FROM s AS l JOIN t AS r ON l.a = r.a{WINDOW}")
-#: Options by which few tuples are enough for groups of several workers.
+#: Options with which few tuples suffice for groups of several workers.
 EAGER = {"calibration": "8", "theta": "1"}
 
 
 @st.composite
 def logs(draw):
-    """Frames that follow one another; from one of them on they carry frequencies, of any tuples."""
+    """Consecutive frames; from one of them on they carry frequencies of arbitrary tuples."""
     query = draw(st.sampled_from([SELF, CROSS]))
     counted = [Counter(draw(st.lists(st.integers(-2, 2), min_size=1, max_size=20))) for _ in query.streams]
     found, known_from = frequencies(counted), draw(st.integers(0, 4))
@@ -63,8 +63,8 @@ def keys(frames):
     [("kp", {}), ("dp", {}), ("hp", EAGER), ("hp", {**EAGER, "balance": "tuples"}), ("hp", {"max_splitting": "2"})],
 )
 @given(log=logs(), workers=st.integers(1, 6))
-def test_one_worker_has_both_of_two_tuples_of_a_key(name, options, log, workers):
-    """Also where the earlier one came before the frequencies were known, or by another number of workers."""
+def test_one_worker_meets_any_two_tuples_of_a_key(name, options, log, workers):
+    """Also where the earlier one came before the frequencies were known, or under another worker count."""
     query, frames = log
     found, key = shares(pattern(name, query, **options), frames, len(query.streams), workers), keys(frames)
     for t, (stream, stored, asked) in enumerate(found):
@@ -75,7 +75,7 @@ def test_one_worker_has_both_of_two_tuples_of_a_key(name, options, log, workers)
                 assert len(found[u][1] & asked) == 1
 
 
-def test_key_partitioning_has_one_worker_a_key_and_data_parallel_all():
+def test_key_partitioning_uses_one_worker_a_key_and_data_parallel_all():
     frame = frame_of([0] * 60, [i % 20 for i in range(60)])
     asked = {name: shares(pattern(name, SELF), [frame], 1, 4) for name in ("kp", "dp")}
     assert all(len(who) == 1 for _, _, who in asked["kp"])
@@ -83,7 +83,7 @@ def test_key_partitioning_has_one_worker_a_key_and_data_parallel_all():
     assert len({frozenset(who) for _, _, who in asked["kp"]}) == 4
 
 
-def test_a_frequent_key_gets_workers_and_a_rare_one_keeps_its_own():
+def test_a_frequent_key_gets_more_workers_and_a_rare_one_keeps_one():
     counts = Counter({1: 700} | dict.fromkeys(range(2, 32), 10))
     groups = split(frequencies([counts]), 4, 1.05, 99, has_pairs=True)
     sizes = groups.sizes[groups.items(np.array([1, 2, 31, 555]))].tolist()
@@ -98,21 +98,21 @@ def test_a_frequent_key_gets_workers_and_a_rare_one_keeps_its_own():
 
 
 @given(st.lists(st.integers(-2, 2), max_size=40), st.integers(0, 2**40))
-def test_turns_go_one_by_one_within_a_key(codes, first):
+def test_the_tuples_of_a_key_take_turns_one_by_one(codes, first):
     found = turns(np.array(codes, np.int64), first)
     for code in set(codes):
         own = [turn for turn, other in zip(found.tolist(), codes, strict=True) if other == code]
         assert own == list(range(own[0], own[0] + len(own)))
 
 
-def test_keys_that_come_once_a_frame_go_round_as_well():
+def test_keys_that_come_once_a_frame_take_turns_too():
     first = [int(turns(np.array([5], np.int64), index)[0]) % 4 for index in range(400)]
     assert min(np.bincount(first, minlength=4)) > 70
 
 
 @pytest.mark.parametrize("name", ["kp", "hp"])
 @pytest.mark.parametrize("condition", ["l.a < r.a", "l.a = r.b"])
-def test_a_pattern_that_goes_by_a_key_needs_one(name, condition):
+def test_a_pattern_that_partitions_by_a_key_needs_one(name, condition):
     text = f"{STREAMS}sql: SELECT * FROM s AS l JOIN s AS r ON {condition}{WINDOW}"
     with pytest.raises(QueryError, match=rf"layout '{name}' spreads tuples by a key.*such as 'dp'"):
         parse_query(text + f"layout: {name}\n")
@@ -156,7 +156,7 @@ def test_groups_that_leave_their_home_are_found(monkeypatch):
 
 
 class Restless(Calibration):
-    """Counts for ever: groups change, and not only by growing."""
+    """Never stops counting: groups change, and not only by growing."""
 
     def note(self, frame):
         self._counts = self._counts or [Counter() for _ in self._slots]

@@ -1,4 +1,4 @@
-"""Skewed keys: how evenly the patterns of PPOIJ load their workers, in tuples held and in comparisons made.
+"""Skewed keys: how evenly PPOIJ's patterns load their workers, in tuples held and comparisons made.
 
 Counts of a run in one process, from a fixed seed: no times. Loads count from when the calibration is over and what was
 stored before it has left the windows.
@@ -28,13 +28,13 @@ QUERY = parse_query(
 
 
 def zipf(skew, tuples, rng):
-    """Keys drawn with the k-th most frequent as often as k**-skew says, their numbers shuffled."""
+    """Keys in a Zipf distribution: the k-th most frequent in proportion to k**-skew; key numbers shuffled."""
     shares = np.arange(1, KEYS + 1, dtype=np.float64) ** -skew
     return np.random.default_rng(7).permutation(KEYS)[rng.choice(KEYS, tuples, p=shares / shares.sum())]
 
 
 def batches(skew):
-    """Rows of both streams, one a millisecond each, in pieces; deterministic."""
+    """Rows of both streams in pieces, one row per stream and millisecond; deterministic."""
     rng = np.random.default_rng(SEED)
     for begin in range(0, TUPLES // 2, 1_000):
         times = pa.array(np.arange(begin, begin + 1_000), pa.timestamp("ms"))
@@ -50,7 +50,7 @@ def loads(engine):
 
 @cache
 def run(name, skew, *options):
-    """What each worker stored and compared once the calibration is over, and the results' rows."""
+    """What each worker stored and compared after the calibration, and the rows of the results."""
     calibration = [f"calibration={CALIBRATION}"] if name == "hp" else []
     query = chosen_layout(QUERY, name, WORKERS, [*calibration, *options])
     engine = Engine(query, RouterConfig("r", WORKERS, frame_tuples=1_024, credits_frames=UNLIMITED))
@@ -76,7 +76,7 @@ def test_the_hybrid_is_balanced_where_key_partitioning_is_not(skew):
     assert kp["messages"].sum() < hp["messages"].sum() < kp["messages"].sum() * WORKERS
 
 
-def test_algorithm_1_balances_tuples_for_fewer_messages_and_leaves_comparisons():
+def test_algorithm_1_balances_tuples_with_fewer_messages_but_not_comparisons():
     both, _ = run("hp", 1.0)
     tuples, _ = run("hp", 1.0, "balance=tuples")
     assert imbalance(tuples["stored"].tolist()) <= 1.1

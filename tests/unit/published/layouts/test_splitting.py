@@ -1,4 +1,4 @@
-"""Algorithm 1 of PPOIJ: loads are what the groups say, keys only get workers, and it ends balanced if it can."""
+"""Algorithm 1 of PPOIJ: loads follow from the groups, keys only gain workers, and it ends balanced if it can."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_the_papers_example_splits_the_heavy_key_alone(run):
     assert splitting.groups[0] == [0, 1]
 
 
-def test_in_turn_takes_the_heaviest_keys_first_and_leaves_keys_alone_that_are_no_trouble():
+def test_in_turn_splits_the_heaviest_keys_first_and_leaves_light_ones_alone():
     weights = np.array([[5.0, 4.0, 1.0, 1.0, 1.0]])
     splitting = Splitting(weights, [0, 0, 1, 2, 3], 4, 1.5, 99)
     splitting.in_turn()
@@ -70,7 +70,7 @@ def test_in_turn_takes_the_heaviest_keys_first_and_leaves_keys_alone_that_are_no
     assert len(splitting.groups[0]) >= len(splitting.groups[1]) > 1
 
 
-def test_a_worker_without_anything_is_not_balanced():
+def test_an_idle_worker_is_not_balanced():
     splitting = Splitting(np.array([[1.0, 1.0]]), [0, 1], 3, 3.0, 99)
     assert not splitting.is_balanced
     splitting.by_weight()

@@ -1,4 +1,4 @@
-"""Thousands of tuples, so that trees have levels and batches are many: every method finds what the scan finds."""
+"""Thousands of tuples, for trees with levels and many batches: every method finds what the scan finds."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ def searches(rng, codes, domain, checks):
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("domain", [5, 100_000])
 def test_trees_with_levels_find_what_the_scan_finds(name, lists, domain):
-    # A hash table needs an equality in each direction; trees are to have wide ranges.
+    # A hash table needs an equality in each direction; trees should see wide ranges.
     first = Check(0, negated=False, equality=name == "hash")
     second, outside = Check(1, negated=False, equality=False), Check(0, negated=True, equality=False)
     directions = ((first, second), (second, first) if name == "hash" else (second, outside))
@@ -37,7 +37,7 @@ def test_trees_with_levels_find_what_the_scan_finds(name, lists, domain):
         codes = rng.integers(0, domain, (2, CHUNK))
         upper = np.arange(first, first + CHUNK)
         lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
-        # Few probes a chunk: partners are many.
+        # Few probes per chunk, since they have many partners.
         chosen = np.sort(rng.choice(CHUNK, 40, replace=False))
         asked = [searches(rng, codes[:, chosen], domain, checks) for checks in directions]
         ours, theirs = (each.take(codes, asked, lower[chosen], upper[chosen]) for each in (side, scan))

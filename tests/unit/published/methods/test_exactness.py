@@ -1,4 +1,4 @@
-"""Every method of search against the naive oracle: on the simulator's seeds, and side by side with a plain loop."""
+"""Every search method against the naive oracle: on the simulator's seeds, and side by side with a plain loop."""
 
 import dataclasses
 
@@ -18,18 +18,18 @@ SEEDS = range(150)
 NAMES = sorted(SIDES)
 
 
-def test_every_method_is_described_and_every_description_has_a_method():
+def test_methods_and_descriptions_match():
     assert {DEFAULT_METHOD, *SIDES} == METHODS.keys()
     assert all(about.cites and about.about for about in METHODS.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_simulators_seeds_give_what_the_oracle_gives(name):
+def test_the_simulators_seeds_give_the_oracles_results(name):
     refused = 0
     for seed in SEEDS:
         failure = run_method(seed, method(name, {}))
         if failure is not None and ConfigurationError.__name__ in failure.reason:
-            refused += 1  # a method for equality alone says so
+            refused += 1  # a method that needs an equality says so
             continue
         assert failure is None, failure.account
     assert refused < len(SEEDS) - 10

@@ -1,4 +1,4 @@
-"""SPO-Join as published beside the scan: all sizes of batches, trees of several levels, windows that cut batches."""
+"""SPO-Join as published against the scan: all batch sizes, trees of several levels, windows that cut batches."""
 
 import dataclasses
 from itertools import pairwise

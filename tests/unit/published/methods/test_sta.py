@@ -1,4 +1,4 @@
-"""The stream-aware index beside the scan, over streams whose hot keys change."""
+"""The stream-aware index against the scan, over streams whose hot keys change."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import Check, Searches, SideSpec
 
 LENGTH, COUNT, CHUNK = 1_500, 9_000, 700
-ROLES = ((Check(0, False, False), Check(1, True, False)), (Check(1, False, False), Check(0, False, False)))
+DIRECTIONS = ((Check(0, False, False), Check(1, True, False)), (Check(1, False, False), Check(0, False, False)))
 
 
 def codes():
@@ -22,9 +22,9 @@ def codes():
 
 
 def run(name, options, lists):
-    """What all probes found, and the side."""
+    """What all probes found, and the side itself."""
     chosen = dict(method(name, options).options)
-    side = SIDES[name](dataclasses.replace(SideSpec(2, ROLES, False, LENGTH, 1, lists), options=chosen))
+    side = SIDES[name](dataclasses.replace(SideSpec(2, DIRECTIONS, False, LENGTH, 1, lists), options=chosen))
     rng = np.random.default_rng(7)
     stored, low = codes(), rng.integers(-100, 300, (2, 2, COUNT))
     upper = np.arange(COUNT)

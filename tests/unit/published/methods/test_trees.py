@@ -1,4 +1,4 @@
-"""Chains and merge trees where many members and merges meet: options, and the trees' own shape."""
+"""Chains and merge trees with many members and merges: their options and the shape of the trees."""
 
 import dataclasses
 
@@ -56,7 +56,7 @@ def expected(codes, searches, tests, lower, upper):
 @pytest.mark.parametrize("is_time", [False, True])
 @pytest.mark.parametrize("domain", [1, 40, 1_000_000])
 @pytest.mark.parametrize(("name", "given"), VARIANTS)
-def test_every_option_gives_what_a_plain_comparison_gives(name, given, domain, is_time):
+def test_every_option_agrees_with_a_plain_comparison(name, given, domain, is_time):
     spec = spec_of(name, given, is_time)
     side = SIDES[name](spec)
     codes = codes_of(domain, np.random.default_rng(domain))
@@ -81,7 +81,7 @@ def test_a_predicate_that_the_query_lacks_is_named():
         SIDES["im_tree"](spec_of("im_tree", {"predicate": "3"}))
 
 
-def test_two_roles_over_one_column_share_its_tree():
+def test_two_directions_over_one_column_share_its_tree():
     spec = spec_of("chain_b", {})
     alone = SIDES["chain_b"](dataclasses.replace(spec, directions=(TESTS,)))
     both = SIDES["chain_b"](dataclasses.replace(spec, directions=(TESTS, TESTS)))
@@ -93,7 +93,7 @@ def test_two_roles_over_one_column_share_its_tree():
 
 
 @pytest.mark.parametrize("splits", [[], [0], [-5, 0, 0, 0, 7, 90]])
-def test_a_forests_leaves_are_one_sorted_list(splits):
+def test_a_forests_leaves_form_one_sorted_list(splits):
     rng = np.random.default_rng(3)
     window = Tail(columns=2)
     window.append(rng.integers(-100, 100, (2, 20_000)))
@@ -116,7 +116,7 @@ def test_a_runs_nodes_at_a_depth_begin_with_its_splits():
 
 @kernel
 def take_and_give_back(trees, keys, held, path, work):
-    """Insert all keys; from the time on when `held` are there, each takes the place of the oldest."""
+    """Insert all keys; once the tree holds `held` of them, each replaces the oldest."""
     for i in range(len(keys)):
         insert_tree.insert(trees, 0, keys[i], i, work)
         if i >= held:
@@ -137,7 +137,7 @@ def entries_of(trees, fanout):
 @pytest.mark.parametrize("held", [1, 7, 300])
 @pytest.mark.parametrize("fanout", [4, 5, 32])
 @pytest.mark.parametrize("kind", ["few", "many", "rising", "falling"])
-def test_a_tree_gives_back_the_oldest_of_each_key(kind, fanout, held):
+def test_a_tree_removes_the_oldest_of_each_key(kind, fanout, held):
     rng, n = np.random.default_rng(held), 2_000
     rising = np.arange(n) // 3
     keys = {"few": rng.integers(0, 5, n), "many": rng.integers(0, 2**40, n), "rising": rising, "falling": -rising}[kind]

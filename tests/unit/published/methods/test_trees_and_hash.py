@@ -1,4 +1,4 @@
-"""Trees in arrays against sorted lists, small nodes and batches against a plain loop, and what a hash join refuses."""
+"""Array trees against sorted lists, small nodes and batches against a plain loop, and what a hash join refuses."""
 
 import bisect
 import dataclasses
@@ -44,7 +44,7 @@ def test_the_smallest_nodes_and_batches_find_what_a_plain_loop_finds(name, optio
 
 
 @pytest.mark.parametrize(("name", "options"), SMALL[:-1])
-def test_the_smallest_nodes_and_batches_give_what_the_oracle_gives(name, options):
+def test_the_smallest_nodes_and_batches_give_the_oracles_results(name, options):
     given = method(name, {option: str(value) for option, value in options.items()})
     for seed in range(1_000, 1_025):
         failure = run_method(seed, given)
@@ -129,7 +129,7 @@ def css_ranks(column, keys, starts, node, codes, stats):
     node=st.integers(2, 5),
     codes=st.lists(st.integers(-9, 9) | st.sampled_from([LEAST, GREATEST]), min_size=1, max_size=120),
 )
-def test_a_rank_is_what_bisection_finds(node, codes):
+def test_ranks_agree_with_bisection(node, codes):
     column = np.sort(np.array([codes], np.int64))
     keys, starts = css.directory(column, node)
     asked = np.array([*range(-10, 11), LEAST, GREATEST])
@@ -165,7 +165,7 @@ method: hash
         MethodMachine(query, SIDES["hash"])
 
 
-def test_every_role_needs_an_equality():
+def test_every_direction_needs_an_equality():
     equal, below = Check(0, False, True), Check(0, False, False)
     with pytest.raises(ConfigurationError, match="method hash"):
         SIDES["hash"](SideSpec(1, ((equal,), (below,)), False, 20, 5, False))

@@ -1,4 +1,4 @@
-"""Worker counts in their topic: the newest counts, the topic stays small."""
+"""Worker counts in their topic: the newest is valid, and the topic stays small."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def held(log):
     return [decode(record.value) for record in log.records(SOURCE)]
 
 
-def test_nobody_has_asked_yet(log):
+def test_before_any_request_there_is_no_count(log):
     assert control(log).refresh() is None
 
 
-def test_what_is_asked_for_is_read_by_all(log):
+def test_every_reader_sees_a_request(log):
     one, other = control(log), control(log)
     one.request(3)
     assert one.refresh() == other.refresh() == WorkerCount(1, 3)

@@ -1,4 +1,4 @@
-"""The controller over a log and a store in memory, and a cluster that does what it is told."""
+"""The controller over a log and a store in memory, and a cluster that follows every request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONTROL = LogPartition(TOPICS.name(Topic.CONTROL), 0)
 
 
 class Stage:
-    """One controller and what is around it; `turn` lets a second pass."""
+    """One controller and its surroundings; `turn` lets a second pass."""
 
     def __init__(self, limits: ScalingLimits, replicas: int = 2) -> None:
         self.bench = Bench(Role.CONTROLLER)
@@ -58,7 +58,7 @@ class Stage:
         self.bench.shared.put_result_position(ResultPosition(7, 0))
 
 
-def test_kubectl_scale_is_followed_up_and_down():
+def test_the_count_follows_kubectl_scale_up_and_down():
     stage = Stage(ScalingLimits(workers_max=4))
     stage.turn()
     assert stage.counts() == [WorkerCount(1, 2)]
@@ -74,7 +74,7 @@ def test_kubectl_scale_is_followed_up_and_down():
     assert value_of(stage.bench.world.metrics.scale_requested) == 1
 
 
-def test_load_brings_a_worker_and_calm_takes_it_away_in_order():
+def test_load_adds_a_worker_and_calm_removes_it_in_order():
     stage = Stage(
         ScalingLimits(4, is_autoscaling=True, scale_min=2, scale_max=3, up_after_s=5, down_after_s=20, wait_s_max=60)
     )
@@ -104,7 +104,7 @@ def test_a_new_controller_goes_on_from_the_topic():
     assert stage.counts() == [WorkerCount(1, 2), WorkerCount(2, 3)]
 
 
-def test_a_cluster_that_fails_is_asked_again_and_readiness_tells_it(monkeypatch):
+def test_a_failing_cluster_is_retried_and_readiness_shows_it(monkeypatch):
     bench = Bench(Role.CONTROLLER)
     cluster = FakeCluster(3)
     cluster.failures = 3
@@ -154,7 +154,7 @@ def test_defaults_of_limits():
     assert load_settings(query_file="q", workers=3).workers_max == 3
 
 
-def test_a_service_that_is_away_for_long_is_an_event():
+def test_a_long_absence_of_a_service_is_an_event():
     stage = Stage(ScalingLimits(workers_max=4))
     stage.controller._needs = ("sink",)
     stage.cluster.replicas = 1
@@ -175,7 +175,7 @@ def test_a_service_that_is_away_for_long_is_an_event():
     assert turn(30, has_sink=True) == ["ServiceBack"]
 
 
-def test_without_the_store_nobody_is_said_to_be_away():
+def test_without_the_store_no_service_is_reported_absent():
     stage = Stage(ScalingLimits(workers_max=4))
     stage.controller._needs = ("sink",)
     stage.turn(seconds=100)

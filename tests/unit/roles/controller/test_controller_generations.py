@@ -1,4 +1,4 @@
-"""The controller follows the generation that answers: what the store knows is of that one's log."""
+"""The controller follows the generation that answers: the store's entries concern that one's log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST, SECOND = TOPICS, replace(TOPICS, generation=2)
 
 
 def served(bench, *records):
-    """Let records come into the topic of generations, which is made where it isn't there."""
+    """Append records to the generations topic, making it if necessary."""
     source = LogPartition(TOPICS.name(Topic.GENERATIONS), 0)
     bench.log.create_topics({source.topic: 1})
     writer = bench.log.writer()

@@ -18,7 +18,7 @@ STATEFULSET = "/apis/apps/v1/namespaces/ns/statefulsets/work-pojoin"
 
 
 class ApiServer(http.server.ThreadingHTTPServer):
-    """Keeps what it was asked, and answers from `answers` by (method, path)."""
+    """Records requests, and answers from `answers` by (method, path)."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -44,7 +44,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_PATCH = do_POST = _serve  # noqa: N815
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def statefulset(replicas, **status):
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec, "status": {"replicas": replicas, **status}}
 
 
-def test_replicas_and_ready_ones_are_read(server, cluster):
+def test_replicas_and_ready_replicas_are_read(server, cluster):
     server.answers["GET", STATEFULSET] = 200, statefulset(3, readyReplicas=2)
     assert cluster.workers() == ReplicaCounts(3, 2)
     server.answers["GET", STATEFULSET] = 200, statefulset(3)
@@ -100,25 +100,25 @@ def test_an_event_names_the_statefulset_and_the_reason(server, cluster):
     ("status", "advice"),
     [(403, "allow get on statefulsets in the Role"), (404, "correct the settings"), (500, "500")],
 )
-def test_a_refusal_says_what_to_do(server, cluster, status, advice):
+def test_a_refusal_suggests_a_remedy(server, cluster, status, advice):
     server.answers["GET", STATEFULSET] = status, {"kind": "Status"}
     with pytest.raises(ClusterUnavailable, match=advice):
         cluster.workers()
 
 
-def test_an_event_that_is_refused_holds_nothing_up(server, cluster):
+def test_a_refused_event_delays_nothing(server, cluster):
     cluster.report(Event("ScaledUp", "why"))
     assert len(server.asked) == 1
 
 
-def test_a_server_that_is_away_can_be_asked_again(server, cluster):
+def test_an_unreachable_server_can_be_retried(server, cluster):
     server.shutdown()
     server.server_close()
     with pytest.raises(ClusterUnavailable, match="does not answer to get statefulsets of ns/work-pojoin"):
         cluster.workers()
 
 
-def test_outside_of_a_cluster_it_says_what_to_set(monkeypatch, tmp_path):
+def test_outside_a_cluster_it_says_what_to_set(monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
     with pytest.raises(ConfigurationError, match="run the controller in a pod, or set KUBECONFIG"):

@@ -1,4 +1,4 @@
-"""Loads from what workers say: processor time over a span, never across two processes."""
+"""Loads from workers' reports: processor time over a span, never across two processes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_old_samples_leave_the_span():
     assert loads == {0: WorkerLoad(pytest.approx(1.0), 0)}
 
 
-def test_a_new_process_begins_anew():
+def test_a_new_process_starts_from_zero():
     meter = LoadMeter()
     meter.read({"pojoin-1": said(0, 100.0)}, 0)
     assert meter.read({"pojoin-1": said(4_000, 0.5, pid=2)}, 4_000) == {}
 
 
-def test_old_words_and_other_services_say_nothing():
+def test_old_reports_and_other_services_do_not_count():
     meter = LoadMeter()
     for wall_ms in (0, 3_000):
         statuses = {"pojoin-0": said(wall_ms, 0.0), "sink": said(wall_ms, 0.0), "pojoin-1": {"lag": "0"}}

@@ -44,21 +44,21 @@ def test_nothing_is_done_while_count_and_replicas_agree():
     assert decide(seen(), ControllerMemory(), FOLLOW) == (ControllerMemory(replicas=2), [])
 
 
-def test_the_count_that_routers_begin_with_is_written_down_first():
+def test_the_routers_initial_count_is_written_first():
     assert decide(seen(replicas=4, is_requested=False), ControllerMemory(), FOLLOW) == (
         ControllerMemory(),
         [RequestWorkers(2)],
     )
 
 
-def test_a_smaller_number_shrinks_the_count_at_once_whoever_is_ready():
+def test_fewer_replicas_shrink_the_count_at_once_whichever_are_ready():
     state, steps = decide(seen(replicas=1, ready=0, workers=3), ControllerMemory(replicas=1), FOLLOW)
     assert acts(steps) == [RequestWorkers(1)]
     assert steps[1] == Event("LayoutShrunk", "from 3 to 1 workers: replicas is 1")
     assert decide(seen(replicas=1, workers=1), state, FOLLOW)[1] == []
 
 
-def test_a_larger_number_waits_until_all_are_ready_and_says_so_once():
+def test_more_replicas_count_once_all_are_ready_and_the_wait_is_reported_once():
     state, steps = decide(seen(replicas=4, ready=3), ControllerMemory(), FOLLOW)
     assert reasons(steps) == ["WaitingForWorkers"]
     assert not acts(steps)
@@ -68,7 +68,7 @@ def test_a_larger_number_waits_until_all_are_ready_and_says_so_once():
     assert acts(steps) == [RequestWorkers(4)]
 
 
-def test_without_workers_the_count_keeps_one_and_says_what_waits():
+def test_without_workers_the_count_stays_one_and_says_what_waits():
     state, steps = decide(seen(replicas=0, workers=3), ControllerMemory(), FOLLOW)
     assert acts(steps) == [RequestWorkers(1)]
     _, steps = decide(seen(replicas=0, workers=1), state, FOLLOW)
@@ -94,7 +94,7 @@ def test_load_changes_nothing_where_scaling_is_off():
 
 
 @pytest.mark.parametrize("load", [BUSY, BEHIND])
-def test_a_worker_more_after_one_was_busy_without_a_break(load):
+def test_a_worker_is_added_after_one_was_busy_without_a_break(load):
     state, steps = decide(seen(0, load=load), ControllerMemory(), AUTO)
     assert steps == []
     state, steps = decide(seen(9, load=CALM), state, AUTO)
@@ -120,7 +120,7 @@ def test_the_count_grows_when_the_new_worker_is_ready():
     assert acts(steps) == [RequestWorkers(3)]
 
 
-def test_a_worker_that_does_not_come_is_given_up():
+def test_a_worker_that_never_becomes_ready_is_given_up():
     state, _ = decide(seen(0, replicas=3, ready=2), ControllerMemory(replicas=3), AUTO)
     state, steps = decide(seen(99, replicas=3, ready=2), state, AUTO)
     assert steps == []
@@ -129,7 +129,7 @@ def test_a_worker_that_does_not_come_is_given_up():
     assert steps[1].is_warning
 
 
-def test_at_the_upper_limit_it_is_reported_once():
+def test_reaching_the_upper_limit_is_reported_once():
     state = ControllerMemory(replicas=3, busy_since_s=0)
     reported = []
     for now_s in (20, 21, 22):
@@ -139,7 +139,7 @@ def test_at_the_upper_limit_it_is_reported_once():
     assert not acts(reported)
 
 
-def test_a_worker_less_first_in_the_count_then_when_its_frames_are_answered():
+def test_a_worker_leaves_the_count_first_and_the_cluster_once_its_frames_are_answered():
     state, steps = decide(seen(0, load=IDLE), ControllerMemory(), AUTO)
     assert steps == []
     state, steps = decide(seen(60, load=IDLE), state, AUTO)
@@ -153,7 +153,7 @@ def test_a_worker_less_first_in_the_count_then_when_its_frames_are_answered():
 
 
 @pytest.mark.parametrize("is_answered", [None, False])
-def test_a_worker_leaves_in_the_end_even_if_nobody_knows_that_it_may(is_answered):
+def test_a_worker_leaves_after_a_limit_even_without_news_of_its_frames(is_answered):
     state = ControllerMemory(replicas=2, leaving_since_s=0)
     state, steps = decide(seen(99, workers=1, is_answered=is_answered), state, AUTO)
     assert steps == []
@@ -161,13 +161,13 @@ def test_a_worker_leaves_in_the_end_even_if_nobody_knows_that_it_may(is_answered
     assert acts(steps) == [Scale(1)]
 
 
-def test_somebody_else_who_scales_meanwhile_is_followed():
+def test_scaling_from_outside_is_followed_meanwhile():
     state = ControllerMemory(replicas=2, leaving_since_s=0)
     _, steps = decide(seen(1, replicas=3, ready=3, workers=1), state, AUTO)
     assert acts(steps) == [RequestWorkers(3)]
 
 
-def test_few_workers_that_would_be_busy_keep_the_one_that_has_little_to_do():
+def test_a_nearly_idle_worker_stays_if_the_others_would_become_busy():
     half = WorkerLoad(0.3, 0)  # one worker would use 0.6 cores: more than cpu_low
     state = ControllerMemory()
     for now_s in range(0, 500, 10):
@@ -175,14 +175,14 @@ def test_few_workers_that_would_be_busy_keep_the_one_that_has_little_to_do():
         assert steps == []
 
 
-def test_limits_hold_for_what_others_ask_for():
+def test_limits_hold_for_requests_from_outside():
     _, steps = decide(seen(replicas=4, workers=4, load=CALM), ControllerMemory(), AUTO)
     assert acts(steps) == [RequestWorkers(3)]
     _, steps = decide(seen(replicas=1, workers=1), ControllerMemory(), ScalingLimits(4, True, scale_min=2, scale_max=3))
     assert acts(steps) == [Scale(2)]
 
 
-def test_no_workers_are_a_pause_that_is_kept():
+def test_zero_workers_are_a_pause_that_persists():
     _, steps = decide(seen(replicas=0, workers=1), ControllerMemory(), AUTO)
     assert not acts(steps)
 
@@ -196,15 +196,15 @@ def test_unknown_loads_change_nothing_and_are_reported_once():
     assert reasons(reported) == ["NoMeasurements"]
 
 
-def test_what_is_not_ready_is_not_judged():
+def test_workers_that_are_not_ready_are_not_judged():
     state = ControllerMemory(replicas=2, busy_since_s=0, idle_since_s=0)
     state, steps = decide(seen(100, ready=1, load=BUSY), state, AUTO)
     assert (state.busy_since_s, state.idle_since_s, steps) == (None, None, [])
 
 
 @pytest.mark.parametrize("work", [0.1, 0.5, 0.9, 1.5, 2.0, 2.9])
-def test_any_steady_work_comes_to_rest(work):
-    """A worker's share is work / workers: growing and shrinking never chase each other."""
+def test_any_steady_load_reaches_a_stable_count(work):
+    """A worker's share is work / workers: growing and shrinking never alternate."""
     replicas, state, changes = 1, ControllerMemory(), []
     for now_s in range(2_000):
         state, steps = decide(seen(now_s, replicas, workers=replicas, load=WorkerLoad(work / replicas, 0)), state, AUTO)

@@ -1,4 +1,4 @@
-"""However many joiners share a query's predicates, together they say what one machine a predicate says."""
+"""However many joiners share a query's predicates, together they emit what one machine per predicate emits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS, FRAME_ROWS, BATCH_ROWS = 120, 8, 16
 
 @pytest.fixture(scope="module")
 def frames():
-    """The log of a router."""
+    """The records that a router writes."""
     log = []
     config = RouterConfig(
         "r", 1, frame_tuples=FRAME_ROWS, batch_tuples=BATCH_ROWS, handover_frames=1, credits_frames=1 << 20
@@ -51,7 +51,7 @@ def frames():
 
 
 def said(machine, frames):
-    """What a machine emits of each predicate, in order: topic, partition, bytes."""
+    """What a machine emits for each predicate, in order: topic, partition, bytes."""
     found = defaultdict(list)
     for frame in frames:
         for action in machine.on_record(Topic.FRAMES, 0, 0, frame):
@@ -63,7 +63,7 @@ def said_by_single_machines(frames, result_position):
     return {p: said(MutableMachine(QUERY, p, result_position), frames)[p] for p in range(PREDICATES)}
 
 
-def test_the_predicates_are_shared_out_each_to_one_joiner():
+def test_each_predicate_belongs_to_one_joiner():
     for joiners in range(1, 6):
         shares = [predicates_of(joiner, joiners, PREDICATES) for joiner in range(joiners)]
         assert sorted(predicate for share in shares for predicate in share) == list(range(PREDICATES))
@@ -71,7 +71,7 @@ def test_the_predicates_are_shared_out_each_to_one_joiner():
 
 @pytest.mark.parametrize("result_position", [START, ResultPosition(7, 3)], ids=["anew", "behind results"])
 @pytest.mark.parametrize("joiners", [1, 2, 3, 5])
-def test_joiners_say_together_what_a_machine_a_predicate_says(frames, joiners, result_position):
+def test_joiners_together_emit_what_one_machine_per_predicate_emits(frames, joiners, result_position):
     expected = said_by_single_machines(frames, result_position)
     assert {topic for record in expected[0] for topic in record[:1]} == {Topic.PARTIALS, Topic.RUNS}
     found = {}
@@ -89,7 +89,7 @@ def test_a_joiner_holds_what_its_machines_hold(frames):
     assert shared.state_tuples() == sum(machine.state_tuples() for machine in alone) > 0
 
 
-def test_a_joiner_beyond_the_predicates_takes_all_and_says_nothing(frames):
+def test_a_joiner_beyond_the_predicates_reads_all_and_emits_nothing(frames):
     idle = wire(Serving(QUERY), Settings(query_file="q", joiner=3, joiners=4)).machine_factory(START)
     assert idle.wants(Topic.FRAMES, 0)
     assert said(idle, frames) == {}
@@ -99,6 +99,6 @@ def test_a_joiner_beyond_the_predicates_takes_all_and_says_nothing(frames):
     ("given", "sentence"),
     [({}, r"SPOJOIN_JOINER to 0\.\.2"), ({"joiner": 2, "joiners": 2}, r"setting joiner is 2; expected 0\.\.1")],
 )
-def test_a_joiner_has_a_number_below_theirs(given, sentence):
+def test_a_joiners_number_must_be_below_the_number_of_joiners(given, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
         wire(Serving(QUERY), Settings(query_file="q", **given))

@@ -1,4 +1,4 @@
-"""Workers that stand in for those that a smaller layout has left behind, over the real router and mutable part."""
+"""Workers stand in for those that a smaller worker count abandons, over the real router and mutable part."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ BATCH_TUPLES = 4
 
 
 class Log:
-    """Frames and batches of a router that is told layouts between rows; nothing is ever trimmed."""
+    """Frames and batches of a router that gets worker counts between rows; nothing is ever trimmed."""
 
-    def __init__(self, *layouts: int) -> None:
+    def __init__(self, *worker_counts: int) -> None:
         config = RouterConfig(
-            "r", layouts[0], frame_tuples=4, batch_tuples=BATCH_TUPLES, handover_frames=1, credits_frames=1 << 20
+            "r", worker_counts[0], frame_tuples=4, batch_tuples=BATCH_TUPLES, handover_frames=1, credits_frames=1 << 20
         )
         self.records = defaultdict(list)
         self.router = RouterMachine(QUERY, START, config)
@@ -39,7 +39,7 @@ class Log:
         self.behind = (MutableMachine(QUERY, 0, START), PermutationMachine(QUERY, START))
         self.take(self.router.on_caught_up())
         self.take(self.router.on_record(Topic.FRAMES, 0, 0, self.records[Topic.FRAMES][0]))
-        for version, workers in enumerate(layouts):
+        for version, workers in enumerate(worker_counts):
             self.take(self.router.on_record(Topic.CONTROL, 0, version, WorkerCount(version, workers)))
             self.rows(16, first=16 * version)
 
@@ -62,7 +62,7 @@ class Log:
 
 
 class Reader:
-    """Feeds a worker as the loop does, and keeps what it emits."""
+    """Feeds a worker as the loop does, and records what it emits."""
 
     def __init__(self, log: Log, worker: int, result_position: ResultPosition = START) -> None:
         self.log = log
@@ -83,7 +83,7 @@ class Reader:
                 assert same(again, part)
 
     def read(self):
-        """Everything that there is, one record of each topic in turn."""
+        """Read everything, one record of each topic in turn."""
         is_any = True
         while is_any:
             is_any = False
@@ -115,20 +115,20 @@ def due(log, worker):
     return [frame.frame_id for frame in log.frames if frame.count and frame.workers > worker]
 
 
-def test_a_layout_stands_in_the_log_at_once_in_a_frame_of_its_own():
+def test_a_worker_count_enters_the_log_at_once_in_its_own_frame():
     frames = Log(2, 3, 1).frames
     changes = [frame for before, frame in itertools.pairwise(frames) if frame.workers != before.workers]
     assert [(frame.workers, frame.count) for frame in changes] == [(3, 0), (1, 0)]
 
 
 @pytest.mark.parametrize("worker", range(3))
-def test_a_worker_answers_the_frames_whose_layout_has_it(worker):
+def test_a_worker_answers_the_frames_whose_count_includes_it(worker):
     log = Log(2, 3, 1)
     reader = Reader(log, worker).read()
     assert reader.answered(1 + worker) == due(log, worker)
 
 
-def test_nobody_stands_in_before_patience_is_over_or_while_results_move():
+def test_no_worker_stands_in_before_patience_ends_or_while_results_move():
     log = Log(3, 1)
     reader = Reader(log, 0).read()
     for moves in range(4):
@@ -139,19 +139,19 @@ def test_nobody_stands_in_before_patience_is_over_or_while_results_move():
     assert reader.answered(2) == due(log, 1)
 
 
-@pytest.mark.parametrize("layouts", [(3, 1), (4, 2), (2, 4, 1), (4, 3, 1), (3, 1, 3, 2), (1, 4, 3, 2)])
-def test_those_that_are_left_answer_exactly_as_those_that_are_gone(layouts):
-    log = Log(*layouts)
-    last = layouts[-1]
+@pytest.mark.parametrize("worker_counts", [(3, 1), (4, 2), (2, 4, 1), (4, 3, 1), (3, 1, 3, 2), (1, 4, 3, 2)])
+def test_stand_ins_answer_exactly_as_the_lost_workers(worker_counts):
+    log = Log(*worker_counts)
+    last = worker_counts[-1]
     left = [Reader(log, worker).read().wait() for worker in range(last)]
-    for gone in range(last, max(layouts)):
+    for gone in range(last, max(worker_counts)):
         itself = Reader(log, gone).read()
         stand_in = left[gone % last]
         assert stand_in.answered(1 + gone) == itself.answered(1 + gone) == due(log, gone)
         assert all(same(part, stand_in.parts[key]) for key, part in itself.parts.items())
 
 
-def test_a_stand_in_begins_at_the_result_position_and_ends_with_the_layout():
+def test_a_stand_in_begins_at_the_result_position_and_ends_with_the_count():
     log = Log(3, 1)
     shrunk = next(frame.frame_id for frame in log.frames if frame.workers == 1)
     reader = Reader(log, 0, ResultPosition(2, 1)).read().wait()
@@ -164,7 +164,7 @@ def test_a_stand_in_begins_at_the_result_position_and_ends_with_the_layout():
     assert len(reader.rewinds) == rewinds
 
 
-def test_what_is_answered_already_needs_no_stand_in():
+def test_answered_frames_need_no_stand_in():
     log = Log(3, 1)
     shrunk = next(frame.frame_id for frame in log.frames if frame.workers == 1)
     reader = Reader(log, 0, ResultPosition(shrunk, 0)).read().wait()
@@ -185,20 +185,20 @@ def test_a_worker_may_leave_when_no_frame_waits_for_it():
     assert not reader.worker.is_needed()
 
 
-def test_a_worker_of_the_layout_is_always_needed():
+def test_a_worker_within_the_count_is_always_needed():
     reader = Reader(Log(2), 1).read()
     reader.worker.on_result_position(ResultPosition(99, 0))
     assert reader.worker.is_needed()
 
 
-def test_a_worker_beyond_the_layout_holds_nothing():
+def test_a_worker_beyond_the_count_holds_nothing():
     reader = Reader(Log(2, 1), 3).read()
     assert reader.parts == {}
     assert reader.rewinds == []
     assert reader.worker.state_tuples() == 0
 
 
-def test_a_batch_that_is_gone_holds_up_no_frame_that_is_answered():
+def test_a_lost_batch_delays_no_answered_frame():
     log = Log(1)
     reader = Reader(log, 0)
     batches, log.records[Topic.BATCHES] = log.records[Topic.BATCHES], []
@@ -214,7 +214,7 @@ def test_a_batch_that_is_gone_holds_up_no_frame_that_is_answered():
     assert reader.answered(1) == waiting
 
 
-def test_a_worker_that_is_outrun_holds_no_more_than_the_window():
+def test_a_lagging_worker_holds_no_more_than_the_window():
     log = Log(1, 1, 1, 1)
     reader = Reader(log, 0).read()
     log.rows(64, first=64)

@@ -15,7 +15,7 @@ def followed(*frames):
     return counts, [list(counts.note(frame(*each))) for each in frames]
 
 
-def test_before_the_first_frame_nobody_is_waited_for():
+def test_before_the_first_frame_no_worker_is_awaited():
     counts = WorkerCounts()
     assert (counts.first, counts.largest) == (0, 0)
 
@@ -31,7 +31,7 @@ def test_frames_of_two_counts_ago_may_still_wait():
     assert left == [[], [3, 4], [2, 3, 4], [3, 4]]
 
 
-def test_what_is_answered_waits_for_nobody():
+def test_answered_frames_await_no_worker():
     counts, _ = followed((0, 4), (5, 2), (9, 1))
     counts.forget_before(5)
     assert (counts.first, counts.largest) == (2, 2)

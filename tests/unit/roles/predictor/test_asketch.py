@@ -38,7 +38,7 @@ def test_counts_exactly_while_all_keys_fit_the_filter(frames):
 
 @given(streams)
 @settings(deadline=None)
-def test_frames_do_not_matter(frames):
+def test_frame_boundaries_do_not_matter(frames):
     whole = filled([[code for frame in frames for code in frame]], filter_items=3, width_bits=2)
     pieces = filled(frames, filter_items=3, width_bits=2)
     assert [a.tolist() for a in whole.frequent()] == [a.tolist() for a in pieces.frequent()]
@@ -70,20 +70,20 @@ def test_finds_the_hot_keys_of_a_skewed_stream():
     assert counts.tolist() == pytest.approx([exact[k] for k in keys.tolist()], rel=0.05)
 
 
-def test_a_key_that_becomes_hot_later_drives_a_cold_one_out():
+def test_a_key_that_becomes_hot_later_displaces_a_cold_one():
     sketch = filled([list(range(100)), [7777] * 500], filter_items=4)
     keys, counts = sketch.hot(0.1)
     assert keys.tolist() == [7777]
     assert counts[0] >= 500
 
 
-def test_nothing_is_hot_before_it_came_twice():
+def test_no_key_is_hot_before_its_second_tuple():
     assert filled([[1]]).hot(0.0)[0].tolist() == []
     assert filled([[1, 1, 2]]).hot(0.0)[0].tolist() == [1]
     assert filled([]).hot(0.0)[0].tolist() == []
 
 
-def test_halving_lets_the_past_cool_down():
+def test_halving_cools_down_old_keys():
     sketch = filled([[1] * 100 + [2] * 10])
     for _ in range(4):
         sketch.halve()

@@ -1,4 +1,4 @@
-"""The predictor is seen while it joins its group, and its lag is what it could have read."""
+"""The predictor reports while it joins its group, and its lag counts only what it could have read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.runtime_world import FRAMES, TOPICS, Bench
 
 
 class SlowApp:
-    """In place of Faust: joins when it is let."""
+    """A stand-in for Faust that joins when a test allows it."""
 
     def __init__(self) -> None:
         self.may_join = asyncio.Event()
@@ -45,8 +45,8 @@ async def until(found) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_a_predictor_that_waits_for_its_group_is_seen(monkeypatch):
-    """The group waits for a member that was killed; meanwhile the heir says what it waits for."""
+def test_a_predictor_that_waits_for_its_group_reports(monkeypatch):
+    """The group waits for a killed member; meanwhile the successor reports what it waits for."""
     bench = Bench(Role.PREDICTOR)
     bench.append(FRAMES, *log_of_frames())
     bench.log.trim(FRAMES, 2)
@@ -56,7 +56,7 @@ def test_a_predictor_that_waits_for_its_group_is_seen(monkeypatch):
         joining = asyncio.ensure_future(life.start())
         await until(lambda: status(bench))
         assert status(bench)["state"] == "waiting: the broker"
-        assert status(bench)["lag"] == "3"  # what is retained, not all that ever was
+        assert status(bench)["lag"] == "3"  # the retained records, not all ever written
         first = status(bench)["wall_ms"]
         bench.clock.sleep(2)
         await until(lambda: status(bench)["wall_ms"] != first)
@@ -66,23 +66,23 @@ def test_a_predictor_that_waits_for_its_group_is_seen(monkeypatch):
     asyncio.run(play())
 
 
-def test_what_has_just_come_is_no_lag(monkeypatch):
-    """It is fetched twice a second: in a settled flow nothing waits for longer than that."""
+def test_records_that_have_just_come_are_no_lag(monkeypatch):
+    """The predictor fetches twice a second: in a settled flow no record waits longer than that."""
     bench = Bench(Role.PREDICTOR)
     bench.append(FRAMES, *log_of_frames())
 
     async def play() -> list[str]:
         life, _ = life_of(bench, monkeypatch)
-        told = []
+        lags = []
         for position in (5, 5, 6, 6):
             bench.append(FRAMES, log_of_frames()[0])
             bench.clock.sleep(2)
             await life._report(position)
-            told.append(status(bench)["lag"])
-        return told
+            lags.append(status(bench)["lag"])
+        return lags
 
     assert asyncio.run(play()) == ["0", "1", "1", "2"]
 
 
-def test_a_predictor_that_was_killed_does_not_hold_up_its_heir_for_long():
+def test_a_killed_predictor_does_not_delay_its_successor_for_long():
     assert make_app("g", "127.0.0.1:1", {}, 1 << 20).conf.broker_session_timeout == SESSION_S <= 10

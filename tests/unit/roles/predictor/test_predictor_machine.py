@@ -22,7 +22,7 @@ def skewed(n=1600):
     return a, rng.integers(2**61, 2**62, n)
 
 
-def test_says_every_so_many_frames_what_is_hot():
+def test_plans_name_hot_keys_at_a_fixed_interval_of_frames():
     plans = plans_of(log_of(skewed(), 100))
     assert [p.version for p in plans] == [p.frame_id for p in plans] == [3, 7, 11, 15]
     for plan in plans:
@@ -39,7 +39,7 @@ def test_the_same_log_gives_the_same_plans():
     ]
 
 
-def test_records_that_the_log_does_not_accept_count_for_nothing():
+def test_records_that_the_log_does_not_accept_do_not_count():
     columns = [np.arange(400), np.arange(400)]
     records = list(log_of(columns, 100))
     zombie = make_frame([make_slice([[5] * 100] * 2, 100)], frame_id=1, first_seq=100, previous_link=99)
@@ -48,11 +48,11 @@ def test_records_that_the_log_does_not_accept_count_for_nothing():
     assert plans_of(repeated)[0].frame_id == 3
 
 
-def test_is_silent_for_what_results_have_covered():
+def test_frames_before_the_result_position_yield_no_plans():
     assert [p.version for p in plans_of(log_of(skewed(), 100), ResultPosition(8, 0))] == [11, 15]
 
 
-def test_halving_forgets_the_past():
+def test_halving_forgets_old_keys():
     a = np.concatenate([np.full(400, 1), np.random.default_rng(0).integers(100, 2**60, 1200)])
     columns = [a, a]
     assert plans_of(log_of(columns, 100))[-1].hot[0, 0][0].tolist() == [1]
@@ -66,7 +66,7 @@ def naive_shares(a, b):
     return [sum(each) / len(pairs) for each in holds]
 
 
-def test_selectivities_of_many_tuples_are_near():
+def test_selectivities_over_many_tuples_are_close():
     rng = np.random.default_rng(6)
     a, b = rng.integers(0, 1000, 20_000), rng.integers(0, 10, 20_000)
     machine = PredictorMachine(make_query(), START)

@@ -18,7 +18,7 @@ from spojoin.roles.predictor.tokens import REQUIRED, Tokens
 
 
 class Endpoint:
-    """Answers as it is told to, and remembers what it was asked."""
+    """Answers as scripted, and records requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -35,7 +35,7 @@ class Endpoint:
                 self.wfile.write(text.encode())
 
             def log_message(self, format: str, *arguments: object) -> None:
-                """Nothing is told."""
+                """Log nothing."""
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -72,7 +72,7 @@ def test_a_token_is_used_for_most_of_its_life(endpoint):
     assert endpoint.asked == [(f"Basic {login}", "grant_type=client_credentials")] * 2
 
 
-def test_a_token_that_says_nothing_of_its_life_is_used_once(endpoint):
+def test_a_token_without_a_lifetime_is_used_once(endpoint):
     tokens = Tokens(endpoint.properties(), lambda: 0.0)
     endpoint.answers += [(200, '{"access_token": "first"}'), (200, '{"access_token": "second"}')]
     assert [asyncio.run(tokens.token()) for _ in range(2)] == ["first", "second"]
@@ -95,7 +95,7 @@ def test_scope_and_extensions(endpoint):
         ((200, '{"token": "t"}'), "access_token"),
     ],
 )
-def test_no_token_is_told_with_the_reason_and_without_the_secret(endpoint, answer, expected):
+def test_a_missing_token_is_reported_with_the_reason_and_without_the_secret(endpoint, answer, expected):
     endpoint.answers.append(answer)
     with pytest.raises(AuthenticationFailedError, match=expected) as raised:
         asyncio.run(Tokens(endpoint.properties(), lambda: 0.0).token())
@@ -103,7 +103,7 @@ def test_no_token_is_told_with_the_reason_and_without_the_secret(endpoint, answe
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_new_token_is_asked_for_after_a_failure(endpoint):
+def test_a_new_token_is_requested_after_a_failure(endpoint):
     tokens = Tokens(endpoint.properties(), lambda: 0.0)
     endpoint.answers.append((503, ""))
     endpoint.gives("t", 10)

@@ -45,13 +45,13 @@ ONE = Stream("one", {"n": ColumnType(TypeName.LONG)}, None, None, (key_column("n
 
 
 def fold(value):
-    """The float order code, by the definition and not by the product."""
+    """The float order code, by its definition and not by the product's code."""
     bits = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if bits >= 0 else bits ^ 0x7FFF_FFFF_FFFF_FFFF
 
 
 class Cell(NamedTuple):
-    """A value as JSON literal and as CSV cell (None: can't be said), and its code, or the reason of its refusal."""
+    """A value as a JSON literal and a CSV cell (None: not expressible), and its code or the reason for refusal."""
 
     literal: str | None
     text: str | None
@@ -137,7 +137,7 @@ def rows(draw):
 
 
 class Sent(NamedTuple):
-    """A message's value and headers, with what must come of it: rows, or one letter about the whole."""
+    """A message's value and headers, and the expected outcome: rows, or one dead letter about the whole."""
 
     value: bytes
     rows: Sequence[Row] = ()
@@ -188,7 +188,7 @@ def sent(draw):
 
 
 def naive(messages, needs_time):
-    """Rows and letters by walking over what was sent, one by one."""
+    """Rows and dead letters, found by walking over what was sent, one by one."""
     taken, letters = [], []
     for offset, message in enumerate(messages):
         if message.letter is not None:
@@ -233,7 +233,7 @@ def test_against_the_naive_twin(messages, needs_time):
 
 @pytest.mark.parametrize("name", sorted(BAD))
 def test_a_bad_cell_never_disturbs_its_neighbours(name):
-    """Enough good lines around each bad one for halving and the second look both to happen."""
+    """Enough good lines around each bad one to exercise both halving and the second pass."""
     good = Row({n: choices[0] for n, choices in GOOD.items()})
     some = []
     for cell in BAD[name]:
@@ -258,7 +258,7 @@ def test_default_keys_are_positions():
     assert given_to(ONE, [b"{"]).keys.type == pa.string()
 
 
-def test_whole_keys_stay_integers():
+def test_integer_keys_stay_integers():
     values = [b'{"n": 1, "k": %d}' % k for k in (2**53 + 1, -1)]
     stream = Stream("s", ONE.schema, None, "k", ONE.keys)
     assert given_to(stream, values).keys.equals(pa.array([2**53 + 1, -1]))
@@ -316,7 +316,7 @@ def arrow_file_bytes(batch):
 @pytest.mark.parametrize(
     "content_type", [None, b"application/vnd.apache.arrow.stream", b"application/vnd.apache.arrow.file"]
 )
-def test_an_arrow_ipc_file_is_read_as_a_stream_is(content_type):
+def test_an_arrow_ipc_file_is_read_like_a_stream(content_type):
     value = arrow_file_bytes(pa.RecordBatch.from_pydict({"n": [7, None]}))
     headers = ((("content-type", content_type),) if content_type else ()) + (("other", None),)
     rows = parse(ONE, False, 1, 4, [InputMessage(5, 0, value, headers)])
@@ -324,20 +324,20 @@ def test_an_arrow_ipc_file_is_read_as_a_stream_is(content_type):
     assert [(d.row, d.reason) for d in rows.dead] == [(1, "null"), (3, "null")]
 
 
-def test_an_arrow_ipc_file_that_is_cut_says_so():
+def test_a_truncated_arrow_ipc_file_is_reported():
     value = arrow_file_bytes(pa.RecordBatch.from_pydict({"n": [7]}))
     (letter,) = given_to(ONE, [value[:-9]]).dead
     assert (letter.reason, letter.value) == ("malformed", value[:-9])
     assert letter.detail.startswith("no whole Arrow IPC file: ")
 
 
-def test_a_csv_line_may_begin_as_an_arrow_file_does():
+def test_a_csv_line_may_begin_like_an_arrow_file():
     stream = Stream("s", ONE.schema, None, "k", ONE.keys)
     assert given_to(stream, [b"ARROW1,a"]).dead[0].reason == "type"
 
 
 @pytest.mark.parametrize("to_bytes", [arrow_bytes, arrow_file_bytes])
-def test_arrow_bytes_cut_or_flipped_never_crash(to_bytes):
+def test_truncated_or_corrupt_arrow_bytes_never_crash(to_bytes):
     value = to_bytes(pa.RecordBatch.from_pydict({"n": [1, 2, 3], "s": ["a", "bb", "c"]}))
     for size in range(1, len(value)):
         given_to(ONE, [value[:size]], default=Format.ARROW)
@@ -347,8 +347,8 @@ def test_arrow_bytes_cut_or_flipped_never_crash(to_bytes):
         given_to(ONE, [bytes(flipped)], default=Format.ARROW)
 
 
-def test_lines_never_run_into_each_other():
-    """Two pieces that make one object together, beside a line with two objects: the numbers of rows would agree."""
+def test_lines_are_never_joined():
+    """Two pieces that form one object together, next to a line with two objects: the row counts would agree."""
     rows = given_to(ONE, [b'{"x":', b'{"n": 1}}', b'{"n": 2}{"n": 3}', b'{"n": 4}'], default=Format.JSON)
     assert rows.offsets.tolist() == [3]
     assert [d.offset for d in rows.dead] == [0, 1, 2]
@@ -365,7 +365,7 @@ def test_lines_never_run_into_each_other():
     assert "quote open" in rows.dead[0].detail
 
 
-def test_bytes_that_are_no_utf8_are_malformed_anywhere_in_an_object():
+def test_bytes_other_than_utf8_are_malformed_anywhere_in_an_object():
     keyed = Stream("s", ONE.schema, None, "k", ONE.keys)
     values = [b'{"n": 1, "k": "a", "z": "\xff"}', b'{"n": 1, "k": "\xff"}', b'{"n": 1, "k": "\\ud800"}', b"1,\xff"]
     for value in values:

@@ -1,4 +1,4 @@
-"""Routers at a generation's begin and end: what they write, in which order, and what they hand over."""
+"""Routers at the start and end of a generation: what they write, in which order, and what they hand over."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def rows(first: int, ranks: Iterable[int], dead: Iterable[int] = ()) -> Rows:
 
 
 class Stage:
-    """A router, and the log that it writes and reads."""
+    """A router and the log that it writes and reads."""
 
     def __init__(self, router: RouterMachine, log: Iterable[Frame | Barrier] = (), partitions: int = 1) -> None:
         self.router = router
@@ -100,7 +100,7 @@ def later(cut: dict, first: int = 0, **more: object) -> Beginning:
     return Beginning(2, 7, cut, starts, (first,), **more)
 
 
-def test_what_is_read_again_comes_first_by_production_and_is_silent():
+def test_backfilled_rows_come_first_by_production_time_and_are_silent():
     begun = later({(0, 0): (3, 0), (0, 1): (2, 0)}, 40)
     stage = Stage(RouterMachine(QUERY, START, config("r"), beginning=begun), partitions=2)
     stage.give(0, rows(0, [1, 3, 5, 6]))
@@ -114,7 +114,7 @@ def test_what_is_read_again_comes_first_by_production_and_is_silent():
     assert (stage.log[0].first_indexes, stage.log[0].fingerprint, stage.frames[0].fingerprint) == ((40,), 7, 7)
 
 
-def test_refused_rows_before_the_cut_are_neither_counted_nor_written_again():
+def test_refused_rows_before_the_cut_are_not_counted_or_written_again():
     begun = later({(0, 0): (3, 0)}, rejected={"null": 5})
     stage = Stage(RouterMachine(QUERY, START, config("r"), beginning=begun))
     stage.give(0, rows(0, range(6), dead=[1, 4]))
@@ -124,7 +124,7 @@ def test_refused_rows_before_the_cut_are_neither_counted_nor_written_again():
     assert stage.frames[-1].rejected == {"null": 6}
 
 
-def test_a_restart_amid_what_is_read_again_goes_on_in_the_same_order():
+def test_a_restart_during_the_backfill_continues_in_the_same_order():
     begun = later({(0, 0): (6, 0)})
     first = Stage(RouterMachine(QUERY, START, config("r"), beginning=begun))
     first.give(0, rows(0, range(5)))
@@ -161,7 +161,7 @@ def take_over(stage: Stage) -> Takeover:
     return found
 
 
-def test_by_arrival_a_generation_ends_behind_what_its_log_holds():
+def test_by_arrival_a_generation_ends_after_the_rows_of_its_log():
     old = Stage(RouterMachine(QUERY, START, config("r")))
     old.give(0, rows(0, range(6), dead=[2]))
     found = take_over(closing(old))
@@ -169,7 +169,7 @@ def test_by_arrival_a_generation_ends_behind_what_its_log_holds():
     assert found.source[0, 0].offset == 5, "the last row waited for its frame, and is the new generation's"
 
 
-def test_by_event_time_it_writes_first_what_had_been_read_and_nothing_more():
+def test_by_event_time_it_first_writes_the_rows_already_read_and_no_more():
     old = Stage(RouterMachine(BY_TIME, START, config("r")), partitions=2)
     old.give(0, rows(0, [10, 11, 12, 13, 30]))
     old.give(1, rows(0, [20, 40]))
@@ -185,7 +185,7 @@ def test_by_event_time_it_writes_first_what_had_been_read_and_nothing_more():
     assert found.counts == (7,)
 
 
-def test_a_generation_of_the_same_order_goes_on_where_it_stood_and_loses_no_pair():
+def test_a_generation_in_the_same_order_continues_without_losing_a_pair():
     """Of p0 = 500, p1 = 600 and 900 only 500 is out: a row of p0 at 700 that comes later is before 900."""
     old = Stage(RouterMachine(BY_TIME, START, config("r")), partitions=2)
     old.give(0, rows(0, [500]))
@@ -206,7 +206,7 @@ def test_a_generation_of_the_same_order_goes_on_where_it_stood_and_loses_no_pair
     assert new.silent() == [0, 0, 0]
 
 
-def test_rows_that_left_their_input_out_of_its_order_are_not_answered_again():
+def test_rows_answered_out_of_their_inputs_order_are_not_answered_again():
     old = Stage(RouterMachine(BY_TIME, START, config("r")), partitions=2)
     old.give(0, rows(0, [510, 509, 520]))
     old.give(1, replace(rows(0, [530]), keys=pa.array([10])))
@@ -223,7 +223,7 @@ def test_rows_that_left_their_input_out_of_its_order_are_not_answered_again():
     assert {key for key, is_silent in said.items() if is_silent} == set(answered)
 
 
-def test_one_that_is_replaced_while_it_fills_its_windows_hands_its_own_begin_over():
+def test_a_generation_replaced_during_its_backfill_hands_over_its_own_start():
     begun = later({(0, 0): (50, 0)}, 30, counts=(50,), rejected={"late": 3})
     filling = Stage(RouterMachine(QUERY, START, config("r"), beginning=begun))
     filling.give(0, rows(0, range(8)))
@@ -231,7 +231,7 @@ def test_one_that_is_replaced_while_it_fills_its_windows_hands_its_own_begin_ove
     assert (found.source[0, 0].offset, found.counts, found.rejected) == (50, (50,), {"late": 3})
 
 
-def test_a_closed_log_ends_a_router_and_lets_another_closing_one_hand_over():
+def test_a_closed_log_ends_a_router_and_another_closing_one_hands_over():
     old = Stage(RouterMachine(QUERY, START, config("r")))
     old.give(0, rows(0, range(4)))
     first = closing(old)
@@ -247,7 +247,7 @@ def test_a_closed_log_ends_a_router_and_lets_another_closing_one_hand_over():
     assert again.log == first.log, "nothing follows what closed the log"
 
 
-def test_a_book_numbers_from_where_it_begins_and_reaches_no_further_back():
+def test_a_book_numbers_from_its_start_and_reaches_no_further_back():
     book = StreamBook(QUERY.window, config("r"))
     book.begin_at(100)
     assert (book.count, book.batch_first, book.handover_index) == (100, 100, 100)

@@ -1,4 +1,4 @@
-"""Which worker count the router takes: the newest, never too large a one."""
+"""Which worker count the router takes: the newest, unless it is too large."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def heard(*counts):
     return request.workers, said
 
 
-def test_the_setting_holds_until_somebody_asks():
+def test_the_setting_holds_until_a_request():
     assert heard() == (2, [])
 
 
-def test_the_largest_version_counts_and_of_equal_ones_the_first():
+def test_the_largest_version_wins_and_of_equal_ones_the_first():
     assert heard((1, 3), (2, 1))[0] == 1
     assert heard((2, 1), (1, 3))[0] == 1
     assert heard((2, 1), (2, 3))[0] == 1
@@ -38,6 +38,6 @@ def test_a_count_that_was_overtaken_by_a_refused_one_stays_overtaken():
     assert heard((2, 5), (1, 3))[0] == 2
 
 
-def test_settings_that_begin_above_the_limit_are_refused():
+def test_an_initial_setting_above_the_limit_is_refused():
     with pytest.raises(ConfigurationError, match="raise workers_max"):
         RouterConfig("r", workers=5, workers_max=4)

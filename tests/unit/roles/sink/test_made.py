@@ -1,4 +1,4 @@
-"""Which tuples stand in batches, whatever order and number these come in."""
+"""Which tuples are in batches, in whatever order and number these arrive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_batches_count_up_to_the_first_gap(order):
         assert made.end(0) == end
 
 
-def test_what_no_window_reaches_is_not_waited_for():
+def test_batches_that_no_window_reaches_are_not_awaited():
     made = MadeBatches()
     made.add(0, 5)  # a stray copy of an old batch
     made.add(15, 20)

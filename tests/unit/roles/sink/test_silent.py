@@ -1,4 +1,4 @@
-"""What an earlier generation answered is not answered again, by no output: it only tells how far results have come."""
+"""No output repeats an earlier generation's answers; such rows only advance the result position."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def frame(frame_id: int, first: int, silent: list[int], previous_link: int) -> F
 
 
 def part(of: Frame) -> Part:
-    """Each probe has one partner as left, the very first tuple, and none as right."""
+    """A part in which each probe has one partner as left, the very first tuple, and none as right."""
     n = of.count
     left = Matches(np.ones(n, np.int64), np.arange(n + 1, dtype=np.int64), np.full(n, FIRST))
     return Part(0, of.frame_id, 0, 0, n, (left, Matches(np.zeros(n, np.int64), np.zeros(n + 1, np.int64), NOTHING)))
 
 
 def results_of(output: str) -> tuple[SinkMachine, list[Result]]:
-    """Frames of silent tuples alone, of both kinds, and of others alone; nobody reports on the first."""
+    """Frames of silent tuples only, of both kinds, and of others only; no part reports on the first."""
     sink = SinkMachine(parse_query(TEXT.replace("OUTPUT", output)), START, 2)
     frames = [frame(0, FIRST, [1, 1], 0), frame(1, FIRST + 2, [1, 0, 1], 1), frame(2, FIRST + 5, [0, 0], 2)]
     actions = list(sink.on_record(Topic.FRAMES, 0, 0, Barrier(0, "r", first_indexes=(FIRST,))))
@@ -56,7 +56,7 @@ def results_of(output: str) -> tuple[SinkMachine, list[Result]]:
 
 
 @pytest.mark.parametrize("output", ["count", "pairs", "bitmap"])
-def test_only_rows_behind_the_cut_are_answered(output):
+def test_only_rows_after_the_cut_are_answered(output):
     _, results = results_of(output)
     assert [(r.frame_id, r.begin, r.end, r.is_last, r.generation) for r in results] == [
         (0, 0, 2, True, 2), (1, 0, 3, True, 2), (2, 0, 2, True, 2),
