@@ -24,7 +24,7 @@ final class Job {
         }
     }
 
-    /** Searches for a row if `isProbe`, then stores it; returns its matches in all roles. */
+    /** Searches for a row if `isProbe`, then stores it; returns its matches in all directions. */
     interface Step {
         long take(int row, boolean isProbe) throws Exception;
     }
