@@ -178,7 +178,7 @@ def test_explain_shows_no_batches_for_another_layout():
 def test_explain_shows_no_batches_for_another_method():
     text = " ".join(shown(explain(parse_query(TRIPS + "method: scan\n"))).split())
     assert "method scan: `spojoin run` holds the window in one part" in text
-    assert "those of method spo" in text
+    assert "describe method spo" in text
     assert "method" not in shown(explain(parse_query(TRIPS)))
     both = shown(explain(parse_query(TRIPS + "method: scan\nlayout: scale_join\n")))
     assert "layout scale_join" in both
