@@ -14,24 +14,13 @@ import pytest
 from spojoin.protocol.topology import SHARED, Topic, topic_name
 from tests.cluster import rows_in_cluster
 from tests.cluster.release import CHART, IMAGE, NAMESPACE, Cluster, eventually, run
+from tests.support.readings import query_text
 
 NAME = "changing"
 ROWS_A_SECOND = 150
 WINDOW, SLIDE = 500, 50
 NEW_WINDOW, NEW_SLIDE = 400, 100
-OLD = f"""
-name: {NAME}
-streams:
-  readings:
-    schema: {{draw: double, cooling: long}}
-    key: id
-sql: |
-  SELECT * FROM readings AS l JOIN readings AS r
-  ON l.draw < r.draw AND l.cooling >= r.cooling
-  WINDOW AS (SLIDE INTERVAL '{SLIDE}' ON '{WINDOW}')
-order: arrival
-output: count
-"""
+OLD = query_text(NAME, WINDOW, SLIDE)
 NEW = OLD.replace("l.cooling >= r.cooling", "l.cooling < r.cooling").replace(
     f"INTERVAL '{SLIDE}' ON '{WINDOW}'", f"INTERVAL '{NEW_SLIDE}' ON '{NEW_WINDOW}'"
 )

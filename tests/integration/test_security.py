@@ -39,6 +39,7 @@ from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
 from tests.support.certificates import make_certificates
+from tests.support.readings import query_text
 from tests.support.secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, secured, user_of
 
 pytestmark = pytest.mark.integration
@@ -49,19 +50,7 @@ WORKERS = 2
 PATIENCE_S = 120.0
 EDGES = {edge.role: edge for edge in TOPOLOGY}
 
-QUERY = f"""
-name: {JOINED}
-streams:
-  readings:
-    schema: {{draw: double, cooling: long}}
-    key: id
-sql: |
-  SELECT * FROM readings AS l JOIN readings AS r
-  ON l.draw < r.draw AND l.cooling >= r.cooling
-  WINDOW AS (SLIDE INTERVAL '{SLIDE}' ON '{WINDOW}')
-order: arrival
-output: count
-"""
+QUERY = query_text(JOINED, WINDOW, SLIDE)
 
 
 @pytest.fixture(scope="module")

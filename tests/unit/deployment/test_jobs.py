@@ -1,35 +1,24 @@
 """The chart's load Jobs hand the load generator files that it accepts, the user's fields merged into the chart's."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-import yaml
 
 from loadgen.chaos.chaos_file import ChaosFile
 from loadgen.load.files import read
 from loadgen.load.load_file import ProduceFile, RampFile
-from tests.support.chart import manifests, pods
+from tests.support.chart import CHART, NAMESPACE, manifests, pods, render, template
 
-HELM = Path(sys.executable).parent / "helm"
-CHART = Path(__file__).parents[3] / "helm" / "spojoin"
 FILES = {"produce": ProduceFile, "ramp": RampFile, "chaos": ChaosFile}
 QUERY = "/etc/spojoin/query/query.yaml"
 
 
-def helm(*arguments):
-    return subprocess.run([HELM, *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
 def given(name, *options):
-    """A Job's command line: the fields of its file, and the options after it."""
-    rendered = helm("template", "demo", CHART, "--set", f"demo.enabled=true,jobs.{name}.enabled=true", *options).stdout
-    jobs = [each for each in yaml.safe_load_all(rendered) if each and each["kind"] == "Job"]
-    containers = [each["spec"]["template"]["spec"]["containers"][0] for each in jobs]
-    (found,) = [each["args"] for each in containers if each["args"][0] == name]
-    return found[1], found[2:]
+    """What a Job's command line says: the fields of its file, and the options behind it."""
+    found = pods(render("--set", f"demo.enabled=true,jobs.{name}.enabled=true", *options))
+    command, text, *rest = found[f"job-{name}"].container["args"]
+    assert command == name
+    return text, rest
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -53,7 +42,7 @@ def test_the_demo_sends_what_its_values_request():
 def test_fields_of_the_user_are_merged_into_those_of_the_chart():
     text, options = given("chaos", "--set-json", 'jobs.chaos.file={"pods":{"delete_broker":true},"every":"9s"}')
     found = json.loads(text)
-    assert found["pods"] == {"namespace": "default", "release": "demo", "delete_broker": True}
+    assert found["pods"] == {"namespace": NAMESPACE, "release": "demo", "delete_broker": True}
     assert (found["every"], found["where"], found["services"]["query"]) == ("9s", "kubernetes", QUERY)
     assert found["kinds"] == "delete,broker,redis"
     assert options[:2] == ["--workload", "q3"]
@@ -71,6 +60,6 @@ def test_kinds_that_the_user_names_are_kept(chosen):
 
 
 def test_a_job_without_a_file_gets_none():
-    done = helm("template", "demo", CHART, "--set", "demo.enabled=true", "--set-json", 'jobs.check.file={"seed":1}')
+    done = template("--set", "demo.enabled=true", "--set-json", 'jobs.check.file={"seed":1}')
     assert done.returncode != 0
     assert "jobs" in done.stderr
