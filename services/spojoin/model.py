@@ -68,6 +68,10 @@ class TypeName(enum.StrEnum):
     DECIMAL = "decimal"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    UUID = "uuid"
+    BINARY = "binary"
 
 
 class TimeUnit(enum.StrEnum):

@@ -29,6 +29,10 @@ _OTHERS = {
     TypeName.DOUBLE: "float8 float64",
     TypeName.DATE: "date32 date64",
     TypeName.TIMESTAMP: "datetime timestamptz timestamp_tz timestamp_ntz timestamp_ltz timestampntz datetime64",
+    TypeName.STRING: "text varchar nvarchar char bpchar character str utf8 large_string object category categorical enum",
+    TypeName.BOOLEAN: "bool logical",
+    TypeName.UUID: "guid",
+    TypeName.BINARY: "varbinary bytes bytea blob large_binary",
 }
 _WORDS = {word: name for name, words in _OTHERS.items() for word in words.split()} | {
     "double precision": TypeName.DOUBLE,
@@ -36,11 +40,6 @@ _WORDS = {word: name for name, words in _OTHERS.items() for word in words.split(
     "timestamp without time zone": TypeName.TIMESTAMP,
 }
 
-_NOT_YET_WORDS = """
-    string text varchar nvarchar char bpchar character str utf8 large_string object category categorical enum uuid json
-    boolean bool bit binary varbinary bytes bytea blob
-"""
-_NOT_YET = frozenset(_NOT_YET_WORDS.split())
 _TOO_WIDE = ("uint64", "ubigint", "hugeint", "uhugeint", "int128", "uint128")
 _BARE_DECIMALS = ("decimal", "numeric", "number", "dec", "money")
 
@@ -52,10 +51,21 @@ def parse_type(text: str, column: str, line: int) -> ColumnType:
         return _decimal(int(match[1]), int(match[2] or 0), column, line)
     if match := _TIMESTAMP.fullmatch(plain) or _OTHER_UNIT.fullmatch(plain):
         return ColumnType(TypeName.TIMESTAMP, unit=TimeUnit(match[match.lastindex or 1]))
-    name = _OWN.get(plain) or _WORDS.get(plain)
+    name = _named(plain) or _sized_text(plain)
     if name is not None:
         return ColumnType(name)
     raise QueryError(f"column '{column}': {_refusal(text, plain)}", line)
+
+
+def _named(plain: str) -> TypeName | None:
+    return _OWN.get(plain) or _WORDS.get(plain)
+
+
+def _sized_text(plain: str) -> TypeName | None:
+    """varchar(20) and the like: a length that no reader checks."""
+    sized = _SIZED.fullmatch(plain)
+    name = _named(sized[1]) if sized else None
+    return name if name in (TypeName.STRING, TypeName.BINARY) else None
 
 
 def _decimal(precision: int, scale: int, column: str, line: int) -> ColumnType:
@@ -70,13 +80,6 @@ def _decimal(precision: int, scale: int, column: str, line: int) -> ColumnType:
 
 def _refusal(text: str, plain: str) -> str:
     """Why no column can have this type, and what to write."""
-    sized = _SIZED.fullmatch(plain)
-    bare = sized[1] if sized else plain
-    if bare in _NOT_YET:
-        return (
-            f"unknown type '{text}': expected {listed(_KNOWN)}, others can't be compared yet; "
-            "list only the columns that predicates compare, time and key need no type"
-        )
     if plain in _TOO_WIDE:
         return (
             f"type '{text}' is wider than 64-bit integers: write 'long', "

@@ -20,6 +20,7 @@ DAY_US = 86_400_000_000
 MILLISECOND_US = 1_000
 
 _OPERATORS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_EQUALITY_ONLY = (TypeName.STRING, TypeName.BOOLEAN, TypeName.UUID, TypeName.BINARY)
 _INTEGERS = (TypeName.INT, TypeName.LONG)
 _EXPONENT_MAX = 400  # beyond every double and every int64
 
@@ -118,6 +119,8 @@ def _column(node: exp.Column, scope: Scope) -> _Bound:
         hint = wanted if node.name == scope.times[side] else ""
         raise QueryError(unknown(f"column of stream {scope.streams[side]}", node.name, schema) + hint, line)
     column = schema[node.name]
+    if column.name in _EQUALITY_ONLY:
+        raise QueryError(f"'{text_of(node)}' is a {column}: expected a number, a date or a timestamp", line)
     kinds = {TypeName.DATE: OperandKind.DATE, TypeName.TIMESTAMP: OperandKind.TIMESTAMP}
     return Column(node.name), kinds.get(column.name, OperandKind.NUMBER), (Use(side, node.name, column),)
 

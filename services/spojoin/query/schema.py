@@ -13,6 +13,10 @@ _ARROW = {
     TypeName.DOUBLE: pa.float64(),
     TypeName.DATE: pa.date32(),
     TypeName.TIMESTAMP: pa.timestamp("us", "UTC"),
+    TypeName.STRING: pa.string(),
+    TypeName.BOOLEAN: pa.bool_(),
+    TypeName.UUID: pa.string(),
+    TypeName.BINARY: pa.binary(),
 }
 
 #: The type of times in JSON that are numbers with a fraction: exact, down to the nanosecond.
