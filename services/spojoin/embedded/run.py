@@ -141,7 +141,7 @@ class _Results(WholeOrNothing):
 
     def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType]) -> None:
         self.rows = 0
-        self._path = sinks.files.output
+        self._files = sinks.files
         self._sink = sinks.outputs.open(sinks.files.named_output)
         self._default_schema = result_schema(query, key_types)
         self._writer: TableWriter | None = None
@@ -160,7 +160,7 @@ class _Results(WholeOrNothing):
 
     def _opened(self, schema: pa.Schema) -> TableWriter:
         if self._writer is None:
-            self._writer = open_writer(self._path, schema, self._sink)
+            self._writer = open_writer(self._files.output, schema, self._sink, self._files.format)
         return self._writer
 
 
