@@ -13,7 +13,7 @@ from spojoin.embedded.standard_input import DASH
 from spojoin.errors import ConfigurationError
 
 
-class Format(enum.StrEnum):
+class ResultFormat(enum.StrEnum):
     """What results are written as."""
 
     JSON = "json"
@@ -24,19 +24,19 @@ class Format(enum.StrEnum):
 
 
 _SUFFIXES = {
-    ".jsonl": Format.JSON,
-    ".ndjson": Format.JSON,
-    ".json": Format.JSON,
-    ".csv": Format.CSV,
-    ".parquet": Format.PARQUET,
-    ".pq": Format.PARQUET,
-    ".arrow": Format.ARROW,
-    ".arrows": Format.ARROW,
-    ".feather": Format.ARROW,
+    ".jsonl": ResultFormat.JSON,
+    ".ndjson": ResultFormat.JSON,
+    ".json": ResultFormat.JSON,
+    ".csv": ResultFormat.CSV,
+    ".parquet": ResultFormat.PARQUET,
+    ".pq": ResultFormat.PARQUET,
+    ".arrow": ResultFormat.ARROW,
+    ".arrows": ResultFormat.ARROW,
+    ".feather": ResultFormat.ARROW,
 }
 #: Formats of lines of text, which can be compressed as a whole.
-_TEXT = (Format.JSON, Format.CSV)
-_FOR_PEOPLE = (Format.JSON, Format.CSV, Format.TABLE)
+_TEXT = (ResultFormat.JSON, ResultFormat.CSV)
+_FOR_PEOPLE = (ResultFormat.JSON, ResultFormat.CSV, ResultFormat.TABLE)
 _STANDARD_OUTPUT = Path("/dev/stdout")
 
 
@@ -45,7 +45,14 @@ def real_path(path: Path) -> Path:
     return _STANDARD_OUTPUT if path == DASH else path
 
 
-def format_of(path: Path, chosen: Format | None = None) -> Format:
+def named_format(text: str | None) -> ResultFormat | None:
+    """The format that an option names, None for no option. Raises ConfigurationError for any other name."""
+    if text is None or text in set(ResultFormat):
+        return None if text is None else ResultFormat(text)
+    raise ConfigurationError(f"--format {text}: expected one of {', '.join(ResultFormat)}")
+
+
+def format_of(path: Path, chosen: ResultFormat | None = None) -> ResultFormat:
     """The format in which `path` is written: the chosen one, or by its extension.
 
     A pipe, a device or standard output whose name has no extension takes JSON lines, a terminal a table for people.
@@ -78,10 +85,10 @@ def is_stream(path: Path) -> bool:
     return path.suffix.lower() == ".arrows" or is_written_directly(path)
 
 
-def _by_suffix(path: Path) -> Format | None:
+def _by_suffix(path: Path) -> ResultFormat | None:
     if path.suffix or not is_written_directly(path):
         return _SUFFIXES.get(path.suffix.lower())
-    return Format.TABLE if _is_terminal(path) else Format.JSON
+    return ResultFormat.TABLE if _is_terminal(path) else ResultFormat.JSON
 
 
 def _is_terminal(path: Path) -> bool:

@@ -23,7 +23,7 @@ ARROW_SUFFIXES = {".arrow", ".arrows", ".feather"}
 
 
 def open_reader(path: Path, schema: pa.Schema, key: str | None) -> Reader:
-    """A reader for `path` by its extension: .csv, .tsv, .jsonl, .ndjson, .json (also .gz, .bz2, .zst), .parquet, .arrow.
+    """A reader for `path` by its extension: .csv, .tsv, .jsonl, .json (also .gz, .bz2, .zst), .parquet, .arrow.
 
     A pattern such as trips-*.csv reads the files that fit as one stream, by name; `-` reads standard input.
 

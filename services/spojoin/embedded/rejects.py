@@ -10,9 +10,10 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
+from spojoin.embedded.formats import ResultFormat, format_of
+from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
-from spojoin.embedded.formats import Format, format_of
-from spojoin.embedded.writers import TableWriter, open_writer, packed
+from spojoin.embedded.writers import open_writer, packed
 
 #: `row` holds the row's values as a JSON object.
 _TEXTS = ("stream", "reason", "detail", "row")
@@ -43,7 +44,7 @@ class RejectsWriter(WholeOrNothing):
 
     def __init__(self, path: Path, sink: pa.NativeFile | None = None) -> None:
         sink = pa.OSFile(str(path), "wb") if sink is None else sink
-        is_lines = format_of(path) in (Format.JSON, Format.TABLE)
+        is_lines = format_of(path) in (ResultFormat.JSON, ResultFormat.TABLE)
         self._table: TableWriter | None = None if is_lines else open_writer(path, _SCHEMA, sink)
         self._file = packed(path, sink) if is_lines else sink
 

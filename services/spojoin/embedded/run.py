@@ -17,8 +17,9 @@ from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
+from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
-from spojoin.embedded.writers import TableWriter, open_writer, report_bytes, result_schema
+from spojoin.embedded.writers import open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import Order, Query
 from spojoin.roles.router.config import RouterConfig

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spojoin.embedded.formats import Format, format_of, real_path
+from spojoin.embedded.formats import ResultFormat, format_of, real_path
 from spojoin.embedded.named_files import NamedFile, check_apart, check_inputs, check_outputs
 from spojoin.embedded.patterns import files_of
 from spojoin.embedded.standard_input import DASH
@@ -29,7 +29,7 @@ class RunFiles:
     rejects: Path | None = None
     report: Path | None = None
     query_file: Path | None = None
-    format: Format | None = None
+    format: ResultFormat | None = None
 
     def check(self) -> None:
         """Checks that all files can be read and written without harm. Raises ConfigurationError."""

@@ -33,7 +33,7 @@ def standard_input() -> Path:
     """
     if sys.stdin.isatty():
         raise ConfigurationError("standard input is the keyboard: pipe a file into the command, as with < trips.csv")
-    folder = tempfile.mkdtemp(prefix="spojoin-")
+    folder = tempfile.mkdtemp(prefix="spojoin-input-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return stored(sys.stdin.buffer, Path(folder))
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spojoin.embedded.cell_text import csv_strings, csv_values, json_values
-from spojoin.embedded.formats import Format, compression_of, format_of, is_stream, real_path
-from spojoin.embedded.whole_or_nothing import WholeOrNothing
+from spojoin.embedded.formats import ResultFormat, compression_of, format_of, is_stream, real_path
+from spojoin.embedded.table_writer import TableWriter
 from spojoin.model import Output, Query
 
 #: Rows of one Parquet row group: enough for its encodings to pay, and 40 MB of pairs in memory.
@@ -30,18 +30,8 @@ STREAM_NAME = pa.dictionary(pa.int8(), pa.string())
 _join: Any = pc.binary_join_element_wise
 
 
-class TableWriter(WholeOrNothing):
-    """A file that takes record batches of one schema; rows: those written so far."""
-
-    rows: int
-
-    @abstractmethod
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append the batch's rows."""
-
-
 def open_writer(
-    path: Path, schema: pa.Schema, sink: pa.NativeFile | None = None, chosen: Format | None = None
+    path: Path, schema: pa.Schema, sink: pa.NativeFile | None = None, chosen: ResultFormat | None = None
 ) -> TableWriter:
     """A writer for `path` by its extension (.jsonl, .ndjson, .json, .csv, also .gz, .bz2, .zst; .parquet; .arrow).
 
@@ -53,16 +43,16 @@ def open_writer(
     path = real_path(path)
     sink = pa.OSFile(str(path), "wb") if sink is None else sink
     match kind:
-        case Format.PARQUET:
+        case ResultFormat.PARQUET:
             return ParquetWriter(sink, schema)
-        case Format.ARROW:
+        case ResultFormat.ARROW:
             return ArrowWriter(sink, schema, is_stream=is_stream(path))
-        case Format.TABLE:
-            from spojoin.embedded.table_writer import TableForPeople  # noqa: PLC0415  (loads rich)
+        case ResultFormat.TABLE:
+            from spojoin.embedded.table_for_people import TableForPeople  # noqa: PLC0415  (loads rich)
 
             return TableForPeople(sink, schema)
     lines = packed(path, sink)
-    return JsonLinesWriter(lines, schema) if kind is Format.JSON else CsvWriter(lines, schema)
+    return JsonLinesWriter(lines, schema) if kind is ResultFormat.JSON else CsvWriter(lines, schema)
 
 
 def packed(path: Path, sink: pa.NativeFile) -> pa.NativeFile:
