@@ -22,11 +22,11 @@ def is_uuid(arrow: pa.DataType) -> bool:
 
 def uuid_texts(array: Any) -> pa.StringArray:  # noqa: ANN401  (the stubs lack the extension's array)
     """UUIDs (n,) of Arrow's extension type as text in lower case with hyphens; NULL stays NULL."""
-    storage = array.storage
-    whole = storage.fill_null(bytes(16)) if storage.null_count else storage
-    digits = b"".join(whole.to_pylist()).hex().encode()
+    values = array.storage
+    whole = [bytes(16) if each is None else each for each in values.to_pylist()]
+    digits = b"".join(whole).hex().encode()
     ends = np.arange(len(whole) + 1, dtype=np.int32) * 32
     texts = pa.StringArray.from_buffers(len(whole), pa.py_buffer(ends), pa.py_buffer(digits))
     hyphened = _join(*[pc.utf8_slice_codeunits(texts, *part) for part in _PARTS], "-")
-    present: pa.StringArray = pc.if_else(storage.is_valid(), hyphened, pa.scalar(None, pa.string()))
+    present: pa.StringArray = pc.if_else(values.is_valid(), hyphened, pa.scalar(None, pa.string()))
     return present
