@@ -54,7 +54,7 @@ def csv_values(column: pa.Array[Any]) -> pa.Array[Any]:
         return csv_strings(column)
     if types.is_temporal(column.type):
         return _times(column)
-    return _base64(column) if types.is_binary(column.type) else column.cast(pa.string())
+    return csv_strings(_base64(column)) if types.is_binary(column.type) else column.cast(pa.string())
 
 
 def plain(column: pa.Array[Any]) -> pa.Array[Any]:

@@ -1,7 +1,7 @@
 """CSV files as text columns, in constant memory.
 
-An empty cell is NULL, and in a column of text an empty cell in quotes is empty text, as in SQL; columns of other types
-also know the spellings of a missing value.
+An empty cell is NULL, and in a column of text or binary values an empty cell in quotes is empty text, as in SQL;
+columns of other types also know the spellings of a missing value.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class CsvReader(TextReader):
     def _cleaned_column(self, cells: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
         if field.name == self.key:
             return _or_none(cells).cast(self._key_type)
-        return cells if pa.types.is_string(field.type) else without_null_spellings(cells)
+        is_as_written = pa.types.is_string(field.type) or pa.types.is_binary(field.type)
+        return cells if is_as_written else without_null_spellings(cells)
 
 
 def first_rows(path: Path, delimiter: str) -> pa.RecordBatch:

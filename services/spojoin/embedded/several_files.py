@@ -79,9 +79,10 @@ class SeveralFiles(Reader):
             self._read_bytes, self._current = self._read_bytes + part.size, None
 
     def _take_malformed(self, reader: Reader, begin: int) -> None:
-        """Number a file's bad lines as the stream does."""
+        """Number a file's bad lines as the stream does, and name the file."""
         self.malformed |= {begin + at: text for at, text in reader.malformed.items()}
-        self.malformed_because |= {begin + at: why for at, why in reader.malformed_because.items()}
+        plain = f"the line is no row with the columns of {reader.path.name}"
+        self.malformed_because |= {begin + at: reader.malformed_because.get(at, plain) for at in reader.malformed}
         reader.malformed.clear()
         reader.malformed_because.clear()
 
