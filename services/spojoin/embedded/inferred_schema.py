@@ -145,11 +145,11 @@ def _of_csv(path: Path, delimiter: str) -> _Found:
 
 
 def _of_json(path: Path) -> _Found:
-    from spojoin.embedded.json_reader import first_objects  # noqa: PLC0415
+    from spojoin.embedded.json_reader import objects_of  # noqa: PLC0415
     from spojoin.embedded.json_types import json_type  # noqa: PLC0415
 
     values: dict[str, list[object]] = {}
-    for row in islice(first_objects(path), SAMPLE_ROWS):
+    for row in islice(objects_of(path), SAMPLE_ROWS):
         for name, value in row.items():
             values.setdefault(name, []).append(value)
     nested = {name for name, cells in values.items() if any(isinstance(cell, dict | list) for cell in cells)}

@@ -54,7 +54,7 @@ class JsonLinesReader(TextReader):
             return not name.isascii() or any(json.dumps(name).encode() in block for block in _blocks(file))
 
     def _first_object(self) -> dict[str, object]:
-        return next(first_objects(self.path), {})
+        return next(objects_of(self.path), {})
 
     @reading_with_sentences
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -98,11 +98,11 @@ class JsonLinesReader(TextReader):
         )
 
 
-def first_objects(path: Path) -> Iterator[dict[str, object]]:
-    """The objects of a file's first block, with their numbers as JsonNumber; lines that are none are left out."""
+def objects_of(path: Path) -> Iterator[dict[str, object]]:
+    """A file's objects, with their numbers as JsonNumber; lines that are none are left out."""
     with naming_the_file(path), pa.input_stream(str(path)) as file:
-        block = next(_blocks(_lines(file, path)), b"")
-    return (row for row in map(_object, block.splitlines()) if row is not None)
+        for block in _blocks(_lines(file, path)):
+            yield from (row for row in map(_object, block.splitlines()) if row is not None)
 
 
 def _lines(file: pa.NativeFile, path: Path) -> ByteSource:
