@@ -12,6 +12,7 @@ from spojoin.cli.commands.kafka import kafka
 from spojoin.cli.commands.page import page
 from spojoin.cli.commands.published import layouts, methods
 from spojoin.cli.commands.run import run
+from spojoin.cli.commands.sample import sample
 from spojoin.cli.commands.service import service
 from spojoin.cli.commands.simulate import simulate
 from spojoin.cli.commands.status import status
@@ -25,6 +26,7 @@ from spojoin.version import __version__
 #: In the order of --help.
 COMMANDS = (
     run,
+    sample,
     methods,
     layouts,
     validate,
