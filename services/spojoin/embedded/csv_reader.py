@@ -104,14 +104,12 @@ class CsvReader(TextReader):
         return cells if is_as_written else without_null_spellings(cells)
 
 
-def first_rows(path: Path, delimiter: str) -> pa.RecordBatch:
-    """The first block of a file as text, with the columns whose names stand once."""
-    names = csv_header(path, delimiter)
-    once = [name for name in names if names.count(name) == 1]
+def first_rows(path: Path, delimiter: str, names: list[str]) -> pa.RecordBatch:
+    """The first block of a file as text, with the columns in `names`, each of which stands once."""
     with naming_the_file(path), pa.input_stream(str(path)) as file:
-        batches = _csv_batches(Utf8Stream(file), once, delimiter, _skip)
-        empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(once), names=once)
-        return next(batches, empty) if once else empty
+        batches = _csv_batches(Utf8Stream(file), names, delimiter, _skip)
+        empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(names), names=names)
+        return next(batches, empty) if names else empty
 
 
 def csv_header(path: Path, delimiter: str) -> list[str]:
