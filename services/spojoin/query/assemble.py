@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spojoin.errors import QueryError
@@ -18,6 +18,7 @@ from spojoin.model import (
     Window,
 )
 from spojoin.query.condition import read_condition
+from spojoin.query.places import PlaceAt
 from spojoin.query.scope import Scope
 from spojoin.query.selected import read_select
 from spojoin.query.statement import Statement, parse_statement
@@ -61,8 +62,8 @@ class Choices:
     layout: LayoutChoice = LayoutChoice()
 
 
-def parse_sql(sql: str, line_at: Callable[[int], int]) -> Parsed:
-    """The statement and its window clause; `line_at` gives the line of a character of `sql`."""
+def parse_sql(sql: str, line_at: PlaceAt) -> Parsed:
+    """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
     plain, window = split_window(sql, line_at)
     return Parsed(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1))
 

@@ -82,7 +82,9 @@ def _booleans(column: Field) -> pa.Array:
     known = pc.is_in(plain, value_set=pa.array([*_TRUE, *_FALSE]))
     blank = _mask(pc.equal(plain, ""))
     column.refuse(_mask(pc.and_(pc.is_valid(array), pc.invert(known))) & ~blank, "type")
-    return pc.if_else(pa.array(blank), None, pc.if_else(pc.is_valid(array), pc.is_in(plain, value_set=pa.array(_TRUE)), None))
+    return pc.if_else(
+        pa.array(blank), None, pc.if_else(pc.is_valid(array), pc.is_in(plain, value_set=pa.array(_TRUE)), None)
+    )
 
 
 def _uuids(column: Field) -> pa.Array:
