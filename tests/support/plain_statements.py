@@ -224,9 +224,9 @@ class PlainStatement:
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
 
-_INTEGERS = (None, 0, 1, 1, 2, 3)
+_INTEGERS = (None, 0, 1, 1, 2, 3, 3, 4)
 _DOUBLES = (None, math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, 1.5, 2.0)
-_STRINGS = (None, "", "a", "A", "b", "it's", "ß")
+_STRINGS = (None, "", "a", "a", "A", "b", "it's", "ß")
 _OPERATORS = ("<", "<=", ">", ">=", "=", "<>", "!=")
 _LITERALS = {
     "n": [Written("1", 1), Written("2", 2), Written("NULL", None)],
@@ -241,10 +241,10 @@ def draw_plain(rng: Random) -> PlainStatement:
     slide = rng.choice([1, 1, 2, 3])
     return PlainStatement(
         streams,
-        tuple(_condition(rng, ("l",)) for _ in range(rng.randrange(3))),
-        tuple(_condition(rng, ("r",)) for _ in range(rng.randrange(3))),
-        (_index(rng), *(_index(rng) for _ in range(rng.randrange(2))), *_residuals(rng)),
-        slide * rng.choice([1, 2, 5, 20]),
+        tuple(_condition(rng, ("l",)) for _ in range(rng.choice([0, 0, 1, 2]))),
+        tuple(_condition(rng, ("r",)) for _ in range(rng.choice([0, 0, 1, 2]))),
+        (_index(rng), *(_index(rng) for _ in range(rng.choice([0, 0, 1]))), *_residuals(rng)),
+        slide * rng.choice([2, 5, 20]),
         slide,
         rng.random() < 0.3,
         tuple(Named(rng.choice("lr"), rng.choice("nds")) for _ in range(rng.randrange(3))),
@@ -252,14 +252,14 @@ def draw_plain(rng: Random) -> PlainStatement:
 
 
 def _rows(rng: Random) -> tuple[Row, ...]:
-    times = sorted(rng.randrange(-10, 20) for _ in range(rng.randrange(20)))
+    times = sorted(rng.randrange(-10, 20) for _ in range(rng.randrange(30)))
     return tuple(
         {"n": rng.choice(_INTEGERS), "d": rng.choice(_DOUBLES), "s": rng.choice(_STRINGS), "at": at} for at in times
     )
 
 
 def _index(rng: Random) -> Compared:
-    kind = rng.choice("nndds")
+    kind = rng.choice("nnndds")
     left, right = Named("l", kind), Named("r", rng.choice("nd") if kind in "nd" else "s")
     swapped = rng.random() < 0.2
     return Compared(

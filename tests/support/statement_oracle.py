@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import duckdb
 import pyarrow as pa
@@ -24,9 +25,6 @@ from tests.support.statement_text import (
     name_of,
     tokens_of,
 )
-
-#: Columns of the oracle's own; no drawn column has such a name.
-_OWN = ("~pos", "~time", "~index", "~before")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +46,8 @@ class StatementOracle:
     def __init__(self, tables: Mapping[str, pa.Table], time: Mapping[str, str] | None = None) -> None:
         self._columns = {name: table.column_names for name, table in tables.items()}
         self._time = dict(time or {})
-        self._db = duckdb.connect(config={"threads": 1, "enable_external_access": False})
-        self._db.execute("SET TimeZone = 'UTC'")
-        self._functions = _forbidden_functions(self._db)
+        self._db = _database()
+        self._functions = _forbidden_functions()
         for number, (name, table) in enumerate(tables.items()):
             self._load(number, name, table)
 
@@ -71,7 +68,7 @@ class StatementOracle:
     def _load(self, number: int, name: str, table: pa.Table) -> None:
         time = f"epoch_us({quoted(self._time[name])})" if name in self._time else "NULL::BIGINT"
         self._db.register("arriving", table.append_column("~pos", pa.array(range(table.num_rows), pa.int64())))
-        self._db.execute(f'CREATE TABLE "~base{number}" AS SELECT *, {time} AS "~time" FROM arriving')
+        self._db.execute(f'CREATE OR REPLACE TEMP TABLE "~base{number}" AS SELECT *, {time} AS "~time" FROM arriving')
         self._db.unregister("arriving")
 
     def _side(self, side: Side) -> _Source:
@@ -104,11 +101,12 @@ class StatementOracle:
 def _check_name(before: Token | None, token: Token, follows: str, aliases: set[str], known: set[str]) -> None:
     """Refuse a whole row as a value, and a quoted name in another case."""
     name, lower = name_of(token), {column.lower() for column in known}
-    is_alias = name.lower() in aliases and name.lower() not in lower
-    given = before is not None and (before.word in {"AS", "FROM", "JOIN", "END"} or before.kind == "identifier")
-    if is_alias and follows != "." and not given:
-        raise Undecided("perhaps a whole row as a value")
-    if token.text[0] == '"' and name not in known and name.lower() in lower and (before and before.word != "AS"):
+    is_alias = name.lower() in aliases and name.lower() not in lower and follows != "."
+    if is_alias and before is not None and before.text != "." and before.word not in {"AS", "FROM", "JOIN"}:
+        is_value = before.word in _BEFORE_VALUES or (before.kind == "operator" and before.text not in _CLOSING)
+        if is_value or before.kind == "keyword":
+            raise (Refusable if is_value else Undecided)(f"{name} as a value")
+    if token.text[0] == '"' and name not in known and name.lower() in lower and before and before.word != "AS":
         raise Refusable(f"the quoted name {token.text} in another case")
 
 
@@ -207,6 +205,8 @@ class _Question:
             self._db.sql(f"SELECT 1{'' if source is None else f' FROM {source}'} WHERE ({condition}\n)")
         except _CANNOT_BE_BOUND:
             return False
+        except duckdb.Error as error:
+            raise Undecided(f"DuckDB stops at a constant: {error}") from error
         return True
 
     def _check_constant(self, text: str) -> None:
@@ -271,9 +271,7 @@ class _Question:
                 found += [(f"{side.name}.{quoted(c)}", c, side) for c in side.columns]
         given = [None if name is None else name.lower() for _, name, _ in found]
         names = [self._unique(name, side, given) for _, name, side in found]
-        items = [
-            text if side is None else f"{text} AS {quoted(f'c{k}')}" for k, (text, _, side) in enumerate(found)
-        ]
+        items = [text if side is None else f"{text} AS {quoted(f'c{k}')}" for k, (text, _, side) in enumerate(found)]
         return items, names
 
     @staticmethod
@@ -293,7 +291,7 @@ class _Question:
         for side in (self._left, self._right):
             if len(words) == 3 and words[1:] == [".", "*"] and words[0].lower() == side.alias.lower():
                 return [side]
-        if "*" in words[:1] or words[-2:-1] == ["."] and words[-1] == "*" or "COLUMNS" in map(str.upper, words):
+        if "*" in words[:1] or (words[-2:-1] == ["."] and words[-1] == "*") or "COLUMNS" in map(str.upper, words):
             raise Undecided(f"the star {text}")
         return None
 
@@ -305,6 +303,8 @@ class _Question:
             name = self._db.sql(f"SELECT {text}\nFROM {both}").columns
         except _CANNOT_BE_BOUND:
             return None  # perhaps it names an alias of the list: the whole statement tells
+        except duckdb.Error as error:
+            raise Undecided(f"DuckDB stops at a constant: {error}") from error
         if len(name) != 1:
             raise Undecided(f"{text} gives {len(name)} columns")
         is_named = len(tokens) in {1, 3} or any(token.word == "AS" and token.depth == 0 for token in tokens)
@@ -312,17 +312,33 @@ class _Question:
 
 
 _CANNOT_BE_BOUND = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)
+_BEFORE_VALUES = {"SELECT", "AND", "OR", "NOT", "ON", "WHERE", "WHEN", "THEN", "ELSE", "BETWEEN", "IN", "LIKE"}
+_CLOSING = {")", "]", "}"}
 _MOMENTS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "TODAY"}
 
 
-def _forbidden_functions(db: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Functions that a statement can't call: aggregates, those of tables, those that aren't functions of their values."""
+@cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    found = duckdb.connect(config={"threads": 1, "enable_external_access": False})
+    found.execute("SET GLOBAL TimeZone = 'UTC'")
+    return found
+
+
+def _database() -> duckdb.DuckDBPyConnection:
+    """A connection with temporary tables of its own."""
+    return _engine().cursor()
+
+
+@cache
+def _forbidden_functions() -> frozenset[str]:
+    """Functions that a statement can't call: aggregates, those of tables, those that read more than values."""
     sql = """SELECT DISTINCT lower(function_name) FROM duckdb_functions()
              WHERE function_type IN ('aggregate', 'table', 'pragma', 'table_macro')
                 OR stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY') OR function_name = 'unnest'"""
-    names = {name for (name,) in db.execute(sql).fetchall()}
-    scalar = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'scalar' AND stability = 'CONSISTENT'"
-    return frozenset(names - {name for (name,) in db.execute(scalar).fetchall()})
+    scalar = """SELECT DISTINCT lower(function_name) FROM duckdb_functions()
+                WHERE function_type = 'scalar' AND stability = 'CONSISTENT' AND function_name <> 'unnest'"""
+    found, kept = ({name for (name,) in _engine().execute(each).fetchall()} for each in (sql, scalar))
+    return frozenset(found - kept)
 
 
 def quoted(name: str) -> str:

@@ -153,7 +153,7 @@ def _take_window(tokens: list[Token]) -> tuple[WindowText | None, list[Token]]:
     if not starts:
         return None, tokens
     if len(starts) > 1:
-        raise Undecided("two windows")
+        raise Refusable("two windows")
     at = starts[0]
     clause = tokens[at : at + 9]
     shape = [token.word or token.text for token in clause]
@@ -183,13 +183,15 @@ def _size(text: str) -> tuple[int, bool]:
 
 
 def _at(tokens: Sequence[Token], word: str) -> int | None:
-    return next((k for k, token in enumerate(tokens) if token.word == word and token.depth == 0), None)
+    """The first such word outside parentheses; the FROM of IS DISTINCT FROM is none."""
+    found = (k for k, token in enumerate(tokens) if token.word == word and token.depth == 0)
+    return next((k for k in found if not k or tokens[k - 1].word != "DISTINCT"), None)
 
 
 def _cut(tokens: Sequence[Token], word: str) -> tuple[list[Token], list[Token]]:
     at = _at(tokens, word)
     if at is None:
-        raise Undecided(f"no {word}")
+        raise (Refusable if word == "FROM" else Undecided)(f"no {word}")
     return list(tokens[:at]), list(tokens[at + 1 :])
 
 
@@ -200,10 +202,12 @@ def _without_inner(tokens: list[Token]) -> list[Token]:
 def _side(tokens: list[Token]) -> Side:
     if any(token.word in _OTHER_JOINS or token.text == "," or token.word == "JOIN" for token in tokens):
         raise Refusable("another kind of join")
-    names = [name_of(token) for token in tokens if token.word != "AS"]
-    if not 1 <= len(names) <= 2 or any(token.kind not in {"identifier", "keyword"} for token in tokens):
-        raise Undecided("a side that is no name with an alias")
-    return Side(names[0], names[-1])
+    if tokens and tokens[0].kind == "string_const":
+        raise Undecided("a file as a side")
+    names = [token for k, token in enumerate(tokens) if not (token.word == "AS" and k == 1 and len(tokens) == 3)]
+    if not 1 <= len(names) <= 2 or any(token.kind not in {"identifier", "keyword"} for token in names):
+        raise Refusable("a side that is no name with an alias")
+    return Side(name_of(names[0]), name_of(names[-1]))
 
 
 def _items(text: str, tokens: list[Token]) -> Iterator[str]:

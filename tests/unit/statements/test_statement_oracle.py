@@ -4,9 +4,9 @@ from random import Random
 
 import pyarrow as pa
 import pytest
+
 from tests.support.plain_statements import draw_plain
 from tests.support.statement_oracle import StatementOracle
-from tests.support.statement_text import Refusable, Undecided
 
 SCHEMA = pa.schema(
     [("n", pa.int64()), ("d", pa.float64()), ("s", pa.string()), ("at", pa.timestamp("us"))],
