@@ -251,6 +251,59 @@ def draw_plain(rng: Random) -> PlainStatement:
     )
 
 
+_BIG = 2**53
+_ODD_DOUBLES = [math.nan, math.inf, -math.inf, -0.0, 0.0, 0.1, 1.0, float(_BIG), -float(_BIG), 2.0**63, -(2.0**63)]
+_ODD_DOUBLES += [1e300, 4_503_599_627_370_496.5, 5e-324, 2147483647.5, 16_777_216.0]
+_EXACT = {
+    "n": (
+        None,
+        0,
+        1,
+        -1,
+        _BIG,
+        _BIG + 1,
+        -_BIG - 1,
+        2**63 - 1,
+        2**63 - 2,
+        -(2**63),
+        -(2**63) + 1,
+        4_503_599_627_370_497,
+    ),
+    "i": (None, 0, 1, -1, 2**31 - 1, -(2**31), 16_777_217),
+    "d": (None, *_ODD_DOUBLES),
+    "m": tuple(None if t is None else Decimal(t) for t in (None, "0.0000", "0.1000", "-0.1000", "1.0000", "0.5000"))
+    + tuple(map(Decimal, ("90071992547409.9300", "99999999999999.9999", "16777217.0000"))),
+    "f": (None, math.nan, math.inf, -0.0, 0.5, 0.10000000149011612, 16_777_216.0, 3.4028234663852886e38),
+}
+
+
+def draw_exact(rng: Random) -> PlainStatement:
+    """A statement over numbers that a double can't hold or tell apart; one to three index conditions, no filters.
+
+    Columns: n (long), i (int), d (double), m (decimal(18,4)), f (float), at.
+    """
+    names = rng.sample("nidmf", rng.choice([1, 2, 2, 3]))
+    conditions = tuple(_exact_index(rng, name, rng.choice([*names, *"nd"])) for name in names)
+    streams = tuple(_exact_rows(rng) for _ in range(rng.choice([1, 2])))
+    slide = rng.choice([1, 2])
+    return PlainStatement(streams, (), (), conditions, slide * rng.choice([5, 40]), slide)
+
+
+def _exact_index(rng: Random, left: str, right: str) -> Compared:
+    terms: list[Term] = [Named("l", left), Named("r", right)]
+    if left in "nim" and right in "nim" and rng.random() < 0.5:
+        k = rng.randrange(2)
+        side = terms[k]
+        assert isinstance(side, Named)
+        terms[k] = Plus(side, rng.choice([1, 2, -3]), rng.choice([0, 1, -5, 2**62]))
+    return Compared(terms[0], rng.choice(_OPERATORS), terms[1])
+
+
+def _exact_rows(rng: Random) -> tuple[Row, ...]:
+    count = rng.randrange(5, 30)
+    return tuple({**{c: rng.choice(values) for c, values in _EXACT.items()}, "at": at} for at in range(count))
+
+
 def _rows(rng: Random) -> tuple[Row, ...]:
     times = sorted(rng.randrange(-10, 20) for _ in range(rng.randrange(30)))
     return tuple(

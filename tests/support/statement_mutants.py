@@ -252,7 +252,7 @@ def _changed(rng: Random, text: str) -> str:
     if not tokens or rng.random() < 0.04:
         at = rng.randrange(len(text) + 1)
         return rng.choice([text[:at], text[at:], text[:at] + text[at + 1 :], text[:at] + "'" + text[at:]])
-    if rng.random() < 0.6:
+    if rng.random() < 0.75:
         return _milder(rng, text, tokens)
     at = rng.randrange(len(tokens))
     here, other = tokens[at], rng.choice(tokens)
