@@ -100,6 +100,8 @@ def _refused(message: str, expected: Expected | str, must_answer: bool) -> Verdi
 
 
 def _compared(found: pa.Table, expected: Expected) -> Verdict:
+    if found.num_columns != len(expected.names):
+        return Verdict("wrong", Finding("names", f"{found.column_names} for {expected.names}"))
     rows, right = rows_of(found), [tuple(map(_plain, row)) for row in expected.rows]
     if list(map(repr, rows)) != list(map(repr, right)):
         return Verdict("wrong", Finding("rows", _difference(rows, right)))
