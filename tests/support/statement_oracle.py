@@ -8,7 +8,7 @@ answer it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import duckdb
@@ -53,7 +53,11 @@ class StatementOracle:
 
     def expected(self, text: str) -> Expected:
         """What the statement answers. Raises Refusable and Undecided."""
-        return self._question(text).answer()
+        question = self._question(text)
+        try:
+            return question.answer()
+        except _StopsAtRow:
+            return question.without_failing().answer()
 
     def positions(self, text: str) -> list[tuple[int, int]]:
         """The stream (0 the left's) and the position of every row that takes a number, in the order of the numbers."""
@@ -80,7 +84,9 @@ class StatementOracle:
         columns = self._columns[found[0]]
         if len({column.lower() for column in columns}) < len(columns) or "seq" in map(str.lower, columns):
             raise Undecided("columns that DuckDB can't tell apart")
-        return _Source(names.index(found[0]), side.alias, tuple(columns), found[0] in self._time)
+        return _Source(
+            names.index(found[0]), side.alias, tuple(columns), found[0] in self._time, f'"~base{names.index(found[0])}"'
+        )
 
     def _check(self, parts: Clauses) -> None:
         """Refuse what DuckDB would take and a statement can't say."""
@@ -112,20 +118,21 @@ def _check_name(before: Token | None, token: Token, follows: str, aliases: set[s
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A side: its table's number, its alias, its columns, whether it has event times."""
+    """A side: its table's number, its alias, its columns, whether it has event times; `base` holds its rows."""
 
     number: int
     alias: str
     columns: tuple[str, ...]
     has_time: bool
-
-    @property
-    def base(self) -> str:
-        return f'"~base{self.number}"'
+    base: str
 
     @property
     def name(self) -> str:
         return quoted(self.alias)
+
+
+class _StopsAtRow(Undecided):
+    """An expression has no value for some row."""
 
 
 class _Question:
@@ -174,7 +181,66 @@ class _Question:
         except _CANNOT_BE_BOUND as error:
             raise Refusable(str(error)) from error
         except duckdb.Error as error:
-            raise Undecided(f"DuckDB stops at a row: {error}") from error
+            raise _StopsAtRow(f"DuckDB stops at a row: {error}") from error
+
+    # --- rows without a value -----------------------------------------------------------------------------------------
+
+    def without_failing(self) -> _Question:
+        """The same statement over the rows for which filters and index conditions have a value.
+
+        A filter counts for every row; an operand of an index condition for the rows that pass a filter of their stream.
+        """
+        left, right, pair = self._sorted_conjuncts()
+        found = []
+        for side, filters in ((self._left, left), (self._right, right)):
+            both = self._is_self
+            dead = self._failing(side, [*left, *right] if both else filters)
+            others = [(self._left, left), (self._right, right)] if both else [(side, filters)]
+            passing = {pos for each, conditions in others for pos in self._passing_rows(each, conditions, dead)}
+            operands = self._operands(pair, [each for each, _ in others])
+            dead |= {pos for pos in self._failing(side, operands) if pos in passing}
+            found.append(self._kept(side, dead))
+        return _Question(self._db, self._parts, found[0], found[1])
+
+    def _failing(self, side: _Source, texts: list[str]) -> set[int]:
+        """Positions of the side's rows for which one of the expressions fails, asked one by one."""
+        found = set()
+        for (position,) in self._asked(f'SELECT "~pos" FROM {side.base}').fetchall():
+            for text in texts:
+                alias = next(a for a in (self._left, self._right) if self._binds(f"({text}\n) IS NULL", self._rows(a)))
+                row = f'(SELECT * FROM {side.base} WHERE "~pos" = {position}) AS {alias.name}'
+                try:
+                    self._asked(f"SELECT ({text}\n) FROM {row}").fetchall()
+                except _StopsAtRow:
+                    found.add(position)
+        return found
+
+    def _passing_rows(self, side: _Source, conditions: list[str], dead: set[int]) -> list[int]:
+        kept = self._kept(side, dead)
+        where = " AND ".join(f"({text}\n)" for text in conditions) or "true"
+        rows = self._asked(f'SELECT "~pos" FROM {kept.base} AS {side.name} WHERE {where}').fetchall()
+        return [position for (position,) in rows]
+
+    def _kept(self, side: _Source, dead: set[int]) -> _Source:
+        """The side without the dead rows."""
+        kept = replace(side, base=f'"~kept{side.number}"')
+        gone = ", ".join(map(str, sorted(dead))) or "NULL"
+        self._db.execute(
+            f'CREATE OR REPLACE TEMP TABLE {kept.base} AS SELECT * FROM "~base{side.number}" '
+            f'WHERE ("~pos" IN ({gone})) IS NOT TRUE'
+        )
+        return kept
+
+    def _operands(self, pair: list[str], sides: list[_Source]) -> list[str]:
+        """What stands on both ends of the comparisons, as far as it is of one of these sides."""
+        found = []
+        for text in pair:
+            tokens = tokens_of(text)
+            at = [k for k, token in enumerate(tokens) if token.depth == 0 and token.text in _COMPARISONS]
+            if len(at) == 1:
+                middle = tokens[at[0]]
+                found += [text[: middle.start], text[middle.end :]]
+        return [each for each in found if any(self._binds(f"({each}\n) IS NULL", self._rows(side)) for side in sides)]
 
     # --- conditions -------------------------------------------------------------------------------------------------
 
@@ -269,13 +335,14 @@ class _Question:
                 found.append((text, self._own_name(text), None))
             for side in starred or ():
                 found += [(f"{side.name}.{quoted(c)}", c, side) for c in side.columns]
-        given = [None if name is None else name.lower() for _, name, _ in found]
-        names = [self._unique(name, side, given) for _, name, side in found]
+        given = [(name or "").lower() for _, name, _ in found]
+        own = [(name or "").lower() for _, name, side in found if side is None]
+        names = [self._unique(name, side, own if side is None else given) for _, name, side in found]
         items = [text if side is None else f"{text} AS {quoted(f'c{k}')}" for k, (text, _, side) in enumerate(found)]
         return items, names
 
     @staticmethod
-    def _unique(name: str | None, side: _Source | None, given: list[str | None]) -> str | None:
+    def _unique(name: str | None, side: _Source | None, given: list[str]) -> str | None:
         """The name in the result: a star's takes its side's alias before it where the list gives it twice.
 
         None where the specification leaves it open: an expression without an alias, or one name twice.
@@ -314,6 +381,8 @@ class _Question:
 _CANNOT_BE_BOUND = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)
 _BEFORE_VALUES = {"SELECT", "AND", "OR", "NOT", "ON", "WHERE", "WHEN", "THEN", "ELSE", "BETWEEN", "IN", "LIKE"}
 _CLOSING = {")", "]", "}"}
+_COMPARISONS = {"<", "<=", ">", ">=", "=", "<>", "!=", "=="}
+_READ_THE_SESSION = {"age", "getenv", "version", "current_setting", "today", "user", "current_user", "session_user"}
 _MOMENTS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "TODAY"}
 
 
@@ -338,7 +407,7 @@ def _forbidden_functions() -> frozenset[str]:
     scalar = """SELECT DISTINCT lower(function_name) FROM duckdb_functions()
                 WHERE function_type = 'scalar' AND stability = 'CONSISTENT' AND function_name <> 'unnest'"""
     found, kept = ({name for (name,) in _engine().execute(each).fetchall()} for each in (sql, scalar))
-    return frozenset(found - kept)
+    return frozenset(found - kept) | _READ_THE_SESSION
 
 
 def quoted(name: str) -> str:
