@@ -66,7 +66,10 @@ class _Draw:
     def statement(self) -> DrawnStatement:
         rng = self.rng
         time = {t.name: t.time for t in self.tables} if len(self.tables) == 2 or rng.random() < 0.4 else {}
+        interval = self.interval() if time and rng.random() < 0.08 else ""
         on, where = self.conditions()
+        on = f"{interval} AND {on}" if interval else on
+        window = "" if interval else f" WINDOW AS (SLIDE INTERVAL {self.window(bool(time))})"
         left, right = (
             f"{t.name if t.name.isidentifier() and rng.random() < 0.9 else quoted(t.name)}"
             f" {rng.choice(['AS ', 'AS ', ''])}{s.alias}"
@@ -74,10 +77,22 @@ class _Draw:
         )
         text = (
             f"SELECT {', '.join(self.items())} FROM {left} {rng.choice(['', '', 'INNER '])}JOIN {right} ON {on}"
-            f"{f' WHERE {where}' if where else ''} WINDOW AS (SLIDE INTERVAL {self.window(bool(time))})"
-            f"{rng.choice(['', '', ';'])}"
+            f"{f' WHERE {where}' if where else ''}{window}{rng.choice(['', '', ';'])}"
         )
         return DrawnStatement(dressed(rng, text), self.tables, time)
+
+    def interval(self) -> str:
+        """Both ends of the difference of the event times, which stand in a window's place."""
+        rng, (one, other) = self.rng, self.sides
+        left, right = (f'{side.alias}."{side.table.time}"' for side in (one, other))
+        unit = rng.choice(["us", "ms", "s"])
+        ends = [
+            f"{left} - INTERVAL '{rng.choice([0, 1, 5])} {unit}'",
+            f"{left} + INTERVAL '{rng.choice([0, 3, 9])} {unit}'",
+        ]
+        if rng.random() < 0.7:
+            return f"{right} BETWEEN {ends[0]} AND {ends[1]}"
+        return f"{right} > {ends[0]} AND {right} <= {ends[1]}"
 
     def window(self, has_time: bool) -> str:
         rng = self.rng
@@ -238,6 +253,7 @@ class _Draw:
                 lambda: f"date_diff('day', {self.moment(side, 0)}, DATE '2024-03-01')",
                 lambda: f"round({inner})",
                 lambda: f"sign({inner})",
+                lambda: f"CAST({self.text(side, 0)} AS INTEGER)" if rng.random() < 0.2 else f"ceil({column})",
                 lambda: f"({column}) % 2" if found.type in _WHOLE else f"floor({column})",
             ]
         )()
