@@ -5,13 +5,16 @@ type, so that indexes, kernels and the wire know a single type.
 
 - Domain.INTEGER: the code is the value itself, times 10**scale for decimals; dates are days, timestamps microseconds.
 - Domain.FLOAT: the code holds the bits of the IEEE double, folded so that signed integers order as the doubles do;
-  -0.0 is stored as 0.0 and NaN never gets a code.
+  -0.0 is stored as 0.0, and NaN as one value above all others.
+- Domain.ASSIGNED: the router gives each value (text, bytes) a number of its own; only `=` and `!=` compare them.
+
+NULL gets no code: a row whose index condition is NULL joins nothing, and takes no place among the codes.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 
@@ -41,6 +44,21 @@ class Domain(enum.IntEnum):
 
     INTEGER = 0
     FLOAT = 1
+    ASSIGNED = 2
+
+
+class Rounding(enum.Enum):
+    """The integer that stands for a double where the other side of a comparison is an integer or a decimal.
+
+    A value x of the other side is exact, so that x < d iff x < ceil(d), and so on. The first two keep the operator's
+    strictness out: x < d iff x <= ceil(d) - 1, which stays within int64 where ceil(d) doesn't.
+    """
+
+    BELOW = "the greatest integer below"
+    AT_MOST = "the greatest integer that is not above"
+    ABOVE = "the least integer above"
+    AT_LEAST = "the least integer that is not below"
+    EQUAL = "the equal integer"
 
 
 class Order(enum.StrEnum):
@@ -56,6 +74,7 @@ class Output(enum.StrEnum):
     COUNT = "count"
     PAIRS = "pairs"
     BITMAP = "bitmap"
+    ROWS = "rows"
 
 
 class TypeName(enum.StrEnum):
@@ -72,6 +91,7 @@ class TypeName(enum.StrEnum):
     BOOLEAN = "boolean"
     UUID = "uuid"
     BINARY = "binary"
+    MAP = "map"
 
 
 class TimeUnit(enum.StrEnum):
@@ -124,17 +144,36 @@ class Arithmetic:
     right: Expression
 
 
-Expression = Column | Constant | Arithmetic
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Any deterministic expression of one side's columns, which the expression engine evaluates.
+
+    sql: in DuckDB's dialect, over columns named as in the schema; columns: those that it names, in order
+    type: of its value
+    """
+
+    sql: str
+    columns: tuple[str, ...]
+    type: ColumnType
+
+
+Expression = Column | Constant | Arithmetic | Computed
 
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One expression of one stream that predicates compare, and how its codes are made."""
+    """One expression of one stream that predicates compare, and how its codes are made.
+
+    rounding: of doubles that are compared with integers or decimals; None for all others
+    has_no_nan: whether a NaN makes the condition untrue, as within a band, in place of being the greatest double
+    """
 
     expression: Expression
     domain: Domain
     scale: int
     text: str
+    rounding: Rounding | None = None
+    has_no_nan: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +212,97 @@ class Interval:
     held: tuple[str, ...] = ()
 
 
+#: The column that holds the numbers of rows, where the schema has none of that name.
+SEQ = "seq"
+#: The column with the headers of a Kafka record, where the schema has none of that name.
+HEADERS = "headers"
+HEADERS_TYPE = ColumnType(TypeName.MAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition on one side's rows: only rows of which it is true take a number. `text` is as written."""
+
+    condition: Computed
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A stream that an input feeds: its number in the query, its filter, and its keys among the input's, in order."""
+
+    stream: int
+    filter: Filter | None
+    slots: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One logical input; `keys` are the key columns that predicates use, in slot order."""
+    """One logical stream: rows that pass a filter, in order.
+
+    keys: the key columns that predicates use, in slot order
+    filter: None where all rows pass
+    payload: columns that travel with the rows, because results, residual conditions or equalities of texts need them
+    members: of an input that feeds two streams, both; empty for a stream that is its own input
+    """
 
     name: str
     schema: dict[str, ColumnType]
     time: str | None
     key: str | None
     keys: tuple[KeyColumn, ...]
+    filter: Filter | None = None
+    payload: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
+
+    def type_of(self, column: str) -> ColumnType:
+        """The type of a column that expressions use."""
+        return self.schema[column] if column in self.schema or column != HEADERS else HEADERS_TYPE
+
+    def fed(self, number: int) -> tuple[Member, ...]:
+        """The streams that this input feeds, where it is number `number` of a query's inputs."""
+        return self.members or (Member(number, self.filter, tuple(range(len(self.keys)))),)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A column that an expression names: its side (0 left, 1 right), its name and its type.
+
+    is_number: whether it is the number of the side's row
+    """
+
+    side: int
+    name: str
+    type: ColumnType
+    is_number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PairExpression:
+    """An expression of both sides of a pair.
+
+    sql: in DuckDB's dialect, over columns named by `pair_column`; uses: those columns, in order
+    type: of its value
+    """
+
+    sql: str
+    uses: tuple[Use, ...]
+    type: ColumnType
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A column of results: its name, its expression, and the column that it is if it is just one."""
+
+    name: str
+    expression: PairExpression
+    plain: Use | None
+
+
+def pair_column(side: int, name: str) -> str:
+    """The name of a side's column among a pair's."""
+    return f"{side}.{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +378,7 @@ class Query:
     """A validated query. `streams` holds one stream (self join) or two (left, right).
 
     interval: of an interval join; `window` is then the longer of the two that follow from it
+    select: the columns of results, for output `rows`; residuals: further conditions on a pair, which filter it
     """
 
     name: str
@@ -271,11 +393,57 @@ class Query:
     method: Method = Method()
     layout: LayoutChoice = LayoutChoice()
     interval: Interval | None = None
+    select: tuple[Selected, ...] = ()
+    residuals: tuple[PairExpression, ...] = ()
 
     @property
     def is_self(self) -> bool:
-        """Whether one stream joins itself."""
+        """Whether one stream joins itself, within one window."""
         return len(self.streams) == 1
+
+    @property
+    def is_of_one_input(self) -> bool:
+        """Whether one input feeds both sides; if they differ in what they take of it, they are two streams."""
+        return len({stream.name for stream in self.streams}) == 1
+
+    @property
+    def inputs(self) -> tuple[Stream, ...]:
+        """What is read: each stream, or one input for the two streams of a self join."""
+        if self.is_self or not self.is_of_one_input:
+            return self.streams
+        left, right = self.streams
+        first = len(left.keys)
+        members = (
+            Member(0, left.filter, tuple(range(first))),
+            Member(1, right.filter, tuple(range(first, first + len(right.keys)))),
+        )
+        payload = tuple(dict.fromkeys((*left.payload, *right.payload)))
+        return (replace(left, keys=(*left.keys, *right.keys), filter=None, payload=payload, members=members),)
+
+    @property
+    def lists_pairs(self) -> bool:
+        """Whether each part lists the partners that it finds; else it only counts them."""
+        return self.output is not Output.COUNT or bool(self.residuals)
+
+    @property
+    def searched_for(self) -> Output:
+        """What each part yields: partners or counts."""
+        return Output.PAIRS if self.lists_pairs else Output.COUNT
+
+    @property
+    def part_limit(self) -> int | None:
+        """How many partners a part may list; with residual conditions, those that hold aren't known there."""
+        return None if self.residuals else self.limit
+
+    @property
+    def has_pair_payload(self) -> bool:
+        """Whether results or residual conditions need columns of the rows of a pair."""
+        return any(stream.payload for stream in self.streams)
+
+    @property
+    def carries_keys(self) -> bool:
+        """Whether results name both sides of a pair by the users' keys."""
+        return self.output is Output.PAIRS
 
     @property
     def needs_time(self) -> bool:

@@ -22,6 +22,7 @@ from spojoin.published.layouts.load import measures
 from spojoin.published.layouts.traffic import Traffic
 from spojoin.published.machines import evaluation
 from spojoin.query.extract import extract
+from spojoin.query.payload import no_payload
 from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
@@ -52,6 +53,7 @@ class Engine:
 
     def __init__(self, query: Query, config: RouterConfig | None = None, transport: Transport | None = None) -> None:
         self.query = query
+        self._inputs = query.inputs
         self._transport = transport or _by_reference
         self.tuples = 0
         self.rejected: dict[str, int] = {}
@@ -64,9 +66,9 @@ class Engine:
         self._traffic = Traffic(query)
         self._readers = self._wire()
         self._rejects: list[DeadLetter] = []
-        self._fed = [0] * len(query.streams)
+        self._fed = [0] * len(query.inputs)
         self._pending: deque[Emit] = deque()
-        self._router.on_inputs([(stream, 0) for stream in range(len(query.streams))])
+        self._router.on_inputs([(number, 0) for number in range(len(query.inputs))])
         list(self._run(self._router.on_caught_up()))
 
     def _wire(self) -> dict[Topic, list[Machine]]:
@@ -130,8 +132,18 @@ class Engine:
         """This stream has ended: the other need not wait for it. Yields the results that are ready."""
         number = self._number(stream)
         nothing = np.empty(0, np.int64)
-        columns = tuple(nothing for _ in self.query.streams[number].keys)
-        rows = Rows(nothing, nothing, self._fed[number], columns, nothing, NO_KEYS, nothing, heartbeat_us=SILENCE_US)
+        columns = tuple(nothing for _ in self.query.inputs[number].keys)
+        rows = Rows(
+            nothing,
+            nothing,
+            self._fed[number],
+            columns,
+            nothing,
+            NO_KEYS,
+            nothing,
+            heartbeat_us=SILENCE_US,
+            payload=no_payload(self._inputs[number]),
+        )
         yield from self._run(self._router.on_rows(number, 0, rows))
 
     def flush(self) -> Iterator[pa.RecordBatch]:
@@ -144,7 +156,7 @@ class Engine:
         return taken
 
     def _number(self, stream: int | str) -> int:
-        names = [s.name for s in self.query.streams]
+        names = [s.name for s in self.query.inputs]
         if isinstance(stream, str):
             if stream not in names:
                 raise BadData(f"stream {stream!r} is not in the query; it has {', '.join(names)}")
@@ -152,7 +164,7 @@ class Engine:
         return stream
 
     def _rows(self, stream: int, batch: pa.RecordBatch) -> Rows:
-        found = extract(self.query.streams[stream], batch, self.query.needs_time)
+        found = extract(self._inputs[stream], batch, self.query.needs_time, stream)
         first = self._fed[stream]
         self._fed[stream] += batch.num_rows
         positions = found.kept + first
@@ -166,6 +178,9 @@ class Engine:
             keys=pa.array(positions) if found.keys is None else found.keys,
             produced_ms=np.zeros(len(positions), np.int64),
             dead=dead,
+            payload=found.payload,
+            members=found.members,
+            joins=found.joins,
         )
 
     def _run(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:

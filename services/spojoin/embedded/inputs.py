@@ -83,8 +83,8 @@ class InputFile:
 def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[InputFile]:
     """Open each stream's file; raises ConfigurationError where files and streams don't fit."""
     check_names(query, paths)
-    readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.streams]
-    for reader, stream in zip(readers, query.streams, strict=True):
+    readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.inputs]
+    for reader, stream in zip(readers, query.inputs, strict=True):
         if stream.time:  # arrival order doesn't read it, but a missing column is likely a typing error
             reader.check_has(stream.time)
     types = [reader.key_type for reader in readers]
@@ -92,7 +92,7 @@ def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[InputFile]:
         types = [common_key_type(types)] * len(types)
     return [
         InputFile(i, stream, readers[i], iter(readers[i]), types[i], query.needs_time)
-        for i, stream in enumerate(query.streams)
+        for i, stream in enumerate(query.inputs)
     ]
 
 
@@ -135,7 +135,7 @@ def _time_of(row: pa.RecordBatch, time: str, declared: ColumnType | None) -> int
 
 def check_names(query: Query, paths: Mapping[str, Path]) -> None:
     """Raises ConfigurationError where files are missing or name streams that the query doesn't have."""
-    streams = [stream.name for stream in query.streams]
+    streams = [stream.name for stream in query.inputs]
     for name in paths:
         if name not in streams:
             known = ", ".join(streams)

@@ -69,7 +69,7 @@ class Join:
         self._engine: Engine | None = engine_for(self.query, _checked(workers))
         self._last = _Figures()
         self._key_types: dict[int, pa.DataType] = {}
-        self._recent = [Recent() for _ in self.query.streams]
+        self._recent = [Recent() for _ in self.query.inputs]
         self._pushed = 0
         self._ready: list[pa.RecordBatch] = []
         self._rejects = Rejects()
@@ -130,7 +130,7 @@ class Join:
         """Release the window; results not flushed are lost. Counts and refused rows stay available."""
         self._last, self._engine = self._figures, None
         self._ready = []
-        self._recent = [Recent() for _ in self.query.streams]
+        self._recent = [Recent() for _ in self.query.inputs]
 
     def __enter__(self) -> Self:
         return self
@@ -185,7 +185,7 @@ class Join:
         return self._engine
 
     def _index(self, stream: str | None) -> int:
-        names = [each.name for each in self.query.streams]
+        names = [each.name for each in self.query.inputs]
         if stream is None and len(names) == 1:
             return 0
         if stream not in names:
@@ -194,14 +194,14 @@ class Join:
 
     def _needed(self, index: int) -> list[str]:
         """Columns that a stream must have, even a time that arrival order doesn't read: it may be misspelled."""
-        stream = self.query.streams[index]
+        stream = self.query.inputs[index]
         return list(dict.fromkeys([*self._read(index), *filter(None, [stream.time])]))
 
     def _read(self, index: int) -> list[str]:
-        return list(arrow_schema(self.query.streams[index], self.query.needs_time).names)
+        return list(arrow_schema(self.query.inputs[index], self.query.needs_time).names)
 
     def _batches(self, table: pa.Table, index: int) -> list[pa.RecordBatch]:
-        stream = self.query.streams[index]
+        stream = self.query.inputs[index]
         _check_columns(table.column_names, self._needed(index), stream.name)
         batches = table.select(self._read(index)).to_batches()
         return [self._with_stable_key(batch, index, stream.key) for batch in batches] if stream.key else batches
@@ -211,12 +211,12 @@ class Join:
         is_integer = pa.types.is_integer(batch.schema.field(key).type)
         first = pa.int64() if is_integer else pa.string()
         wanted = self._key_types.setdefault(0 if self.query.output is Output.COUNT else index, first)
-        return with_key_type(batch, key, wanted, f"stream {self.query.streams[index].name}")
+        return with_key_type(batch, key, wanted, f"stream {self.query.inputs[index].name}")
 
     def _note(self, letters: Iterable[DeadLetter]) -> None:
         """Keep refused rows, with their values while these are known."""
         known = list(letters)
-        for index, stream in enumerate(self.query.streams if known else ()):
+        for index, stream in enumerate(self.query.inputs if known else ()):
             here = [letter for letter in known if letter.stream == index]
             values = self._recent[index].at(letter.offset for letter in here)
             self._rejects += [
@@ -226,7 +226,7 @@ class Join:
     def _taken(self) -> pa.Table:
         """The results not returned yet."""
         batches, self._ready = self._ready, []
-        types = [self._key_types.get(i, pa.int64()) for i in range(len(self.query.streams))]
+        types = [self._key_types.get(i, pa.int64()) for i in range(len(self.query.inputs))]
         table = pa.Table.from_batches(batches) if batches else result_schema(self.query, types).empty_table()
         return table.replace_schema_metadata({MARK: self.query.name})
 

@@ -120,7 +120,7 @@ def engine_for(query: Query, workers: int | None = None) -> Engine:
 
 def _with_an_order(query: Query) -> Query:
     """Two files have no order of arrival between them: event time gives them one."""
-    if query.is_self:
+    if query.is_of_one_input:
         return query
     for stream in query.streams:
         if stream.time is None:

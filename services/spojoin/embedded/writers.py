@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from spojoin.embedded.named_files import is_written_directly
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.errors import ConfigurationError
+from spojoin.expressions.types import select_schema
 from spojoin.model import Output, Query
 
 #: Rows of one Parquet row group: enough for its encodings to pay, and 40 MB of pairs in memory.
@@ -80,11 +81,13 @@ def result_schema(query: Query, key_types: Sequence[pa.DataType]) -> pa.Schema:
         left, right = key_types[0], key_types[-1]
         columns = {"probe_seq": int64, "left_seq": int64, "right_seq": int64, "left_key": left, "right_key": right}
         columns |= {} if query.limit is None else {"cut": pa.bool_()}
+    elif query.output is Output.ROWS:
+        return select_schema(query.select)
     elif query.output is Output.BITMAP:
         columns = {"seq": int64, "as_left": pa.binary(), "as_right": pa.binary()}
     else:
         columns = {"seq": int64, "stream": STREAM_NAME, "key": common_key_type(key_types), "matches": int64}
-        columns |= {"as_left": int64, "as_right": int64} if query.is_self else {}
+        columns |= {"as_left": int64, "as_right": int64} if query.is_of_one_input else {}
     return pa.schema(list(columns.items()))
 
 

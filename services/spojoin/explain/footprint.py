@@ -93,7 +93,7 @@ def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
     """What a PO-Join worker keeps for a tuple that `direction` searches, in nodes of `tuples`."""
     slots = {p.target_slot for p in direction.predicates}
     stored = len(slots) * (CODE_BYTES + NODE_OFFSET_BYTES)
-    partners = SEQ_BYTES if query.output is not Output.COUNT else 0
+    partners = SEQ_BYTES if query.lists_pairs else 0
     conditions = direction.condition_count
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples

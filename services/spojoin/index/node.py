@@ -41,7 +41,7 @@ class Node:
 
     Pieces map the two: piece k holds the offsets from `piece_offsets[k]` on and the indexes from `piece_firsts[k]` on.
     columns: by slot
-    seqs: int64 (n,) by offset, or None if partners are identified by index or not at all
+    seqs: int64 (n,) by offset, or None if they are the indexes or not asked for
     level: the number of merges behind it, or LEAVING
     work: counts the cost of its structures
     """
@@ -99,6 +99,11 @@ class Node:
             return offsets + self.first
         piece = np.searchsorted(self.piece_offsets, offsets, "right") - 1
         return np.asarray(offsets - self.piece_offsets[piece] + self.piece_firsts[piece], np.int64)
+
+    @property
+    def all_seqs(self) -> I64:
+        """The seqs of all tuples by offset, int64 (n,)."""
+        return self.partners(np.arange(self.size, dtype=np.int64))
 
     def ranks(self, slot: int) -> Unsigned:
         """Each tuple's rank in a column, by offset."""
@@ -159,12 +164,17 @@ def from_batch(
         columns={
             c.slot: NodeColumn(sorted_keys(c.codes), np.array(c.order, dtype)) for c in batch.columns if c.slot in slots
         },
-        seqs=np.array(batch.seqs) if with_seqs else None,
+        seqs=np.array(batch.seqs) if with_seqs and not _are_indexes(batch) else None,
         group=batch.group,
         level=0,
         _permutations={k: np.array(v) for k, v in batch.permutations.items() if with_permutations and k[0] < k[1]},
         work=Work() if work is None else work,
     )
+
+
+def _are_indexes(batch: Batch) -> bool:
+    """Whether the tuples' seqs, which ascend, are their indexes."""
+    return bool(batch.seqs[0] == batch.first and batch.seqs[-1] == batch.end - 1)
 
 
 def merged(nodes: Sequence[Node], level: int) -> Node:
@@ -180,7 +190,7 @@ def _merged_pair(a: Node, b: Node, level: int) -> Node:
     began_s = a.work.timer()
     columns = {slot: _merge_columns(column, b.columns[slot]) for slot, column in a.columns.items()}
     firsts, offsets = _join_pieces(a, b)
-    seqs = None if a.seqs is None or b.seqs is None else np.concatenate((a.seqs, b.seqs))
+    seqs = None if a.seqs is None and b.seqs is None else np.concatenate((a.all_seqs, b.all_seqs))
     a.work.merged(began_s)
     return Node(firsts, offsets, columns, seqs, a.group, level, work=a.work)
 

@@ -30,7 +30,7 @@ class StreamIndex:
 
     target: the stream; directions: the query's directions that search it, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
-    is_self: a partner's seq is its index, so no seqs are kept
+    is_self: a partner's seq is its index as long as no row of the stream lacks one
     work: counts merges and builds
     """
 
@@ -50,7 +50,7 @@ class StreamIndex:
         self.is_self = is_self
         self.work = Work() if work is None else work
         self._counts_only = output is Output.COUNT
-        self._with_seqs = not (is_self or self._counts_only)
+        self._with_seqs = not self._counts_only
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         self._by_wavelet = self._counts_only and all(direction.condition_count <= 2 for direction in directions)
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 I64 = NDArray[np.int64]
 
 
 class Tail:
-    """int64 values of indexes [first, end): appended at the end, dropped at the front, read as views.
+    """Values of indexes [first, end), int64 unless `dtype` says otherwise: appended at the end, dropped at the front, read as views.
 
     One column gives arrays (n,); several, if `columns` says how many, give (columns, n). Appending costs amortised O(1)
     per value: the buffer doubles, or moves its content to the front if half of it was dropped.
@@ -17,10 +17,12 @@ class Tail:
 
     __slots__ = ("_begin", "_end", "buffer", "first")
 
-    def __init__(self, first: int = 0, capacity: int = 1024, columns: int | None = None) -> None:
+    def __init__(
+        self, first: int = 0, capacity: int = 1024, columns: int | None = None, dtype: DTypeLike = np.int64
+    ) -> None:
         self.first = first
         #: (room,) or (columns, room), contiguous: index i is at i - origin; valid until the next append.
-        self.buffer: I64 = np.empty(capacity if columns is None else (columns, capacity), np.int64)
+        self.buffer: I64 = np.empty(capacity if columns is None else (columns, capacity), dtype)
         self._begin = 0
         self._end = 0
 
@@ -75,7 +77,7 @@ class Tail:
         """Make room for `count` more values; returns their end."""
         kept, needed = self.held, len(self) + count
         whole = self.buffer
-        target = whole if 2 * needed <= whole.shape[-1] else np.empty((*whole.shape[:-1], 2 * needed), np.int64)
+        target = whole if 2 * needed <= whole.shape[-1] else np.empty((*whole.shape[:-1], 2 * needed), whole.dtype)
         target[..., : len(self)] = kept
         self.buffer, self._begin, self._end = target, 0, len(self)
         return needed

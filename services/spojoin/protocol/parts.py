@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spojoin.kernels.tail import Tail
-from spojoin.model import Direction, LayoutChoice, Output, Query
+from spojoin.model import Direction, LayoutChoice, Query
 from spojoin.protocol.machine import ResultPosition
 from spojoin.wire.records import I64, U16, Frame, Matches, StreamSlice
 
@@ -69,10 +69,10 @@ def mutable_bounds(frame: Frame, direction: Direction, first: int, last: int) ->
 class Chunks:
     """Splits frame positions [first, count) so that a chunk's matches fit into memory; counts need no splitting."""
 
-    def __init__(self, count: int, first: int, output: Output) -> None:
+    def __init__(self, count: int, first: int, *, lists_pairs: bool) -> None:
         self._count = count
         self._next = first
-        self._probes = count if output is Output.COUNT else CHUNK_PROBES_FIRST
+        self._probes = CHUNK_PROBES_FIRST if lists_pairs else count
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         while self._next < self._count:
@@ -88,28 +88,34 @@ class Chunks:
 
 
 class SeqTrail:
-    """From a stream's recent indexes to seqs; in a self join they are the same number."""
+    """From a stream's recent indexes to seqs; in a self join they are the same number until a row has no index."""
 
     def __init__(self, query: Query) -> None:
         self._is_self = query.is_self
+        self._first = 0
+        self._end = 0
         self._seqs: Tail | None = None
 
     def append(self, frame: Frame, piece: StreamSlice) -> None:
         """Take a frame's tuples."""
-        if self._is_self:
-            return
-        if self._seqs is None:
-            self._seqs = Tail(piece.first_index)
-        self._seqs.append(frame.first_seq + piece.positions.astype(np.int64))
+        if self._end == 0:
+            self._first = self._end = piece.first_index
+        if self._seqs is None and not (self._is_self and piece.passed == piece.void == 0):
+            self._seqs = Tail(self._first)
+            self._seqs.append(np.arange(self._first, self._end, dtype=np.int64))
+        self._end = piece.first_index + len(piece)
+        if self._seqs is not None:
+            self._seqs.append(frame.first_seq + piece.positions.astype(np.int64))
 
     def seqs(self, indexes: I64) -> I64:
         """Seqs of tuples by index, int64, any shape."""
-        if self._is_self or self._seqs is None:
+        if self._seqs is None:
             return indexes
         return self._seqs.view(self._seqs.first, self._seqs.end)[indexes - self._seqs.first]
 
     def drop_below(self, index: int) -> None:
         """Forget tuples of smaller indexes."""
+        self._first = max(self._first, min(index, self._end))
         if self._seqs is not None:
             self._seqs.drop_below(index)
 

@@ -1,44 +1,175 @@
-"""A statement's condition and window together: predicates, key columns, and the windows of an interval join."""
+"""A statement's conditions, each at the place of the flow where it is evaluated, and its window.
+
+A condition on one side's columns filters that side's rows. A comparison of one side's expression with the other's is
+part of the index. Whatever else is true or false of a pair is a residual condition. In an interval join, the windows
+express bounds on event times.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from spojoin.model import Interval, KeyColumn, Predicate, Window
+from sqlglot import exp
+
+from spojoin.errors import QueryError
+from spojoin.model import Computed, Filter, Interval, KeyColumn, PairExpression, Predicate, Window
+from spojoin.query.comparable import NotIndexed
+from spojoin.query.computed import condition_of_pair, condition_of_side, uses_of, value_of
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
-from spojoin.query.operands import Scope
-from spojoin.query.predicates import KeyTable, build_predicate
-from spojoin.query.statement import Statement
+from spojoin.query.operands import text_of
+from spojoin.query.predicates import KeyTable, build_predicate, is_comparison
+from spojoin.query.scope import Scope
+from spojoin.query.statement import Statement, bare
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a pair must satisfy. keys: the key columns of one stream (self join) or two; `interval` as in `Query`."""
+    """What a pair must satisfy. keys: the key columns of one stream (self join) or two; `interval` as in `Query`.
+
+    filters: of the left and of the right side
+    """
 
     predicates: tuple[Predicate, ...]
     keys: tuple[list[KeyColumn], ...]
     window: Window
     interval: Interval | None
+    filters: tuple[Filter | None, Filter | None] = (None, None)
+    residuals: tuple[PairExpression, ...] = ()
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The conjuncts by where they are evaluated."""
+
+    index: list[exp.Expression] = field(default_factory=list)
+    residual: list[exp.Expression] = field(default_factory=list)
+    sides: tuple[list[exp.Expression], list[exp.Expression]] = field(default_factory=lambda: ([], []))
 
 
 def read_condition(statement: Statement, scope: Scope, window: Window | None, line: int) -> Condition:
     """The condition of a statement; where it has no window clause, event times must bound it; `line` is the error's."""
-    predicates, keys = _predicates(statement, scope)
+    parts = _sorted(statement.conjuncts, scope)
+    if not parts.index:
+        raise QueryError(_without_index(statement, parts, scope), line)
+    filters = _filter(parts.sides[0], scope), _filter(parts.sides[1], scope)
+    residuals = tuple(condition_of_pair(node, scope) for node in parts.residual)
+    found = _indexed(parts.index, scope, filters, window, line)
+    return replace(found, filters=filters, residuals=residuals)
+
+
+def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
+    parts = _Sorted()
+    for node in conjuncts:
+        uses = uses_of(node, scope)
+        sides = {use.side for use in uses}
+        if not sides:
+            _check_true(node, scope)
+        elif len(sides) == 1:
+            parts.sides[min(sides)].append(node)
+        elif _is_indexed(node, scope):
+            parts.index.append(_without_not(node))
+        else:
+            parts.residual.append(node)
+    return parts
+
+
+def _is_indexed(node: exp.Expression, scope: Scope) -> bool:
+    plain = _without_not(node)
+    if not is_comparison(plain, scope) or any(use.is_number for use in uses_of(node, scope)):
+        return False
+    try:
+        build_predicate(plain, scope, KeyTable(([], [])))
+    except NotIndexed:
+        return False
+    return True
+
+
+_OPPOSITES: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+}
+
+
+def _without_not(node: exp.Expression) -> exp.Expression:
+    """NOT a < b as a >= b, which is NULL where the other is."""
+    inner = bare(node.this) if isinstance(node, exp.Not) else None
+    if inner is None or type(inner) not in _OPPOSITES or isinstance(inner.this, exp.Abs):
+        return node
+    return _OPPOSITES[type(inner)](this=inner.this.copy(), expression=inner.expression.copy())
+
+
+def _check_true(node: exp.Expression, scope: Scope) -> None:
+    if value_of(node, scope) is not True:
+        raise QueryError(
+            f"condition '{text_of(node)}' names no column and isn't true, so nothing could ever match: remove it",
+            scope.line_of(node),
+        )
+
+
+def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> str:
+    expected = (
+        f"expected a comparison of an expression of {scope.aliases[0]} with one of {scope.aliases[1]}, "
+        f"such as {scope.aliases[0]}.a < {scope.aliases[1]}.a"
+    )
+    if parts.residual:
+        return (
+            f"'{text_of(parts.residual[0])}' can only filter pairs that an index finds, and no condition says which: "
+            + expected
+        )
+    return f"no condition compares both sides: {expected}"
+
+
+def _filter(conjuncts: Sequence[exp.Expression], scope: Scope) -> Filter | None:
+    """One side's conditions as one, which is true where all are."""
+    if not conjuncts:
+        return None
+    found = [condition_of_side(node, scope) for node in conjuncts]
+    names = tuple(dict.fromkeys(name for each in found for name in each.columns))
+    sql = " AND ".join(f"({each.sql})" for each in found) if len(found) > 1 else found[0].sql
+    return Filter(Computed(sql, names, found[0].type), " AND ".join(text_of(node) for node in conjuncts))
+
+
+def _indexed(
+    nodes: Sequence[exp.Expression],
+    scope: Scope,
+    filters: tuple[Filter | None, Filter | None],
+    window: Window | None,
+    line: int,
+) -> Condition:
+    """The index conditions, and the window that they or the statement's clause give."""
+    predicates, keys = _predicates(nodes, scope, filters)
     if window is not None:
         return Condition(predicates, keys, window, None)
     bounds = [_time_bound(p, keys, scope) for p in predicates]
     interval = interval_of((b for b in bounds if b is not None), line)
     if is_held(interval, len(keys) == 1) and None in bounds:
         held = tuple(p.text for p, b in zip(predicates, bounds, strict=True) if b is not None)
-        rest = tuple(node for node, b in zip(statement.conjuncts, bounds, strict=True) if b is None)
-        predicates, keys = _predicates(replace(statement, conjuncts=rest), scope)
+        rest = [node for node, b in zip(nodes, bounds, strict=True) if b is None]
+        predicates, keys = _predicates(rest, scope, filters)
         interval = replace(interval, held=held)
     return Condition(predicates, keys, window_of(interval), interval)
 
 
-def _predicates(statement: Statement, scope: Scope) -> tuple[tuple[Predicate, ...], tuple[list[KeyColumn], ...]]:
-    keys = KeyTable(([],) if scope.streams[0] == scope.streams[1] else ([], []))
-    return tuple(build_predicate(node, scope, keys) for node in statement.conjuncts), keys.columns
+def _predicates(
+    nodes: Sequence[exp.Expression], scope: Scope, filters: tuple[Filter | None, Filter | None]
+) -> tuple[tuple[Predicate, ...], tuple[list[KeyColumn], ...]]:
+    """The predicates and each stream's key columns; a self join is of one stream if its sides take the same of it."""
+    if scope.is_self and _condition_of(filters[0]) == _condition_of(filters[1]):
+        shared = KeyTable(([],))
+        predicates = tuple(build_predicate(node, scope, shared) for node in nodes)
+        if {p.left_slot for p in predicates} == {p.right_slot for p in predicates}:
+            return predicates, shared.columns
+    apart = KeyTable(([], []))
+    return tuple(build_predicate(node, scope, apart) for node in nodes), apart.columns
+
+
+def _condition_of(one: Filter | None) -> str | None:
+    return None if one is None else one.condition.sql
 
 
 def _time_bound(predicate: Predicate, keys: tuple[list[KeyColumn], ...], scope: Scope) -> Bound | None:

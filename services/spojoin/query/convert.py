@@ -7,6 +7,7 @@ is a value of the declared type. Only float rounds, as reading a decimal fractio
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from spojoin.query.field import (
     divided,
     numpy,
     one_by_one,
+    plain_texts,
     signed,
     times,
     whole_doubles,
@@ -34,41 +36,45 @@ from spojoin.query.refusals import BadValue, Refusals
 from spojoin.query.unit_doubt import TICKS
 
 _DAY_MS = 86_400_000
+_REAL = (TypeName.FLOAT, TypeName.DOUBLE)
 
 
-def read_integers(name: str, kind: ColumnType, array: pa.Array, refusals: Refusals, *, cuts: bool = False) -> I64:
+def read_integers(
+    name: str, kind: ColumnType, array: pa.Array, refusals: Refusals, *, cuts: bool = False, nulls: Mask | None = None
+) -> I64:
     """int64 (n,): the integers of an int, long, decimal (scaled), date (days) or timestamp (microseconds) column.
 
-    Refused rows hold any value.
+    Refused rows hold any value, and so do those without one.
     cuts: whether a timestamp's digits below a microsecond are cut off; else refused
+    nulls: (n,), where to note rows without a value; None refuses them
     """
-    column = _prepared(Field(name, kind, array, refusals, cuts))
+    column = _prepared(Field(name, kind, array, refusals, cuts, nulls))
     values = _reader(column)(column)
     _check_range(column, values)
     return values
 
 
-def read_doubles(name: str, kind: ColumnType, array: pa.Array, refusals: Refusals) -> F64:
-    """float64 (n,): the values of a float, double or int column. Refused rows hold any value."""
-    if kind.name is TypeName.INT:
-        return read_integers(name, kind, array, refusals).astype(np.float64)
-    column = _prepared(Field(name, kind, array, refusals))
+def read_doubles(
+    name: str, kind: ColumnType, array: pa.Array, refusals: Refusals, nulls: Mask | None = None
+) -> F64:
+    """float64 (n,): the values of a float, double, int, long or decimal column; `nulls` as for `read_integers`.
+
+    Refused rows hold any value, and so do those without one. Longs and decimals are rounded, as SQL does.
+    """
+    if kind.name not in _REAL:
+        return read_integers(name, kind, array, refusals, nulls=nulls).astype(np.float64) / 10**kind.scale
+    column = _prepared(Field(name, kind, array, refusals, nulls=nulls))
     values = _doubles(column)
-    column.refuse(np.isnan(values), "nan")
     return _as_float32(column, values) if kind.name is TypeName.FLOAT else values
 
 
 def _prepared(column: Field) -> Field:
-    """The column without dictionary, odd text types and nulls; its nulls are refused."""
-    array = column.array
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
-        array = array.cast(pa.string())
+    """The column without dictionary, odd text types and nulls, which are noted or refused."""
+    array = plain_texts(column.array)
     if array.null_count:
-        column.refuse(array.is_null().to_numpy(zero_copy_only=False), "null")
+        column.note_null(array.is_null().to_numpy(zero_copy_only=False))
         array = _filled(array)
-    return Field(column.name, column.type, array, column.refusals, column.cuts)
+    return replace(column, array=array)
 
 
 def _filled(array: pa.Array) -> pa.Array:
@@ -144,7 +150,7 @@ def _from_texts(column: Field) -> I64:
         values, fits = _common(strings, column.type)
     rest = ~fits
     blank = rest & (numpy(pc.utf8_length(strings)) == 0)
-    column.refuse(blank, "null")
+    column.note_null(blank)
     read = texts.reader(column.type)
     return one_by_one(column, rest & ~blank, values, lambda row: read(str(strings[row])))
 
@@ -203,10 +209,11 @@ def _doubles_of_texts(column: Field) -> F64:
     for row in np.flatnonzero(~fits).tolist():
         text = str(strings[row].as_py())
         try:
-            read[row] = texts.read_double(text)
+            read[row] = texts.read_double(text) if text else 0.0
         except BadValue as error:
             read[row] = 0.0
-            column.refuse_row(row, error.reason if text else "null")
+            column.refuse_row(row, error.reason)
+    column.note_null(numpy(pc.equal(strings, "")))
     return read
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -10,14 +13,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.errors import BadData
-from spojoin.kernels.codes import fold_doubles
-from spojoin.model import Column, Domain, KeyColumn, Stream
+from spojoin.expressions.types import value_type
+from spojoin.model import Column, Computed, Domain, KeyColumn, Stream, TypeName
+from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values, void_of
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import INT64_MAX, INT64_MIN
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import ScaledForm, linear_form, scaled
+from spojoin.query.payload import carried
 from spojoin.query.refusals import Refusals
+from spojoin.query.side_program import Evaluation, SideProgram
 from spojoin.query.times import read_times_us
+from spojoin.query.typed import read_values
 
 _SAFE_MAGNITUDE = 2.0**62  # half of int64's: leaves room for the rounding of a sum of doubles
 
@@ -36,8 +43,10 @@ class Extracted:
     """The n kept rows of a record batch.
 
     kept: int64 (n,), their positions in the batch, ascending
-    codes: one int64 (n,) per key column; times_us: int64 (n,) or None
+    codes: one int64 (n,) per key column, zeros where the router assigns them; times_us: int64 (n,) or None
     keys: Arrow int64 or string array (n,), or None where the stream names no key column
+    payload: the columns that travel with the rows, or None where there are none
+    members, joins: uint8 (n,) or None, as in `Rows`
     """
 
     kept: NDArray[np.int64]
@@ -45,29 +54,99 @@ class Extracted:
     times_us: NDArray[np.int64] | None
     keys: pa.Array | None
     refused: list[Refused]
+    payload: pa.RecordBatch | None = None
+    members: NDArray[np.uint8] | None = None
+    joins: NDArray[np.uint8] | None = None
 
 
-def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool) -> Extracted:
-    """The batch's rows as codes, event times (where `needs_time`) and keys.
+class Extractor:
+    """Reads record batches of one input, which is number `number` of its query.
 
-    Reasons of refused rows: null, nan, type, unit, overflow, time. BadData where the batch lacks a column that is used.
+    needs_time: whether event times are read
     """
-    columns = _BatchColumns(stream, batch, Refusals(batch.num_rows))
-    codes = [_codes(columns, key) for key in stream.keys]
-    times = columns.times_us(stream.time) if needs_time and stream.time else None
-    keys = _keys(columns, stream.key) if stream.key else None
-    return _kept(columns.refusals, codes, times, keys)
+
+    def __init__(self, stream: Stream, needs_time: bool, number: int = 0) -> None:
+        self._stream = stream
+        self._needs_time = needs_time
+        self._fed = stream.fed(number)
+        self._program = SideProgram(stream)
+        self._payload = carried(stream)
+
+    def __call__(self, batch: pa.RecordBatch) -> Extracted:
+        """The batch's rows as codes, event times and keys.
+
+        Reasons of refused rows: null, nan, type, unit, overflow, time, expression. BadData where the batch lacks a
+        column that is used.
+        """
+        stream = self._stream
+        columns = _BatchColumns(stream, batch, Refusals(batch.num_rows))
+        evaluation = self._program.run(batch.num_rows, columns.values, columns.refusals)
+        made = [code_column(columns, key, evaluation.values) for key in stream.keys]
+        times = columns.times_us(stream.time) if self._needs_time and stream.time else None
+        keys = _keys(columns, stream.key) if stream.key else None
+        payload = self._payload_of(columns, evaluation)
+        members, joins = self._flags(made, evaluation)
+        whole = Extracted(_NO_ROWS, tuple(each.codes for each in made), times, keys, [], payload, members, joins)
+        return _kept(columns.refusals, whole)
+
+    def _payload_of(self, columns: _BatchColumns, evaluation: Evaluation) -> pa.RecordBatch | None:
+        if not self._payload:
+            return None
+        computed = {f"({each.sql})": values for each, values in evaluation.values.items()}
+        arrays = [
+            computed[name].cast(value_type(kind)) if name in computed else columns.values(name)
+            for name, kind in self._payload.items()
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=list(self._payload))
+
+    def _flags(
+        self, made: list[CodeColumn], evaluation: Evaluation
+    ) -> tuple[NDArray[np.uint8] | None, NDArray[np.uint8] | None]:
+        """The rows' bits; None where every row joins in every stream."""
+        if not any(member.filter for member in self._fed) and all(each.void is None for each in made):
+            return None, None
+        rows = len(evaluation.passes[0])
+        members, joins = np.zeros(rows, np.uint8), np.zeros(rows, np.uint8)
+        for member, passes in zip(self._fed, evaluation.passes, strict=True):
+            joining = passes.copy()
+            for slot in member.slots:
+                void = made[slot].void
+                if void is not None:
+                    joining &= ~void
+            members |= passes.astype(np.uint8) << member.stream
+            joins |= joining.astype(np.uint8) << member.stream
+        return members, joins
+
+
+#: The extractors used last, which keep the expression engine open: a process reads few inputs, again and again.
+_RECENT_MAX = 16
+_recent: OrderedDict[tuple[int, bool, int], Extractor] = OrderedDict()
+
+
+def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool, number: int = 0) -> Extracted:
+    """The rows of a batch, by the input's extractor; see `Extractor`."""
+    key = id(stream), needs_time, number  # the extractor holds the stream, so that no other gets its id
+    found = _recent.get(key)
+    if found is None:
+        found = _recent[key] = Extractor(stream, needs_time, number)
+        if len(_recent) > _RECENT_MAX:
+            _recent.popitem(last=False)
+    return found(batch)
+
+
+_NO_ROWS = np.empty(0, np.int64)
 
 
 class _BatchColumns:
-    """A batch's columns as numbers, each converted once for each domain."""
+    """A batch's columns as numbers and values, each converted once for each use."""
 
     def __init__(self, stream: Stream, batch: pa.RecordBatch, refusals: Refusals) -> None:
         self.stream = stream
         self.batch = batch
         self.refusals = refusals
-        self._integers: dict[str, NDArray[np.int64]] = {}
-        self._doubles: dict[str, NDArray[np.float64]] = {}
+        self._integers: dict[str, Numbers] = {}
+        self._doubles: dict[str, Numbers] = {}
+        self._values: dict[str, pa.Array] = {}
 
     def array(self, name: str) -> pa.Array:
         index = self.batch.schema.get_field_index(name)
@@ -76,39 +155,74 @@ class _BatchColumns:
             raise BadData(f"stream {self.stream.name}: expected one column '{name}', the input's columns are: {found}")
         return self.batch.column(index)
 
-    def integers(self, name: str) -> NDArray[np.int64]:
+    def integers(self, name: str) -> Numbers:
+        """A column's integers, and which of its rows are NULL."""
         if name not in self._integers:
-            self._integers[name] = read_integers(name, self.stream.schema[name], self.array(name), self.refusals)
+            nulls = np.zeros(self.batch.num_rows, np.bool_)
+            kind = self.stream.schema[name]
+            values = read_integers(name, kind, self.array(name), self.refusals, nulls=nulls)
+            self._integers[name] = Numbers(values, nulls)
         return self._integers[name]
 
-    def doubles(self, name: str) -> NDArray[np.float64]:
+    def doubles(self, name: str) -> Numbers:
+        """A column's doubles, and which of its rows are NULL."""
         if name not in self._doubles:
-            self._doubles[name] = read_doubles(name, self.stream.schema[name], self.array(name), self.refusals)
+            nulls = np.zeros(self.batch.num_rows, np.bool_)
+            kind = self.stream.schema[name]
+            self._doubles[name] = Numbers(read_doubles(name, kind, self.array(name), self.refusals, nulls), nulls)
         return self._doubles[name]
+
+    def values(self, name: str) -> pa.Array:
+        """A column's values, as expressions see them."""
+        if name not in self._values:
+            self._values[name] = read_values(name, self.stream.type_of(name), self.array(name), self.refusals)
+        return self._values[name]
 
     def times_us(self, name: str) -> NDArray[np.int64]:
         return read_times_us(name, self.array(name), self.refusals, self.stream.schema.get(name))
 
 
-def _codes(columns: _BatchColumns, key: KeyColumn) -> NDArray[np.int64]:
-    return _float_codes(columns, key) if key.domain is Domain.FLOAT else _integer_codes(columns, key)
+def code_column(columns: _BatchColumns, key: KeyColumn, computed: Mapping[Computed, pa.Array]) -> CodeColumn:
+    """The codes of one key column."""
+    if isinstance(key.expression, Computed):
+        return codes_of_values(key, computed[key.expression], columns.refusals)
+    if key.domain is Domain.ASSIGNED:
+        assert isinstance(key.expression, Column), "no arithmetic gives texts or bytes"
+        return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
+    if key.rounding is not None or key.domain is Domain.FLOAT:
+        return _of_doubles(columns, key)
+    if isinstance(key.expression, Column) and columns.stream.schema[key.expression.name].name is TypeName.BOOLEAN:
+        return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
+    return _of_integers(columns, key)
 
 
-def _float_codes(columns: _BatchColumns, key: KeyColumn) -> NDArray[np.int64]:
+def _of_doubles(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
+    nulls = np.zeros(columns.batch.num_rows, np.bool_)
+
+    def doubles(name: str) -> NDArray[np.float64]:
+        found = columns.doubles(name)
+        np.logical_or(nulls, found.nulls, out=nulls)
+        return found.values
+
     with np.errstate(all="ignore"):
-        values = evaluate(key.expression, columns.doubles, _as_double)
-    if not isinstance(key.expression, Column):
-        columns.refusals.add_where(np.isnan(values), "nan", f"expression {key.text}: its value is not a number")
-    return fold_doubles(values)
+        values = evaluate(key.expression, doubles, _as_double)
+    return codes_of_doubles(key, values, nulls)
 
 
 def _as_double(value: float) -> NDArray[np.float64]:
     return np.asarray(value, dtype=np.float64)
 
 
-def _integer_codes(columns: _BatchColumns, key: KeyColumn) -> NDArray[np.int64]:
+def _of_integers(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     form = scaled(linear_form(key.expression), columns.stream.schema, key.scale)
-    integers = {name: columns.integers(name) for name in form.terms}
+    found = {name: columns.integers(name) for name in form.terms}
+    nulls = reduce(np.logical_or, (each.nulls for each in found.values()))
+    return CodeColumn(_linear(columns, key, form, {name: each.values for name, each in found.items()}), void_of(nulls))
+
+
+def _linear(
+    columns: _BatchColumns, key: KeyColumn, form: ScaledForm, integers: dict[str, NDArray[np.int64]]
+) -> NDArray[np.int64]:
     if form.constant == 0 and list(form.terms.values()) == [1]:
         return next(iter(integers.values()))
     _refuse_overflow(columns.refusals, key, form, integers)
@@ -156,17 +270,20 @@ def _empty(array: pa.Array) -> NDArray[np.bool_]:
     return np.asarray(empty.to_numpy(zero_copy_only=False))
 
 
-def _kept(
-    refusals: Refusals, codes: list[NDArray[np.int64]], times: NDArray[np.int64] | None, keys: pa.Array | None
-) -> Extracted:
+def _kept(refusals: Refusals, whole: Extracted) -> Extracted:
+    """The rows that are not refused."""
     kept = refusals.kept()
     refused = [Refused(row, *refusals.by_row[row]) for row in sorted(refusals.by_row)]
     if not refused:
-        return Extracted(kept, tuple(codes), times, keys, refused)
+        return replace(whole, kept=kept)
+    rows = pa.array(kept)
     return Extracted(
         kept,
-        tuple(column[kept] for column in codes),
-        None if times is None else times[kept],
-        None if keys is None else keys.take(pa.array(kept)),
+        tuple(column[kept] for column in whole.codes),
+        None if whole.times_us is None else whole.times_us[kept],
+        None if whole.keys is None else whole.keys.take(rows),
         refused,
+        None if whole.payload is None else whole.payload.take(rows),
+        None if whole.members is None else whole.members[kept],
+        None if whole.joins is None else whole.joins[kept],
     )

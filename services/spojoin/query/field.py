@@ -30,6 +30,7 @@ class Field:
     """A column being read: its name, declared type, values and where its bad rows go.
 
     cuts: whether digits below a microsecond are cut off, which keeps the order of event times; else refused
+    nulls: (n,), where to note rows without a value; None where these are refused
     """
 
     name: str
@@ -37,6 +38,14 @@ class Field:
     array: pa.Array
     refusals: Refusals
     cuts: bool = False
+    nulls: Mask | None = None
+
+    def note_null(self, where: Mask) -> None:
+        """Rows without a value: noted, or refused where a value is required."""
+        if self.nulls is None:
+            self.refuse(where, "null")
+        else:
+            self.nulls |= where
 
     def refuse(self, bad: Mask | None, reason: str) -> None:
         """Refuse the rows of a mask, each with its value; None refuses none."""
@@ -78,6 +87,15 @@ def _is_moment(value: object) -> bool:
     if isinstance(value, str):
         return texts.is_number(value.strip())
     return isinstance(value, int | float | Decimal | datetime | np.datetime64) and not isinstance(value, bool)
+
+
+def plain_texts(array: pa.Array) -> pa.Array:
+    """The column without a dictionary, and texts of any layout as plain strings."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
+        array = array.cast(pa.string())
+    return array
 
 
 def numpy(array: pa.Array) -> NDArray[Any]:

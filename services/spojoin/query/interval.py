@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from spojoin.errors import QueryError
-from spojoin.model import Domain, Interval, KeyColumn, Op, Predicate, TypeName, Window
+from spojoin.model import Computed, Domain, Interval, KeyColumn, Op, Predicate, TypeName, Window
 from spojoin.query.linear import LinearForm, linear_form
 from spojoin.query.operands import DAY_US, MILLISECOND_US
 from spojoin.query.window import CLAUSE_EXPECTED, LENGTH_US_MAX
@@ -52,7 +52,8 @@ def time_bound(predicate: Predicate, left: KeyColumn, right: KeyColumn, times: S
     left, right: the predicate's key columns; times: the event-time columns of both sides, left first
     """
     unit = times[0].type
-    if unit is None or predicate.domain is not Domain.INTEGER:
+    computed = any(isinstance(key.expression, Computed) or key.rounding for key in (left, right))
+    if unit is None or predicate.domain is not Domain.INTEGER or computed:
         return None
     first, second = linear_form(left.expression), linear_form(right.expression)
     if not (_is_time(first, times[0]) and _is_time(second, times[1])):

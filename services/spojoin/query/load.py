@@ -19,6 +19,7 @@ from spojoin.model import (
     Method,
     Order,
     Output,
+    PairExpression,
     Query,
     Stream,
     TypeName,
@@ -30,7 +31,8 @@ from spojoin.published.methods.catalog import method
 from spojoin.query.column_types import parse_type
 from spojoin.query.condition import read_condition
 from spojoin.query.document import Item, compose, items, lines_within, text_of
-from spojoin.query.operands import Scope
+from spojoin.query.scope import Scope
+from spojoin.query.selected import read_select
 from spojoin.query.statement import Statement, parse_statement
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 from spojoin.query.window import LENGTH_US_MAX, split_window
@@ -99,16 +101,19 @@ def _query(text: str) -> Query:
     sql = _required(options, "sql", "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     statement, window, end = _read_sql(sql, text)
     sides = _sides(statement, streams)
-    condition = read_condition(statement, _scope(statement, sides), window, end)
+    scope = _scope(statement, sides)
+    condition = read_condition(statement, scope, window, end)
     order = _choice(options, "order", Order, Order.ARRIVAL if condition.interval is None else Order.EVENT_TIME)
-    output = _choice(options, "output", Output, Output.COUNT)
+    output = _output(options, statement)
     used = sides[: len(condition.keys)]
     _check_time(condition.window, order, options.get("order", sql), used)
+    select = read_select(statement.columns, scope) if output is Output.ROWS else ()
+    needed = _payload([*(each.expression for each in select), *condition.residuals], len(condition.keys))
     query = Query(
         name=name,
         streams=tuple(
-            Stream(side.item.name, side.schema, side.time, side.key, tuple(columns))
-            for side, columns in zip(used, condition.keys, strict=True)
+            Stream(side.item.name, side.schema, side.time, side.key, tuple(columns), filter_, payload)
+            for side, columns, filter_, payload in zip(used, condition.keys, condition.filters, needed, strict=False)
         ),
         predicates=condition.predicates,
         window=condition.window,
@@ -120,6 +125,8 @@ def _query(text: str) -> Query:
         method=_method(options.get("method")),
         interval=condition.interval,
         layout=_layout(options.get("layout")),
+        select=select,
+        residuals=condition.residuals,
     )
     if "layout" in options:
         check_key(query, query.layout, options["layout"].line)
@@ -237,6 +244,27 @@ def _choice(options: dict[str, Item], name: str, choices: type[_Choice], default
     return choices(text)
 
 
+def _output(options: dict[str, Item], statement: Statement) -> Output:
+    """What is given: with SELECT * what the option says, counts by default; else the columns of the select list."""
+    if "output" not in options:
+        return Output.COUNT if statement.is_star else Output.ROWS
+    output = _choice(options, "output", Output, Output.COUNT)
+    if output is not Output.ROWS and not statement.is_star:
+        raise QueryError(
+            f"output {output.value} has columns of its own: expected SELECT *, or no output beside a select list",
+            options["output"].line,
+        )
+    return output
+
+
+def _payload(expressions: Sequence[PairExpression], streams: int) -> list[tuple[str, ...]]:
+    """By stream, the columns that pairs need; both sides of a stream that joins itself share them."""
+    found: list[dict[str, None]] = [{} for _ in range(streams)]
+    for use in (use for each in expressions for use in each.uses if not use.is_number):
+        found[min(use.side, streams - 1)][use.name] = None
+    return [tuple(names) for names in found]
+
+
 def _limit(options: dict[str, Item], output: Output) -> int | None:
     if "limit" not in options:
         return None
@@ -244,7 +272,7 @@ def _limit(options: dict[str, Item], output: Output) -> int | None:
     text = text_of(item, expected)
     if not re.fullmatch(r"\d{1,10}", text, re.ASCII) or not 1 <= int(text) <= LIMIT_MAX:
         raise QueryError(f"limit '{text}': expected {expected}", item.line)
-    if output is not Output.PAIRS:
+    if output not in (Output.PAIRS, Output.ROWS):
         raise QueryError(
             f"limit needs 'output: pairs', a {output.value} is never cut: remove limit or change output", item.line
         )

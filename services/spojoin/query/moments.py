@@ -143,7 +143,7 @@ def _of_texts(column: Field) -> I64:
             numbers, found = read(column, strings)
             moments, fits = np.where(found, numbers, moments), fits | found
     blank = ~fits & (numpy(pc.utf8_length(strings)) == 0)
-    column.refuse(blank, "null")
+    column.note_null(blank)
     return one_by_one(
         column, ~fits & ~blank, moments, lambda row: texts.read_moment_us(str(strings[row]), column.type, column.cuts)
     )

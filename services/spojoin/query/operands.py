@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -11,17 +10,16 @@ from fractions import Fraction
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import Arithmetic, Column, ColumnType, Constant, Expression, TypeName
+from spojoin.model import Arithmetic, Column, Constant, Expression, TypeName, Use
+from spojoin.query.scope import Scope
 from spojoin.query.statement import bare
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
-from spojoin.suggest import listed, unknown
 
 DAY_US = 86_400_000_000
 MILLISECOND_US = 1_000
 
 _OPERATORS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_EQUALITY_ONLY = (TypeName.STRING, TypeName.BOOLEAN, TypeName.UUID, TypeName.BINARY)
-_INTEGERS = (TypeName.INT, TypeName.LONG)
+_EQUALITY_ONLY = (TypeName.STRING, TypeName.BOOLEAN, TypeName.UUID, TypeName.BINARY, TypeName.MAP)
 _EXPONENT_MAX = 400  # beyond every double and every int64
 
 
@@ -32,15 +30,6 @@ class OperandKind(enum.StrEnum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     INTERVAL = "interval"
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A column that an operand names."""
-
-    side: int
-    name: str
-    type: ColumnType
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +49,6 @@ class Operand:
         return frozenset(use.side for use in self.uses)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The names that a predicate may use: aliases, schemas and event-time columns by side, left first."""
-
-    aliases: tuple[str, str]
-    schemas: tuple[dict[str, ColumnType], dict[str, ColumnType]]
-    streams: tuple[str, str]
-    line_of: Callable[[exp.Expression], int]
-    times: tuple[str | None, str | None] = (None, None)
-
-    def is_time_ms(self, uses: Sequence[Use]) -> bool:
-        """Whether an operand is built on one event-time column of integers, which are milliseconds."""
-        return len(uses) == 1 and uses[0].name == self.times[uses[0].side] and uses[0].type.name in _INTEGERS
-
-
 def bind(node: exp.Expression, scope: Scope) -> Operand:
     """The operand that `node` describes; QueryError for names and operations that don't exist."""
     expression, kind, uses = _bound(bare(node), scope)
@@ -83,7 +57,7 @@ def bind(node: exp.Expression, scope: Scope) -> Operand:
 
 def text_of(node: exp.Expression) -> str:
     """The node as normalised SQL."""
-    return bare(node).sql(comments=False)
+    return bare(node).sql(dialect="duckdb", comments=False)
 
 
 _Bound = tuple[Expression, OperandKind, tuple[Use, ...]]
@@ -106,23 +80,13 @@ def _bound(node: exp.Expression, scope: Scope) -> _Bound:
 
 
 def _column(node: exp.Column, scope: Scope) -> _Bound:
-    line = scope.line_of(node)
-    if not node.table or node.args.get("db"):
-        choices = listed(f"{alias}.{node.name}" for alias in scope.aliases)
-        raise QueryError(f"column '{text_of(node)}' doesn't name its side: expected {choices}", line)
-    if node.table not in scope.aliases:
-        raise QueryError(f"'{text_of(node)}': {unknown('alias', node.table, scope.aliases)}", line)
-    side = scope.aliases.index(node.table)
-    schema = scope.schemas[side]
-    if node.name not in schema:
-        wanted = f"; it is the stream's time: add '{node.name}: timestamp' to the schema"
-        hint = wanted if node.name == scope.times[side] else ""
-        raise QueryError(unknown(f"column of stream {scope.streams[side]}", node.name, schema) + hint, line)
-    column = schema[node.name]
-    if column.name in _EQUALITY_ONLY:
-        raise QueryError(f"'{text_of(node)}' is a {column}: expected a number, a date or a timestamp", line)
+    use = scope.column(node)
+    if use.type.name in _EQUALITY_ONLY or use.is_number:
+        raise QueryError(
+            f"'{text_of(node)}' is a {use.type}: expected a number, a date or a timestamp", scope.line_of(node)
+        )
     kinds = {TypeName.DATE: OperandKind.DATE, TypeName.TIMESTAMP: OperandKind.TIMESTAMP}
-    return Column(node.name), kinds.get(column.name, OperandKind.NUMBER), (Use(side, node.name, column),)
+    return Column(use.name), kinds.get(use.type.name, OperandKind.NUMBER), (use,)
 
 
 def _number(node: exp.Literal, scope: Scope) -> Fraction:
@@ -207,4 +171,4 @@ def _without_aliases(node: exp.Expression) -> str:
     plain = bare(node).copy()
     for column in plain.find_all(exp.Column):
         column.set("table", None)
-    return plain.sql(comments=False)
+    return plain.sql(dialect="duckdb", comments=False)

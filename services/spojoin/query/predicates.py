@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,7 @@ from spojoin.errors import QueryError
 from spojoin.model import (
     Arithmetic,
     ColumnType,
+    Computed,
     Constant,
     Domain,
     Expression,
@@ -21,12 +23,14 @@ from spojoin.model import (
     Predicate,
     TypeName,
 )
+from spojoin.query.comparable import ROUNDED, SCALE_MAX, Comparison, NotIndexed, compared
+from spojoin.query.computed import of_side, uses_of, value_of
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import linear_form, scale_needed, scaled
-from spojoin.query.operands import Operand, OperandKind, Scope, bind, in_units_of, text_of
+from spojoin.query.operands import Operand, OperandKind, bind, in_units_of, text_of
+from spojoin.query.scope import Scope
 from spojoin.query.statement import bare
 
-SCALE_MAX = 18  # 10**18 is the largest power of ten in an int64
 CODE_MAX = 2**63 - 1
 
 _COMPARISONS: dict[type[exp.Expression], Op] = {
@@ -40,6 +44,7 @@ _COMPARISONS: dict[type[exp.Expression], Op] = {
 _BANDS = {Op.LT: Op.BAND_LT, Op.LE: Op.BAND_LE}
 _FLOATING = {TypeName.FLOAT, TypeName.DOUBLE}
 _BEYOND_DOUBLE = {TypeName.LONG, TypeName.DECIMAL}
+_LINEAR = (*_FLOATING, *_BEYOND_DOUBLE, TypeName.INT, TypeName.DATE, TypeName.TIMESTAMP)
 _EXPECTED = "<, <=, >, >=, =, != or ABS(l.a - r.b) < w"
 
 
@@ -53,7 +58,8 @@ class KeyTable:
         """The slot of a key column, which is added if no equal one exists (its text may differ)."""
         keys = self.columns[min(side, len(self.columns) - 1)]
         for slot, known in enumerate(keys):
-            if (known.expression, known.domain, known.scale) == (key.expression, key.domain, key.scale):
+            if replace(known, text=key.text, has_no_nan=key.has_no_nan) == key:
+                keys[slot] = replace(known, has_no_nan=known.has_no_nan or key.has_no_nan)
                 return slot
         keys.append(key)
         return len(keys) - 1
@@ -73,14 +79,149 @@ class _Pair:
     is_time_ms: bool = False
 
 
+def is_comparison(node: exp.Expression, scope: Scope) -> bool:
+    """Whether a conjunct compares an expression of one side with one of the other, or is a band on their difference."""
+    if type(node) not in _COMPARISONS:
+        return False
+    first, second = bare(node.this), bare(node.expression)
+    for absolute, width in ((first, second), (second, first)):
+        difference = bare(absolute.this) if isinstance(absolute, exp.Abs) else None
+        if isinstance(difference, exp.Sub) and not uses_of(width, scope):
+            return _are_apart(difference.this, difference.expression, scope)
+    return _are_apart(first, second, scope)
+
+
+def _are_apart(first: exp.Expression, second: exp.Expression, scope: Scope) -> bool:
+    sides = [{use.side for use in uses_of(each, scope)} for each in (first, second)]
+    return sides in ([{0}, {1}], [{1}, {0}])
+
+
 def build_predicate(node: exp.Expression, scope: Scope, keys: KeyTable) -> Predicate:
-    """The predicate that a conjunct means; its key columns enter `keys`. QueryError for every mistake."""
+    """The predicate that a comparison means; its key columns enter `keys`. QueryError for every mistake.
+
+    Sums of columns with constant factors are evaluated exactly, all else by the expression engine. NotIndexed where
+    only the engine can compare the two sides.
+    """
+    try:
+        return _linear_predicate(node, scope, keys)
+    except QueryError as error:
+        return _computed_predicate(node, scope, keys, error)
+
+
+def _linear_predicate(node: exp.Expression, scope: Scope, keys: KeyTable) -> Predicate:
     pair = _pair(node, scope)
+    if _is_mixed(pair):
+        return _mixed_predicate(pair, keys)
     domain = _domain(pair)
     scale = _common_scale(pair) if domain is Domain.INTEGER else 0
     slots = [_slot(pair, side, domain, scale, keys) for side in (0, 1)]
     width = _width(pair, domain, scale) if pair.width is not None else 0
     return Predicate(pair.op, slots[0], slots[1], domain, width, pair.text)
+
+
+def _is_mixed(pair: _Pair) -> bool:
+    """Whether one side is exact beyond doubles and the other of doubles."""
+    kinds = [{use.type.name for use in each.uses} for each in (pair.left, pair.right)]
+    is_apart = any(one & _BEYOND_DOUBLE and not one & _FLOATING and other & _FLOATING and not other & _BEYOND_DOUBLE
+                   for one, other in (kinds, reversed(kinds)))  # fmt: skip
+    return is_apart and pair.left.kind is pair.right.kind
+
+
+def _mixed_predicate(pair: _Pair, keys: KeyTable) -> Predicate:
+    """Integers or decimals against doubles: exact, by the integers that stand for the doubles; a band is of doubles."""
+    if pair.width is not None:
+        slots = [_slot(pair, side, Domain.FLOAT, 0, keys) for side in (0, 1)]
+        return Predicate(pair.op, slots[0], slots[1], Domain.FLOAT, _width(pair, Domain.FLOAT, 0), pair.text)
+    if pair.op is Op.NE:
+        raise NotIndexed
+    is_left = bool({use.type.name for use in pair.left.uses} & _FLOATING)
+    exact = pair.right if is_left else pair.left
+    schema = pair.schemas[0 if not is_left else 1]
+    _check_no_division(exact.expression, pair)
+    scale = scale_needed(linear_form(exact.expression), schema)
+    op, rounding = ROUNDED[pair.op.flipped if is_left else pair.op]
+    slots = []
+    for side in (0, 1):
+        if side == (0 if is_left else 1):
+            floating = pair.left if is_left else pair.right
+            _check_double_constants(floating.expression, pair)
+            key = KeyColumn(floating.expression, Domain.INTEGER, scale, floating.plain_text, rounding)
+            slots.append(keys.slot(side, key))
+        else:
+            slots.append(_slot(pair, side, Domain.INTEGER, scale, keys))
+    return Predicate(op.flipped if is_left else op, slots[0], slots[1], Domain.INTEGER, 0, pair.text)
+
+
+def _computed_predicate(node: exp.Expression, scope: Scope, keys: KeyTable, error: QueryError) -> Predicate:
+    """The same with expressions that the engine evaluates; `error` says why they aren't plain sums."""
+    found = _taken_apart(node, scope)
+    sides = [of_side(each, scope) for each in found.sides]
+    comparison = compared(sides[0].type, sides[1].type, found.op, is_band=found.width is not None)
+    if comparison is None:
+        raise _not_comparable(found, sides, error, node, scope)
+    slots = []
+    for side, (operand, made) in enumerate(zip(found.sides, sides, strict=True)):
+        column = scope.column(operand).name if isinstance(operand, exp.Column) else None
+        key = comparison.key(side, made, column, text_of(operand))
+        slots.append(keys.slot(side, replace(key, has_no_nan=found.width is not None)))
+    width = 0 if found.width is None else _computed_width(found, comparison, node, scope)
+    op = comparison.op if found.width is None else found.op
+    return Predicate(op, slots[0], slots[1], comparison.domain, width, text_of(node))
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A comparison's operator and its two sides, left first; of a band also its width."""
+
+    op: Op
+    sides: tuple[exp.Expression, exp.Expression]
+    width: exp.Expression | None = None
+
+
+def _taken_apart(node: exp.Expression, scope: Scope) -> _Parts:
+    op, first, second = _COMPARISONS[type(node)], bare(node.this), bare(node.expression)
+    for one, absolute, width in ((op, first, second), (op.flipped, second, first)):
+        difference = bare(absolute.this) if isinstance(absolute, exp.Abs) else None
+        if isinstance(difference, exp.Sub) and not uses_of(width, scope):
+            if one not in _BANDS:
+                raise NotIndexed
+            return _Parts(_BANDS[one], _by_side(difference.this, difference.expression, scope), width)
+    sides = _by_side(first, second, scope)
+    return _Parts(op if sides[0] is first else op.flipped, sides)
+
+
+def _by_side(
+    first: exp.Expression, second: exp.Expression, scope: Scope
+) -> tuple[exp.Expression, exp.Expression]:
+    first, second = bare(first), bare(second)
+    return (first, second) if {use.side for use in uses_of(first, scope)} == {0} else (second, first)
+
+
+def _not_comparable(
+    found: _Parts, sides: list[Computed], error: QueryError, node: exp.Expression, scope: Scope
+) -> QueryError:
+    kinds = [side.type for side in sides]
+    if all(kind.name in _LINEAR for kind in kinds):
+        return error
+    return QueryError(
+        f"predicate '{text_of(node)}' compares {kinds[0]} '{text_of(found.sides[0])}' with {kinds[1]} "
+        f"'{text_of(found.sides[1])}': cast one to the other's type, such as CAST(... AS {kinds[0]})",
+        scope.line_of(node),
+    )
+
+
+def _computed_width(found: _Parts, comparison: Comparison, node: exp.Expression, scope: Scope) -> int | float:
+    assert found.width is not None
+    value = value_of(found.width, scope)
+    least = "more than 0" if found.op is Op.BAND_LT else "at least 0"
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or math.isnan(value):
+        raise QueryError(f"band width '{text_of(found.width)}': expected a number", scope.line_of(node))
+    if value < 0 or (value == 0 and found.op is Op.BAND_LT):
+        raise QueryError(f"band width '{text_of(found.width)}' must be {least}", scope.line_of(node))
+    if comparison.domain is Domain.FLOAT:
+        return float(value)
+    whole = Fraction(value) * 10**comparison.scale
+    return math.ceil(whole) if found.op is Op.BAND_LT else math.floor(whole)
 
 
 def _pair(node: exp.Expression, scope: Scope) -> _Pair:
@@ -204,7 +345,8 @@ def _slot(pair: _Pair, side: int, domain: Domain, scale: int, keys: KeyTable) ->
         _check_double_constants(operand.expression, pair)
     else:
         _check_fits(operand, pair.schemas[side], scale, pair)
-    return keys.slot(side, KeyColumn(operand.expression, domain, scale, operand.plain_text))
+    has_no_nan = domain is Domain.FLOAT and pair.width is not None
+    return keys.slot(side, KeyColumn(operand.expression, domain, scale, operand.plain_text, has_no_nan=has_no_nan))
 
 
 def _check_fits(operand: Operand, schema: dict[str, ColumnType], scale: int, pair: _Pair) -> None:

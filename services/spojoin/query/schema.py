@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spojoin.model import Arithmetic, Column, ColumnType, Expression, Stream, TypeName
+from spojoin.expressions.types import value_type
+from spojoin.model import HEADERS, HEADERS_TYPE, Arithmetic, Column, ColumnType, Computed, Expression, Stream, TypeName
 
 _ARROW = {
     TypeName.INT: pa.int32(),
@@ -29,14 +30,16 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
 
 
 def arrow_schema(stream: Stream, needs_time: bool = True) -> pa.Schema:
-    """The columns of a stream that a query reads: those that predicates compare, the event time, the key.
+    """The columns of a stream that a query reads: those of its expressions and results, the event time, the key.
 
     A time or key column without a declared type has Arrow's null type, which stands for "as it is found": `extract`
     takes ISO text, timestamps or integer milliseconds for times, and anything with a text form for keys. Text is
     always accepted: `extract` reads every type from strings as well, and refuses only the bad rows.
     needs_time: whether the event time is read at all (`Query.needs_time`)
     """
-    names = dict.fromkeys(name for key in stream.keys for name in columns_of(key.expression))
+    expressions = [key.expression for key in stream.keys]
+    expressions += [member.filter.condition for member in stream.fed(0) if member.filter is not None]
+    names = dict.fromkeys([*(name for each in expressions for name in columns_of(each)), *stream.payload])
     extra = [name for name in (stream.time if needs_time else None, stream.key) if name is not None]
     return pa.schema([(name, _found_as(stream, name)) for name in dict.fromkeys([*names, *extra])])
 
@@ -45,10 +48,14 @@ def columns_of(expression: Expression) -> list[str]:
     """The columns that an expression names, in the order of reading."""
     if isinstance(expression, Column):
         return [expression.name]
+    if isinstance(expression, Computed):
+        return list(expression.columns)
     if isinstance(expression, Arithmetic):
         return columns_of(expression.left) + columns_of(expression.right)
     return []
 
 
 def _found_as(stream: Stream, name: str) -> pa.DataType:
-    return arrow_type(stream.schema[name]) if name in stream.schema else pa.null()
+    if name in stream.schema:
+        return arrow_type(stream.schema[name])
+    return value_type(HEADERS_TYPE) if name == HEADERS and name not in (stream.time, stream.key) else pa.null()

@@ -1,4 +1,4 @@
-"""SELECT * FROM a AS l JOIN b AS r ON ...: the two sides and the conjuncts, by sqlglot."""
+"""SELECT ... FROM a AS l JOIN b AS r ON ... WHERE ...: the two sides, the columns and the conjuncts, by sqlglot."""
 
 from __future__ import annotations
 
@@ -13,28 +13,40 @@ from sqlglot.errors import ParseError
 from spojoin.errors import QueryError
 
 EXPECTED = "SELECT * FROM a AS l JOIN b AS r ON ..."
+DIALECT = "duckdb"
 
-_ALLOWED = {"expressions", "from_", "from", "joins"}
+_ALLOWED = {"expressions", "from_", "from", "joins", "where"}
 _CLAUSE_NAMES = {"with_": "WITH", "with": "WITH", "group": "GROUP BY", "order": "ORDER BY", "kind": "SELECT AS"}
+_CLAUSE_NAMES |= {"laterals": "LATERAL", "sample": "TABLESAMPLE", "qualify": "QUALIFY", "offset": "OFFSET"}
 
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
-    """One side of the join as written, with its line in the file."""
+    """One side of the join as written, with its line in the file; is_file: whether a path stands for the stream."""
 
     stream: str
     alias: str
     line: int
+    is_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The sides, left first, the predicates that AND joins, and how to find a node's line in the file."""
+    """The sides, left first, the conditions that AND joins, in ON and WHERE, and the columns of the select list.
+
+    line_of: gives a node's line in the file
+    """
 
     left: JoinSide
     right: JoinSide
     conjuncts: tuple[exp.Expression, ...]
     line_of: Callable[[exp.Expression], int]
+    columns: tuple[exp.Expression, ...] = ()
+
+    @property
+    def is_star(self) -> bool:
+        """Whether it begins SELECT *."""
+        return [type(item) for item in self.columns] == [exp.Star] and not self.columns[0].args.get("except_")
 
 
 def parse_statement(sql: str, line_at: Callable[[int], int]) -> Statement:
@@ -47,10 +59,13 @@ def parse_statement(sql: str, line_at: Callable[[int], int]) -> Statement:
     if source is None or len(joins) != 1:
         raise QueryError(f"sql joins {1 + len(joins)} streams: expected two, {EXPECTED}", line_of(select))
     left, right = _table(source.this, line_of), _table(joins[0].this, line_of)
-    if left.alias == right.alias:
+    if left.alias.lower() == right.alias.lower():
         raise QueryError(f"both sides are called '{left.alias}': expected two aliases, {EXPECTED}", right.line)
-    condition = _condition(joins[0], right.line, line_of)
-    return Statement(left, right, tuple(_conjuncts(condition, line_of)), line_of)
+    conjuncts = _conjuncts(_condition(joins[0], right.line, line_of), line_of)
+    where = select.args.get("where")
+    if where is not None:
+        conjuncts += _conjuncts(where.this, line_of)
+    return Statement(left, right, tuple(conjuncts), line_of, tuple(select.expressions))
 
 
 def bare(node: exp.Expression) -> exp.Expression:
@@ -62,9 +77,9 @@ def bare(node: exp.Expression) -> exp.Expression:
 
 def _select(sql: str, line_at: Callable[[int], int]) -> exp.Select:
     try:
-        parsed = [node for node in sqlglot.parse(sql) if node is not None]
+        parsed = [node for node in sqlglot.parse(sql, dialect=DIALECT) if node is not None]
     except ParseError as error:
-        first = error.errors[0]
+        first = error.errors[0] if error.errors else {}
         near = f" near '{first['highlight']}'" if first.get("highlight") else ""
         raise QueryError(f"sql can't be read{near}: expected {EXPECTED}", line_at(_place(sql, first))) from error
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Select):
@@ -95,14 +110,17 @@ def _check_clauses(select: exp.Select, line_of: Callable[[exp.Expression], int])
             line = line_of(at) if isinstance(at, exp.Expression) else line_of(select)
             clause = _CLAUSE_NAMES.get(name, name.rstrip("s_").upper())
             raise QueryError(f"{clause} isn't supported: expected only {EXPECTED}", line)
-    if [type(item) for item in select.expressions] != [exp.Star]:
-        raise QueryError(f"the query option output says what is given: expected {EXPECTED}", line_of(select))
 
 
 def _table(node: exp.Expression, line_of: Callable[[exp.Expression], int]) -> JoinSide:
-    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
-        raise QueryError(f"'{node.sql()}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
-    return JoinSide(node.name, node.alias or node.name, line_of(node))
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
+        return JoinSide(node.name, node.alias or node.name, line_of(node), is_file=_is_path(node.name))
+    raise QueryError(f"'{node.sql(dialect=DIALECT)}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
+
+
+def _is_path(name: str) -> bool:
+    """Whether a quoted name is a file's: streams' names have neither dots nor slashes."""
+    return name == "-" or "." in name or "/" in name
 
 
 def _condition(join: exp.Join, line: int, line_of: Callable[[exp.Expression], int]) -> exp.Expression:

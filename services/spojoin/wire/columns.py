@@ -55,6 +55,11 @@ class ColumnWriter:
         self.size = 0
         self._directory = directory
 
+    @property
+    def count(self) -> int:
+        """Columns appended so far."""
+        return len(self._directory)
+
     def array(self, values: NDArray[Any], dtype: type[np.generic]) -> None:
         """Append a one-dimensional array of exactly that dtype."""
         if values.dtype != dtype or values.ndim != 1:

@@ -36,6 +36,7 @@ from spojoin.wire.records import (
     SourceState,
     StreamSlice,
     Takeover,
+    Unjoined,
     WorkerCount,
 )
 
@@ -66,6 +67,8 @@ _SLICE = (
     "handover_batch",
     "handover_index",
     "live_batch",
+    "passed",
+    "void",
 )
 _FRAME = (
     "epoch",
@@ -77,6 +80,7 @@ _FRAME = (
     "link",
     "checkpoint",
     "fingerprint",
+    "is_shared",
 )
 
 
@@ -93,6 +97,12 @@ def _write_frame(frame: Frame, header: pb.Frame, columns: ColumnWriter) -> None:
     header.has_silent = len(frame.silent) > 0
     if header.has_silent:
         columns.array(frame.silent, np.uint8)
+    before = columns.count
+    for rows in frame.unjoined:
+        header.unjoined.append(rows.input)
+        columns.array(rows.positions, np.uint16)
+        columns.keys(rows.keys)
+    header.unjoined_columns = columns.count - before
 
 
 def _write_guidance(guidance: Guidance, header: pb.Frame, columns: ColumnWriter) -> None:
@@ -125,6 +135,26 @@ def _write_slice(part: StreamSlice, header: pb.StreamSlice, columns: ColumnWrite
     columns.array(part.lower, np.int64)
     columns.optional(part.times_us, np.int64)
     columns.keys(part.keys)
+    _write_extras(part, header, columns)
+
+
+def _write_extras(
+    carrier: StreamSlice | Run | Batch, header: pb.StreamSlice | pb.Run | pb.Batch, columns: ColumnWriter
+) -> None:
+    """Columns that most queries have not: payload and places."""
+    header.has_payload = carrier.payload is not None
+    if carrier.payload is not None:
+        columns.buffer(memory(ipc_bytes(carrier.payload)))
+    header.has_places = carrier.places is not None
+    if carrier.places is not None:
+        columns.array(carrier.places, np.int64)
+
+
+def _read_extras(header: pb.StreamSlice | pb.Run | pb.Batch, columns: ColumnReader) -> dict[str, Any]:
+    return {
+        "payload": ipc_batch(columns.buffer()) if header.has_payload else None,
+        "places": columns.array(np.int64) if header.has_places else None,
+    }
 
 
 def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
@@ -137,12 +167,15 @@ def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
         produced_runs=columns.array(np.uint32),
         guidance=_read_guidance(header, columns),
         silent=columns.array(np.uint8) if header.has_silent else NONE_SILENT,
+        unjoined=tuple(
+            Unjoined(number, columns.array(np.uint16), columns.present_keys()) for number in header.unjoined
+        ),
     )
 
 
 def _read_guidance(header: pb.Frame, columns: ColumnReader) -> Guidance | None:
     """Hot flags are present if one more column is left than the header calls for; older frames always have it."""
-    called_for = 3 * header.has_frequencies + header.has_silent
+    called_for = 3 * header.has_frequencies + header.has_silent + header.unjoined_columns
     hot = columns.array(np.uint8) if columns.left > called_for else NONE_HOT
     found = _read_frequencies(columns) if header.has_frequencies else NO_FREQUENCIES
     return Guidance(hot, found) if len(hot) or len(found) else None
@@ -160,6 +193,7 @@ def _read_slice(header: pb.StreamSlice, columns: ColumnReader) -> StreamSlice:
         lower=columns.array(np.int64),
         times_us=columns.optional(np.int64),
         keys=columns.present_keys(),
+        **_read_extras(header, columns),
     )
 
 
@@ -200,6 +234,7 @@ def _write_run(run: Run, header: pb.Run, columns: ColumnWriter) -> None:
     columns.optional(run.seqs, np.int64)
     columns.optional(run.times_us, np.int64)
     columns.keys(run.keys)
+    _write_extras(run, header, columns)
 
 
 def _read_run(header: pb.Run, columns: ColumnReader) -> Run:
@@ -209,6 +244,7 @@ def _read_run(header: pb.Run, columns: ColumnReader) -> Run:
         seqs=columns.optional(np.int64),
         times_us=columns.optional(np.int64),
         keys=columns.keys(),
+        **_read_extras(header, columns),
     )
 
 
@@ -224,6 +260,7 @@ def _write_batch(batch: Batch, header: pb.Batch, columns: ColumnWriter) -> None:
     columns.array(batch.seqs, np.int64)
     columns.optional(batch.times_us, np.int64)
     columns.keys(batch.keys)
+    _write_extras(batch, header, columns)
 
 
 def _read_batch(header: pb.Batch, columns: ColumnReader) -> Batch:
@@ -234,6 +271,7 @@ def _read_batch(header: pb.Batch, columns: ColumnReader) -> Batch:
         seqs=columns.array(np.int64),
         times_us=columns.optional(np.int64),
         keys=columns.keys(),
+        **_read_extras(header, columns),
     )
 
 

@@ -95,26 +95,37 @@ def _check_slice(where: str, part: StreamSlice) -> None:
     if part.keys is None:
         _fail(f"{where}: keys are absent, expected {n}")
     _expect_length(f"{where}: keys", part.keys, n)
+    _check_extras(where, part, n)
     if part.batch_first > part.first_index:
         _fail(f"{where}: batch_first {part.batch_first} lies after first_index {part.first_index}")
 
 
+def _check_extras(where: str, record: StreamSlice | Run | Batch, n: int) -> None:
+    if record.payload is not None and record.payload.num_rows != n:
+        _fail(f"{where}: payload has {record.payload.num_rows} rows, expected {n}")
+    _expect_length(f"{where}: places", record.places, n)
+
+
 def _check_positions(where: str, frame: Frame) -> None:
-    """Check that the slices' ascending positions together are 0..count-1, each once."""
-    if (total := sum(map(len, frame.slices))) != frame.count:
+    """Check that all ascending positions together are 0..count-1, each once, or at least once where slices share."""
+    parts = [*frame.slices, *frame.unjoined]
+    total = sum(map(len, parts))
+    if total < frame.count or (total > frame.count and not frame.is_shared):
         _fail(f"{where}: slices hold {total} tuples, expected {frame.count}")
-    for part in frame.slices:
+    for part in parts:
         _expect_rising(f"{where}: positions", part.positions)
         _expect_below(f"{where}: positions", part.positions, frame.count)
-    if len(frame.slices) > 1:
-        _expect_disjoint(where, frame)
+    if len(parts) > 1:
+        _expect_all(where, frame, [part.positions for part in parts])
+    for rows in frame.unjoined:
+        _expect_length(f"{where}: keys of unjoined rows", rows.keys, len(rows))
 
 
-def _expect_disjoint(where: str, frame: Frame) -> None:
-    """Check that no position occurs twice; so none is missing (one rising slice needs no check)."""
+def _expect_all(where: str, frame: Frame, positions: Iterable[NDArray[np.uint16]]) -> None:
+    """Check that no position is missing; so, unless slices share, none occurs twice."""
     taken = np.zeros(frame.count, np.bool_)
-    for part in frame.slices:
-        taken[part.positions] = True
+    for part in positions:
+        taken[part] = True
     if not taken.all():
         _fail(f"{where}: both slices claim one position, and {int((~taken).sum())} are claimed by none")
 
@@ -139,6 +150,7 @@ def _check_run(run: Run) -> None:
     _check_sorted(where, run.columns, n)
     for name in ("seqs", "times_us", "keys"):
         _expect_length(f"{where}: {name}", getattr(run, name), n)
+    _check_extras(where, run, n)
 
 
 def _check_batch(batch: Batch) -> None:
@@ -153,6 +165,7 @@ def _check_batch(batch: Batch) -> None:
         _expect_below(f"{where}: permutation {pair}", ranks, n)
     for name in ("seqs", "times_us", "keys"):
         _expect_length(f"{where}: {name}", getattr(batch, name), n)
+    _check_extras(where, batch, n)
 
 
 def _batch_length(where: str, first: int, end: int) -> int:

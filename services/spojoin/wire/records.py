@@ -50,6 +50,10 @@ class StreamSlice:
     group: batches of one group leave every window together; NO_GROUP where the window moves within a batch
     handover_batch, handover_index: batches below are immutable for this frame's probes, as are tuples below that index
     live_batch: the oldest batch that a window of this frame can reach
+    payload: the columns that travel with the tuples, n rows; None where the query needs none
+    passed, void: rows of the stream before this frame, and in it, that have no index since an index condition is NULL
+        of them: they join nothing, but take a place in windows by count
+    places: int64 (n,), place of each tuple among all rows of the stream; None where it is index + passed
     """
 
     first_index: int
@@ -65,6 +69,33 @@ class StreamSlice:
     handover_batch: int
     handover_index: int
     live_batch: int
+    payload: pa.RecordBatch | None = None
+    passed: int = 0
+    void: int = 0
+    places: I64 | None = None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def all_places(self) -> I64:
+        """The place of each tuple, int64 (n,)."""
+        if self.places is not None:
+            return self.places
+        first = self.first_index + self.passed
+        return np.arange(first, first + len(self), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unjoined:
+    """Rows of one input that have a number but join nothing, n of them.
+
+    input: its number in the query; positions: uint16 (n,), places in the frame, ascending; keys: as in a slice
+    """
+
+    input: int
+    positions: U16
+    keys: pa.Array
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -122,6 +153,8 @@ class Frame:
     guidance: for a layout that needs more than the tuples; None until it is known, and for all other layouts
     fingerprint: of the query's meaning; 0 in logs that are older than it
     silent: uint8 (count,), 1 where an earlier generation has answered the tuple; empty where none has (rule P12)
+    unjoined: rows in no slice
+    is_shared: whether both slices are of one input, so that a row may stand in both
     """
 
     epoch: int
@@ -140,6 +173,8 @@ class Frame:
     guidance: Guidance | None = None
     fingerprint: int = 0
     silent: U8 = field(default_factory=lambda: NONE_SILENT)
+    unjoined: tuple[Unjoined, ...] = ()
+    is_shared: bool = False
 
     @property
     def is_silent(self) -> bool:
@@ -239,7 +274,8 @@ class SortedColumn:
 class Run:
     """One mutable joiner's sorted columns of a sealed batch.
 
-    The joiner of predicate 0 is the carrier: it adds seqs int64 (n,), times_us and keys; None elsewhere.
+    The joiner of predicate 0 is the carrier: it adds seqs int64 (n,), times_us, keys, payload and places; None
+    elsewhere. places: int64 (n,), as in `StreamSlice`, None where all are the tuples' indexes
     """
 
     stream: int
@@ -252,6 +288,8 @@ class Run:
     seqs: I64 | None
     times_us: I64 | None
     keys: pa.Array | None
+    payload: pa.RecordBatch | None = None
+    places: I64 | None = None
 
 
 @dataclass(slots=True)
@@ -260,6 +298,7 @@ class Batch:
 
     columns: by slot, each once
     permutations: per (slot_a, slot_b), uint16 (n,): rank in slot_b of the tuple with rank i in slot_a
+    payload, places: as in `Run`
     """
 
     stream: int
@@ -272,6 +311,8 @@ class Batch:
     seqs: I64
     times_us: I64 | None
     keys: pa.Array | None
+    payload: pa.RecordBatch | None = None
+    places: I64 | None = None
 
 
 @dataclass(slots=True)
@@ -351,6 +392,9 @@ class Rows:
     offsets int64 (n,) and rows int64 (n,) give their places; `next_offset` follows the last message looked at.
     codes: one int64 (n,) per key column; times_us int64 (n,) or None; keys Arrow array (n,); produced_ms int64 (n,)
     heartbeat_us: event time below which the partition promises no more rows, or None
+    payload: the columns that travel with the rows; None where the query needs none
+    members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes its filter, and whether, in
+        addition, its index conditions are not NULL; None where every row joins in the streams of its input
     """
 
     offsets: I64
@@ -362,6 +406,9 @@ class Rows:
     produced_ms: I64
     dead: list[DeadLetter] = field(default_factory=list)
     heartbeat_us: int | None = None
+    payload: pa.RecordBatch | None = None
+    members: U8 | None = None
+    joins: U8 | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)

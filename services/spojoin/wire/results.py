@@ -77,9 +77,9 @@ class ResultProgress(NamedTuple):
 def matches_of(result: Result) -> int:
     """The number of matches: the sum of `matches`, one per pair, or what the result says besides its rows."""
     names = result.rows.schema.names
-    if "matches" in names:
+    if "matches" in names and not result.matches:
         return int(result.rows.column("matches").to_numpy().sum())
-    return result.rows.num_rows if "probe_seq" in names else result.matches
+    return result.rows.num_rows if names[:1] == ["probe_seq"] else result.matches
 
 
 def result_to_message(result: Result, matches_before: int = 0) -> OutputMessage:

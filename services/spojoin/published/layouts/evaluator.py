@@ -35,7 +35,7 @@ class Evaluator:
         begin = first_position(frame, result_position)
         if begin:
             self._store(frame, begin, shares)
-        chunks = Chunks(frame.count, begin, self._query.output)
+        chunks = Chunks(frame.count, begin, lists_pairs=self._query.lists_pairs)
         for first, last in chunks:
             directions = self._matches(frame, first, last, shares)
             chunks.note(directions)

@@ -27,7 +27,7 @@ class ShareSide:
         self._stream = stream
         self.directions = [direction for direction in query.directions if direction.target == stream]
         self._slots = stored_slots(query, stream)
-        self._lists = query.output is not Output.COUNT
+        self._lists = query.lists_pairs
         self._held = Held(self._lists)
         self.side = _side(query, stream, layout, workers)
         #: pairs of a probe and a tuple in its window that the worker has answered for

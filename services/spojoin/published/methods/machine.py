@@ -36,7 +36,7 @@ class MethodMachine(WindowMachine):
             yield from self._evaluate(record)
 
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
-        chunks = Chunks(frame.count, 0, self._query.output)
+        chunks = Chunks(frame.count, 0, lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
             by_role: dict[Direction, Matches] = {}
             for side in self._sides:
@@ -69,7 +69,7 @@ class StreamSide:
         self._stream = stream
         self._directions = [direction for direction in query.directions if direction.target == stream]
         self._slots = stored_slots(query, stream)
-        self._lists = query.output is not Output.COUNT
+        self._lists = query.lists_pairs
         self._seqs = SeqTrail(query)
         self._seen = -1
         self.side = make(side_spec(query, stream, query.method))
@@ -97,7 +97,7 @@ class StreamSide:
             return Matches(found.counts)
         assert found.offsets is not None, "a search for partners lists them"
         assert found.partners is not None, "a search for partners lists them"
-        return cut(Matches(found.counts, found.offsets, self._seqs.seqs(found.partners)), self._query.limit)
+        return cut(Matches(found.counts, found.offsets, self._seqs.seqs(found.partners)), self._query.part_limit)
 
 
 def windows(query: Query, own: StreamSlice, probes: StreamSlice, first: int, last: int) -> tuple[I64, I64]:
@@ -122,7 +122,7 @@ def side_spec(query: Query, stream: int, method: Method) -> SideSpec:
     """The specification of a stream's side for this method."""
     slots, window = stored_slots(query, stream), query.window_over(stream)
     directions = tuple(_checks(query, direction, slots) for direction in query.directions if direction.target == stream)
-    lists = query.output is not Output.COUNT
+    lists = query.lists_pairs
     return SideSpec(len(slots), directions, window.is_time, window.length, window.slide, lists, dict(method.options))
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from spojoin.kernels.intervals16 import and_collect, and_counts
-from spojoin.model import Direction, Output, Query
+from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, first_position, mutable_bounds, probe_range
@@ -83,7 +83,9 @@ class LogicalAndMachine(Machine):
                 del waiting[key]
 
     def _evaluate(self, frame: Frame, partials: list[Partial]) -> Iterator[Action]:
-        chunks = Chunks(frame.count, first_position(frame, self._result_position), self._query.output)
+        chunks = Chunks(
+            frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs
+        )
         for begin, end in chunks:
             directions = tuple(
                 self._matches(frame, number, direction, partials, begin, end)
@@ -107,9 +109,9 @@ class LogicalAndMachine(Machine):
             lower - target.handover_index,
             upper - target.handover_index,
         )
-        if self._query.output is Output.COUNT:
+        if not self._query.lists_pairs:
             return Matches(and_counts(*columns))
-        counts, offsets, found = and_collect(*columns, self._query.limit)
+        counts, offsets, found = and_collect(*columns, self._query.part_limit)
         return Matches(counts, offsets, self._trails[direction.target].seqs(target.handover_index + found))
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:

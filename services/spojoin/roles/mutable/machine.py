@@ -7,6 +7,7 @@ stored tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from spojoin.kernels.intervals16 import rank_probes, rank_stored
 from spojoin.kernels.permutation import sort_column
 from spojoin.kernels.ranks import SortedKeys
 from spojoin.kernels.tail import Tail
-from spojoin.model import Direction, Op, Output, Query, RolePredicate
+from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition
 from spojoin.protocol.topology import Topic
@@ -97,7 +98,10 @@ class StreamStore:
         self._carries = predicate == CARRIER
         self._seqs = Tail()
         self._times = Tail()
+        self._places = Tail()
         self._keys: list[tuple[int, pa.Array]] = []
+        self._payloads: list[tuple[int, pa.RecordBatch]] = []
+        self._has_gaps = False
         self._started = False
         self._began = 0
 
@@ -124,20 +128,26 @@ class StreamStore:
         self._started = True
         self._began = first_index
         self._codes = {slot: Tail(first_index) for slot in self._codes}
-        self._seqs, self._times = Tail(first_index), Tail(first_index)
+        self._seqs, self._times, self._places = Tail(first_index), Tail(first_index), Tail(first_index)
 
     def _carry(self, frame: Frame, piece: StreamSlice) -> None:
         self._seqs.append(frame.first_seq + piece.positions.astype(np.int64))
         if piece.times_us is not None:
             self._times.append(piece.times_us)
-        if len(piece) and self._query.output is Output.PAIRS:
+        if not self._query.window.is_time:
+            self._has_gaps |= piece.passed > 0 or piece.void > 0
+            self._places.append(piece.all_places)
+        if len(piece) and self._query.carries_keys:
             self._keys.append((piece.first_index, piece.keys))
+        if len(piece) and piece.payload is not None:
+            self._payloads.append((piece.first_index, piece.payload))
 
     def _drop_below(self, index: int) -> None:
-        for tail in (*self._codes.values(), self._seqs, self._times):
+        for tail in (*self._codes.values(), self._seqs, self._times, self._places):
             tail.drop_below(index)
-        while self._keys and self._keys[0][0] + len(self._keys[0][1]) <= index:
-            self._keys.pop(0)
+        for pieces in (self._keys, self._payloads):
+            while pieces and pieces[0][0] + len(pieces[0][1]) <= index:
+                pieces.pop(0)
 
     def mutable(self, slot: int, piece: StreamSlice) -> I64:
         """Codes from the handover index on, this frame's included; int64 (n,) by arrival."""
@@ -157,13 +167,22 @@ class StreamStore:
             columns=tuple(columns),
             seqs=self._seqs.view(first, end).copy() if self._carries else None,
             times_us=self._times.view(first, end).copy() if self._carries and self._query.needs_time else None,
-            keys=self._keys_of(first, end) if self._carries and self._query.output is Output.PAIRS else None,
+            keys=concat_keys(_between(self._keys, first, end)) if self._carries and self._query.carries_keys else None,
+            payload=pa.concat_batches(_between(self._payloads, first, end)) if self._payloads else None,
+            places=self._places.view(first, end).copy() if self._has_gaps else None,
         )
 
-    def _keys_of(self, first: int, end: int) -> pa.Array:
-        parts = [keys.slice(max(first - at, 0), min(end - at, len(keys)) - max(first - at, 0))
-                 for at, keys in self._keys if at < end and at + len(keys) > first]  # fmt: skip
-        return concat_keys(parts)
+
+_Piece = TypeVar("_Piece", pa.Array, pa.RecordBatch)
+
+
+def _between(pieces: list[tuple[int, _Piece]], first: int, end: int) -> list[_Piece]:
+    """What pieces, each with the index at which it begins, hold of indexes [first, end)."""
+    return [
+        piece.slice(max(first - at, 0), min(end - at, len(piece)) - max(first - at, 0))
+        for at, piece in pieces
+        if at < end and at + len(piece) > first
+    ]
 
 
 def _slots(query: Query, stream: int, predicate: int) -> list[int]:

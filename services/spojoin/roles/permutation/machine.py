@@ -73,6 +73,8 @@ class PermutationMachine(Machine):
             seqs=carrier.seqs,
             times_us=carrier.times_us,
             keys=carrier.keys,
+            payload=carrier.payload,
+            places=carrier.places,
         )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:

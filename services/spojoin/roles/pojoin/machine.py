@@ -104,7 +104,9 @@ class PoJoinMachine(WindowMachine):
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
         for stream, batches in enumerate(self._batches):
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
-        chunks = Chunks(frame.count, first_position(frame, self._result_position), self._query.output)
+        chunks = Chunks(
+            frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs
+        )
         for begin, end in chunks:
             directions = self._matches(frame, begin, end)
             chunks.note(directions)
@@ -150,7 +152,7 @@ class WorkerBatches:
 
     def __init__(self, query: Query, stream: int, work: Work) -> None:
         directions = [direction for direction in query.directions if direction.target == stream]
-        self.index = StreamIndex(stream, directions, query.output, query.limit, query.is_self, work)
+        self.index = StreamIndex(stream, directions, query.searched_for, query.part_limit, query.is_self, work)
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()
         self._live = 0

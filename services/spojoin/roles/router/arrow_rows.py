@@ -24,12 +24,15 @@ class BadMessage(Exception):  # a signal within this room
         self.detail = detail
 
 
-def read_arrow(stream: Stream, needs_time: bool, value: bytes) -> tuple[Readout, int]:
-    """The rows of all batches of the stream or file, numbered on, and their count; BadMessage where it is neither."""
+def read_arrow(stream: Stream, needs_time: bool, number: int, value: bytes) -> tuple[Readout, int]:
+    """The rows of all batches of the stream or file, numbered on, and their count; BadMessage where it is neither.
+
+    number: of the input in its query
+    """
     batch = _batch(value, columns_needed(stream, needs_time))
     readout = Readout()
     try:
-        readout.take_all(np.arange(batch.num_rows), extract(stream, batch, needs_time))
+        readout.take_all(np.arange(batch.num_rows), extract(stream, batch, needs_time, number))
     except BadData as error:
         raise BadMessage("type", str(error)) from error
     return readout, batch.num_rows

@@ -1,8 +1,13 @@
-"""What a router knows about one stream: its count, batches, handover, and where windows begin."""
+"""What a router knows about one stream: its count, batches, handover, and where windows begin.
+
+Windows by count reach back over all rows of a stream, of which those whose index condition is NULL have no index: a
+row's *place* counts them too. Places and indexes are the same until the first such row.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +17,19 @@ from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.records import I64, NO_GROUP, Batch, StreamSlice
 
 _NOTHING = np.empty(0, np.int64)
+_NO_BOUND = 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reach:
+    """n rows as windows measure them: event times int64 (n,) or None, and places int64 (n,).
+
+    has_gaps: whether the places skip rows that join nothing
+    """
+
+    times_us: I64 | None
+    places: I64
+    has_gaps: bool
 
 
 class StreamBook:
@@ -31,7 +49,11 @@ class StreamBook:
         self._sealed: deque[tuple[int, int, int]] = deque()
         self._ends: dict[int, int] = {}
         self._lower = 0
+        #: rows before the next one that have no index
+        self.passed = 0
+        # By index what windows are measured in: event times, or places where they aren't the indexes.
         self._times = Tail() if window.is_time else None
+        self._places: Tail | None = None
         self._restored: list[tuple[int, I64]] = []
 
     def begin_at(self, index: int) -> None:
@@ -39,6 +61,11 @@ class StreamBook:
         self._first = self.count = self.batch_first = self.handover_index = self._lower = index
         if self._times is not None:
             self._times = Tail(index)
+
+    @property
+    def place(self) -> int:
+        """The place of the stream's next row."""
+        return self.count + self.passed
 
     # -- reading the log
 
@@ -48,35 +75,35 @@ class StreamBook:
         self.batch_id, self.batch_first = piece.batch_id, piece.batch_first
         self.handover_batch, self.handover_index = piece.handover_batch, piece.handover_index
         self.live_batch = piece.live_batch
+        self.passed = piece.passed
         if self._times is not None:
             self._times = Tail(piece.first_index)
+        elif self.passed:
+            self._places = Tail(piece.first_index)
 
     def restore(self, batch: Batch) -> None:
         """Learn of a sealed batch that the log may no longer hold."""
         self._ends[batch.batch_id] = batch.end
         if self._times is not None and batch.times_us is not None:
             self._restored.append((batch.first, batch.times_us))
+        elif not self._window.is_time:
+            self._restored.append((batch.first, _places_of(batch)))
 
     def finish_restore(self) -> None:
-        """Put the times of restored batches before those of the log's tail."""
-        if self._times is None:
-            return
-        tail, self._times = self._times, Tail(0)
-        for first, times in sorted(self._restored, key=lambda piece: piece[0]):
-            if first > self._times.end:  # a stray copy of an expired batch lies before the rest
-                self._times = Tail(first)
-            self._times.append(times[self._times.end - first :])
+        """Put the times, or places, of restored batches before those of the log's tail."""
+        if self._times is not None:
+            self._times = _continued(self._restored, self._times)
+        elif self._places is not None:
+            self._places = _continued(self._restored, self._places)
         self._restored.clear()
-        if self._times.end < tail.first:
-            self._times = tail
-        else:
-            self._times.append(tail.view(self._times.end, tail.end) if self._times.end < tail.end else _NOTHING)
 
     def apply(self, frame_id: int, piece: StreamSlice) -> None:
         """Move on by one frame of the log."""
         self.handover_batch, self.handover_index = piece.handover_batch, piece.handover_index
         self.live_batch = piece.live_batch
+        self._note_places(piece)
         self.count = piece.first_index + len(piece)
+        self.passed = piece.passed + piece.void
         if self._times is not None and piece.times_us is not None:
             self._times.append(piece.times_us)
         if len(piece) and self._batch_frame < 0:
@@ -85,6 +112,17 @@ class StreamBook:
             self._seal(frame_id)
         while self._sealed and self._sealed[0][0] < piece.handover_batch:
             self._sealed.popleft()
+
+    def _note_places(self, piece: StreamSlice) -> None:
+        """Keep places from the first row without an index on; before it, indexes are places."""
+        if self._window.is_time:
+            return
+        if self._places is None and piece.void:
+            begin = min(self._lower, self.count)
+            self._places = Tail(begin)
+            self._places.append(np.arange(begin, self.count, dtype=np.int64))
+        if self._places is not None:
+            self._places.append(piece.all_places)
 
     def note_lower(self, lower: int) -> None:
         """A window over this stream began at `lower`; no later one begins before it."""
@@ -100,11 +138,13 @@ class StreamBook:
     # -- cutting the next frame
 
     def room(self) -> int:
-        """Tuples that still fit before a frame must end: to the end of the batch or of a large slide."""
-        room = self._config.batch_tuples - (self.count - self.batch_first)
-        if self._slide_is_large:
-            room = min(room, self._window.slide - self.count % self._window.slide)
-        return room
+        """Tuples that still fit before a frame must end with the batch."""
+        return self._config.batch_tuples - (self.count - self.batch_first)
+
+    def slide_room(self) -> int:
+        """Rows, joining or not, that still fit before a frame must end with a large slide."""
+        slide = self._window.slide
+        return slide - self.place % slide if self._slide_is_large else _NO_BOUND
 
     def time_cut(self, times_us: I64) -> int:
         """How many of these next tuples belong to the current slide of time, if the batch is worth sealing there."""
@@ -126,33 +166,43 @@ class StreamBook:
     def _slide_is_large(self) -> bool:
         return not self._window.is_time and self._window.slide >= self._config.batch_tuples
 
-    def seals_after(self, frame_id: int, added: int, *, ends_slide: bool) -> bool:
-        """Whether the open batch ends with a frame that adds `added` tuples; `ends_slide`: a slide of time ends too."""
-        end = self.count + added
-        size = end - self.batch_first
+    def seals_after(self, frame_id: int, added: int, void: int, *, ends_slide: bool) -> bool:
+        """Whether the open batch ends with a frame that adds `added` tuples, and `void` rows without an index.
+
+        ends_slide: whether a slide of time ends with the frame
+        """
+        size = self.count + added - self.batch_first
         if size == 0:
             return False
-        if size >= self._config.batch_tuples or (self._slide_is_large and end % self._window.slide == 0):
+        end_place = self.place + added + void
+        if size >= self._config.batch_tuples or (self._slide_is_large and end_place % self._window.slide == 0):
             return True
         if ends_slide and 4 * size >= self._config.batch_tuples:
             return True
         # A slow stream's batches are sealed by age, so that the log's tail stays short (P8).
         return self._batch_frame >= 0 and frame_id - self._batch_frame >= self._config.batch_frames
 
-    def group(self, times_us: I64 | None, added: int) -> int:
-        """The slide interval that the open batch, with a frame's tuples, lies in whole, or NO_GROUP."""
+    def group(self, times_us: I64 | None, places: I64) -> int:
+        """The slide interval that the open batch, with a frame's tuples, lies in whole, or NO_GROUP.
+
+        times_us, places: int64 (n,), of the frame's tuples
+        """
         slide = self._window.slide
         if self._times is not None:
-            first, last = self._batch_times(_given(times_us))
+            first, last = self._batch_ends(self._times, _given(times_us))
         elif self._slide_is_large:
-            first, last = self.batch_first, self.count + added - 1
+            first = self.batch_first if self._places is None else self._batch_ends(self._places, places)[0]
+            last = int(places[-1]) if len(places) else self._last_place()
         else:
             return NO_GROUP
         return first // slide if first // slide == last // slide else NO_GROUP
 
-    def _batch_times(self, added_us: I64) -> tuple[int, int]:
-        held = _given_tail(self._times).view(self.batch_first, self.count)
-        ends = np.concatenate((held[:1], held[-1:], added_us[:1], added_us[-1:]))
+    def _last_place(self) -> int:
+        return self.count - 1 if self._places is None else int(self._places.view(self.count - 1, self.count)[0])
+
+    def _batch_ends(self, tail: Tail, added: I64) -> tuple[int, int]:
+        held = tail.view(self.batch_first, self.count)
+        ends = np.concatenate((held[:1], held[-1:], added[:1], added[-1:]))
         return int(ends[0]), int(ends[-1])
 
     def handover(self, frame_id: int) -> tuple[int, int]:
@@ -163,41 +213,49 @@ class StreamBook:
                 batch, index = sealed + 1, end
         return batch, index
 
-    def lower(self, before: I64, times_us: I64 | None, own_times: I64 | None) -> I64:
-        """Lower window bounds over this stream for probes.
+    def lower(self, probes: Reach, own: Reach) -> I64:
+        """Lower window bounds over this stream for probes: the index of the first tuple in each probe's window.
 
-        before: int64 (m,), this stream's tuples before each probe; times_us: int64 (m,), the probes' event times;
-        own_times: this stream's times within the frame, not yet applied. Returns int64 (1,) where all agree, else (m,).
+        probes: of each probe its event time, and this stream's place at it; own: of this stream's tuples within the
+        frame, not yet applied. Returns int64 (1,) where all agree, else (m,).
         """
-        if not len(before):
+        if not len(probes.places):
             return np.array([self._next_lower()], np.int64)
-        bounds = self._count_bounds(before) if self._times is None else self._time_bounds(_given(times_us), own_times)
+        bounds = self._bounds(probes, own)
         return bounds[:1].copy() if bounds[0] == bounds[-1] else bounds
+
+    def _bounds(self, probes: Reach, own: Reach) -> I64:
+        if self._times is not None:
+            return self._searched(self._times, self._begins(_given(probes.times_us)), _given(own.times_us))
+        begins = self._begins(probes.places)
+        if self._places is not None:
+            return np.maximum(self._searched(self._places, begins, own.places), self._first)
+        if not own.has_gaps:
+            return np.maximum(begins, self._first)
+        within = self.count + np.searchsorted(own.places, begins, "left")
+        return np.where(begins > self.count, within, np.maximum(begins, self._first))
 
     def _next_lower(self) -> int:
         """Where a window would begin now: no later one begins before it, so a silent opposite stream keeps nothing."""
-        if self._times is None:
-            bounds = self._count_bounds(np.array([self.count], np.int64))
-        elif len(self._times):
-            bounds = self._time_bounds(self._times.view(self._times.end - 1, self._times.end), None)
-        else:
+        now = np.array([self.place], np.int64)
+        if self._times is not None and len(self._times):
+            bounds = self._searched(self._times, self._begins(self._times.held[-1:]), _NOTHING)
+        elif self._times is not None:
             return self._lower
+        else:
+            bounds = self._bounds(Reach(None, now, False), Reach(None, _NOTHING, False))
         return max(self._lower, int(bounds[0]))
 
-    def _count_bounds(self, before: I64) -> I64:
-        return np.maximum(self._round_up(before) - self._window.length, self._first)
+    def _begins(self, values: I64) -> I64:
+        """Where the windows of probes begin, in event time or places."""
+        return -(-values // self._window.slide) * self._window.slide - self._window.length
 
-    def _round_up(self, values: I64) -> I64:
-        return -(-values // self._window.slide) * self._window.slide
-
-    def _time_bounds(self, times_us: I64, own_times: I64 | None) -> I64:
-        bounds_us = self._round_up(times_us) - self._window.length
-        times = _given_tail(self._times)
-        stored = times.view(times.first, times.end)
-        result = times.first + np.searchsorted(stored, bounds_us, "left")
-        past = result == times.end
-        if own_times is not None and past.any():
-            result[past] += np.searchsorted(own_times, bounds_us[past], "left")
+    def _searched(self, tail: Tail, begins: I64, own: I64) -> I64:
+        """The index of the first tuple from each of `begins` on, among those held and the frame's `own`."""
+        result = tail.first + np.searchsorted(tail.held, begins, "left")
+        past = result == tail.end
+        if len(own) and past.any():
+            result[past] += np.searchsorted(own, begins[past], "left")
         return result.astype(np.int64)
 
     def live(self, lower: int) -> int:
@@ -206,22 +264,34 @@ class StreamBook:
         while live < self.batch_id and self._ends.get(live, -1) <= lower:
             self._ends.pop(live, None)
             live += 1
-        if self._times is not None:
-            self._times.drop_below(min(lower, self.batch_first))
+        for tail in (self._times, self._places):
+            if tail is not None:
+                tail.drop_below(min(lower, self.batch_first))
         return live
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
-        return 0 if self._times is None else len(self._times)
+        return sum(len(tail) for tail in (self._times, self._places) if tail is not None)
+
+
+def _continued(restored: list[tuple[int, I64]], tail: Tail) -> Tail:
+    """What batches hold, each from its first index on, before the log's tail."""
+    whole = Tail(0)
+    for first, values in sorted(restored, key=lambda piece: piece[0]):
+        if first > whole.end:  # a stray copy of an expired batch lies before the rest
+            whole = Tail(first)
+        whole.append(values[whole.end - first :])
+    if whole.end < tail.first:
+        return tail
+    whole.append(tail.view(whole.end, tail.end) if whole.end < tail.end else _NOTHING)
+    return whole
+
+
+def _places_of(batch: Batch) -> I64:
+    return np.arange(batch.first, batch.end, dtype=np.int64) if batch.places is None else np.array(batch.places)
 
 
 def _given(times_us: I64 | None) -> I64:
     if times_us is None:
         raise ValueError("a time window needs the probes' event times")
     return times_us
-
-
-def _given_tail(tail: Tail | None) -> Tail:
-    if tail is None:
-        raise ValueError("a count window keeps no event times")
-    return tail

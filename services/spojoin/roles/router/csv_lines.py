@@ -24,8 +24,8 @@ class CsvLines(LineReader):
 
     few = 1
 
-    def __init__(self, stream: Stream, needs_time: bool) -> None:
-        super().__init__(stream, needs_time)
+    def __init__(self, stream: Stream, needs_time: bool, number: int = 0) -> None:
+        super().__init__(stream, needs_time, number)
         self._names = columns_of_a_line(stream)
         self._needed = columns_needed(stream, needs_time)
         self._last = b",".join([b"x"] * len(self._names))

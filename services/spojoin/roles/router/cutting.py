@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spojoin.roles.router.book import StreamBook
-from spojoin.roles.router.queue import OrderedQueue
-from spojoin.wire.records import U8
+from spojoin.roles.router.physical_input import Flags
+from spojoin.roles.router.queue import OrderedQueue, Origins
+from spojoin.wire.records import I64, U8
 
 
 @dataclass(slots=True)
@@ -21,39 +22,71 @@ class Cut:
 
 
 class FrameCutter:
-    """Cuts frames of at most `frame_tuples` off the queue; `is_time` is whether windows are of event time."""
+    """Cuts frames of at most `frame_tuples` numbered rows off the queue; `is_time`: whether windows are of event time.
 
-    def __init__(self, queue: OrderedQueue, books: Sequence[StreamBook], frame_tuples: int, *, is_time: bool) -> None:
+    inputs: by stream, the number of the input that feeds it
+    """
+
+    def __init__(
+        self,
+        queue: OrderedQueue,
+        books: Sequence[StreamBook],
+        inputs: Sequence[int],
+        frame_tuples: int,
+        *,
+        is_time: bool,
+    ) -> None:
         self._queue = queue
         self._books = books
+        self._inputs = inputs
         self._frame_tuples = frame_tuples
         self._is_time = is_time
 
     def cut(self) -> Cut:
         """The longest head of the queue that fits a frame and crosses the end of no batch and of no large slide."""
-        count = min(len(self._queue), self._frame_tuples)
-        streams = self._queue.head(count).streams
+        origins = self._head()
+        count = len(origins)
         for stream, book in enumerate(self._books):
-            count = _first_of(streams[:count], stream, book.room())
+            count = min(count, _first_of(of_stream(origins.joins, stream), book.room()))
+            count = min(count, _first_of(of_stream(origins.members, stream), book.slide_room()))
         if self._is_time:
-            return self._cut_at_slides(streams, count)
+            return self._cut_at_slides(origins.slice(0, count))
         return Cut(count, [False] * len(self._books))
 
     def nothing(self) -> Cut:
         """A frame without tuples."""
         return Cut(0, [False] * len(self._books))
 
-    def _cut_at_slides(self, streams: U8, count: int) -> Cut:
+    def _head(self) -> Origins:
+        """The queue's head with as many rows as take the numbers of a frame."""
+        origins = self._queue.head(len(self._queue))
+        if self._queue.numbered == len(origins):
+            return origins.slice(0, self._frame_tuples)
+        return origins.slice(0, _first_of(origins.numbered, self._frame_tuples))
+
+    def _cut_at_slides(self, origins: Origins) -> Cut:
         ends = []
         for stream, book in enumerate(self._books):
-            held = int(np.count_nonzero(streams[:count] == stream))
-            fits = book.time_cut(self._queue.streams[stream].times(held)) if held else 0
-            ends.append(_first_of(streams[:count], stream, fits) if fits < held else count + 1)
-        best = min(count, *ends)
+            joins = of_stream(origins.joins, stream)
+            times_us = self._times(origins, stream, joins)
+            fits = book.time_cut(times_us) if len(times_us) else 0
+            ends.append(_first_of(joins, fits) if fits < len(times_us) else len(origins) + 1)
+        best = min(len(origins), *ends)
         return Cut(best, [end == best for end in ends])
 
+    def _times(self, origins: Origins, stream: int, joins: Flags) -> I64:
+        """The event times of the rows that join in a stream."""
+        number = self._inputs[stream]
+        own = origins.streams == number
+        return self._queue.inputs[number].times(int(np.count_nonzero(own)))[joins[own]]
 
-def _first_of(streams: U8, stream: int, fits: int) -> int:
-    """How long a head of the frame holds at most `fits` tuples of the stream."""
-    own = np.flatnonzero(streams == stream)
-    return len(streams) if len(own) <= fits else int(own[fits])
+
+def of_stream(bits: U8, stream: int) -> Flags:
+    """Which rows have the bit of a stream, (n,)."""
+    return (bits >> stream) & 1 == 1
+
+
+def _first_of(flags: Flags, fits: int) -> int:
+    """How long a head of the rows holds at most `fits` of those flagged."""
+    own = np.flatnonzero(flags)
+    return len(flags) if len(own) <= fits else int(own[fits])

@@ -26,6 +26,7 @@ from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, R
 
 _WHOLE = {TypeName.INT, TypeName.LONG}
 _REAL = {TypeName.FLOAT, TypeName.DOUBLE}
+_TEXTS = {TypeName.STRING, TypeName.UUID, TypeName.BINARY}
 _OPEN, _CLOSE = b"{}"
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -35,8 +36,8 @@ class JsonLines(LineReader):
 
     few = 64
 
-    def __init__(self, stream: Stream, needs_time: bool) -> None:
-        super().__init__(stream, needs_time)
+    def __init__(self, stream: Stream, needs_time: bool, number: int = 0) -> None:
+        super().__init__(stream, needs_time, number)
         self._needed = columns_needed(stream, needs_time)
 
     def split(self, value: bytes) -> list[bytes]:
@@ -112,6 +113,10 @@ class JsonLines(LineReader):
             return pa.float64()
         if declared is not None and declared.name is TypeName.DECIMAL:
             return pa.decimal128(38, declared.scale)
+        if declared is not None and declared.name in _TEXTS:
+            return pa.string()
+        if declared is not None and declared.name is TypeName.BOOLEAN and isinstance(first, bool):
+            return pa.bool_()
         if isinstance(first, float) and name != self.stream.key:
             return JSON_FRACTIONS
         return pa.int64() if isinstance(first, int) else pa.string()

@@ -62,9 +62,11 @@ def whole(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
 class LineReader(ABC):
     """Reads lines of one format, each of which is a row; which rows are good never depends on their neighbours."""
 
-    def __init__(self, stream: Stream, needs_time: bool) -> None:
+    def __init__(self, stream: Stream, needs_time: bool, number: int = 0) -> None:
+        """`number` is the input's in its query."""
         self.stream = stream
         self.needs_time = needs_time
+        self.number = number
 
     def read(self, lines: Sequence[bytes]) -> Readout:
         """Every line either taken or at fault."""
@@ -95,7 +97,7 @@ class LineReader(ABC):
 
     def extract(self, batch: pa.RecordBatch) -> Extracted:
         """The batch's codes, times and keys."""
-        return extract(self.stream, batch, self.needs_time)
+        return extract(self.stream, batch, self.needs_time, self.number)
 
     def _read(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
         if not len(lines):

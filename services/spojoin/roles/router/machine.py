@@ -28,7 +28,7 @@ from spojoin.roles.router.ledger import InputLedger
 from spojoin.roles.router.ordering import ArrivalOrder, Ordering
 from spojoin.roles.router.physical_input import PhysicalInput, only, start_of
 from spojoin.roles.router.queue import OrderedQueue, Origins
-from spojoin.roles.router.slicing import Slicer
+from spojoin.roles.router.slicing import Coming, Slicer, Taken
 from spojoin.roles.router.worker_request import ReportRefusal, WorkerRequest
 from spojoin.wire.records import (
     I64,
@@ -43,6 +43,7 @@ from spojoin.wire.records import (
     Rows,
     SourceState,
     StreamSlice,
+    Unjoined,
     WorkerCount,
 )
 
@@ -77,12 +78,14 @@ class RouterMachine(InputMachine):
         self._answered = beginning.answered()
         self._reader = LogFollower()
         self._books = [StreamBook(query.window_over(stream), config) for stream in range(len(query.streams))]
-        self._queue = OrderedQueue(len(query.streams))
-        self._cutter = FrameCutter(self._queue, self._books, config.frame_tuples, is_time=query.window.is_time)
+        self._queue = OrderedQueue(len(query.inputs))
         self._slicer = Slicer(query, self._queue, self._books)
+        self._cutter = FrameCutter(
+            self._queue, self._books, self._slicer.inputs, config.frame_tuples, is_time=query.window.is_time
+        )
         self._declared: list[tuple[int, int]] = []
         self._inputs: list[PhysicalInput] = []
-        self._ordering: Ordering = ArrivalOrder(self._queue, len(query.streams))
+        self._ordering: Ordering = ArrivalOrder(self._queue, len(query.inputs))
         self._last: Frame | None = None
         self._plan_version = -1
         self._request = WorkerRequest(config, report)
@@ -109,6 +112,7 @@ class RouterMachine(InputMachine):
             self._follow(record)
         elif isinstance(record, Batch) and not self.active:
             self._books[record.stream].restore(record)
+            self._slicer.restore(record)
         elif isinstance(record, HotKeys) and record.version > self._plan_version:
             self._plan_version = record.version
             self._guide.hear(record)
@@ -153,6 +157,7 @@ class RouterMachine(InputMachine):
                 book.adopt(piece)
             book.apply(frame.frame_id, piece)
             self._books[self._slicer.opposite(stream)].note_lower(int(piece.lower[0]))
+        self._slicer.note(frame, is_own=self.active)
         self._guide.note(frame)
         self._last = frame
         self._rejected = dict(frame.rejected)
@@ -179,7 +184,7 @@ class RouterMachine(InputMachine):
             self._ordering = self._event_time_order()
         elif self._beginning.cut:
             self._ordering = BackfillOrder(
-                self._ordering, self._queue, self._inputs, len(self._books), self._pending_max, self._answered
+                self._ordering, self._queue, self._inputs, len(self._query.inputs), self._pending_max, self._answered
             )
         self.active = True
         self._open_inputs()
@@ -188,7 +193,7 @@ class RouterMachine(InputMachine):
         return EventTimeOrder(
             self._queue,
             self._inputs,
-            len(self._query.streams),
+            len(self._query.inputs),
             MergeLimits(self._query.lateness_us, self._config.idle_timeout_ms, self._pending_max),
             b"" if self._last is None else self._last.checkpoint,
             self._answered,
@@ -218,7 +223,7 @@ class RouterMachine(InputMachine):
 
     def _open_input(self, stream: int, partition: int) -> None:
         ledger = InputLedger(start_of(self.sources(), stream, partition))
-        source = PhysicalInput(stream, partition, ledger, len(self._inputs))
+        source = PhysicalInput(stream, partition, ledger, len(self._inputs), self._slicer.mask(stream))
         self._inputs.append(source)
         if isinstance(self._ordering, EventTimeOrder):
             self._ordering.adopt(source)
@@ -280,7 +285,7 @@ class RouterMachine(InputMachine):
         return self._now_ms - self._waiting_since_ms >= patience * self._config.linger_ms
 
     def _drain(self, *, force: bool) -> Iterator[Action]:
-        while self._has_credit() and len(self._queue) >= self._config.frame_tuples:
+        while self._has_credit() and self._is_worth_a_frame():
             yield from self._write(self._cutter.cut())
         while force and self._has_credit() and len(self._queue):
             yield from self._write(self._cutter.cut())
@@ -288,6 +293,10 @@ class RouterMachine(InputMachine):
             yield from self._write(self._cutter.nothing())
         if force and not len(self._queue):
             self._waiting_since_ms = None
+
+    def _is_worth_a_frame(self) -> bool:
+        """Whether a frame is full; or rows that take no number, whose progress the log notes, leave no more room."""
+        return self._queue.numbered >= self._config.frame_tuples or len(self._queue) >= self._pending_max
 
     def _has_credit(self) -> bool:
         return self._frames_under_way() < self._config.credits_frames
@@ -297,15 +306,16 @@ class RouterMachine(InputMachine):
 
     def _write(self, cut: Cut) -> Iterator[Action]:
         origins = self._queue.head(cut.count) if cut.count else _NO_ORIGINS
-        slices = self._slicer.slices(origins, cut, self._next_frame)
+        taken = self._slicer.take(origins)
+        slices = self._slicer.slices(taken, cut, Coming(self._next_frame, self._next_seq))
+        unjoined = self._slicer.unjoined(taken)
         if cut.count:
             self._queue.drop(cut.count)
             last = self._inputs[int(origins.inputs[-1])]
-            times = slices[int(origins.streams[-1])].times_us
-            self._ordering.goes_out(last, int(origins.ids[-1]), None if times is None else int(times[-1]))
-        silent = self._silent(origins, slices)
+            self._ordering.goes_out(last, int(origins.ids[-1]), taken.last_time_us())
+        silent = self._silent(taken)
         yield from self._letters(origins)
-        frame = self._frame(origins, slices, silent)
+        frame = self._frame(origins, slices, silent, unjoined)
         self._apply(frame)
         self._next_frame += 1
         self._next_seq += frame.count
@@ -321,19 +331,19 @@ class RouterMachine(InputMachine):
                     self._count_rejected(letter)
                     yield Emit(Topic.DEAD, letter.stream, letter)
 
-    def _silent(self, origins: Origins, slices: tuple[StreamSlice, ...]) -> U8:
-        """Which rows an earlier generation has answered (P12): uint8 (n,), or empty where none are."""
-        silent = np.zeros(len(origins), np.uint8)
+    def _silent(self, taken: Taken) -> U8:
+        """Which rows an earlier generation has answered (P12): uint8 (n,) of those numbered, or empty if none are."""
+        silent = np.zeros(len(taken.origins), np.uint8)
         for source in self._inputs:
             if source.ledger.position_place < self._answered.end_of(*source.key):
-                self._silence(silent, origins, source, slices[source.stream])
-        return silent if silent.any() else NONE_SILENT
+                self._silence(silent, taken, source)
+        numbered = silent[taken.origins.numbered]
+        return numbered if numbered.any() else NONE_SILENT
 
-    def _silence(self, silent: U8, origins: Origins, source: PhysicalInput, piece: StreamSlice) -> None:
-        own = np.flatnonzero(origins.inputs == source.index)
-        offsets, rows = source.ledger.places(origins.ids[own])
-        times_us = None if piece.times_us is None else piece.times_us[np.searchsorted(piece.positions, own)]
-        found = self._answered.rows(*source.key, offsets, rows, times_us)
+    def _silence(self, silent: U8, taken: Taken, source: PhysicalInput) -> None:
+        own = np.flatnonzero(taken.origins.inputs == source.index)
+        offsets, rows = source.ledger.places(taken.origins.ids[own])
+        found = self._answered.rows(*source.key, offsets, rows, taken.times_us(source.stream, own))
         if isinstance(self._ordering, EventTimeOrder):
             found &= ~self._ordering.is_spared(source, offsets, rows)
         silent[own] = found
@@ -341,16 +351,20 @@ class RouterMachine(InputMachine):
     def _count_rejected(self, letter: DeadLetter) -> None:
         self._rejected[letter.reason] = self._rejected.get(letter.reason, 0) + 1
 
-    def _frame(self, origins: Origins, slices: tuple[StreamSlice, ...], silent: U8) -> Frame:
+    def _frame(
+        self, origins: Origins, slices: tuple[StreamSlice, ...], silent: U8, unjoined: tuple[Unjoined, ...]
+    ) -> Frame:
         read = {source.key: source.ledger.position() for source in self._inputs}
         source = {**self.sources(), **read}
         checkpoint = self._ordering.checkpoint()
-        produced_ms, runs = _run_lengths(origins.produced_ms)
+        numbered = origins.numbered
+        produced_ms, runs = _run_lengths(origins.produced_ms[numbered])
+        count = int(np.count_nonzero(numbered))
         return Frame(
             epoch=self._epoch,
             frame_id=self._next_frame,
             first_seq=self._next_seq,
-            count=len(origins),
+            count=count,
             slices=slices,
             workers=self._request.workers,
             previous_link=self._link,
@@ -360,9 +374,11 @@ class RouterMachine(InputMachine):
             rejected=dict(self._rejected),
             produced_ms=produced_ms,
             produced_runs=runs,
-            guidance=self._guide.guidance(len(origins), slices),
+            guidance=self._guide.guidance(count, slices),
             fingerprint=self._beginning.fingerprint,
             silent=silent,
+            unjoined=unjoined,
+            is_shared=self._slicer.is_shared,
         )
 
     # -- progress
@@ -377,7 +393,8 @@ class RouterMachine(InputMachine):
         return len(self._queue) + sum(s.pending() for s in self._inputs) + sum(b.state_tuples() for b in self._books)
 
 
-_NO_ORIGINS = Origins(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int64))
+_NO_BITS, _NO_NUMBERS = np.empty(0, np.uint8), np.empty(0, np.int64)
+_NO_ORIGINS = Origins(_NO_NUMBERS, _NO_NUMBERS, _NO_BITS, _NO_NUMBERS, _NO_BITS, _NO_BITS)
 
 
 def _from(rows: Rows, start: tuple[int, int]) -> Rows:

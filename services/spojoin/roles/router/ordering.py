@@ -39,17 +39,17 @@ class Ordering(Protocol):
 class ArrivalOrder:
     """Rows count as they come."""
 
-    def __init__(self, queue: OrderedQueue, streams: int) -> None:
+    def __init__(self, queue: OrderedQueue, inputs: int) -> None:
         self._queue = queue
-        self._streams = streams
+        self._count = inputs
 
     def take(self, source: PhysicalInput, rows: Rows) -> None:
         """Enter rows of one input."""
         origins, columns = columns_of(source, rows)
         source.ledger.enter(rows, rows.dead)
-        by_stream: list[StreamColumns | None] = [None] * self._streams
-        by_stream[source.stream] = columns
-        self._queue.push(origins, by_stream)
+        by_input: list[StreamColumns | None] = [None] * self._count
+        by_input[source.stream] = columns
+        self._queue.push(origins, by_input)
 
     def advance(self, now_ms: int) -> None:
         """Nothing waits."""

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from spojoin.model import Stream
 from spojoin.protocol.topology import HEARTBEAT
 from spojoin.query.extract import Extracted
+from spojoin.query.payload import no_payload
 from spojoin.roles.router.arrow_rows import FILE_MAGIC, BadMessage, read_arrow
 from spojoin.roles.router.csv_lines import CsvLines
 from spojoin.roles.router.json_lines import JsonLines
 from spojoin.roles.router.line_reader import LineReader
 from spojoin.wire.columns import Keys
 from spojoin.wire.keys import NO_KEYS, concat_keys
-from spojoin.wire.records import DeadLetter, Rows
+from spojoin.wire.records import U8, DeadLetter, Rows
 
 CONTENT_TYPE = "content-type"
 _HEARTBEAT_MS_MAX = 253_402_300_799_999  # the end of the year 9999
@@ -155,7 +156,8 @@ class _Parsing:
     def add_batches(self, places: list[int]) -> None:
         for at in places:
             try:
-                readout, self.row_counts[at] = read_arrow(self.stream, self.needs_time, self.messages[at].value or b"")
+                value = self.messages[at].value or b""
+                readout, self.row_counts[at] = read_arrow(self.stream, self.needs_time, self.index, value)
             except BadMessage as error:
                 self.bury(at, 0, error.reason, error.detail)
                 continue
@@ -198,7 +200,29 @@ class _Parsing:
             produced_ms=produced_ms,
             dead=sorted(self.dead, key=lambda letter: (letter.offset, letter.row)),
             heartbeat_us=self.heartbeat_us,
+            payload=self._payload(order),
+            members=self._bits("members", order),
+            joins=self._bits("joins", order),
         )
+
+    def _payload(self, order: I64 | slice) -> pa.RecordBatch | None:
+        found = [p.extracted.payload for p in self.pieces if p.extracted.payload is not None]
+        whole = pa.concat_batches(found) if found else no_payload(self.stream)
+        if whole is None:
+            return None
+        return whole if isinstance(order, slice) else whole.take(pa.array(order))
+
+    def _bits(self, name: str, order: I64 | slice) -> U8 | None:
+        """Which streams take each row; None where every row joins in all that the input feeds."""
+        found = [getattr(piece.extracted, name) for piece in self.pieces]
+        if all(bits is None for bits in found):
+            return None
+        everywhere = np.uint8(sum(1 << member.stream for member in self.stream.fed(self.index)))
+        whole = [
+            np.full(len(piece.rows), everywhere) if bits is None else bits
+            for piece, bits in zip(self.pieces, found, strict=True)
+        ]
+        return np.concatenate(whole)[order]
 
     def _codes(self, slot: int) -> I64:
         return _joined([piece.extracted.codes[slot] for piece in self.pieces])
@@ -246,11 +270,11 @@ def _order(messages: I64, rows: I64) -> I64 | slice:
 
 
 def _add_json(parsing: _Parsing, places: list[int]) -> None:
-    parsing.add_lines(places, JsonLines(parsing.stream, parsing.needs_time))
+    parsing.add_lines(places, JsonLines(parsing.stream, parsing.needs_time, parsing.index))
 
 
 def _add_csv(parsing: _Parsing, places: list[int]) -> None:
-    parsing.add_lines(places, CsvLines(parsing.stream, parsing.needs_time))
+    parsing.add_lines(places, CsvLines(parsing.stream, parsing.needs_time, parsing.index))
 
 
 _READERS: dict[Any, Callable[[_Parsing, list[int]], None]] = {

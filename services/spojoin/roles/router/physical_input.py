@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,16 @@ Flags = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class PhysicalInput:
-    """One physical input (a Kafka partition of a stream's topic)."""
+    """One physical input (a Kafka partition of an input's topic).
+
+    stream: the number of the query's input; mask: the streams that it feeds, a bit for each
+    """
 
     stream: int
     partition: int
     ledger: InputLedger
     index: int
+    mask: int
     heartbeat_us: int = NEVER
     ended_ms: int | None = None
     pieces: list[StreamColumns] = field(default_factory=list)
@@ -68,25 +72,32 @@ def columns_of(source: PhysicalInput, rows: Rows, ids: I64 | None = None) -> tup
     count = len(rows)
     if ids is None:
         ids = np.arange(source.ledger.next_id, source.ledger.next_id + count, dtype=np.int64)
+    everywhere = np.full(count, source.mask, np.uint8)
     origins = Origins(
-        np.full(count, source.index, np.int64), ids, np.full(count, source.stream, np.uint8), rows.produced_ms
+        inputs=np.full(count, source.index, np.int64),
+        ids=ids,
+        streams=np.full(count, source.stream, np.uint8),
+        produced_ms=rows.produced_ms,
+        members=everywhere if rows.members is None else rows.members,
+        joins=everywhere if rows.joins is None else rows.joins,
     )
-    return origins, StreamColumns(rows.codes, rows.times_us, rows.keys)
+    return origins, StreamColumns(rows.codes, rows.times_us, rows.keys, rows.payload)
 
 
 def only(rows: Rows, kept: Flags) -> Rows:
     """The rows that a mask keeps; dead letters stay."""
-    columns = StreamColumns(rows.codes, rows.times_us, rows.keys).take(kept)
-    return Rows(
-        rows.offsets[kept],
-        rows.rows[kept],
-        rows.next_offset,
-        columns.codes,
-        columns.times_us,
-        columns.keys,
-        rows.produced_ms[kept],
-        rows.dead,
-        rows.heartbeat_us,
+    columns = StreamColumns(rows.codes, rows.times_us, rows.keys, rows.payload).take(kept)
+    return replace(
+        rows,
+        offsets=rows.offsets[kept],
+        rows=rows.rows[kept],
+        codes=columns.codes,
+        times_us=columns.times_us,
+        keys=columns.keys,
+        produced_ms=rows.produced_ms[kept],
+        payload=columns.payload,
+        members=None if rows.members is None else rows.members[kept],
+        joins=None if rows.joins is None else rows.joins[kept],
     )
 
 

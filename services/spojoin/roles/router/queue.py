@@ -15,11 +15,12 @@ from spojoin.wire.records import I64, U8
 
 @dataclass(slots=True)
 class StreamColumns:
-    """Columns of one stream's rows, all of one length; keys is an Arrow array."""
+    """Columns of one input's rows, all of one length; keys is an Arrow array, payload None where the query has none."""
 
     codes: tuple[I64, ...]
     times_us: I64 | None
     keys: pa.Array
+    payload: pa.RecordBatch | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -27,13 +28,16 @@ class StreamColumns:
     def slice(self, first: int, end: int) -> StreamColumns:
         """Rows [first, end) as views."""
         times = None if self.times_us is None else self.times_us[first:end]
-        return StreamColumns(tuple(c[first:end] for c in self.codes), times, self.keys.slice(first, end - first))
+        payload = None if self.payload is None else self.payload.slice(first, end - first)
+        codes = tuple(c[first:end] for c in self.codes)
+        return StreamColumns(codes, times, self.keys.slice(first, end - first), payload)
 
     def take(self, rows: I64 | NDArray[np.bool_]) -> StreamColumns:
         """Rows picked by an index array or a mask, copied."""
         times = None if self.times_us is None else self.times_us[rows]
-        keys = self.keys.filter(pa.array(rows)) if rows.dtype == np.bool_ else self.keys.take(pa.array(rows))
-        return StreamColumns(tuple(c[rows] for c in self.codes), times, keys)
+        picked = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        payload = None if self.payload is None else self.payload.take(pa.array(picked))
+        return StreamColumns(tuple(c[rows] for c in self.codes), times, self.keys.take(pa.array(picked)), payload)
 
 
 def concat(pieces: list[StreamColumns]) -> StreamColumns:
@@ -44,11 +48,13 @@ def concat(pieces: list[StreamColumns]) -> StreamColumns:
         None if pieces[0].times_us is None else np.concatenate([p.times_us for p in pieces if p.times_us is not None])
     )
     codes = tuple(np.concatenate(column) for column in zip(*(p.codes for p in pieces), strict=True))
-    return StreamColumns(codes, times, concat_keys([p.keys for p in pieces]))
+    payloads = [p.payload for p in pieces if p.payload is not None]
+    payload = pa.concat_batches(payloads) if payloads else None
+    return StreamColumns(codes, times, concat_keys([p.keys for p in pieces]), payload)
 
 
-class StreamQueue:
-    """A queue of one stream's rows that gives views wherever a piece holds all that is asked."""
+class InputQueue:
+    """A queue of one input's rows that gives views wherever a piece holds all that is asked."""
 
     def __init__(self) -> None:
         self._pieces: deque[StreamColumns] = deque()
@@ -86,56 +92,66 @@ class StreamQueue:
 
 @dataclass(slots=True)
 class Origins:
-    """Where rows came from, in frame order: index of the input, ledger number, stream and time of production."""
+    """Where rows came from, in their order: physical input, ledger number, input of the query, time of production.
+
+    members, joins: a bit for each stream of the query, as in `Rows`; a row that is a member of none takes no number
+    """
 
     inputs: I64
     ids: I64
     streams: U8
     produced_ms: I64
+    members: U8
+    joins: U8
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def slice(self, first: int, end: int) -> Origins:
         """Rows [first, end) as views."""
-        return Origins(
-            self.inputs[first:end], self.ids[first:end], self.streams[first:end], self.produced_ms[first:end]
-        )
+        return Origins(*(column[first:end] for column in self.columns))
 
     def take(self, rows: I64) -> Origins:
         """Rows picked by an index array, copied."""
-        return Origins(self.inputs[rows], self.ids[rows], self.streams[rows], self.produced_ms[rows])
+        return Origins(*(column[rows] for column in self.columns))
+
+    @property
+    def columns(self) -> tuple[I64, I64, U8, I64, U8, U8]:
+        """All columns, in order."""
+        return self.inputs, self.ids, self.streams, self.produced_ms, self.members, self.joins
+
+    @property
+    def numbered(self) -> NDArray[np.bool_]:
+        """Which rows take a number, (n,)."""
+        return self.members != 0
 
 
 def concat_origins(pieces: list[Origins]) -> Origins:
     """Origins of all pieces, in order."""
     if len(pieces) == 1:
         return pieces[0]
-    return Origins(
-        np.concatenate([p.inputs for p in pieces]),
-        np.concatenate([p.ids for p in pieces]),
-        np.concatenate([p.streams for p in pieces]),
-        np.concatenate([p.produced_ms for p in pieces]),
-    )
+    return Origins(*(np.concatenate(column) for column in zip(*(p.columns for p in pieces), strict=True)))
 
 
 class OrderedQueue:
-    """Rows of all streams in their total order, waiting for a frame."""
+    """Rows of all inputs in their total order, waiting for a frame; `numbered` counts those that take a number."""
 
-    def __init__(self, streams: int) -> None:
+    def __init__(self, inputs: int) -> None:
         self._origins: Origins | None = None
         self._pending: list[Origins] = []
-        self.streams = [StreamQueue() for _ in range(streams)]
+        self.numbered = 0
+        self.inputs = [InputQueue() for _ in range(inputs)]
 
     def __len__(self) -> int:
         return (0 if self._origins is None else len(self._origins)) + sum(len(p) for p in self._pending)
 
     def push(self, origins: Origins, columns: list[StreamColumns | None]) -> None:
-        """Add rows that follow all others in the order; `columns` by stream, in the same order."""
+        """Add rows that follow all others in the order; `columns` by input, in the same order."""
         if not len(origins):
             return
         self._pending.append(origins)
-        for queue, piece in zip(self.streams, columns, strict=True):
+        self.numbered += int(np.count_nonzero(origins.members))
+        for queue, piece in zip(self.inputs, columns, strict=True):
             if piece is not None:
                 queue.push(piece)
 
@@ -149,6 +165,7 @@ class OrderedQueue:
         return self._origins.slice(0, count)
 
     def drop(self, count: int) -> None:
-        """Forget the first `count` origins; the streams' columns are taken separately."""
+        """Forget the first `count` origins; the inputs' columns are taken separately."""
         if self._origins is not None:
+            self.numbered -= int(np.count_nonzero(self._origins.members[:count]))
             self._origins = self._origins.slice(count, len(self._origins))

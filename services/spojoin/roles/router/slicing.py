@@ -3,15 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from spojoin.model import Query
-from spojoin.roles.router.book import StreamBook
-from spojoin.roles.router.cutting import Cut
+from spojoin.model import Member, Query
+from spojoin.query.payload import no_payload
+from spojoin.roles.router.book import Reach, StreamBook
+from spojoin.roles.router.cutting import Cut, of_stream
+from spojoin.roles.router.names import Names, batch_codes
+from spojoin.roles.router.physical_input import Flags
 from spojoin.roles.router.queue import OrderedQueue, Origins, StreamColumns, concat
 from spojoin.wire.keys import NO_KEYS
-from spojoin.wire.records import I64, NO_GROUP, U16, StreamSlice
+from spojoin.wire.records import I64, NO_GROUP, U16, Batch, Frame, StreamSlice, Unjoined
+
+
+@dataclass(slots=True)
+class Taken:
+    """The rows of a frame in the making, by input where they are columns.
+
+    places: by stream, int64 (n,), how many of its rows came before each row
+    """
+
+    origins: Origins
+    columns: list[StreamColumns | None]
+    own: list[Flags]
+    positions: I64
+    places: list[I64]
+
+    def last_time_us(self) -> int | None:
+        """The event time of the last row."""
+        columns = self.columns[int(self.origins.streams[-1])]
+        return None if columns is None or columns.times_us is None else int(columns.times_us[-1])
+
+    def times_us(self, number: int, rows: I64) -> I64 | None:
+        """The event times of rows of an input; rows: int64 (k,), their numbers among all rows."""
+        columns = self.columns[number]
+        if columns is None or columns.times_us is None:
+            return None
+        return columns.times_us[_before(self.own[number])[rows]]
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """The frame in the making: its number, and that of its first tuple."""
+
+    frame_id: int
+    first_seq: int
+
+
+@dataclass(slots=True)
+class _Piece:
+    """One stream's tuples in the frame; void: its rows that join nothing."""
+
+    positions: U16
+    columns: StreamColumns
+    before: list[I64]
+    void: int
 
 
 class Slicer:
@@ -21,71 +70,131 @@ class Slicer:
         self._query = query
         self._queue = queue
         self._books = books
+        self._fed = [(number, each) for number, source in enumerate(query.inputs) for each in source.fed(number)]
+        self._names = Names(query)
+        self.is_shared = len(query.inputs) < len(query.streams)
+
+    def mask(self, number: int) -> int:
+        """The streams that an input feeds, a bit for each."""
+        return sum(1 << member.stream for source, member in self._fed if source == number)
+
+    def restore(self, batch: Batch) -> None:
+        """Learn of a sealed batch that the log may no longer hold."""
+        if self._names.is_needed:
+            self._names.learn(batch.stream, batch_codes(batch), batch.payload, batch.first)
+
+    def note(self, frame: Frame, *, is_own: bool) -> None:
+        """Move on by one frame of the log; those that this slicer made hold nothing new."""
+        if not self._names.is_needed:
+            return
+        if not is_own:
+            for stream, piece in enumerate(frame.slices):
+                self._names.learn(stream, piece.codes, piece.payload, piece.first_index)
+        self._names.forget([int(frame.slices[self.opposite(s)].lower[0]) for s in range(len(frame.slices))])
+
+    @property
+    def inputs(self) -> list[int]:
+        """By stream, the input that feeds it."""
+        return [number for number, _ in self._fed]
 
     def opposite(self, stream: int) -> int:
-        """The stream that a stream's tuples search; in a self join, itself."""
+        """The stream that a stream's tuples search; in a self join within one window, itself."""
         return stream if self._query.is_self else 1 - stream
 
-    def slices(self, origins: Origins, cut: Cut, frame_id: int) -> tuple[StreamSlice, ...]:
-        """Take the columns of `origins`, the queue's head, out of the queue, as the slices of a frame."""
-        positions = [np.flatnonzero(origins.streams == s).astype(np.uint16) for s in range(len(self._books))]
-        columns = [self._take(stream, len(own)) for stream, own in enumerate(positions)]
-        lowers = [self._lower(stream, positions, columns) for stream in range(len(self._books))]
+    def take(self, origins: Origins) -> Taken:
+        """The columns of `origins`, the queue's head, taken out of the queue."""
+        own = [origins.streams == number for number in range(len(self._query.inputs))]
+        counts = [int(np.count_nonzero(flags)) for flags in own]
+        columns = [concat(self._queue.inputs[i].take(n)) if n else None for i, n in enumerate(counts)]
+        places = [
+            book.place + _before(of_stream(origins.members, stream)) for stream, book in enumerate(self._books)
+        ]
+        return Taken(origins, columns, own, _before(origins.numbered), places)
+
+    def slices(self, taken: Taken, cut: Cut, coming: Coming) -> tuple[StreamSlice, ...]:
+        """The slices of a frame, one a stream."""
+        self._names.begin(coming.first_seq)
+        pieces = [self._piece(taken, number, member) for number, member in self._fed]
+        reaches = [self._reach(stream, piece) for stream, piece in enumerate(pieces)]
+        lowers = [self._lower(stream, pieces[stream], reaches) for stream in range(len(self._books))]
         return tuple(
-            self._slice(stream, positions[stream], columns[stream], lowers, frame_id, ends_slide=ends_slide)
+            self._slice(stream, pieces[stream], reaches[stream], lowers, coming.frame_id, ends_slide=ends_slide)
             for stream, ends_slide in enumerate(cut.ends_slide)
         )
 
-    def _take(self, stream: int, count: int) -> StreamColumns | None:
-        return concat(self._queue.streams[stream].take(count)) if count else None
+    def unjoined(self, taken: Taken) -> tuple[Unjoined, ...]:
+        """Rows that take a number but stand in no slice."""
+        alone = taken.origins.numbered & (taken.origins.joins == 0)
+        if not alone.any():
+            return ()
+        found = []
+        for number, columns in enumerate(taken.columns):
+            here = alone & taken.own[number]
+            if columns is not None and here.any():
+                keys = columns.keys.take(pa.array(np.flatnonzero(alone[taken.own[number]])))
+                found.append(Unjoined(number, taken.positions[here].astype(np.uint16), keys))
+        return tuple(found)
 
-    def _lower(self, probe: int, positions: list[U16], columns: list[StreamColumns | None]) -> I64:
+    def _piece(self, taken: Taken, number: int, member: Member) -> _Piece:
+        joins = of_stream(taken.origins.joins, member.stream)
+        members = int(np.count_nonzero(of_stream(taken.origins.members, member.stream)))
+        source, columns = taken.own[number], taken.columns[number]
+        before = [places[joins] for places in taken.places]
+        void = members - int(np.count_nonzero(joins))
+        if columns is None:
+            return _Piece(np.empty(0, np.uint16), self._no_columns(number, member), before, void)
+        here = joins[source]
+        picked = columns if here.all() else columns.take(here)
+        codes = tuple(picked.codes[slot] for slot in member.slots)
+        piece = StreamColumns(codes, picked.times_us, picked.keys, picked.payload)
+        return _Piece(taken.positions[joins].astype(np.uint16), piece, before, void)
+
+    def _reach(self, stream: int, piece: _Piece) -> Reach:
+        return Reach(piece.columns.times_us, piece.before[stream], piece.void > 0)
+
+    def _lower(self, probe: int, piece: _Piece, reaches: list[Reach]) -> I64:
         target = self.opposite(probe)
-        before = _before(positions[probe], positions[target], same=probe == target)
-        probes, stored = columns[probe], columns[target]
-        return self._books[target].lower(
-            self._books[target].count + before,
-            None if probes is None else probes.times_us,
-            None if stored is None else stored.times_us,
-        )
+        probes = Reach(piece.columns.times_us, piece.before[target], False)
+        return self._books[target].lower(probes, reaches[target])
 
     def _slice(
-        self,
-        stream: int,
-        positions: U16,
-        columns: StreamColumns | None,
-        lowers: list[I64],
-        frame_id: int,
-        *,
-        ends_slide: bool,
+        self, stream: int, piece: _Piece, own: Reach, lowers: list[I64], frame_id: int, *, ends_slide: bool
     ) -> StreamSlice:
-        book, query = self._books[stream], self._query
-        columns = columns or _no_columns(len(query.streams[stream].keys), query.needs_time)
-        seals = book.seals_after(frame_id, len(positions), ends_slide=ends_slide)
+        book, columns = self._books[stream], piece.columns
+        seals = book.seals_after(frame_id, len(columns), piece.void, ends_slide=ends_slide)
         batch, index = book.handover(frame_id)
         return StreamSlice(
             first_index=book.count,
-            positions=positions,
-            codes=columns.codes,
+            positions=piece.positions,
+            codes=self._names.numbered(stream, columns.codes, columns.payload, book.count),
             lower=lowers[stream],
             times_us=columns.times_us,
             keys=columns.keys,
             batch_id=book.batch_id,
             batch_first=book.batch_first,
             seals=seals,
-            group=book.group(columns.times_us, len(positions)) if seals else NO_GROUP,
+            group=book.group(columns.times_us, own.places) if seals else NO_GROUP,
             handover_batch=batch,
             handover_index=index,
             live_batch=book.live(int(lowers[self.opposite(stream)][0])),
+            payload=columns.payload,
+            passed=book.passed,
+            void=piece.void,
+            places=own.places if piece.void and not self._query.window.is_time else None,
+        )
+
+    def _no_columns(self, number: int, member: Member) -> StreamColumns:
+        nothing, source = np.empty(0, np.int64), self._query.inputs[number]
+        return StreamColumns(
+            tuple(nothing for _ in member.slots),
+            nothing if self._query.needs_time else None,
+            NO_KEYS,
+            no_payload(source),
         )
 
 
-def _before(probes: U16, stored: U16, *, same: bool) -> I64:
-    if same:
-        return np.arange(len(probes), dtype=np.int64)
-    return np.searchsorted(stored, probes).astype(np.int64)
-
-
-def _no_columns(slots: int, needs_time: bool) -> StreamColumns:
-    nothing = np.empty(0, np.int64)
-    return StreamColumns(tuple(nothing for _ in range(slots)), nothing if needs_time else None, NO_KEYS)
+def _before(flags: Flags) -> I64:
+    """How many of the flagged rows come before each row, int64 (n,)."""
+    counts = np.cumsum(flags, dtype=np.int64)
+    counts -= flags
+    return counts

@@ -16,13 +16,22 @@ import pyarrow as pa
 from spojoin.model import Output, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
-from spojoin.protocol.parts import expected_parts, first_reached
+from spojoin.protocol.parts import expected_parts, first_reached, probe_range
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
-from spojoin.roles.sink.keys import KeyHistory
+from spojoin.roles.sink.history import Held, History
 from spojoin.roles.sink.made import MadeBatches
-from spojoin.roles.sink.rows import answered_only, bitmap_rows, count_rows, cut_probes, matches, pair_rows
+from spojoin.roles.sink.pairs import Pairs, Projection, Residual
+from spojoin.roles.sink.rows import (
+    answered_only,
+    bitmap_rows,
+    count_rows,
+    cut_probes,
+    listed_pairs,
+    matches,
+    pair_rows,
+)
 from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, Result
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
@@ -56,7 +65,10 @@ class SinkMachine(Machine):
         self._next_frame = result_position.frame_id
         self._parts: dict[tuple[int, int, int], PartChunks] = {}
         self._held: dict[int, list[int]] = {}
-        self._histories = [KeyHistory() for _ in query.streams]
+        self._histories = [History(has_keys=query.carries_keys) for _ in query.streams]
+        self._holds_rows = query.carries_keys or query.has_pair_payload
+        self._residual = Residual(query) if query.residuals else None
+        self._projection = Projection(query)
         self._marks: deque[FrameMark] = deque()
         self._made = [MadeBatches() for _ in query.streams]
         self._matches_trims = TrimLedger(Topic.MATCHES)
@@ -90,9 +102,10 @@ class SinkMachine(Machine):
 
     def _take_frame(self, frame: Frame, offset: int) -> None:
         self._mark(frame, offset)
-        if self._query.output is Output.PAIRS:
+        if self._holds_rows:
             for history, piece in zip(self._histories, frame.slices, strict=True):
-                history.append(piece.first_index, frame.first_seq + piece.positions.astype(np.int64), piece.keys)
+                seqs = frame.first_seq + piece.positions.astype(np.int64)
+                history.append(piece.first_index, Held(seqs, piece.keys, piece.payload))
         if frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
 
@@ -111,8 +124,8 @@ class SinkMachine(Machine):
 
     def _take_batch(self, batch: Batch) -> None:
         self._made[batch.stream].add(batch.first, batch.end)
-        if self._query.output is Output.PAIRS and batch.keys is not None:
-            self._histories[batch.stream].restore(batch.first, batch.seqs, batch.keys)
+        if self._holds_rows:
+            self._histories[batch.stream].restore(batch.first, Held(batch.seqs, batch.keys, batch.payload))
 
     def _take_part(self, part: Part) -> None:
         if part.frame_id < self._next_frame:
@@ -132,7 +145,7 @@ class SinkMachine(Machine):
         while self._frames:
             frame = self._frames[0]
             end = self._covered(frame)
-            if (end <= self._position and frame.count) or not self._has_keys(frame):
+            if (end <= self._position and frame.count) or not self._has_rows(frame):
                 return
             yield Emit(Topic.RESULTS, 0, self._result(frame, end))
             self._position = end
@@ -155,8 +168,9 @@ class SinkMachine(Machine):
         ends = (self._position if part is None else part.next_end(self._position) for part in parts)
         return min(ends, default=0)
 
-    def _has_keys(self, frame: Frame) -> bool:
-        if self._query.output is not Output.PAIRS:
+    def _has_rows(self, frame: Frame) -> bool:
+        """Whether all rows that this frame's results may name are held."""
+        if not self._holds_rows:
             return True
         return all(history.covers(first_reached(frame, s)) for s, history in enumerate(self._histories))
 
@@ -173,7 +187,7 @@ class SinkMachine(Machine):
             produced_ms=frame.produced_ms[:0] if frame.is_silent else frame.produced_ms,
             produced_runs=frame.produced_runs[:0] if frame.is_silent else frame.produced_runs,
             generation=self._generation,
-            matches=self.matches - before if self._query.output is Output.BITMAP else 0,
+            matches=self.matches - before if self._query.output in (Output.BITMAP, Output.ROWS) else 0,
         )
 
     def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
@@ -183,15 +197,30 @@ class SinkMachine(Machine):
         directions = self._directions(frame, begin, end)
         self.matches += matches(query, directions, frame, begin, end)
         self.cut_probes += cut_probes(query, directions, frame, begin, end)
-        return answered_only(self._all_rows(frame, begin, end, directions), frame)
+        rows = self._all_rows(frame, begin, end, directions)
+        return rows if query.output is Output.ROWS else answered_only(rows, frame)
 
     def _all_rows(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
         query = self._query
         if query.output is Output.PAIRS:
             return pair_rows(query, frame, begin, end, directions, self._histories)
+        if query.output is Output.ROWS:
+            return self._selected_rows(frame, begin, end, directions)
         if query.output is Output.BITMAP:
             return bitmap_rows(query, frame, begin, end, directions)
         return count_rows(query, frame, begin, end, directions)
+
+    def _selected_rows(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
+        probes, left, right = listed_pairs(self._query, frame, begin, end, directions)
+        if len(frame.silent):
+            answered = frame.silent[probes - frame.first_seq] == 0
+            left, right = left[answered], right[answered]
+        return self._projection.rows(Pairs(left, right, self._histories))
+
+    @property
+    def failures(self) -> int:
+        """Pairs for which an expression of both sides had no value."""
+        return self._projection.program.failures + (0 if self._residual is None else self._residual.program.failures)
 
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:
         parts = [
@@ -203,7 +232,21 @@ class SinkMachine(Machine):
         if self._query.layout.has_mutable_part:
             # Workers hold older tuples than the mutable part: in this order a merge of partners is mostly a copy.
             parts = [*parts[1:], parts[0]]
-        return [combined([part[number] for part in parts], self._query.limit) for number in range(len(parts[0]))]
+        limit = self._query.part_limit
+        found = [combined([part[number] for part in parts], limit) for number in range(len(parts[0]))]
+        return found if self._residual is None else self._filtered(self._residual, frame, begin, end, found)
+
+    def _filtered(
+        self, residual: Residual, frame: Frame, begin: int, end: int, directions: list[Matches]
+    ) -> list[Matches]:
+        """The pairs of which the residual conditions are true; where only counts are given, their number."""
+        found = []
+        for direction, own in zip(self._query.directions, directions, strict=True):
+            positions = frame.slices[direction.probe].positions
+            first, last = probe_range(positions, begin, end)
+            probes = frame.first_seq + positions[first:last].astype(np.int64)
+            found.append(residual.filtered(own, probes, as_left=direction.as_left, histories=self._histories))
+        return found
 
     def _forget_chunks(self, frame: Frame, position: int) -> None:
         for part in expected_parts(frame, self._query.layout):
@@ -214,7 +257,7 @@ class SinkMachine(Machine):
         self._next_frame, self._position = frame.frame_id + 1, 0
         for key in [key for key in self._parts if key[1] <= frame.frame_id]:
             self._release(key[2], self._parts.pop(key).drop_below(frame.count + 1))
-        if self._query.output is Output.PAIRS:
+        if self._holds_rows:
             for stream, history in enumerate(self._histories):
                 history.drop_below(first_reached(frame, stream))
 
@@ -271,4 +314,4 @@ def _lies_before(ends: tuple[int, ...], indexes: tuple[int, ...]) -> bool:
 
 def _no_matches(query: Query) -> Matches:
     nothing = np.empty(0, np.int64)
-    return Matches(nothing) if query.output is Output.COUNT else Matches(nothing, np.zeros(1, np.int64), nothing)
+    return Matches(nothing) if not query.lists_pairs else Matches(nothing, np.zeros(1, np.int64), nothing)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,8 +12,9 @@ from spojoin.kernels.pairs import interleave
 from spojoin.model import Query
 from spojoin.protocol.parts import probe_range
 from spojoin.roles.sink.columns import int64_column
-from spojoin.roles.sink.keys import KeyHistory
-from spojoin.wire.records import I64, Frame, Matches
+from spojoin.roles.sink.history import History
+from spojoin.wire.keys import concat_keys
+from spojoin.wire.records import I64, Frame, Matches, StreamSlice, Unjoined
 
 
 def count_rows(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
@@ -20,8 +24,10 @@ def count_rows(query: Query, frame: Frame, begin: int, end: int, directions: lis
         "stream": _stream_names(query, frame, begin, end),
         "key": _keys(query, frame, begin, end),
     }
-    if query.is_self:
-        left, right = directions[0].counts, directions[1].counts
+    if query.is_of_one_input:
+        left, right = (
+            _spread_counts(query, frame, begin, end, number, directions[number].counts) for number in range(2)
+        )
         columns |= {"matches": pa.array(left + right), "as_left": pa.array(left), "as_right": pa.array(right)}
     else:
         columns["matches"] = pa.array(_by_position(query, frame, begin, end, [r.counts for r in directions]))
@@ -29,14 +35,12 @@ def count_rows(query: Query, frame: Frame, begin: int, end: int, directions: lis
 
 
 def pair_rows(
-    query: Query, frame: Frame, begin: int, end: int, directions: list[Matches], histories: list[KeyHistory]
+    query: Query, frame: Frame, begin: int, end: int, directions: list[Matches], histories: list[History]
 ) -> pa.RecordBatch:
     """One row a pair, sorted by (probe_seq, left_seq, right_seq).
 
     With a limit, the column `cut` is true where the row's probe has more partners than are listed.
     """
-    left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
-    first_seq = frame.first_seq + begin
     made: list[pa.Array] = []
 
     def column(n: int) -> I64:
@@ -44,15 +48,29 @@ def pair_rows(
         made.append(array)
         return values
 
-    probe_seq, left_seq, right_seq = interleave(_segments(right), _segments(left), query.limit, first_seq, column)
+    probe_seq, left_seq, right_seq = listed_pairs(query, frame, begin, end, directions, column)
     columns = {
         **dict(zip(("probe_seq", "left_seq", "right_seq"), made, strict=True)),
-        "left_key": histories[0].take(left_seq),
-        "right_key": histories[-1].take(right_seq),
+        "left_key": histories[0].keys(left_seq),
+        "right_key": histories[-1].keys(right_seq),
     }
     if query.limit is not None:
-        columns["cut"] = pa.array((left.counts + right.counts > query.limit)[probe_seq - first_seq])
+        totals = _by_position(query, frame, begin, end, [direction.counts for direction in directions])
+        columns["cut"] = pa.array((totals > query.limit)[probe_seq - frame.first_seq - begin])
     return pa.record_batch(columns)
+
+
+def listed_pairs(
+    query: Query,
+    frame: Frame,
+    begin: int,
+    end: int,
+    directions: list[Matches],
+    column: Callable[[int], I64] = partial(np.empty, dtype=np.int64),
+) -> tuple[I64, I64, I64]:
+    """The seqs of probe, left and right of each pair, int64 (n,) each, sorted by them; `column` makes n of them."""
+    left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
+    return interleave(_segments(right), _segments(left), query.limit, frame.first_seq + begin, column)
 
 
 def bitmap_rows(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
@@ -109,8 +127,10 @@ def _segments(matches: Matches) -> tuple[I64, I64]:
 
 def _spread(query: Query, frame: Frame, begin: int, end: int, number: int, matches: Matches) -> Matches:
     """A direction's matches with one entry a frame position; a cross join's has them for one stream only."""
-    if query.is_self or matches.offsets is None:
+    if query.is_self and not frame.unjoined:
         return matches
+    if matches.offsets is None:
+        return Matches(_spread_counts(query, frame, begin, end, number, matches.counts))
     direction = query.directions[number]
     positions = frame.slices[direction.probe].positions
     first, last = probe_range(positions, begin, end)
@@ -122,13 +142,18 @@ def _spread(query: Query, frame: Frame, begin: int, end: int, number: int, match
 
 
 def _by_position(query: Query, frame: Frame, begin: int, end: int, counts: list[I64]) -> I64:
-    if query.is_self:
-        return counts[0] + counts[1]
+    first, second = (_spread_counts(query, frame, begin, end, number, own) for number, own in enumerate(counts))
+    return first + second
+
+
+def _spread_counts(query: Query, frame: Frame, begin: int, end: int, number: int, counts: I64) -> I64:
+    """A direction's counts with one entry a frame position."""
+    if query.is_self and not frame.unjoined:
+        return counts
+    positions = frame.slices[query.directions[number].probe].positions
+    first, last = probe_range(positions, begin, end)
     result = np.zeros(end - begin, np.int64)
-    for direction, own in zip(query.directions, counts, strict=True):
-        positions = frame.slices[direction.probe].positions
-        first, last = probe_range(positions, begin, end)
-        result[positions[first:last].astype(np.int64) - begin] = own
+    result[positions[first:last].astype(np.int64) - begin] = counts
     return result
 
 
@@ -138,20 +163,18 @@ def _seqs(frame: Frame, begin: int, end: int) -> I64:
 
 def _stream_names(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
     which = np.zeros(frame.count, np.int8)
-    for number, piece in enumerate(frame.slices):
-        which[piece.positions] = number
-    names = pa.array([stream.name for stream in query.streams])
+    if not query.is_of_one_input:
+        for number, piece in [*enumerate(frame.slices), *((rows.input, rows) for rows in frame.unjoined)]:
+            which[piece.positions] = number
+    names = pa.array([source.name for source in query.inputs])
     return pa.DictionaryArray.from_arrays(pa.array(which[begin:end]), names)
 
 
 def _keys(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
-    filled = [piece for piece in frame.slices if len(piece)]
+    filled: list[StreamSlice | Unjoined] = [piece for piece in (*frame.slices, *frame.unjoined) if len(piece)]
     if len(filled) < 2:
         return (filled or frame.slices)[0].keys.slice(begin, end - begin)
-    keys = pa.chunked_array(_one_type([piece.keys for piece in filled]))
-    order = np.argsort(np.concatenate([piece.positions for piece in filled]), kind="stable")
-    return keys.take(pa.array(order[begin:end])).combine_chunks()
-
-
-def _one_type(keys: list[pa.Array]) -> list[pa.Array]:
-    return keys if keys[0].type == keys[1].type else [key.cast(pa.string()) for key in keys]
+    keys = concat_keys([piece.keys for piece in filled])
+    places = np.empty(frame.count, np.int64)  # a row that stands in two slices has the same key in both
+    places[np.concatenate([piece.positions for piece in filled])] = np.arange(len(keys))
+    return keys.take(pa.array(places[begin:end]))

@@ -1,0 +1,158 @@
+"""DuckDB as the engine of expressions: columns in, one column for each expression out."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.errors import QueryError
+from spojoin.expressions.types import duckdb_type
+from spojoin.model import ColumnType, TypeName
+
+Columns = Mapping[str, ColumnType]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A row for which an expression has no value: its number, and the engine's sentence."""
+
+    row: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One array a column for each expression, n values each; failed rows hold NULL."""
+
+    values: list[pa.Array]
+    failures: list[Failure]
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes one that may hold anything."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sentence(error: duckdb.Error) -> str:
+    """What the engine says, without its kind, its candidates and its picture of the text."""
+    first = str(error).split("\n\n")[0].split("\n")[0]
+    return first.split(": ", 1)[-1].strip().rstrip(".!")
+
+
+def type_of(sql: str, columns: Columns) -> str:
+    """DuckDB's type of an expression's value. Raises duckdb.Error where it has none."""
+    declared = ", ".join(f"{quoted(name)} {duckdb_type(kind)}" for name, kind in columns.items()) or "nothing INTEGER"
+    connection = _checker()
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE checked ({declared})")
+    relation = connection.sql(f"SELECT {sql} AS value FROM checked")
+    found = str(relation.types[0])
+    relation.fetchall()
+    return found
+
+
+def constant(sql: str) -> object:
+    """The value of an expression without columns. Raises duckdb.Error where it has none."""
+    row = _checker().sql(f"SELECT {sql}").fetchone()
+    return None if row is None else row[0]
+
+
+class Evaluator:
+    """Some expressions over the same columns; threads take turns.
+
+    sqls: expressions in DuckDB's dialect; columns: the types of those that they name
+    """
+
+    def __init__(self, sqls: Sequence[str], columns: Columns) -> None:
+        self._columns = dict(columns)
+        self._query = f"SELECT {', '.join(f'{sql} AS e{k}' for k, sql in enumerate(sqls))} FROM {_source(columns)}"
+        self._count = len(sqls)
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, columns: pa.Table) -> Evaluated:
+        """The values of all expressions for n rows of the columns, which have `value_type`s."""
+        whole = self._tried(columns)
+        if not isinstance(whole, duckdb.Error):
+            return Evaluated(whole, [])
+        return self._one_by_one(columns, whole)
+
+    def _tried(self, columns: pa.Table) -> list[pa.Array] | duckdb.Error:
+        if not columns.num_rows:
+            return [pa.nulls(0)] * self._count
+        with self._lock:
+            connection = self._open()
+            connection.register("given", columns)
+            try:
+                found = connection.sql(self._query).to_arrow_table()
+            except duckdb.Error as error:
+                return error
+            finally:
+                connection.unregister("given")
+        return [_whole(column) for column in found.columns]
+
+    def _one_by_one(self, columns: pa.Table, error: duckdb.Error) -> Evaluated:
+        """Halve the rows until each that fails stands alone."""
+        count = columns.num_rows
+        if count == 1:
+            return Evaluated([pa.nulls(1)] * self._count, [Failure(0, sentence(error))])
+        half = count // 2
+        first, second = self(columns.slice(0, half)), self(columns.slice(half))
+        failures = [*first.failures, *(Failure(each.row + half, each.why) for each in second.failures)]
+        return Evaluated([_joined(a, b) for a, b in zip(first.values, second.values, strict=True)], failures)
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = connected()
+        return self._connection
+
+
+def connected() -> duckdb.DuckDBPyConnection:
+    """A connection that computes on one thread, in UTC, and reaches neither files nor networks."""
+    connection = duckdb.connect(config={"threads": 1})
+    for setting in ("TimeZone='UTC'", "enable_external_access=false", "lock_configuration=true"):
+        connection.execute(f"SET {setting}")
+    return connection
+
+
+@functools.cache
+def _checker() -> duckdb.DuckDBPyConnection:
+    return connected()
+
+
+def _source(columns: Columns) -> str:
+    """The given columns; UUIDs come as text."""
+    uuids = [name for name, kind in columns.items() if kind.name is TypeName.UUID]
+    if not uuids:
+        return "given"
+    casts = ", ".join(f"CAST({quoted(name)} AS UUID) AS {quoted(name)}" for name in uuids)
+    return f"(SELECT * REPLACE ({casts}) FROM given)"
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    combined: Any = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _joined(a: pa.Array, b: pa.Array) -> pa.Array:
+    kind = b.type if pa.types.is_null(a.type) else a.type
+    return pa.concat_arrays([a.cast(kind), b.cast(kind)])
+
+
+def spread(values: pa.Array, kept: NDArray[np.int64], count: int) -> pa.Array:
+    """Values of some rows as those of `count` rows, NULL elsewhere; kept: int64, the rows that have one."""
+    places = np.full(count, -1, np.int64)
+    places[kept] = np.arange(len(kept))
+    return values.take(pa.array(places, mask=places < 0))
+
+
+def refused(what: str, error: duckdb.Error, line: int | None) -> QueryError:
+    """The engine's refusal as an error in a statement."""
+    return QueryError(f"{what}: {sentence(error)}", line)

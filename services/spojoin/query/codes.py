@@ -1,0 +1,130 @@
+"""Values of key columns as codes, and which rows have none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spojoin.kernels.codes import fold_doubles
+from spojoin.model import Domain, KeyColumn, Rounding
+from spojoin.query.field import F64, I64, INT64_MAX, INT64_MIN, Mask
+from spojoin.query.refusals import Refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A column's n numbers, int64 or float64, and which rows are NULL, (n,); those hold any number."""
+
+    values: NDArray[np.int64] | NDArray[np.float64]
+    nulls: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class CodeColumn:
+    """Codes int64 (n,), and the rows whose condition can't be true, (n,); None where there are none."""
+
+    codes: I64
+    void: Mask | None
+
+
+def void_of(nulls: Mask) -> Mask | None:
+    """The mask, or None where no row is in it."""
+    return nulls if nulls.any() else None
+
+
+def codes_of_doubles(key: KeyColumn, values: F64, nulls: Mask) -> CodeColumn:
+    """Doubles in their own order, or as the integers that stand for them where the other side is exact."""
+    void = nulls | np.isnan(values) if key.has_no_nan else nulls
+    if key.rounding is None:
+        return CodeColumn(fold_doubles(values), void_of(void))
+    codes, beyond = rounded(values, key.scale, key.rounding)
+    return CodeColumn(codes, void_of(void | beyond))
+
+
+def rounded(values: F64, scale: int, rounding: Rounding) -> tuple[I64, Mask]:
+    """int64 (n,) that stand for doubles (n,) times 10**scale, and which rows nothing can match, (n,).
+
+    A NaN is above every number.
+    """
+    codes, beyond = np.empty(len(values), np.int64), np.zeros(len(values), np.bool_)
+    distinct, places = np.unique(values, return_inverse=True)
+    found = [_integer_for(float(value), scale, rounding) for value in distinct]
+    beyond = np.array([each is None for each in found], np.bool_)[places] if len(found) else beyond
+    codes = np.array([each or 0 for each in found], np.int64)[places] if len(found) else codes
+    return codes, beyond
+
+
+def _integer_for(value: float, scale: int, rounding: Rounding) -> int | None:
+    """The integer that stands for a double, cut to int64 where that changes nothing; None if nothing matches."""
+    if math.isnan(value) or math.isinf(value):
+        exact: Fraction | None = None
+        is_above = math.isnan(value) or value > 0
+    else:
+        exact = Fraction(value) * 10**scale
+        is_above = exact > 0
+    match rounding:
+        case Rounding.BELOW | Rounding.AT_MOST:
+            found = _down(exact, is_above, strict=rounding is Rounding.BELOW)
+            return None if found < INT64_MIN else min(found, INT64_MAX)
+        case Rounding.ABOVE | Rounding.AT_LEAST:
+            found = _up(exact, is_above, strict=rounding is Rounding.ABOVE)
+            return None if found > INT64_MAX else max(found, INT64_MIN)
+        case Rounding.EQUAL:
+            whole = exact is not None and exact.denominator == 1 and INT64_MIN <= exact <= INT64_MAX
+            return int(exact) if exact is not None and whole else None
+
+
+def _down(exact: Fraction | None, is_above: bool, *, strict: bool) -> int:
+    if exact is None:
+        return INT64_MAX + 1 if is_above else INT64_MIN - 1
+    return math.ceil(exact) - 1 if strict else math.floor(exact)
+
+
+def _up(exact: Fraction | None, is_above: bool, *, strict: bool) -> int:
+    if exact is None:
+        return INT64_MAX + 1 if is_above else INT64_MIN - 1
+    return math.floor(exact) + 1 if strict else math.ceil(exact)
+
+
+def codes_of_values(key: KeyColumn, values: pa.Array, refusals: Refusals) -> CodeColumn:
+    """The codes of n values of an expression."""
+    nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    if key.domain is Domain.ASSIGNED:
+        return CodeColumn(np.zeros(len(values), np.int64), void_of(nulls))
+    if pa.types.is_null(values.type):
+        return CodeColumn(np.zeros(len(values), np.int64), nulls)
+    if key.domain is Domain.FLOAT or key.rounding is not None:
+        doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        return codes_of_doubles(key, np.asarray(doubles, np.float64), nulls)
+    return CodeColumn(_integers(key, values, refusals), void_of(nulls))
+
+
+def _integers(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
+    """Whole numbers, decimals, dates and times at the key's scale; those beyond int64 are refused."""
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
+    if pa.types.is_date(kind):
+        days = np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(), np.int64)
+        return days
+    if pa.types.is_timestamp(kind):
+        us: Callable[..., pa.Array] = pc.cast
+        return np.asarray(us(values, pa.timestamp("us", kind.tz)).cast(pa.int64()).fill_null(0).to_numpy())
+    if pa.types.is_decimal(kind) or key.scale or pa.types.is_uint64(kind):
+        return _scaled(key, values, refusals)
+    return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy())
+
+
+def _scaled(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
+    wide = values.cast(pa.decimal256(76, key.scale)).fill_null(0)
+    words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 4)[wide.offset : wide.offset + len(wide)]
+    beyond = (words[:, 1:] != (words[:, :1] >> 63)).any(axis=1)
+    refusals.add_where(beyond, "overflow", f"expression {key.text}: its value is beyond 64-bit integers")
+    return np.ascontiguousarray(words[:, 0])

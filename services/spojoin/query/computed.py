@@ -1,0 +1,150 @@
+"""Expressions for the engine: names resolved, functions checked, types asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from spojoin.errors import QueryError
+from spojoin.model import SEQ, ColumnType, Computed, PairExpression, TypeName, Use, pair_column
+from spojoin.query.operands import text_of
+from spojoin.query.scope import Scope
+from spojoin.query.statement import DIALECT, bare
+
+_CALLED = re.compile(r"\w+")
+_TABLES = (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)
+
+
+def uses_of(node: exp.Expression, scope: Scope) -> tuple[Use, ...]:
+    """The columns that an expression names, each once, in order. QueryError for names that don't exist."""
+    check(node, scope)
+    return tuple(dict.fromkeys(scope.column(column) for column in _columns(node)))
+
+
+def check(node: exp.Expression, scope: Scope) -> None:
+    """QueryError where an expression holds what none may: tables, aggregates, volatile functions, parameters."""
+    for found in node.walk():
+        why = _why_refused(found)
+        if why:
+            raise QueryError(why, scope.line_of(found))
+
+
+def of_side(node: exp.Expression, scope: Scope) -> Computed:
+    """An expression of one side's columns, for the engine."""
+    uses = uses_of(node, scope)
+    for use in uses:
+        if use.is_number:
+            raise QueryError(
+                f"'{text_of(node)}': {scope.aliases[use.side]}.{SEQ} isn't known yet where single rows are looked at, "
+                "since only rows that pass get a number: compare it with the other side's",
+                scope.line_of(node),
+            )
+    sql = _renamed(node, scope, lambda use: use.name)
+    names = tuple(use.name for use in uses)
+    return Computed(sql, names, _type_of(node, sql, {use.name: use.type for use in uses}, scope))
+
+
+def of_pair(node: exp.Expression, scope: Scope) -> PairExpression:
+    """An expression of both sides' columns, for the engine."""
+    uses = uses_of(node, scope)
+    sql = _renamed(node, scope, lambda use: pair_column(use.side, use.name))
+    kind = _type_of(node, sql, {pair_column(use.side, use.name): use.type for use in uses}, scope)
+    return PairExpression(sql, uses, kind, text_of(node))
+
+
+def condition_of_side(node: exp.Expression, scope: Scope) -> Computed:
+    """A condition on one side's columns."""
+    found = of_side(node, scope)
+    _expect_boolean(node, found.type, scope)
+    return found
+
+
+def condition_of_pair(node: exp.Expression, scope: Scope) -> PairExpression:
+    """A condition on both sides' columns."""
+    found = of_pair(node, scope)
+    _expect_boolean(node, found.type, scope)
+    return found
+
+
+def value_of(node: exp.Expression, scope: Scope) -> object:
+    """The value of an expression without columns."""
+    import duckdb  # noqa: PLC0415  (few queries need the engine)
+
+    from spojoin.expressions.engine import constant, refused  # noqa: PLC0415
+
+    check(node, scope)
+    try:
+        return constant(bare(node).sql(dialect=DIALECT, comments=False))
+    except duckdb.Error as error:
+        raise refused(f"'{text_of(node)}'", error, scope.line_of(node)) from error
+
+
+def _columns(node: exp.Expression) -> list[exp.Column]:
+    """All columns in the order of the text; those of a lambda's parameters are none."""
+    return sorted(node.find_all(exp.Column), key=lambda column: column.this.meta.get("start", 0))
+
+
+def _renamed(node: exp.Expression, scope: Scope, name: Callable[[Use], str]) -> str:
+    def rename(found: exp.Expression) -> exp.Expression:
+        if isinstance(found, exp.Column):
+            return exp.column(exp.to_identifier(name(scope.column(found)), quoted=True))
+        return found
+
+    return bare(node).copy().transform(rename).sql(dialect=DIALECT, comments=False)
+
+
+def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], scope: Scope) -> ColumnType:
+    import duckdb  # noqa: PLC0415  (few queries need the engine)
+
+    from spojoin.expressions.engine import refused, type_of  # noqa: PLC0415
+    from spojoin.expressions.types import column_type  # noqa: PLC0415
+
+    try:
+        found = type_of(sql, columns)
+    except duckdb.Error as error:
+        raise refused(f"'{text_of(node)}'", error, scope.line_of(node)) from error
+    kind = column_type(found)
+    if kind is None:
+        raise QueryError(
+            f"'{text_of(node)}' is of type {found}, which no column has: cast it, such as to VARCHAR",
+            scope.line_of(node),
+        )
+    return kind
+
+
+def _expect_boolean(node: exp.Expression, kind: ColumnType, scope: Scope) -> None:
+    if kind.name is not TypeName.BOOLEAN:
+        raise QueryError(
+            f"'{text_of(node)}' is a {kind}, no condition: expected a comparison, or something that is true or false",
+            scope.line_of(node),
+        )
+
+
+def _why_refused(node: exp.Expression) -> str | None:
+    if isinstance(node, _TABLES):
+        return f"'{text_of(node)}' is a query within the query: expected expressions of both sides' columns"
+    if isinstance(node, exp.Window):
+        return f"'{text_of(node)}' is a window function: expected functions of single values"
+    if isinstance(node, exp.Placeholder | exp.Parameter):
+        return f"'{text_of(node)}' is a parameter: expected a value"
+    if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Column):
+        return f"'{text_of(node.parent or node)}': '*' stands in a select list only"
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast | exp.Case | exp.If):
+        return _why_not_called(node)
+    return None
+
+
+def _why_not_called(node: exp.Func) -> str | None:
+    from spojoin.expressions.functions import why_refused  # noqa: PLC0415  (few queries need the engine)
+
+    if isinstance(node, exp.AggFunc):
+        return f"'{text_of(node)}' is an aggregate: expected functions of single values"
+    written = _CALLED.match(node.sql(dialect=DIALECT, comments=False))
+    names = [node.name] if isinstance(node, exp.Anonymous) else [node.sql_name(), written[0] if written else ""]
+    for name in filter(None, names):
+        why = why_refused(name)
+        if why:
+            return f"function {name.lower()}() {why}"
+    return None

@@ -1,0 +1,66 @@
+"""The select list: the columns of results and their names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from spojoin.errors import QueryError
+from spojoin.model import PairExpression, Selected, Use, pair_column
+from spojoin.query.computed import of_pair
+from spojoin.query.operands import text_of
+from spojoin.query.scope import Scope
+
+
+def read_select(columns: Sequence[exp.Expression], scope: Scope) -> tuple[Selected, ...]:
+    """The columns of results in order; names that would stand twice get the alias of their side before them."""
+    found = [selected for node in columns for selected in _expanded(node, scope)]
+    times = Counter(each.name.lower() for each in found)
+    named = [_apart(each, scope) if times[each.name.lower()] > 1 else each for each in found]
+    _check_names(named, columns, scope)
+    return tuple(named)
+
+
+def _expanded(node: exp.Expression, scope: Scope) -> list[Selected]:
+    if isinstance(node, exp.Star):
+        _check_star(node, scope)
+        return [_plain(use) for side in (0, 1) for use in scope.all_of(side)]
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        _check_star(node.this, scope)
+        return [_plain(use) for use in scope.all_of(scope.side_of(node.args["table"], scope.line_of(node)))]
+    alias, value = (node.alias, node.this) if isinstance(node, exp.Alias) else (None, node)
+    plain = scope.column(value) if isinstance(value, exp.Column) else None
+    if plain is not None:
+        return [replace(_plain(plain), name=alias or plain.name)]
+    return [Selected(alias or text_of(value), of_pair(value, scope), None)]
+
+
+def _check_star(star: exp.Star, scope: Scope) -> None:
+    if any(star.args.get(name) for name in ("except_", "except", "replace", "rename")):
+        raise QueryError(
+            f"'{star.sql(dialect='duckdb')}': expected a plain '*', or the columns by name", scope.line_of(star)
+        )
+
+
+def _plain(use: Use) -> Selected:
+    sql = '"' + pair_column(use.side, use.name).replace('"', '""') + '"'
+    return Selected(use.name, PairExpression(sql, (use,), use.type, use.name), use)
+
+
+def _apart(selected: Selected, scope: Scope) -> Selected:
+    if selected.plain is None or selected.name != selected.plain.name:
+        return selected
+    return replace(selected, name=f"{scope.aliases[selected.plain.side]}_{selected.name}")
+
+
+def _check_names(found: Sequence[Selected], columns: Sequence[exp.Expression], scope: Scope) -> None:
+    for name, count in Counter(each.name.lower() for each in found).items():
+        if count > 1:
+            raise QueryError(
+                f"two columns of results are called '{name}': expected a name of its own for each, such as "
+                f"{found[0].expression.text} AS {name}_2",
+                scope.line_of(columns[0]),
+            )

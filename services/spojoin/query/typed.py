@@ -1,0 +1,136 @@
+"""One Arrow column as values of its declared type, for expressions and results; NULL stays NULL."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spojoin.expressions.types import value_type
+from spojoin.model import ColumnType, TypeName
+from spojoin.query.convert import read_doubles, read_integers
+from spojoin.query.field import I64, Field, Mask, plain_texts
+from spojoin.query.refusals import BadValue, Refusals
+
+_TRUE = ("true", "t", "yes", "y", "on", "1")
+_FALSE = ("false", "f", "no", "n", "off", "0")
+_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+
+def read_values(name: str, kind: ColumnType, array: pa.Array, refusals: Refusals) -> pa.Array:
+    """The column's n values in `value_type(kind)`. Refused rows hold any value."""
+    target = value_type(kind)
+    if array.type == target and kind.name not in (TypeName.DECIMAL, TypeName.UUID):
+        return array
+    column = Field(name, kind, plain_texts(array), refusals)
+    read = _READERS.get(kind.name)
+    return _from_codes(column, target) if read is None else read(column)
+
+
+def _from_codes(column: Field, target: pa.DataType) -> pa.Array:
+    """Numbers, dates and times, by their codes."""
+    nulls = np.zeros(len(column.array), np.bool_)
+    if column.type.name in (TypeName.FLOAT, TypeName.DOUBLE):
+        doubles = read_doubles(column.name, column.type, column.array, column.refusals, nulls)
+        return pa.array(doubles, mask=nulls if nulls.any() else None).cast(target)
+    values = read_integers(column.name, column.type, column.array, column.refusals, nulls=nulls)
+    if column.type.name is TypeName.DECIMAL:
+        return _decimals(values, nulls, target)
+    in_range = _in_range(values, column.type)
+    whole = pa.array(values if in_range is None else np.where(in_range, values, 0), mask=nulls if nulls.any() else None)
+    return whole.cast(pa.int32()).cast(target) if pa.types.is_date32(target) else whole.cast(target)
+
+
+def _in_range(values: I64, kind: ColumnType) -> Mask | None:
+    """Which values fit 32 bits, where the type has no more; refused rows may hold others."""
+    if kind.name not in (TypeName.INT, TypeName.DATE):
+        return None
+    in_range: Mask = (values >= -(2**31)) & (values < 2**31)
+    return in_range
+
+
+def _decimals(values: I64, nulls: Mask, target: pa.DataType) -> pa.Array:
+    """Scaled integers as decimals: their two words, the upper one the sign."""
+    words = np.empty((len(values), 2), np.int64)
+    words[:, 0], words[:, 1] = values, values >> 63
+    valid = pa.array(~nulls).buffers()[1] if nulls.any() else None
+    return pa.Array.from_buffers(target, len(values), [valid, pa.py_buffer(words)])
+
+
+def _texts(column: Field) -> pa.Array:
+    if pa.types.is_string(column.array.type):
+        return column.array
+    try:
+        return column.array.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _none(column, pa.string())
+
+
+def _booleans(column: Field) -> pa.Array:
+    array = column.array
+    if pa.types.is_integer(array.type):
+        column.refuse(_mask(pc.invert(pc.is_in(array, value_set=pa.array([0, 1], array.type)))), "type")
+        return pc.equal(array, 1)
+    if not pa.types.is_string(array.type):
+        return _none(column, pa.bool_())
+    plain = pc.utf8_lower(pc.utf8_trim_whitespace(array))
+    known = pc.is_in(plain, value_set=pa.array([*_TRUE, *_FALSE]))
+    blank = _mask(pc.equal(plain, ""))
+    column.refuse(_mask(pc.and_(pc.is_valid(array), pc.invert(known))) & ~blank, "type")
+    return pc.if_else(pa.array(blank), None, pc.if_else(pc.is_valid(array), pc.is_in(plain, value_set=pa.array(_TRUE)), None))
+
+
+def _uuids(column: Field) -> pa.Array:
+    array = column.array
+    if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
+        return _each(column, array, lambda value: str(uuid.UUID(bytes=value)), pa.string())
+    if not pa.types.is_string(array.type):
+        return _none(column, pa.string())
+    common = pc.match_substring_regex(array, _UUID)
+    if pc.all(pc.fill_null(common, True), min_count=0).as_py():
+        return array
+    return _each(column, array, lambda value: str(uuid.UUID(value.strip())), pa.string())
+
+
+def _bytes(column: Field) -> pa.Array:
+    array = column.array
+    if pa.types.is_large_binary(array.type) or pa.types.is_fixed_size_binary(array.type):
+        return array.cast(pa.binary())
+    if not pa.types.is_string(array.type):
+        return _none(column, pa.binary())
+    return _each(column, array, lambda value: base64.b64decode(value, validate=True), pa.binary())
+
+
+def _each(column: Field, array: pa.Array, read: Callable[[str | bytes], object], target: pa.DataType) -> pa.Array:
+    """Values that Arrow can't read all at once, one by one."""
+    found: list[object] = []
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            found.append(None if value is None else read(value))
+        except (ValueError, binascii.Error, BadValue):
+            column.refuse_row(row, "type")
+            found.append(None)
+    return pa.array(found, target)
+
+
+def _none(column: Field, target: pa.DataType) -> pa.Array:
+    column.refuse(~_mask(pc.is_null(column.array)), "type")
+    return pa.nulls(len(column.array), target)
+
+
+def _mask(values: pa.Array) -> Mask:
+    return np.asarray(pc.fill_null(values, False).to_numpy(zero_copy_only=False), np.bool_)
+
+
+_READERS: dict[TypeName, Callable[[Field], pa.Array]] = {
+    TypeName.STRING: _texts,
+    TypeName.BOOLEAN: _booleans,
+    TypeName.UUID: _uuids,
+    TypeName.BINARY: _bytes,
+    TypeName.MAP: lambda column: column.array,
+}

@@ -1,0 +1,106 @@
+"""Expressions of both sides, evaluated for many pairs at once: residual conditions and the select list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.expressions.types import value_type
+from spojoin.model import PairExpression, Query, Use, pair_column
+from spojoin.roles.sink.history import History
+from spojoin.wire.records import I64, Matches
+
+if TYPE_CHECKING:
+    from spojoin.expressions.plain import Evaluate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held."""
+
+    left: I64
+    right: I64
+    histories: Sequence[History]
+
+    def columns(self, uses: Sequence[Use]) -> dict[Use, pa.Array]:
+        """The columns of these uses, n values each."""
+        found = {use: pa.array(self._seqs(use.side)) for use in uses if use.is_number}
+        for side in (0, 1):
+            own = [use for use in uses if use.side == side and not use.is_number]
+            if own:
+                history = self.histories[min(side, len(self.histories) - 1)]
+                found.update(zip(own, history.columns([use.name for use in own], self._seqs(side)), strict=True))
+        return found
+
+    def _seqs(self, side: int) -> I64:
+        return self.right if side else self.left
+
+
+class PairProgram:
+    """Some expressions of pairs. failures: pairs, cumulative, for which one of them had no value and is NULL."""
+
+    def __init__(self, expressions: Sequence[PairExpression]) -> None:
+        self._expressions = expressions
+        self._uses = list(dict.fromkeys(use for each in expressions for use in each.uses))
+        self._evaluate: Evaluate | None = None
+        self.failures = 0
+
+    def run(self, pairs: Pairs) -> list[pa.Array]:
+        """One array an expression, n values each."""
+        if not len(pairs.left):
+            return [pa.array([], value_type(each.type)) for each in self._expressions]
+        columns = pairs.columns(self._uses)
+        named = {pair_column(use.side, use.name): values for use, values in columns.items()}
+        found = self._opened()(pa.table(named))
+        self.failures += len(found.failures)
+        return [v.cast(value_type(each.type)) for v, each in zip(found.values, self._expressions, strict=True)]
+
+    def _opened(self) -> Evaluate:
+        if self._evaluate is None:
+            from spojoin.expressions.plain import evaluator  # noqa: PLC0415  (few queries need the engine)
+
+            types = {pair_column(use.side, use.name): use.type for use in self._uses}
+            self._evaluate = evaluator([each.sql for each in self._expressions], types)
+        return self._evaluate
+
+
+class Residual:
+    """Filters pairs by the conditions that no index answers."""
+
+    def __init__(self, query: Query) -> None:
+        sql = " AND ".join(f"({each.sql})" for each in query.residuals)
+        uses = tuple(dict.fromkeys(use for each in query.residuals for use in each.uses))
+        kind, text = query.residuals[0].type, " AND ".join(each.text for each in query.residuals)
+        self.program = PairProgram([PairExpression(sql, uses, kind, text)])
+
+    def filtered(self, matches: Matches, probes: I64, *, as_left: bool, histories: Sequence[History]) -> Matches:
+        """The matches of one direction of which the conditions are true; probes: int64 (m,), their seqs."""
+        assert matches.offsets is not None and matches.partners is not None, "pairs are listed to be filtered"
+        lengths = np.diff(matches.offsets)
+        own = np.repeat(probes, lengths)
+        left, right = (own, matches.partners) if as_left else (matches.partners, own)
+        holds = self.program.run(Pairs(left, right, histories))[0].fill_null(False)
+        kept: NDArray[np.bool_] = np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))[matches.offsets]
+        return Matches(np.diff(ends), ends, matches.partners[kept])
+
+
+class Projection:
+    """The select list: a record batch of exactly its columns."""
+
+    def __init__(self, query: Query) -> None:
+        self._select = query.select
+        self._plain = list(dict.fromkeys(each.plain for each in query.select if each.plain is not None))
+        self.program = PairProgram([each.expression for each in query.select if each.plain is None])
+
+    def rows(self, pairs: Pairs) -> pa.RecordBatch:
+        """The columns of n pairs."""
+        plain = pairs.columns(self._plain)
+        computed = iter(self.program.run(pairs)) if len(self._plain) < len(self._select) else iter(())
+        columns = [next(computed) if each.plain is None else plain[each.plain] for each in self._select]
+        return pa.RecordBatch.from_arrays(columns, names=[each.name for each in self._select])
