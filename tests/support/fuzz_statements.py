@@ -17,11 +17,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 
+import spojoin
 from tests.support.statement_draw import DrawnStatement, draw_statement
 from tests.support.statement_mutants import spoilt
 from tests.support.statement_oracle import StatementOracle
+from tests.support.statement_shrink import as_script, shrunk
+from tests.support.statement_streams import by_join
 from tests.support.statement_tables import DrawnTable, draw_tables
-from tests.support.statement_verdict import Verdict, judged
+from tests.support.statement_verdict import Answer, Verdict, by_sql, judged
 
 #: Statements over the same tables: reading them takes longer than a statement.
 _SHARED = 16
@@ -47,10 +50,14 @@ def case(seed: int) -> Case:
 
 
 def verdict(seed: int) -> Verdict:
-    """What the product makes of a seed's statement."""
+    """What the product makes of a seed's statement: as a query file, or, every other one, by `spojoin.sql`."""
     drawn = case(seed)
     time_columns = tuple(sorted(drawn.statement.time.items()))
-    return judged(drawn.statement, _oracle(seed // _SHARED, time_columns), not drawn.is_spoilt)
+    return judged(drawn.statement, _oracle(seed // _SHARED, time_columns), not drawn.is_spoilt, _answer(seed))
+
+
+def _answer(seed: int) -> Answer:
+    return by_sql if seed % 2 and hasattr(spojoin, "sql") else by_join
 
 
 @lru_cache(maxsize=4)
@@ -62,6 +69,22 @@ def _tables(number: int) -> tuple[DrawnTable, ...]:
 @lru_cache(maxsize=4)
 def _oracle(number: int, time_columns: tuple[tuple[str, str], ...]) -> StatementOracle:
     return StatementOracle({each.name: each.table for each in _tables(number)}, dict(time_columns))
+
+
+def smallest(seed: int) -> DrawnStatement:
+    """The seed's statement made small, its finding kept."""
+    drawn, first = case(seed), verdict(seed).finding
+    assert first is not None
+    answer = _answer(seed)
+
+    def fails(statement: DrawnStatement) -> bool:
+        oracle = StatementOracle({each.name: each.table for each in statement.tables}, statement.time)
+        found = judged(statement, oracle, not drawn.is_spoilt, answer).finding
+        return (found is not None and (found.kind, found.text[-20:]) == (first.kind, first.text[-20:])) or (
+            found is not None and found.kind == first.kind != "crash"
+        )
+
+    return shrunk(drawn.statement, fails)
 
 
 def findings(seeds: range, counts: Counter[str]) -> Iterator[tuple[int, Verdict]]:
@@ -79,6 +102,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1_000)
     parser.add_argument("--show", action="store_true", help="print every statement, and undecided answers")
+    parser.add_argument("--shrink", action="store_true", help="print every finding's statement made small as well")
     arguments = parser.parse_args()
     counts: Counter[str] = Counter()
     begin = time.perf_counter()
@@ -88,9 +112,9 @@ def main() -> int:
             print(f"--- {seed}\n{case(seed).statement.text}")
     for seed, found in findings(seeds, counts):
         assert found.finding is not None
-        print(
-            f"--- seed {seed}: {found.finding.kind}\n{case(seed).statement.text}\n=> {found.finding.text}\n", flush=True
-        )
+        print(f"--- seed {seed}: {found.finding.kind}\n{case(seed).statement.text}\n=> {found.finding.text}\n")
+        if arguments.shrink:
+            print(f"{as_script(smallest(seed))}\n", flush=True)
     print(f"{arguments.count:,} statements in {time.perf_counter() - begin:,.0f} s: {dict(counts)}")
     return int(any(name.startswith("finding") for name in counts))
 

@@ -53,6 +53,13 @@ def query_file(statement: DrawnStatement, output: str | None) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
+def by_join(statement: DrawnStatement) -> pa.Table:
+    """The answer of `spojoin.Join` to the tables as wholes."""
+    with spojoin.Join(query_file(statement, "rows")) as join:
+        found = [join.push(each.table, each.name) for each in statement.tables]
+        return pa.concat_tables([*found, join.flush()])
+
+
 def pushed(statement: DrawnStatement, output: str | None, rng: Random) -> pa.Table:
     """The answer of `spojoin.Join` to the tables in pieces of any size, the streams by turns."""
     found = []

@@ -121,7 +121,7 @@ class DrawnTable:
 
 def draw_tables(rng: Random, streams: int, rows: tuple[int, int] = (15, 45)) -> tuple[DrawnTable, ...]:
     """One or two streams; two share some columns' names and types."""
-    names = rng.sample(["trips", "quotes", "Order Lines", "t1"], streams)
+    names = rng.sample(["trips", "quotes", "Order-Lines", "t1"], streams)
     first = _fields(rng, [])
     found = [_table(rng, names[0], first, rows)]
     if streams == 2:

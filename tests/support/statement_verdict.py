@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from tests.support.statement_text import Refusable, Undecided
 
 #: What no sentence for people holds.
 _RAW = re.compile(r"Traceback|\b[A-Z]\w*(Error|Exception)\(|<class |object at 0x|\bNone\b.*\bNone\b")
+#: Columns have no smaller whole numbers than these.
 _ARROW_NAMES = {
     "INTEGER": "int32",
     "BIGINT": "int64",
@@ -30,8 +31,8 @@ _ARROW_NAMES = {
     "BOOLEAN": "bool",
     "UUID": "string",
     "BLOB": "binary",
-    "TINYINT": "int8",
-    "SMALLINT": "int16",
+    "TINYINT": "int32",
+    "SMALLINT": "int32",
 }
 
 
@@ -54,10 +55,14 @@ class Verdict:
     finding: Finding | None = None
 
 
-def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool) -> Verdict:
+Answer = Callable[[DrawnStatement], pa.Table]
+
+
+def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool, answer: Answer) -> Verdict:
     """The product's answer to the statement against the oracle's.
 
     must_answer: whether the statement is of the grammar, so that a refusal is a finding too
+    answer: asks the product
     """
     try:
         expected: Expected | str = oracle.expected(statement.text)
@@ -78,8 +83,8 @@ def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool
     return Verdict("undecided")
 
 
-def answer(statement: DrawnStatement) -> pa.Table:
-    """The product's answer."""
+def by_sql(statement: DrawnStatement) -> pa.Table:
+    """The answer of `spojoin.sql`."""
     tables = {each.name: each.table for each in statement.tables}
     time = {"time": statement.time} if statement.time else {}
     return spojoin.sql(statement.text, **time, **tables).to_arrow()

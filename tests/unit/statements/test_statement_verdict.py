@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 
 from spojoin.errors import QueryError
-from tests.support import statement_verdict
 from tests.support.statement_draw import DrawnStatement
 from tests.support.statement_oracle import StatementOracle
 from tests.support.statement_tables import DrawnTable, Field
@@ -16,20 +15,19 @@ TEXT = "SELECT l.a, r.s AS t FROM trips AS l JOIN trips AS r ON l.a < r.a WINDOW
 RIGHT = pa.table({"a": pa.array([1, 1, 2], pa.int32()), "t": [None, "y", "y"]})
 
 
-def judge(monkeypatch, made, text=TEXT, must_answer=True):
+def judge(made, text=TEXT, must_answer=True):
     """The verdict where the product answers `made`, a table or an error."""
 
-    def answer(_):
+    def answer(_statement):
         if isinstance(made, Exception):
             raise made
         return made
 
-    monkeypatch.setattr(statement_verdict, "answer", answer)
-    return judged(DrawnStatement(text, (TRIPS,), {}), StatementOracle({"trips": TABLE}), must_answer)
+    return judged(DrawnStatement(text, (TRIPS,), {}), StatementOracle({"trips": TABLE}), must_answer, answer)
 
 
-def test_the_right_answer_is_right(monkeypatch):
-    assert judge(monkeypatch, RIGHT).finding is None
+def test_the_right_answer_is_right():
+    assert judge(RIGHT).finding is None
 
 
 @pytest.mark.parametrize(
@@ -47,12 +45,12 @@ def test_the_right_answer_is_right(monkeypatch):
         (QueryError(""), "message"),
     ],
 )
-def test_anything_else_is_a_finding(monkeypatch, made, kind):
-    assert judge(monkeypatch, made).finding.kind == kind
+def test_anything_else_is_a_finding(made, kind):
+    assert judge(made).finding.kind == kind
 
 
-def test_a_spoilt_statement_may_be_refused(monkeypatch):
-    assert judge(monkeypatch, QueryError("strings can't be ordered"), must_answer=False).finding is None
+def test_a_spoilt_statement_may_be_refused():
+    assert judge(QueryError("strings can't be ordered"), must_answer=False).finding is None
 
 
 @pytest.mark.parametrize(
@@ -69,5 +67,5 @@ def test_a_spoilt_statement_may_be_refused(monkeypatch):
         TEXT.replace("WINDOW", "AND EXISTS (SELECT 1) WINDOW"),
     ],
 )
-def test_what_no_statement_can_say_must_be_refused(monkeypatch, text):
-    assert judge(monkeypatch, RIGHT, text).finding.kind == "accepted"
+def test_what_no_statement_can_say_must_be_refused(text):
+    assert judge(RIGHT, text).finding.kind == "accepted"
