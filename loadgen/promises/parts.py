@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from loadgen.promises.figures import Measurement
 from spojoin.embedded.engine import Engine
-from spojoin.embedded.writers import TableWriter, open_writer
+from spojoin.embedded.table_writer import TableWriter
+from spojoin.embedded.writers import open_writer
 from spojoin.model import Query
 from spojoin.protocol.machine import Machine
 from spojoin.protocol.topology import Topic

@@ -12,8 +12,10 @@ from spojoin.cli.commands.kafka import kafka
 from spojoin.cli.commands.page import page
 from spojoin.cli.commands.published import layouts, methods
 from spojoin.cli.commands.run import run
+from spojoin.cli.commands.sample import sample
 from spojoin.cli.commands.service import service
 from spojoin.cli.commands.simulate import simulate
+from spojoin.cli.commands.sql import sql
 from spojoin.cli.commands.status import status
 from spojoin.cli.commands.topics import results, send, topics
 from spojoin.cli.commands.up import up
@@ -24,7 +26,9 @@ from spojoin.version import __version__
 
 #: In the order of --help.
 COMMANDS = (
+    sql,
     run,
+    sample,
     methods,
     layouts,
     validate,
@@ -49,8 +53,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Exact stream inequality joins: `<`, `<=`, `>`, `>=`, `=`, `!=` and bands on sliding windows.
 
-A query is one YAML file. Run it over files in this process with `spojoin run`, or as services over Kafka with
-`spojoin up`. See it work on real flights with `loadgen demo`.""",
+One statement over files: `spojoin sql`. A query in a YAML file: over files in this process with `spojoin run`, or as
+services over Kafka with `spojoin up`. See it work on real flights with `loadgen demo`.""",
 )
 
 

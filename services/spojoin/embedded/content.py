@@ -20,8 +20,12 @@ _PARQUET_SUFFIXES = (".parquet", ".pq")
 _HEAD_BYTES = 64
 
 
-class _Kind(NamedTuple):
-    """A format by its first bytes; `suffix` is the ending of its files, None where spojoin can't read them."""
+class Kind(NamedTuple):
+    """A format by its first bytes.
+
+    suffix: the ending of its files; None where spojoin can't read them, or only by another ending; then `advice` says
+        what to do
+    """
 
     magic: bytes
     name: str
@@ -30,22 +34,23 @@ class _Kind(NamedTuple):
 
 
 _SAVE_AS = "save it as CSV, JSON lines or Parquet"
+_ARROW_ADVICE = "let its name end in .arrow, or save it as Parquet"
 _KINDS = (
-    _Kind(b"PAR1", "Parquet", ".parquet"),
-    _Kind(b"\x1f\x8b", "gzip", ".gz"),
-    _Kind(b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
-    _Kind(b"BZh", "bzip2", ".bz2"),
-    _Kind(b"ARROW1", "an Arrow IPC (Feather) file", None, "save it as Parquet, with pyarrow.parquet.write_table"),
-    _Kind(b"\xff\xff\xff\xff", "an Arrow IPC stream", None, "save it as Parquet, with pyarrow.parquet.write_table"),
-    _Kind(b"\xff\xfe", "UTF-16 text", None, "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"),
-    _Kind(b"\xfe\xff", "UTF-16 text", None, "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"),
-    _Kind(b"PK\x03\x04", "a ZIP archive, as .xlsx files are", None, f"unpack it, or {_SAVE_AS}"),
-    _Kind(b"\xd0\xcf\x11\xe0", "an old Excel sheet", None, _SAVE_AS),
-    _Kind(b"\xfd7zXZ", "xz", None, "unpack it, or compress it with gzip or zstd"),
-    _Kind(b"\x04\x22\x4d\x18", "lz4", None, "unpack it, or compress it with gzip or zstd"),
-    _Kind(b"ORC", "ORC", None, _SAVE_AS),
-    _Kind(b"Obj\x01", "Avro", None, _SAVE_AS),
-    _Kind(b"SQLite format 3", "an SQLite database", None, _SAVE_AS),
+    Kind(b"PAR1", "Parquet", ".parquet"),
+    Kind(b"\x1f\x8b", "gzip", ".gz"),
+    Kind(b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
+    Kind(b"BZh", "bzip2", ".bz2"),
+    Kind(b"ARROW1", "an Arrow IPC (Feather) file", None, _ARROW_ADVICE),
+    Kind(b"\xff\xff\xff\xff", "an Arrow IPC stream", None, _ARROW_ADVICE),
+    Kind(b"\xff\xfe", "UTF-16 text", None, "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"),
+    Kind(b"\xfe\xff", "UTF-16 text", None, "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"),
+    Kind(b"PK\x03\x04", "a ZIP archive, as .xlsx files are", None, f"unpack it, or {_SAVE_AS}"),
+    Kind(b"\xd0\xcf\x11\xe0", "an old Excel sheet", None, _SAVE_AS),
+    Kind(b"\xfd7zXZ", "xz", None, "unpack it, or compress it with gzip or zstd"),
+    Kind(b"\x04\x22\x4d\x18", "lz4", None, "unpack it, or compress it with gzip or zstd"),
+    Kind(b"ORC", "ORC", None, _SAVE_AS),
+    Kind(b"Obj\x01", "Avro", None, _SAVE_AS),
+    Kind(b"SQLite format 3", "an SQLite database", None, _SAVE_AS),
 )
 
 
@@ -72,7 +77,7 @@ def _check_binary(path: Path, head: bytes, suffix: str) -> None:
     expected = next(kind for kind in _KINDS if kind.suffix == suffix)
     if head.startswith(expected.magic):
         return
-    found = _kind_of(head)
+    found = kind_of(head)
     if found is None:
         raise ConfigurationError(f"{path} holds no {expected.name}, whatever its ending says; name it by what it holds")
     raise ConfigurationError(f"{path} holds {found.name}, whatever its ending says; {_advice(found, path)}")
@@ -80,7 +85,7 @@ def _check_binary(path: Path, head: bytes, suffix: str) -> None:
 
 def _check_text(what: str, path: Path, head: bytes, first: str = "") -> None:
     """`first` is what to do before anything else."""
-    found = _kind_of(head)
+    found = kind_of(head)
     if found is not None:
         raise ConfigurationError(f"{what} holds {found.name}, whatever its ending says; {first}{_advice(found, path)}")
     if path.suffix.lower() in _CSV_SUFFIXES and head.lstrip().startswith(b"{"):
@@ -88,14 +93,14 @@ def _check_text(what: str, path: Path, head: bytes, first: str = "") -> None:
         raise ConfigurationError(f"{what} holds JSON, whatever its ending says; {advice}")
 
 
-def _kind_of(head: bytes) -> _Kind | None:
+def kind_of(head: bytes) -> Kind | None:
     """The format, None for text: a line of column names may begin with the same letters as some format."""
     if not any(byte < 9 or 14 <= byte < 32 or byte >= 128 for byte in head):
         return None
     return next((kind for kind in _KINDS if head.startswith(kind.magic)), None)
 
 
-def _advice(found: _Kind, path: Path) -> str:
+def _advice(found: Kind, path: Path) -> str:
     if found.suffix is None:
         return found.advice
     return f"name it {path.with_suffix('.parquet') if found.suffix == '.parquet' else f'{path}{found.suffix}'}"

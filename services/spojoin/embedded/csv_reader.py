@@ -1,4 +1,8 @@
-"""CSV files as text columns, in constant memory."""
+"""CSV files as text columns, in constant memory.
+
+An empty cell is NULL, and in a column of text or binary values an empty cell in quotes is empty text, as in SQL;
+columns of other types also know the spellings of a missing value.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ class CsvReader(TextReader):
         super().__init__(path, schema, key)
         self._delimiter = delimiter
         with naming_the_file(path):
-            columns = _csv_header(path, delimiter)
+            columns = csv_header(path, delimiter)
         self._check_columns(columns)
         self._end = secrets.token_hex(3)
         self._end_line = f"\n{delimiter.join([self._end] * len(columns))}\n".encode()
@@ -53,8 +57,8 @@ class CsvReader(TextReader):
 
     def _find_key_type(self) -> pa.DataType:
         """Reads the key column of the whole file: the type must not change halfway."""
-        if self.key is None:
-            return pa.int64()
+        if self.key is None or pa.types.is_string(self.schema.field(self.key).type):
+            return pa.int64() if self.key is None else pa.string()
         with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
             for batch in _csv_batches(Utf8Stream(file), [self.key], self._delimiter, _skip):
                 if not pc.all(pc.match_substring_regex(batch.column(0), _CANONICAL_INTEGER)).as_py():
@@ -89,17 +93,29 @@ class CsvReader(TextReader):
                 self.malformed_because[position] = f"{text[:SHOWN_BYTES]!r} isn't UTF-8 text; {HOW_TO_RECODE}"
 
     def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Keys in their type, everything else as text, with the spellings of a missing value as null."""
-        columns = [
-            _or_none(batch.column(name)).cast(self._key_type)
-            if name == self.key
-            else _without_null_spellings(batch.column(name))
-            for name in self.schema.names
-        ]
+        """Keys in their type, text as it stands, everything else as text without the spellings of a missing value."""
+        columns = [self._cleaned_column(batch.column(field.name), field) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, names=self.schema.names)
 
+    def _cleaned_column(self, cells: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
+        if field.name == self.key:
+            return _or_none(cells).cast(self._key_type)
+        is_as_written = pa.types.is_string(field.type) or pa.types.is_binary(field.type)
+        return cells if is_as_written else without_null_spellings(cells)
 
-def _csv_header(path: Path, delimiter: str) -> list[str]:
+
+def first_rows(path: Path, delimiter: str) -> pa.RecordBatch:
+    """The first block of a file as text, with the columns whose names stand once."""
+    names = csv_header(path, delimiter)
+    once = [name for name in names if names.count(name) == 1]
+    with naming_the_file(path), pa.input_stream(str(path)) as file:
+        batches = _csv_batches(Utf8Stream(file), once, delimiter, _skip)
+        empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(once), names=once)
+        return next(batches, empty) if once else empty
+
+
+def csv_header(path: Path, delimiter: str) -> list[str]:
+    """The names of a file's columns. Raises ConfigurationError where it has none, or they aren't UTF-8 text."""
     try:
         with pa.input_stream(str(path)) as file:
             names: list[str] = _csv_stream(Utf8Stream(file), [], delimiter, _skip).schema.names
@@ -131,7 +147,11 @@ def _csv_stream(text: Utf8Stream, names: list[str], delimiter: str, on_bad: OnBa
         read_options=pa_csv.ReadOptions(use_threads=False, block_size=file_reader.BLOCK_BYTES),
         parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_bad),
         convert_options=pa_csv.ConvertOptions(
-            include_columns=names, column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            include_columns=names,
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
         ),
     )
     return stream
@@ -177,7 +197,8 @@ def _or_none(keys: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the s
     return present
 
 
-def _without_null_spellings(text: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
+def without_null_spellings(text: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
+    """Cells of a column of numbers, times or the like: trimmed, those that say that there is no value as null."""
     trimmed = pc.utf8_trim_whitespace(text)
     present: pa.StringArray = pc.if_else(pc.is_in(trimmed, value_set=CSV_NULLS), pa.scalar(None, pa.string()), trimmed)
     return present

@@ -34,7 +34,7 @@ class JsonLinesReader(TextReader):
         self.found = list(first)
         for name in schema.names if first else ():
             self.check_has(name)
-        types = [f.type if _is_json_number(f.type) else _json_type(first.get(f.name), f.name == key) for f in schema]
+        types = [_resolved_type(field, first.get(field.name), field.name == key) for field in schema]
         self._resolved = pa.schema(list(zip(schema.names, types, strict=True)))
 
     @property
@@ -54,20 +54,13 @@ class JsonLinesReader(TextReader):
             return not name.isascii() or any(json.dumps(name).encode() in block for block in _blocks(file))
 
     def _first_object(self) -> dict[str, object]:
-        with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
-            objects = map(_object, next(_blocks(self._lines(file)), b"").splitlines())
-            return next((row for row in objects if row is not None), {})
-
-    def _lines(self, file: pa.NativeFile) -> ByteSource:
-        """The file as lines: a .json file may hold an array."""
-        is_json = ".json" in (self.path.suffix.lower(), self.path.with_suffix("").suffix.lower())
-        return ArrayOrLines(file, self.path) if is_json else file
+        return next(objects_of(self.path), {})
 
     @reading_with_sentences
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches of about BLOCK_BYTES of text."""
         position = 0
-        for block in _blocks(self._lines(self._open())):
+        for block in _blocks(_lines(self._open(), self.path)):
             batch = self._parsed(block)
             if batch is None:
                 batch = self._by_line(block, position)
@@ -105,6 +98,19 @@ class JsonLinesReader(TextReader):
         )
 
 
+def objects_of(path: Path) -> Iterator[dict[str, object]]:
+    """A file's objects, with their numbers as JsonNumber; lines that are none are left out."""
+    with naming_the_file(path), pa.input_stream(str(path)) as file:
+        for block in _blocks(_lines(file, path)):
+            yield from (row for row in map(_object, block.splitlines()) if row is not None)
+
+
+def _lines(file: pa.NativeFile, path: Path) -> ByteSource:
+    """The file as lines: a .json file may hold an array."""
+    is_json = ".json" in (path.suffix.lower(), path.with_suffix("").suffix.lower())
+    return ArrayOrLines(file, path) if is_json else file
+
+
 def _object(line: bytes) -> dict[str, object] | None:
     """The line's object with its numbers as text, or None where there is none."""
     try:
@@ -122,9 +128,25 @@ def _is_text(row: dict[str, object]) -> bool:
 
 
 def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value)
+    return value if value is None or isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    """JSON as it was read: numbers keep their digits."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {_json(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json, value)) + "]"
+    return str(value) if isinstance(value, JsonNumber) else json.dumps(value)
+
+
+def _resolved_type(field: pa.Field[Any], value: object, is_key: bool) -> pa.DataType:
+    """What Arrow's JSON reader reads a column as; `value` is the first."""
+    if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
+        return pa.string()
+    if pa.types.is_boolean(field.type) or _is_json_number(field.type):
+        return field.type
+    return _json_type(value, is_key)
 
 
 def _is_json_number(declared: pa.DataType) -> bool:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spojoin.embedded.columnar_reader import ColumnarReader
 from spojoin.embedded.content import reading_with_sentences
-from spojoin.embedded.file_reader import Reader
 from spojoin.errors import ConfigurationError
 
 #: Rows of a chunk.
 CHUNK_ROWS = 1 << 16
 
 
-class ParquetReader(Reader):
+class ParquetReader(ColumnarReader):
     """Parquet; columns keep the file's own types."""
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
@@ -29,11 +29,9 @@ class ParquetReader(Reader):
         self._rows_read = 0
 
     @property
-    def key_type(self) -> pa.DataType:
-        """int64 for any integer key, else text."""
-        if self.key is None or pa.types.is_integer(self._file.schema_arrow.field(self.key).type):
-            return pa.int64()
-        return pa.string()
+    def file_schema(self) -> pa.Schema:
+        """The columns and types of the file."""
+        return self._file.schema_arrow
 
     @property
     def fraction(self) -> float:
@@ -45,6 +43,6 @@ class ParquetReader(Reader):
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches of at most CHUNK_ROWS rows."""
         for batch in self._file.iter_batches(CHUNK_ROWS, columns=self.schema.names):
-            text = self._without_bad_text(batch.select(self.schema.names), self._rows_read)
+            checked = self._checked(batch, self._rows_read)
             self._rows_read += batch.num_rows
-            yield text
+            yield checked

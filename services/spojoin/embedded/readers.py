@@ -1,41 +1,75 @@
-"""A reader for each format of input files: CSV, JSON lines and Parquet."""
+"""A reader for each format of input files: CSV, JSON lines, Parquet and Arrow IPC."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from spojoin.embedded.content import COMPRESSED_SUFFIXES, check_content
-from spojoin.embedded.csv_reader import CsvReader
-from spojoin.embedded.file_reader import Reader
-from spojoin.embedded.json_reader import JsonLinesReader
 from spojoin.embedded.named_files import check_readable
-from spojoin.embedded.parquet_reader import ParquetReader
+from spojoin.embedded.patterns import files_of
+from spojoin.embedded.several_files import SeveralFiles
 from spojoin.errors import ConfigurationError
 
-_CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_JSON_SUFFIXES = {".jsonl", ".ndjson", ".json"}
-_PARQUET_SUFFIXES = {".parquet", ".pq"}
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spojoin.embedded.file_reader import Reader
+
+CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+JSON_SUFFIXES = {".jsonl", ".ndjson", ".json"}
+PARQUET_SUFFIXES = {".parquet", ".pq"}
+ARROW_SUFFIXES = {".arrow", ".arrows", ".feather"}
 
 
 def open_reader(path: Path, schema: pa.Schema, key: str | None) -> Reader:
-    """A reader for `path` by its extension: .csv, .tsv, .jsonl, .ndjson, .json (also .gz, .bz2, .zst), .parquet.
+    """A reader for `path` by its extension: .csv, .tsv, .jsonl, .json (also .gz, .bz2, .zst), .parquet, .arrow.
+
+    A pattern such as trips-*.csv reads the files that fit as one stream, by name; `-` reads standard input.
 
     Raises ConfigurationError where the extension is unknown, the file is missing, is no file or holds another format
     than its extension says, or a column is not in it.
     """
+    files = files_of(path)
+    if files == [path]:
+        return _open_one(path, schema, key)
+    return SeveralFiles(path, files, lambda each: _open_one(each, schema, key))
+
+
+def format_suffix(path: Path) -> str:
+    """The ending of a file's format: that before the ending of a compression.
+
+    Raises ConfigurationError where the extension is unknown, or the file is missing, is no file or holds another
+    format than its extension says.
+    """
     check_readable(path)
     suffix = path.with_suffix("").suffix.lower() if path.suffix.lower() in COMPRESSED_SUFFIXES else path.suffix.lower()
-    if suffix in {*_CSV_DELIMITERS, *_JSON_SUFFIXES, *_PARQUET_SUFFIXES}:
+    if suffix in {*CSV_DELIMITERS, *JSON_SUFFIXES, *PARQUET_SUFFIXES}:
         check_content(path, suffix)
-    if suffix in _CSV_DELIMITERS:
-        return CsvReader(path, schema, key, _CSV_DELIMITERS[suffix])
-    if suffix in _JSON_SUFFIXES:
-        return JsonLinesReader(path, schema, key)
-    if suffix in _PARQUET_SUFFIXES:
-        return ParquetReader(path, schema, key)
-    known = ", ".join([*_CSV_DELIMITERS, *sorted(_JSON_SUFFIXES), *sorted(_PARQUET_SUFFIXES)])
+        return suffix
+    if suffix in ARROW_SUFFIXES:
+        return suffix
+    known = ", ".join([*CSV_DELIMITERS, *sorted(JSON_SUFFIXES), *sorted(PARQUET_SUFFIXES), *sorted(ARROW_SUFFIXES)])
     raise ConfigurationError(
         f"{path}: can't tell its format from {suffix or 'a name without extension'!r}; use {known}"
     )
+
+
+# Each format's library is loaded when a file of the format is read: together they take a fifth of a second.
+def _open_one(path: Path, schema: pa.Schema, key: str | None) -> Reader:
+    suffix = format_suffix(path)
+    if suffix in CSV_DELIMITERS:
+        from spojoin.embedded.csv_reader import CsvReader  # noqa: PLC0415
+
+        return CsvReader(path, schema, key, CSV_DELIMITERS[suffix])
+    if suffix in JSON_SUFFIXES:
+        from spojoin.embedded.json_reader import JsonLinesReader  # noqa: PLC0415
+
+        return JsonLinesReader(path, schema, key)
+    if suffix in PARQUET_SUFFIXES:
+        from spojoin.embedded.parquet_reader import ParquetReader  # noqa: PLC0415
+
+        return ParquetReader(path, schema, key)
+    from spojoin.embedded.arrow_reader import ArrowReader  # noqa: PLC0415
+
+    return ArrowReader(path, schema, key)

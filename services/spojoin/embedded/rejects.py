@@ -10,8 +10,10 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
+from spojoin.embedded.formats import ResultFormat, format_of
+from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
-from spojoin.embedded.writers import TableWriter, is_parquet, open_writer
+from spojoin.embedded.writers import open_writer, packed
 
 #: `row` holds the row's values as a JSON object.
 _TEXTS = ("stream", "reason", "detail", "row")
@@ -35,15 +37,16 @@ class Reject:
 
 
 class RejectsWriter(WholeOrNothing):
-    """Appends rejects to a file, as JSON lines (the row as an object) or Parquet (the row as JSON text).
+    """Appends rejects to a file, as JSON lines (the row as an object) or in another format (the row as JSON text).
 
     `sink` takes the bytes instead of a file at `path`, and is closed with the writer.
     """
 
     def __init__(self, path: Path, sink: pa.NativeFile | None = None) -> None:
         sink = pa.OSFile(str(path), "wb") if sink is None else sink
-        self._table: TableWriter | None = open_writer(path, _SCHEMA, sink) if is_parquet(path) else None
-        self._file = sink
+        is_lines = format_of(path) in (ResultFormat.JSON, ResultFormat.TABLE)
+        self._table: TableWriter | None = None if is_lines else open_writer(path, _SCHEMA, sink)
+        self._file = packed(path, sink) if is_lines else sink
 
     def write(self, rejects: Iterable[Reject]) -> None:
         """Append; order is kept."""

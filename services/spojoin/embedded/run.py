@@ -17,8 +17,9 @@ from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
+from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
-from spojoin.embedded.writers import TableWriter, open_writer, report_bytes, result_schema
+from spojoin.embedded.writers import open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import Order, Query
 from spojoin.roles.router.config import RouterConfig
@@ -141,7 +142,7 @@ class _Results(WholeOrNothing):
 
     def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType]) -> None:
         self.rows = 0
-        self._path = sinks.files.output
+        self._files = sinks.files
         self._sink = sinks.outputs.open(sinks.files.named_output)
         self._default_schema = result_schema(query, key_types)
         self._writer: TableWriter | None = None
@@ -160,7 +161,7 @@ class _Results(WholeOrNothing):
 
     def _opened(self, schema: pa.Schema) -> TableWriter:
         if self._writer is None:
-            self._writer = open_writer(self._path, schema, self._sink)
+            self._writer = open_writer(self._files.output, schema, self._sink, self._files.format)
         return self._writer
 
 

@@ -6,17 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spojoin.embedded.formats import ResultFormat, format_of, real_path
 from spojoin.embedded.named_files import NamedFile, check_apart, check_inputs, check_outputs
-from spojoin.embedded.writers import is_parquet
+from spojoin.embedded.patterns import files_of
+from spojoin.embedded.standard_input import DASH
+from spojoin.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
     """What a run reads and writes.
 
-    inputs: each stream's file, by the stream's name.
+    inputs: each stream's file, by the stream's name: a path, a pattern of several, or `-` for standard input.
+    output: the file of results; `-` is standard output.
     rejects, report: where refused rows and the figures of the run go; None writes none.
     query_file: where the query came from, which no output may overwrite.
+    format: that of the results; None leaves it to the extension.
     """
 
     inputs: Mapping[str, Path]
@@ -24,29 +29,36 @@ class RunFiles:
     rejects: Path | None = None
     report: Path | None = None
     query_file: Path | None = None
+    format: ResultFormat | None = None
 
     def check(self) -> None:
         """Checks that all files can be read and written without harm. Raises ConfigurationError."""
-        reads = [NamedFile(f"--input {name}=", Path(path)) for name, path in self.inputs.items()]
+        self._check_standard_input()
+        reads = [NamedFile(f"--input {n}=", each) for n, path in self.inputs.items() for each in files_of(Path(path))]
         writes = [file for file in (self.named_output, self.named_rejects, self.named_report) if file]
         check_inputs(reads)
         check_outputs(writes)
         check_apart([*reads, *([NamedFile("the query file ", self.query_file)] if self.query_file else [])], writes)
-        for file in (self.named_output, self.named_rejects):
-            if file:
-                is_parquet(file.path)
+        format_of(self.named_output.path, self.format)
+        if self.named_rejects:
+            format_of(self.named_rejects.path)
+
+    def _check_standard_input(self) -> None:
+        streams = [name for name, path in self.inputs.items() if Path(path) == DASH]
+        if len(streams) > 1:
+            raise ConfigurationError(f"only one of {', '.join(streams)} can be read from standard input: name a file")
 
     @property
     def named_output(self) -> NamedFile:
         """The file of results, as errors name it."""
-        return NamedFile("--output ", Path(self.output))
+        return NamedFile("--output ", real_path(Path(self.output)))
 
     @property
     def named_rejects(self) -> NamedFile | None:
         """The file of refused rows, as errors name it."""
-        return NamedFile("--rejects ", Path(self.rejects)) if self.rejects else None
+        return NamedFile("--rejects ", real_path(Path(self.rejects))) if self.rejects else None
 
     @property
     def named_report(self) -> NamedFile | None:
         """The file of the report, as errors name it."""
-        return NamedFile("--report ", Path(self.report)) if self.report else None
+        return NamedFile("--report ", real_path(Path(self.report))) if self.report else None

@@ -1,22 +1,20 @@
-"""Result, reject and report files: written piece by piece, JSON lines or Parquet by the file's extension."""
+"""Result, reject and report files: written piece by piece, in a format by option or by the file's extension."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from spojoin.embedded.named_files import is_written_directly
-from spojoin.embedded.whole_or_nothing import WholeOrNothing
-from spojoin.errors import ConfigurationError
+from spojoin.embedded.cell_text import csv_strings, csv_values, json_values
+from spojoin.embedded.formats import ResultFormat, compression_of, format_of, is_stream, real_path
+from spojoin.embedded.table_writer import TableWriter
 from spojoin.expressions.types import select_schema
 from spojoin.model import Output, Query
 
@@ -26,52 +24,42 @@ ROW_GROUP_ROWS = 1 << 20
 #: Rows turned to text at once: keeps the text of a slice far below the 2 GiB that Arrow strings can address.
 TEXT_ROWS = 1 << 16
 
-_JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-_PARQUET_SUFFIXES = (".parquet", ".pq")
 #: A stream's name, stored once a batch.
 STREAM_NAME = pa.dictionary(pa.int8(), pa.string())
 
 # The stubs of pyarrow don't know that arrays and scalars may be mixed.
 _join: Any = pc.binary_join_element_wise
 
-_NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
+def open_writer(
+    path: Path, schema: pa.Schema, sink: pa.NativeFile | None = None, chosen: ResultFormat | None = None
+) -> TableWriter:
+    """A writer for `path` by its extension (.jsonl, .ndjson, .json, .csv, also .gz, .bz2, .zst; .parquet; .arrow).
 
-class TableWriter(WholeOrNothing):
-    """A file that takes record batches of one schema; rows: those written so far."""
-
-    rows: int
-
-    @abstractmethod
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append the batch's rows."""
-
-
-def open_writer(path: Path, schema: pa.Schema, sink: pa.NativeFile | None = None) -> TableWriter:
-    """A writer for `path` by its extension (.jsonl, .ndjson, .json; .parquet, .pq).
-
-    `sink` takes the bytes instead of a file at `path`, and is closed with the writer.
+    `sink` takes the bytes instead of a file at `path`, and is closed with the writer; `chosen` overrides the extension.
 
     Raises ConfigurationError for any other extension.
     """
-    kind = ParquetWriter if is_parquet(path) else JsonLinesWriter
-    return kind(pa.OSFile(str(path), "wb") if sink is None else sink, schema)
+    kind = format_of(path, chosen)
+    path = real_path(path)
+    sink = pa.OSFile(str(path), "wb") if sink is None else sink
+    match kind:
+        case ResultFormat.PARQUET:
+            return ParquetWriter(sink, schema)
+        case ResultFormat.ARROW:
+            return ArrowWriter(sink, schema, is_stream=is_stream(path))
+        case ResultFormat.TABLE:
+            from spojoin.embedded.table_for_people import TableForPeople  # noqa: PLC0415  (loads rich)
+
+            return TableForPeople(sink, schema)
+    lines = packed(path, sink)
+    return JsonLinesWriter(lines, schema) if kind is ResultFormat.JSON else CsvWriter(lines, schema)
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether `path` is written as Parquet rather than as JSON lines. Raises ConfigurationError if unsure.
-
-    A pipe, a device or /dev/stdout whose name has no extension takes JSON lines.
-    """
-    suffix = path.suffix.lower()
-    if suffix in _PARQUET_SUFFIXES:
-        return True
-    if suffix in _JSON_SUFFIXES or (not suffix and is_written_directly(path)):
-        return False
-    raise ConfigurationError(
-        f"{path}: can't tell the format to write from {path.suffix or 'a name without extension'!r}; "
-        f"use one of {', '.join(_JSON_SUFFIXES + _PARQUET_SUFFIXES)}"
-    )
+def packed(path: Path, sink: pa.NativeFile) -> pa.NativeFile:
+    """What takes the text of `path`: the sink of its bytes, or a compressor before it that closes it."""
+    codec = compression_of(path)
+    return sink if codec is None else pa.CompressedOutputStream(sink, codec)
 
 
 def result_schema(query: Query, key_types: Sequence[pa.DataType]) -> pa.Schema:
@@ -106,18 +94,21 @@ def report_bytes(report: Mapping[str, object]) -> bytes:
     return orjson.dumps(dict(report), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-class JsonLinesWriter(TableWriter):
-    """One JSON object a line; binary columns as base64."""
+class LinesWriter(TableWriter):
+    """Rows as lines of text."""
 
     def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
         self.rows = 0
-        self._schema = schema
         self._file = sink
+
+    @abstractmethod
+    def lines(self, batch: pa.RecordBatch) -> pa.Buffer:
+        """The text of at most TEXT_ROWS rows."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the batch's rows."""
         for start in range(0, batch.num_rows, TEXT_ROWS):
-            self._file.write(json_lines(batch.slice(start, TEXT_ROWS)))
+            self._file.write(self.lines(batch.slice(start, TEXT_ROWS)))
         self.rows += batch.num_rows
 
     def close(self) -> None:
@@ -130,12 +121,45 @@ class JsonLinesWriter(TableWriter):
             self._file.close()
 
 
+class JsonLinesWriter(LinesWriter):
+    """One JSON object a line; see `json_values` for what stands for what."""
+
+    def lines(self, batch: pa.RecordBatch) -> pa.Buffer:
+        """The text of at most TEXT_ROWS rows."""
+        return json_lines(batch)
+
+
+class CsvWriter(LinesWriter):
+    """CSV with a header line; see `csv_values` for what stands for what. NULL is an empty cell."""
+
+    def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
+        super().__init__(sink, schema)
+        names: list[str] = csv_strings(pa.array(schema.names, pa.string())).to_pylist()
+        self._file.write((",".join(names) + "\n").encode())
+
+    def lines(self, batch: pa.RecordBatch) -> pa.Buffer:
+        """The text of at most TEXT_ROWS rows."""
+        return csv_lines(batch)
+
+
+def csv_lines(batch: pa.RecordBatch) -> pa.Buffer:
+    """The batch's rows as CSV lines, built column by column; at most TEXT_ROWS rows of moderate width.
+
+    NULL in the only column is empty text, since a line of nothing is no row.
+    """
+    pieces: list[pa.Array[Any] | pa.StringScalar] = []
+    for column in batch.columns:
+        pieces += [pa.scalar(","), csv_values(column)] if pieces else [csv_values(column)]
+    nothing = '""' if batch.num_columns == 1 else ""
+    return _text_of(_join(*pieces, pa.scalar("\n"), "", null_handling="replace", null_replacement=nothing))
+
+
 def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
     """The batch's rows as JSON lines, built column by column; at most TEXT_ROWS rows of moderate width."""
     pieces: list[pa.Array[Any] | pa.StringScalar] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         pieces.append(pa.scalar(("," if pieces else "{") + orjson.dumps(name).decode() + ":"))
-        pieces.append(_json_values(column))
+        pieces.append(json_values(column))
     pieces.append(pa.scalar("}\n"))
     lines = _join(*pieces, "", null_handling="replace", null_replacement="null")
     return _text_of(lines)
@@ -146,27 +170,34 @@ def _text_of(lines: pa.StringArray) -> pa.Buffer:
     return lines.buffers()[2] or pa.py_buffer(b"")
 
 
-def _json_values(column: pa.Array[Any]) -> pa.Array[Any]:
-    """Each cell as JSON text, null as null."""
-    if pa.types.is_dictionary(column.type):
-        return _json_values(column.cast(column.type.value_type))
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return _per_cell(column, lambda value: f'"{base64.b64encode(value).decode()}"')
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return _json_strings(column.cast(pa.string()))
-    return column.cast(pa.string())
+class ArrowWriter(TableWriter):
+    """An Arrow IPC file, or a stream of its messages; columns of dictionaries as their values."""
+
+    def __init__(self, sink: pa.NativeFile, schema: pa.Schema, *, is_stream: bool) -> None:
+        self.rows = 0
+        self._schema = pa.schema([field.with_type(_value_type(field.type)) for field in schema])
+        self._sink = sink
+        self._file = (pa.ipc.new_stream if is_stream else pa.ipc.new_file)(sink, self._schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the batch's rows."""
+        self._file.write_batch(batch.cast(self._schema))
+        self.rows += batch.num_rows
+
+    def close(self) -> None:
+        """Write the end, and close the file."""
+        self._file.close()
+        self._sink.close()
+
+    def abandon(self, error: BaseException) -> None:
+        """Close the file without its end."""
+        with contextlib.suppress(OSError, ValueError):  # the end can't be written to a closed file
+            self._sink.close()
+            self._file.close()
 
 
-def _json_strings(column: pa.Array[Any]) -> pa.Array[Any]:
-    if pc.any(pc.match_substring_regex(column, _NEEDS_ESCAPE)).as_py():
-        return _per_cell(column, lambda value: orjson.dumps(value).decode())
-    quoted: pa.StringArray = _join('"', column, '"', "")
-    return quoted
-
-
-def _per_cell(column: pa.Array[Any], text: Callable[[Any], str]) -> pa.StringArray:
-    """The slow path, for the rare columns without a vectorised one."""
-    return pa.array([None if value is None else text(value) for value in column.to_pylist()], pa.string())
+def _value_type(arrow: pa.DataType) -> pa.DataType:
+    return arrow.value_type if pa.types.is_dictionary(arrow) else arrow
 
 
 class ParquetWriter(TableWriter):
@@ -185,7 +216,9 @@ class ParquetWriter(TableWriter):
         texts = [field.name for field in schema if not pa.types.is_integer(field.type)]
         numbers = {field.name: "DELTA_BINARY_PACKED" for field in schema if pa.types.is_integer(field.type)}
         options: dict[str, Any] = {"use_dictionary": texts, "column_encoding": numbers}
-        self._file = pq.ParquetWriter(sink, schema, compression="zstd", compression_level=1, **options)
+        from pyarrow.parquet import ParquetWriter as ArrowParquetWriter  # noqa: PLC0415  (few runs write Parquet)
+
+        self._file = ArrowParquetWriter(sink, schema, compression="zstd", compression_level=1, **options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Hold the batch until a row group is full."""

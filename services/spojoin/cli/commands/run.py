@@ -13,6 +13,7 @@ from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
 if TYPE_CHECKING:
+    from spojoin.embedded.run_files import RunFiles
     from spojoin.model import Query
 
 
@@ -23,11 +24,29 @@ class RunOptions:
     query: QueryFile
     inputs: Annotated[
         list[str],
-        typer.Option("--input", "-i", metavar="STREAM=FILE", help="A CSV, JSON lines or Parquet file for each stream."),
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="STREAM=FILE",
+            help="A CSV, JSON lines, Parquet or Arrow file for each stream; a pattern in quotes, such as "
+            "trips='trips-*.csv.gz', reads several as one; - reads standard input.",
+        ),
     ]
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file of results: JSON lines or Parquet, by its extension.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file of results: JSON lines, CSV, Parquet or Arrow, by its extension; - is standard output.",
+        ),
     ]
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="json|csv|arrow|parquet|table",
+            help="The format of results; default by the extension, and for - a table on a terminal, else JSON lines.",
+        ),
+    ] = None
     rejects: Annotated[
         Path | None, typer.Option(help="The file of refused rows with their reasons: JSON lines or Parquet.")
     ] = None
@@ -81,6 +100,8 @@ def run(options: RunOptions) -> None:
         spojoin run query.yaml -i trips=trips.parquet -o matches.parquet --rejects refused.jsonl --report report.json
 
         spojoin run cross.yaml -i orders=orders.csv -i quotes=quotes.parquet -o pairs.parquet
+
+        zcat trips-*.csv.gz | spojoin run query.yaml -i trips=- -o - --format csv > matches.csv
     """
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.progress import run_progress
@@ -88,13 +109,10 @@ def run(options: RunOptions) -> None:
         from spojoin.cli.summary import show_run
         from spojoin.embedded.reject_limit import parse_reject_limit
         from spojoin.embedded.run import run as run_files
-        from spojoin.embedded.run_files import RunFiles
         from spojoin.local.supervise import ending_on_signals
 
         query = _chosen_query(options)
-        files = RunFiles(
-            stream_files(options.inputs), options.output, options.rejects, options.report, query_file=options.query
-        )
+        files = _files(options)
         limit = parse_reject_limit(options.max_rejects)
         with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:
             report = run_files(query, files, workers=options.workers, progress=progress)
@@ -105,6 +123,20 @@ def run(options: RunOptions) -> None:
         if sentence := too_many_refused(report, limit, options.output, options.rejects):
             typer.echo(f"spojoin: {sentence}", err=True)
             raise typer.Exit(1)
+
+
+def _files(options: RunOptions) -> RunFiles:
+    from spojoin.embedded.formats import named_format
+    from spojoin.embedded.run_files import RunFiles
+
+    return RunFiles(
+        stream_files(options.inputs),
+        options.output,
+        options.rejects,
+        options.report,
+        query_file=options.query,
+        format=named_format(options.format),
+    )
 
 
 def _chosen_query(options: RunOptions) -> Query:

@@ -1,0 +1,96 @@
+"""The formats of output files, chosen by option or by extension."""
+
+from __future__ import annotations
+
+import enum
+import os
+from pathlib import Path
+from typing import Literal
+
+from spojoin.embedded.content import COMPRESSED_SUFFIXES
+from spojoin.embedded.named_files import is_written_directly, open_file_number
+from spojoin.embedded.standard_input import DASH
+from spojoin.errors import ConfigurationError
+
+
+class ResultFormat(enum.StrEnum):
+    """What results are written as."""
+
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    TABLE = "table"
+
+
+_SUFFIXES = {
+    ".jsonl": ResultFormat.JSON,
+    ".ndjson": ResultFormat.JSON,
+    ".json": ResultFormat.JSON,
+    ".csv": ResultFormat.CSV,
+    ".parquet": ResultFormat.PARQUET,
+    ".pq": ResultFormat.PARQUET,
+    ".arrow": ResultFormat.ARROW,
+    ".arrows": ResultFormat.ARROW,
+    ".feather": ResultFormat.ARROW,
+}
+#: Formats of lines of text, which can be compressed as a whole.
+_TEXT = (ResultFormat.JSON, ResultFormat.CSV)
+_FOR_PEOPLE = (ResultFormat.JSON, ResultFormat.CSV, ResultFormat.TABLE)
+_STANDARD_OUTPUT = Path("/dev/stdout")
+
+
+def real_path(path: Path) -> Path:
+    """The path to write to: `-` stands for standard output."""
+    return _STANDARD_OUTPUT if path == DASH else path
+
+
+def named_format(text: str | None) -> ResultFormat | None:
+    """The format that an option names, None for no option. Raises ConfigurationError for any other name."""
+    if text is None or text in set(ResultFormat):
+        return None if text is None else ResultFormat(text)
+    raise ConfigurationError(f"--format {text}: expected one of {', '.join(ResultFormat)}")
+
+
+def format_of(path: Path, chosen: ResultFormat | None = None) -> ResultFormat:
+    """The format in which `path` is written: the chosen one, or by its extension.
+
+    A pipe, a device or standard output whose name has no extension takes JSON lines, a terminal a table for people.
+
+    Raises ConfigurationError if unsure, where a terminal would show bytes that are no text, or where a file of a
+    binary format is to be compressed: they compress their columns themselves.
+    """
+    path = real_path(path)
+    is_packed = compression_of(path) is not None
+    found = chosen or _by_suffix(path.with_suffix("") if is_packed else path)
+    if found is None:
+        raise ConfigurationError(
+            f"{path}: can't tell the format to write from {path.suffix or 'a name without extension'!r}; "
+            f"use one of {', '.join(_SUFFIXES)}"
+        )
+    if is_packed and found not in _TEXT:
+        raise ConfigurationError(f"{path}: only JSON lines and CSV are compressed as a whole; leave out {path.suffix}")
+    if found not in _FOR_PEOPLE and _is_terminal(path):
+        raise ConfigurationError(f"a terminal can't show {found}: name a file, or choose json, csv or table")
+    return found
+
+
+def compression_of(path: Path) -> Literal["gzip", "bz2", "zstd"] | None:
+    """Arrow's name of the compression that an extension names."""
+    return COMPRESSED_SUFFIXES.get(path.suffix.lower())
+
+
+def is_stream(path: Path) -> bool:
+    """Whether Arrow data go to `path` as an IPC stream: to all but a file, and to .arrows."""
+    return path.suffix.lower() == ".arrows" or is_written_directly(path)
+
+
+def _by_suffix(path: Path) -> ResultFormat | None:
+    if path.suffix or not is_written_directly(path):
+        return _SUFFIXES.get(path.suffix.lower())
+    return ResultFormat.TABLE if _is_terminal(path) else ResultFormat.JSON
+
+
+def _is_terminal(path: Path) -> bool:
+    number = open_file_number(path)
+    return number is not None and os.isatty(number)

@@ -1,0 +1,159 @@
+"""The column types of files, tables and data frames, so that a schema needn't be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spojoin.embedded.patterns import files_of
+from spojoin.embedded.readers import CSV_DELIMITERS, JSON_SUFFIXES, PARQUET_SUFFIXES, format_suffix
+from spojoin.embedded.standard_input import naming_standard_input
+from spojoin.errors import BadData, ConfigurationError
+from spojoin.model import ColumnType, TypeName
+from spojoin.query.guessed import guessed
+from spojoin.query.inferred import InferredSchema, common_type, inferred, repeated_name
+
+#: Rows of text by which types are told, from the first 4 MiB of a file.
+SAMPLE_ROWS = 20_000
+#: Files of text that are sampled where a pattern names more: the first, the last, and some between.
+SAMPLE_FILES = 16
+
+_STRING = ColumnType(TypeName.STRING)
+
+
+def schema_of(source: object) -> dict[str, ColumnType]:
+    """The columns of a file or table with their types; see `schema_with_notes`."""
+    return dict(schema_with_notes(source).columns)
+
+
+def schema_with_notes(source: object) -> InferredSchema:
+    """The columns of a source with their types, and why some can't be used.
+
+    source: a path, a pattern of files or `-`; an Arrow schema, table, batch or reader; a data frame of pandas, or
+    anything with Arrow's C stream or C schema interface; a dict of arrays. Nothing is taken from a reader. Text (CSV,
+    JSON) tells its types by its first rows: a later value that doesn't fit is refused with its row.
+
+    Raises ConfigurationError where a file can't be read or files differ, BadData for any other object.
+    """
+    if isinstance(source, str | Path):
+        return _of_files(Path(source))
+    return inferred(_arrow_schema(source))
+
+
+def _arrow_schema(source: Any) -> pa.Schema:  # noqa: ANN401
+    if isinstance(source, pa.Schema):
+        return source
+    if isinstance(getattr(source, "schema", None), pa.Schema):
+        return source.schema
+    if type(source).__module__.split(".")[0] == "pandas":
+        return pa.Schema.from_pandas(source)
+    if isinstance(source, Mapping):
+        return pa.table(dict(source)).schema
+    if hasattr(source, "__arrow_c_schema__"):
+        return pa.schema(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(source).schema
+    raise BadData(
+        f"a {type(source).__qualname__} tells no column types: expected a file, an Arrow table, batch, reader or "
+        "schema, or a data frame"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one file tells; None is the type of a column that has no value in the rows that were read."""
+
+    columns: Mapping[str, ColumnType | None]
+    left_out: Mapping[str, str]
+
+
+def _of_files(path: Path) -> InferredSchema:
+    """The types that hold the values of all files that a path stands for."""
+    files = _sampled(files_of(path))
+    found = [_of_file(each) for each in files]
+    left_out = {name: why for each in found for name, why in each.left_out.items()}
+    names = dict.fromkeys(name for each in found for name in each.columns if name not in left_out)
+    return InferredSchema({name: _common(name, files, found) for name in names}, left_out)
+
+
+def _sampled(files: list[Path]) -> list[Path]:
+    """All files whose schema is written in them; of others at most SAMPLE_FILES."""
+    if len(files) <= SAMPLE_FILES or not _is_text(files[0]):
+        return files
+    return [files[at * (len(files) - 1) // (SAMPLE_FILES - 1)] for at in range(SAMPLE_FILES)]
+
+
+def _is_text(path: Path) -> bool:
+    return any(suffix.lower() in {*CSV_DELIMITERS, *JSON_SUFFIXES} for suffix in path.suffixes[-2:])
+
+
+def _common(name: str, files: list[Path], found: list[_Found]) -> ColumnType:
+    """One type for a column of several files; where text says several things, it is text."""
+    first: tuple[Path, ColumnType] | None = None
+    for path, each in zip(files, found, strict=True):
+        kind = each.columns.get(name)
+        if kind is None:
+            continue
+        first = first or (path, kind)
+        common = common_type(first[1], kind) or (_STRING if _is_text(path) else None)
+        if common is None:
+            raise ConfigurationError(
+                f"column {name!r} has type {first[1]} in {first[0]} and {kind} in {path}; files that are read as one "
+                "stream need one type: cast the column in one of them"
+            )
+        first = first[0], common
+    return first[1] if first else _STRING
+
+
+def _of_file(path: Path) -> _Found:
+    with naming_standard_input(path):
+        suffix = format_suffix(path)
+        if suffix in CSV_DELIMITERS:
+            return _of_csv(path, CSV_DELIMITERS[suffix])
+        return _of_json(path) if suffix in JSON_SUFFIXES else _of_arrow(_written_schema(path, suffix))
+
+
+def _of_arrow(schema: pa.Schema) -> _Found:
+    known = inferred(schema)
+    untyped = {each.name for each in schema if pa.types.is_null(each.type)}
+    return _Found({n: None if n in untyped else kind for n, kind in known.columns.items()}, known.left_out)
+
+
+# Each format's library is loaded when a file of the format is read, as in `readers`.
+def _written_schema(path: Path, suffix: str) -> pa.Schema:
+    if suffix in PARQUET_SUFFIXES:
+        from spojoin.embedded.parquet_reader import ParquetReader  # noqa: PLC0415
+
+        return ParquetReader(path, pa.schema([]), None).file_schema
+    from spojoin.embedded.arrow_reader import ArrowReader  # noqa: PLC0415
+
+    return ArrowReader(path, pa.schema([]), None).file_schema
+
+
+def _of_csv(path: Path, delimiter: str) -> _Found:
+    from spojoin.embedded.csv_reader import csv_header, first_rows, without_null_spellings  # noqa: PLC0415
+
+    rows = first_rows(path, delimiter).slice(0, SAMPLE_ROWS)
+    columns = {name: guessed(without_null_spellings(rows.column(name))) for name in rows.schema.names}
+    repeated = [name for name in csv_header(path, delimiter) if name not in columns]
+    return _Found(columns, {name: repeated_name(name) for name in repeated})
+
+
+def _of_json(path: Path) -> _Found:
+    from spojoin.embedded.json_reader import objects_of  # noqa: PLC0415
+    from spojoin.embedded.json_types import json_type  # noqa: PLC0415
+
+    values: dict[str, list[object]] = {}
+    for row in islice(objects_of(path), SAMPLE_ROWS):
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    nested = {name for name, cells in values.items() if any(isinstance(cell, dict | list) for cell in cells)}
+    return _Found(
+        {name: json_type(cells) for name, cells in values.items() if name not in nested},
+        {name: f"column {name!r} holds objects or arrays: make columns of their fields first" for name in nested},
+    )

@@ -1,0 +1,30 @@
+"""The type of a column of JSON by its values: JSON tells numbers, truth values and text apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from spojoin.model import ColumnType, TypeName
+from spojoin.query.guessed import guessed
+from spojoin.query.json_number import JsonNumber
+
+_NUMBERS = (TypeName.LONG, TypeName.DOUBLE)
+_TIMES = (TypeName.DATE, TypeName.TIMESTAMP)
+
+
+def json_type(values: Sequence[object]) -> ColumnType | None:
+    """The type of a column's values, none of them nested; None where all are null.
+
+    Text is a date or a timestamp where all of it is, and never a number; values of several kinds are text.
+    """
+    present = [value for value in values if value is not None]
+    if not present:
+        return None
+    if all(isinstance(value, bool) for value in present):
+        return ColumnType(TypeName.BOOLEAN)
+    are_numbers = [isinstance(value, JsonNumber) for value in present]
+    if any(isinstance(value, bool) for value in present) or len(set(are_numbers)) > 1:
+        return ColumnType(TypeName.STRING)
+    return guessed(pa.array(present, pa.string()), _NUMBERS if are_numbers[0] else _TIMES)

@@ -1,0 +1,76 @@
+"""A small real data set for first steps: 5,000 flights that left New York from January 1 to 6, 2013.
+
+They stand in `flights.csv.zst`, in the order of their scheduled departures, with the nulls of flights that were
+cancelled or diverted. The data are those of the R package nycflights13, from the US Bureau of Transportation
+Statistics, dedicated to the public domain (CC0 1.0).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from spojoin.embedded.formats import ResultFormat, format_of, real_path
+from spojoin.embedded.named_files import NamedFile, check_outputs, is_written_directly
+from spojoin.embedded.outputs import Outputs
+from spojoin.embedded.writers import open_writer
+from spojoin.errors import ConfigurationError
+
+_FILE = Path(__file__).with_name("flights.csv.zst")
+
+#: at: the scheduled departure; distance in miles; air_time and delays in minutes; tailnum: which plane it was.
+SAMPLE_SCHEMA = pa.schema(
+    {
+        "at": pa.timestamp("us", "UTC"),
+        "carrier": pa.string(),
+        "flight": pa.int64(),
+        "tailnum": pa.string(),
+        "origin": pa.string(),
+        "dest": pa.string(),
+        "distance": pa.int64(),
+        "air_time": pa.int64(),
+        "dep_delay": pa.int64(),
+        "arr_delay": pa.int64(),
+    }
+)
+
+
+def sample_flights() -> pa.Table:
+    """The flights, with the columns of SAMPLE_SCHEMA."""
+    from pyarrow.csv import ConvertOptions, read_csv  # noqa: PLC0415  (few commands read this file)
+
+    options = ConvertOptions(column_types=SAMPLE_SCHEMA, null_values=[""], strings_can_be_null=True)
+    with pa.input_stream(str(_FILE)) as file:
+        return read_csv(file, convert_options=options)
+
+
+def write_sample(path: Path, rows: int, chosen: ResultFormat | None = None) -> int:
+    """Write the first `rows` flights to a file of any format of results; returns how many there are.
+
+    Raises ConfigurationError where the format is unknown, nothing can be written there, or a file with other content
+    stands there.
+    """
+    format_of(path, chosen)
+    file = NamedFile("", real_path(path))
+    check_outputs([file])
+    table = sample_flights().slice(0, rows)
+    content = _as_bytes(path, table, chosen)
+    if _holds_other(file.path, content):
+        raise ConfigurationError(f"{path} exists and holds something else: choose another name, or remove it")
+    with Outputs() as outputs:
+        outputs.open(file).write(content)
+    count: int = table.num_rows
+    return count
+
+
+def _as_bytes(path: Path, table: pa.Table, chosen: ResultFormat | None) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with open_writer(path, table.schema, sink, chosen) as writer:
+        for batch in table.to_batches():
+            writer.write(batch)
+    return sink.getvalue()
+
+
+def _holds_other(path: Path, content: pa.Buffer) -> bool:
+    return path.exists() and not is_written_directly(path) and path.read_bytes() != content.to_pybytes()

@@ -1,0 +1,54 @@
+"""The types of columns whose values are text: the narrowest type that every value of a sample has.
+
+Text is a number, a date or a truth value only in the spelling that it is printed in, so that codes with leading zeros,
+identifiers of many digits and versions stay text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spojoin.model import ColumnType, TypeName
+from spojoin.query.convert import read_doubles, read_integers
+from spojoin.query.refusals import Refusals
+
+#: Spellings by type, the narrowest type first; a value must also be one of the type: February 30 is no date.
+_SPELLINGS = {
+    TypeName.BOOLEAN: r"^(?i:true|false)$",
+    TypeName.LONG: r"^(-?[1-9][0-9]{0,18}|0)$",
+    TypeName.DOUBLE: r"^(-?(0|[1-9][0-9]{0,14})?(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?|-?(?i:inf|infinity|nan))$",
+    TypeName.DATE: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    TypeName.TIMESTAMP: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
+    r"(Z|z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$",
+}
+_DIGIT = "[0-9]"
+_NAN = "^-?(?i:nan)$"
+
+
+def guessed(texts: pa.StringArray, among: Sequence[TypeName] = tuple(_SPELLINGS)) -> ColumnType | None:
+    """The type of a column by its trimmed texts; a string where nothing narrower holds them all.
+
+    NULLs are left out; None where nothing else is there. among: the types that are tried.
+    """
+    values = pc.unique(texts.drop_null())
+    if not len(values):
+        return None
+    return next((ColumnType(name) for name in among if _fits(values, name)), ColumnType(TypeName.STRING))
+
+
+def _fits(values: pa.StringArray, name: TypeName) -> bool:
+    """Whether every text is a value of the type in its common spelling."""
+    if not pc.all(pc.match_substring_regex(values, _SPELLINGS[name])).as_py():
+        return False
+    if name is TypeName.BOOLEAN:
+        return True
+    if not pc.any(pc.match_substring_regex(values, _DIGIT)).as_py():
+        return False  # words alone make no column of numbers
+    numbers = values.filter(pc.invert(pc.match_substring_regex(values, _NAN)))
+    refusals = Refusals(len(numbers))
+    read = read_doubles if name is TypeName.DOUBLE else read_integers
+    read("", ColumnType(name), numbers, refusals)
+    return not refusals.by_row

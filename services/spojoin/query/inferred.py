@@ -1,0 +1,121 @@
+"""Column types that needn't be declared, since Arrow data carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyarrow import types
+
+from spojoin.model import ColumnType, TypeName
+from spojoin.query.column_types import DECIMAL_PRECISION_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class InferredSchema:
+    """The columns of some data, in their order, and why the others can't be used.
+
+    columns: the types by name; left_out: by name, a sentence about a column that no statement can name
+    """
+
+    columns: Mapping[str, ColumnType]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+_PLAIN: list[tuple[Callable[[pa.DataType], bool], TypeName]] = [
+    (types.is_boolean, TypeName.BOOLEAN),
+    (types.is_float64, TypeName.DOUBLE),
+    (types.is_floating, TypeName.FLOAT),
+    (types.is_date, TypeName.DATE),
+    (types.is_timestamp, TypeName.TIMESTAMP),
+    (types.is_string, TypeName.STRING),
+    (types.is_large_string, TypeName.STRING),
+    (types.is_string_view, TypeName.STRING),
+    (types.is_null, TypeName.STRING),
+    (types.is_binary, TypeName.BINARY),
+    (types.is_large_binary, TypeName.BINARY),
+    (types.is_binary_view, TypeName.BINARY),
+    (types.is_fixed_size_binary, TypeName.BINARY),
+]
+
+_ADVICE: list[tuple[Callable[[pa.DataType], bool], str]] = [
+    (types.is_nested, "a nested type: make columns of its fields first"),
+    (types.is_time, "a time of day: make it a timestamp, a number or text"),
+    (types.is_duration, "a duration: make it a number, such as its milliseconds"),
+    (types.is_interval, "an interval: make it a number, such as its days"),
+]
+
+
+def inferred(schema: pa.Schema) -> InferredSchema:
+    """The column types of an Arrow schema; columns of other types, or with one name, are left out with a sentence.
+
+    An unsigned 64-bit integer is a long and a decimal of more than 18 digits a decimal(18,s): a value beyond them is
+    refused with its row. A column without a type, all NULL, is a string.
+    """
+    columns: dict[str, ColumnType] = {}
+    left_out: dict[str, str] = {}
+    for each in schema:
+        kind = column_type(each.type)
+        if schema.names.count(each.name) > 1:
+            left_out[each.name] = repeated_name(each.name)
+        elif kind is None:
+            left_out[each.name] = f"column {each.name!r} has type {each.type}, {_why_not(each.type)}"
+        else:
+            columns[each.name] = kind
+    return InferredSchema(columns, left_out)
+
+
+def repeated_name(name: str) -> str:
+    """The sentence about a column whose name others have, too."""
+    return f"column {name!r} stands more than once; rename all but one"
+
+
+def column_type(arrow: pa.DataType) -> ColumnType | None:
+    """The type that holds an Arrow type's values; None where there is none."""
+    if types.is_dictionary(arrow):
+        return column_type(arrow.value_type)
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _of_extension(arrow)
+    if types.is_integer(arrow):
+        return ColumnType(TypeName.INT if arrow.bit_width < 32 or types.is_int32(arrow) else TypeName.LONG)
+    if types.is_decimal(arrow):
+        return _decimal(arrow.precision, arrow.scale)
+    name = next((name for fits, name in _PLAIN if fits(arrow)), None)
+    return None if name is None else ColumnType(name)
+
+
+def _of_extension(arrow: pa.BaseExtensionType) -> ColumnType | None:
+    """UUIDs and JSON, whose values are text; no other extension says how its values compare."""
+    name = {"arrow.uuid": TypeName.UUID, "arrow.json": TypeName.STRING}.get(getattr(arrow, "extension_name", ""))
+    return None if name is None else ColumnType(name)
+
+
+def _decimal(precision: int, scale: int) -> ColumnType | None:
+    """At most 18 digits; None where not even the fraction has room in them."""
+    if scale > DECIMAL_PRECISION_MAX:
+        return None
+    widest = precision if scale >= 0 else DECIMAL_PRECISION_MAX
+    return ColumnType(TypeName.DECIMAL, min(widest, DECIMAL_PRECISION_MAX), max(scale, 0))
+
+
+def _why_not(arrow: pa.DataType) -> str:
+    return next((advice for fits, advice in _ADVICE if fits(arrow)), "which no column can have: cast it first")
+
+
+def common_type(one: ColumnType, other: ColumnType) -> ColumnType | None:
+    """The type that holds the values of both, as two files of one stream need; None where there is none."""
+    if one == other:
+        return one
+    names = {one.name, other.name}
+    if names == {TypeName.INT, TypeName.LONG}:
+        return ColumnType(TypeName.LONG)
+    if names <= {TypeName.INT, TypeName.LONG, TypeName.FLOAT, TypeName.DOUBLE}:
+        return ColumnType(TypeName.DOUBLE)
+    if names == {TypeName.DATE, TypeName.TIMESTAMP}:
+        return ColumnType(TypeName.TIMESTAMP)
+    if names == {TypeName.DECIMAL}:
+        scale = max(one.scale, other.scale)
+        whole = max(one.precision - one.scale, other.precision - other.scale)
+        return ColumnType(TypeName.DECIMAL, min(whole + scale, DECIMAL_PRECISION_MAX), scale)
+    return None

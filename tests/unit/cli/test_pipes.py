@@ -1,0 +1,82 @@
+"""`spojoin run` and `spojoin sample` between pipes: results alone on standard output, words for people beside them."""
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+QUERY = """
+name: q
+streams:
+  trips: {schema: {distance: double, air_time: double}}
+sql: |
+  SELECT * FROM trips AS l JOIN trips AS r ON l.distance > r.distance AND l.air_time < r.air_time
+  WINDOW AS (SLIDE INTERVAL '1' ON '100')
+"""
+ROWS = [(1, 5), (2, 4), (3, 3)]
+EXPECTED = [(0, 0), (1, 1), (2, 2)]
+
+
+def spojoin(folder, *arguments, data=b""):
+    command = [sys.executable, "-m", "spojoin.cli.main", *arguments]
+    return subprocess.run(command, input=data, capture_output=True, cwd=folder, timeout=120, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "q.yaml").write_text(QUERY)
+    return tmp_path
+
+
+TEXT = "distance,air_time\n" + "".join(f"{a},{b}\n" for a, b in ROWS) + "x,1\n"
+
+
+def test_csv_in_json_lines_out(folder):
+    done = spojoin(folder, "run", "q.yaml", "-i", "trips=-", "-o", "-", data=gzip.compress(TEXT.encode()))
+    assert done.returncode == 0
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["seq"], row["matches"]) for row in rows] == EXPECTED
+    assert b"1 of 4 rows refused" in done.stderr
+    assert b"tuples/s" in done.stderr
+
+
+def test_json_in_csv_and_arrow_out(folder):
+    data = "".join(json.dumps({"distance": a, "air_time": b}) + "\n" for a, b in ROWS).encode()
+    arguments = ["run", "q.yaml", "-i", "trips=-", "-o", "-", "-q", "--format"]
+    done = spojoin(folder, *arguments, "csv", data=data)
+    found = list(csv.DictReader(io.StringIO(done.stdout.decode())))
+    assert ([(int(row["seq"]), int(row["matches"])) for row in found], done.stderr) == (EXPECTED, b"")
+    table = pa.ipc.open_stream(spojoin(folder, *arguments, "arrow", data=data).stdout).read_all()
+    assert list(zip(table["seq"].to_pylist(), table["matches"].to_pylist(), strict=True)) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-i", "trips=-", "-o", "-"], "standard input is empty"),
+        (["-i", "trips=none-*.csv", "-o", "-"], "none-*.csv: no file fits this pattern"),
+        (
+            ["-i", "trips=-", "-o", "-", "--format", "xml"],
+            "--format xml: expected one of json, csv, parquet, arrow, table",
+        ),
+    ],
+)
+def test_mistakes_are_one_sentence(folder, arguments, sentence):
+    done = spojoin(folder, "run", "q.yaml", *arguments)
+    assert (done.returncode, done.stdout, done.stderr.decode().strip()) == (2, b"", f"spojoin: {sentence}")
+
+
+def test_the_sample_runs_through_a_pipe(folder):
+    sample = spojoin(folder, "sample", "-", "--format", "csv", "--rows", "50")
+    assert (len(sample.stdout.splitlines()), sample.stderr) == (51, b"")
+    assert spojoin(folder, "sample", "trips.csv", "--rows", "50").stderr == b"trips.csv: 50 flights\n"
+    assert (folder / "trips.csv").read_bytes() == sample.stdout
+    done = spojoin(folder, "run", "q.yaml", "-i", "trips=-", "-o", "-", "-q", data=sample.stdout)
+    assert done.returncode == 0
+    numbers = [json.loads(line)["seq"] for line in done.stdout.splitlines()]
+    assert (numbers[0], numbers) == (0, list(range(len(numbers))))
