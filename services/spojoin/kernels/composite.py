@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.kernels.lanes import LANES, prefetch
+from spojoin.kernels.lanes import LANES, bisect_step, bisect_step_above, prefetch
 
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
 Unsigned = NDArray[Any]
 
-#: The codes of a group are brought into the cache while this many groups before it are searched.
-_AHEAD = 4
-#: At most this many cache lines of it: a search in a larger group reads few of its lines.
-_LINES_AHEAD = 32
+#: Searches that are bisected together, step by step: their states fit the first-level cache.
+_TOGETHER = 1 << 8
+#: At most so many codes are brought into the cache before they are searched: more than a search would touch are waste.
+_CODES_AHEAD = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,38 +105,39 @@ def _nest(group: U32, places: I64, codes: I64, members: Unsigned, nested: I64, o
 def _nested_ranks(
     codes: I64, begins: I64, ends: I64, starts: I64, values: I64, places: I64, below: I64, upto: I64
 ) -> None:
-    groups = len(begins)
-    for g in range(groups):
-        if g + _AHEAD < groups:
-            begin, end = begins[g + _AHEAD], ends[g + _AHEAD]
-            for at in range(begin, min(end, begin + _LINES_AHEAD * LANES), LANES):
-                prefetch(codes, at)
-        begin, end = begins[g], ends[g]
-        for i in range(starts[g], starts[g + 1]):
-            first = _first_from(codes, begin, end, values[i])
-            below[places[i]] = first
-            upto[places[i]] = _first_above(codes, first, end, values[i])
+    states, g = np.zeros((4, _TOGETHER), np.int64), 0
+    found, stops, lengths, wanted = states[0], states[1], states[2], states[3]
+    for first in range(0, len(values), _TOGETHER):
+        count = min(_TOGETHER, len(values) - first)
+        for i in range(count):
+            while starts[g + 1] <= first + i:
+                g += 1
+            found[i], stops[i], wanted[i] = begins[g], ends[g], values[first + i]
+        for at in range(found[0], min(stops[count - 1], found[0] + _CODES_AHEAD), LANES):
+            prefetch(codes, at)
+        lengths[:count] = stops[:count] - found[:count]
+        lengths[count:] = 0
+        for _ in range(_steps(lengths)):
+            for q in range(0, count, LANES):
+                bisect_step(codes, found, lengths, wanted, q)
+        for i in range(count):
+            below[places[first + i]] = found[i]
+            is_there = found[i] < stops[i] and codes[found[i]] == wanted[i]
+            lengths[i] = stops[i] - found[i] if is_there else 0
+        for _ in range(_steps(lengths)):
+            for q in range(0, count, LANES):
+                bisect_step_above(codes, found, lengths, wanted, q)
+        for i in range(count):
+            upto[places[first + i]] = found[i]
 
 
 @inlined
-def _first_from(codes: I64, begin: int, end: int, value: np.int64) -> int:
-    """The first place in [begin, end) whose code is not below `value`; without a branch to predict."""
-    length = end - begin
-    while length > 1:
-        half = length >> 1
-        begin += half * (codes[begin + half - 1] < value)
-        length -= half
-    return begin + int(length > 0 and codes[begin] < value)
-
-
-@inlined
-def _first_above(codes: I64, begin: int, end: int, value: np.int64) -> int:
-    """Like `_first_from`, for codes above `value`; none from `begin` on is below it, and few equal it as a rule."""
-    length = end - begin
-    if length == 0 or codes[begin] != value:
-        return begin
-    while length > 1:
-        half = length >> 1
-        begin += half * (codes[begin + half - 1] <= value)
-        length -= half
-    return begin + int(codes[begin] <= value)
+def _steps(lengths: I64) -> int:
+    """How often the longest can be halved until it is 0."""
+    longest, steps = np.int64(0), 0
+    for i in range(len(lengths)):
+        longest = max(longest, lengths[i])
+    while longest > 0:
+        longest >>= 1
+        steps += 1
+    return steps
