@@ -125,7 +125,7 @@ def _group(node: Node, search: KeyedSearch, known: Known) -> _Group:
     if key not in known:
         group = search.keys.grouping.group
         s, e = _group_ends(node, search.slots, search.keys, known)
-        known[key] = s[group], e[group]
+        known[key] = np.take(s, group), np.take(e, group)
     return _Group(*known[key])
 
 
