@@ -142,7 +142,8 @@ def _group_ends(node: Node, slots: tuple[int, ...], keys: ProbeKeys, known: Know
 def _inside(node: Node, search: KeyedSearch, condition: RankCondition, known: Known) -> _Inside:
     slots = (*search.slots, condition.slot)
     begins, ends = (
-        [_ranks(node, slots, search.keys, edge, known) for edge in edges] for edges in (condition.begins, condition.ends)
+        [_ranks(node, slots, search.keys, edge, known) for edge in edges]
+        for edges in (condition.begins, condition.ends)
     )
     a = reduce(np.maximum, begins) if begins else None
     b = reduce(np.minimum, ends) if ends else None

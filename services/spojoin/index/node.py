@@ -92,7 +92,10 @@ class Node:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays: list[Unsigned | SortedKeys | CompositeColumn | wavelet.Wavelet] = [self.piece_firsts, self.piece_offsets]
+        arrays: list[Unsigned | SortedKeys | CompositeColumn | wavelet.Wavelet] = [
+            self.piece_firsts,
+            self.piece_offsets,
+        ]
         arrays.extend(part for column in self.columns.values() for part in (column.keys, column.order))
         arrays.extend(self._permutations.values())
         arrays.extend(self._composites.values())
