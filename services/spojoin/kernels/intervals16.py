@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
-from spojoin.kernels.permutation import positions
+from spojoin.kernels.permutation import positions, sort_places
 from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
 
 I64 = NDArray[np.int64]
@@ -48,8 +48,8 @@ def rank_stored(stored: I64) -> tuple[SortedKeys, U16]:
     """
     if len(stored) > STORED_MAX:
         raise ValueError(f"stored has {len(stored)} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
-    order = np.argsort(stored)
-    return sorted_keys(stored[order]), positions(order.astype(np.uint16))
+    ascending, order = sort_places(stored)
+    return sorted_keys(ascending), positions(order.astype(np.uint16))
 
 
 def rank_probes(keys: SortedKeys, lo: I64, hi: I64, complement: bool) -> tuple[U16, U16]:
@@ -92,11 +92,12 @@ def _count_rarest(
     ranks: Sequence[U16], starts: U16, lengths: U16, slices: tuple[I64, I64], probes: I64, counts: I64
 ) -> None:
     """Count for some probes, each among the tuples that its rarest predicate admits."""
-    stored, rarest = np.stack(ranks), np.argmin(lengths, axis=0)
+    stored = np.stack(ranks)
     orders = np.empty_like(stored)
-    for p in np.unique(rarest[probes]):
-        orders[p] = positions(stored[p])
-    _count_candidates(orders, stored, rarest, starts, lengths, slices[0], slices[1], probes, counts)
+    for p in range(len(ranks)):
+        if (lengths[p] <= stored.shape[1] // _RARE).any():
+            orders[p] = positions(stored[p])
+    _count_candidates(orders, stored, starts, lengths, slices[0], slices[1], probes, counts)
 
 
 def _scan(ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64) -> I64:
@@ -198,12 +199,16 @@ def _count_any(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I
 
 @kernel
 def _count_candidates(
-    orders: U16, ranks: U16, rarest: I64, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64,
+    orders: U16, ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64,
     probes: I64, counts: I64,
 ) -> None:  # fmt: skip
     for q in probes:
-        order, first, count = orders[rarest[q]], np.int64(starts[rarest[q], q]), 0
-        for i in range(np.int64(lengths[rarest[q], q])):
+        rarest, count = 0, 0
+        for p in range(1, len(ranks)):
+            if lengths[p, q] < lengths[rarest, q]:
+                rarest = p
+        order, first = orders[rarest], np.int64(starts[rarest, q])
+        for i in range(np.int64(lengths[rarest, q])):
             rank = (first + i) & 0xFFFF  # a complement that admits few goes round, past ranks that nothing has
             if rank >= len(order):
                 continue

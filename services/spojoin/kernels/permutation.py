@@ -23,8 +23,25 @@ def sort_column(codes: I64) -> tuple[I64, Unsigned]:
 
     codes: int64 (n,) in arrival order. Returns the codes ascending and each one's arrival offset, of `rank_type(n)`.
     """
-    order = np.argsort(codes, kind="stable")
-    return codes[order], order.astype(rank_type(len(codes)))
+    ascending, places = sort_places(codes)
+    order = places.astype(rank_type(len(codes)))
+    _restore_arrival(ascending, order)
+    return ascending, order
+
+
+def sort_places(codes: I64) -> tuple[I64, I64]:
+    """Codes int64 (n,) ascending and each one's place among those given, int64 (n,), ties in any order.
+
+    Codes of a small range are sorted together with their places in one word: keys of a few thousand values mostly are.
+    """
+    n = len(codes)
+    low, high = (int(codes.min()), int(codes.max())) if n else (0, 0)
+    bits = n.bit_length()
+    if (high - low) >> (63 - bits):
+        places = np.argsort(codes)
+        return codes[places], places
+    words = np.sort((codes - low) << bits | np.arange(n))
+    return (words >> bits) + low, words & ((1 << bits) - 1)
 
 
 def positions(order: Unsigned) -> Unsigned:
@@ -57,6 +74,17 @@ def split_sorted(column: tuple[I64, Unsigned], at: int) -> tuple[tuple[I64, Unsi
     second = np.empty(n - at, np.int64), np.empty(n - at, rank_type(n - at))
     _split(codes, order, at, first[0], first[1], second[0], second[1])
     return first, second
+
+
+@kernel
+def _restore_arrival(codes: I64, order: Unsigned) -> None:
+    """Sort the offsets of equal codes."""
+    begin = 0
+    for k in range(1, len(codes) + 1):
+        if k == len(codes) or codes[k] != codes[begin]:
+            if k - begin > 1:
+                order[begin:k].sort()
+            begin = k
 
 
 @kernel

@@ -74,6 +74,8 @@ CASES = {
     "equality": (Op.EQ, None, None),
     "equality and range": (Op.EQ, Op.LT, None),
     "equality and two ranges": (Op.EQ, Op.GT, Op.LT),
+    "equality and two rays up": (Op.EQ, Op.GT, Op.GE),
+    "equality and two rays down": (Op.EQ, Op.LT, Op.LE),
     "equality, range and band": (Op.EQ, Op.GE, Op.BAND_LE),
     "equality and two bands": (Op.EQ, Op.BAND_LT, Op.BAND_LE),
     "equality, range and unequal": (Op.EQ, Op.LE, Op.NE),
