@@ -107,17 +107,17 @@ def _overlap(node: Node, group: _Group, x: _Inside, y: _Inside) -> I64:
     """The tuples in both. All before the group in one order are so in the other, and all behind it: such leave."""
     x, y = (x, y) if x.slots <= y.slots else (y, x)
     begin, end = np.zeros_like(group.s), np.full_like(group.s, node.size)
-    a, b, c, d = (
-        end if found is None and is_end else begin if found is None else found
-        for found, is_end in ((x.a, False), (x.b, True), (y.a, False), (y.b, True))
-    )
+    a, c = (begin if inside.a is None else inside.a for inside in (x, y))
+    b, d = (end if inside.b is None else inside.b for inside in (x, y))
     if x.slots == y.slots:
-        both = np.maximum(np.minimum(b, d) - np.maximum(a, c), 0)
+        both = np.asarray(np.maximum(np.minimum(b, d) - np.maximum(a, c), 0), np.int64)
     else:
         both = wavelet.rectangle_counts(node.wavelet(x.slots, y.slots), node.size, a, b, c, d)
     if x.a is None and y.a is None:
-        both = both - group.s
-    return both - (node.size - group.e) if x.b is None and y.b is None else both
+        both -= group.s
+    if x.b is None and y.b is None:
+        both -= node.size - group.e
+    return both
 
 
 def _group(node: Node, search: KeyedSearch, known: Known) -> _Group:

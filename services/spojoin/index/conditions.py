@@ -52,7 +52,7 @@ class RankCondition:
 class RankInterval:
     """A condition within a node: the rank in `slot` lies in [a, b), or, where `complement`, doesn't; int64 (m,)."""
 
-    slot: Place
+    slot: int
     a: I64
     b: I64
     complement: bool

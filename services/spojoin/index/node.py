@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.work import Work
-from spojoin.kernels import bitmaps, composite, permutation, wavelet
+from spojoin.kernels import bitmaps, permutation, wavelet
+from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
 from spojoin.wire.records import Batch
 
@@ -124,7 +125,7 @@ class Node:
         """The last of two columns or more, sorted among tuples whose codes in the others are equal."""
         if slots not in self._composites:
             began_s = self.work.timer()
-            column = composite.nest(self._grouping(slots[:-1]), *self.columns[slots[-1]].pair)
+            column = nest(self._grouping(slots[:-1]), *self.columns[slots[-1]].pair)
             self._composites[slots] = CompositeColumn(*column)
             self.work.built(began_s)
         return self._composites[slots]
@@ -178,11 +179,11 @@ class Node:
                 return shipped
         return permutation.permutation(self.order(place_a), self.order(place_b))
 
-    def _grouping(self, slots: tuple[int, ...]) -> composite.Grouping:
+    def _grouping(self, slots: tuple[int, ...]) -> Grouping:
         if len(slots) == 1:
-            return composite.grouped(*self.columns[slots[0]].pair)
+            return grouped(*self.columns[slots[0]].pair)
         column = self.composite(slots)
-        return composite.refined(self._grouping(slots[:-1]).starts, column.codes, column.order)
+        return refined(self._grouping(slots[:-1]).starts, column.codes, column.order)
 
 
 def from_batch(

@@ -75,13 +75,14 @@ def and_counts(
     ranks: per predicate uint16 (n,), the stored positions by arrival; starts, lengths: per predicate uint16 (m,);
     slice_lo, slice_hi: int64 (m,) arrival offsets within [0, n]. Returns int64 (m,).
     """
+    few = len(ranks[0]) // _RARE
     shortest = reduce(np.minimum, lengths)
-    rare = np.flatnonzero(shortest <= len(ranks[0]) // _RARE) if len(ranks) > 1 else shortest[:0]
-    if len(rare) < _RARE_PROBES_MIN:
+    rare = np.flatnonzero(shortest <= few)
+    if len(ranks) == 1 or len(rare) < _RARE_PROBES_MIN:
         return _scan(ranks, starts, lengths, slice_lo, slice_hi)
     counts = np.empty(len(slice_lo), np.int64)
     _count_rarest(ranks, np.stack(starts), np.stack(lengths), (slice_lo, slice_hi), rare, counts)
-    others = np.flatnonzero(shortest > len(ranks[0]) // _RARE)
+    others = np.flatnonzero(shortest > few)
     if len(others) > 0:
         some_starts, some_lengths = [s[others] for s in starts], [n[others] for n in lengths]
         counts[others] = _scan(ranks, some_starts, some_lengths, slice_lo[others], slice_hi[others])

@@ -23,23 +23,34 @@ def sort_column(codes: I64) -> tuple[I64, Unsigned]:
 
     codes: int64 (n,) in arrival order. Returns the codes ascending and each one's arrival offset, of `rank_type(n)`.
     """
-    ascending, places = sort_places(codes)
-    order = places.astype(rank_type(len(codes)))
+    packed = _sort_packed(codes)
+    if packed is not None:
+        return packed[0], packed[1].astype(rank_type(len(codes)))
+    places = np.argsort(codes)
+    ascending, order = codes[places], places.astype(rank_type(len(codes)))
     _restore_arrival(ascending, order)
     return ascending, order
 
 
 def sort_places(codes: I64) -> tuple[I64, I64]:
-    """Codes int64 (n,) ascending and each one's place among those given, int64 (n,), ties in any order.
+    """Codes int64 (n,) ascending and each one's place among those given, int64 (n,), ties in any order."""
+    packed = _sort_packed(codes)
+    if packed is not None:
+        return packed
+    places = np.argsort(codes)
+    return codes[places], places
 
-    Codes of a small range are sorted together with their places in one word: keys of a few thousand values mostly are.
+
+def _sort_packed(codes: I64) -> tuple[I64, I64] | None:
+    """`sort_places`, with ties by place, where the codes' range is small: then a word holds a code and its place.
+
+    Keys of a few thousand values are sorted so. None where the range is too large.
     """
     n = len(codes)
     low, high = (int(codes.min()), int(codes.max())) if n else (0, 0)
     bits = n.bit_length()
     if (high - low) >> (63 - bits):
-        places = np.argsort(codes)
-        return codes[places], places
+        return None
     words = np.sort((codes - low) << bits | np.arange(n))
     return (words >> bits) + low, words & ((1 << bits) - 1)
 
