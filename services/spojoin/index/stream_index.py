@@ -53,6 +53,7 @@ class StreamIndex:
         self._with_seqs = not (is_self or self._counts_only)
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         self._by_wavelet = self._counts_only and all(_few_conditions(direction) for direction in directions)
+        self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
         self._nodes: list[Node] = []
         self._batch_ends: dict[int, int] = {}
@@ -135,7 +136,7 @@ class StreamIndex:
 
     def _node_of(self, batch: Batch) -> Node:
         return from_batch(
-            batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._by_wavelet, work=self.work
+            batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._with_permutations, work=self.work
         )
 
     def _size_max(self, group: int) -> int:
