@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.index import evaluation, merging
+from spojoin.index import composite, evaluation, merging
 from spojoin.index.assembly import Assembly
 from spojoin.index.conditions import Known, Probes, RankInterval, located
 from spojoin.index.node import Node, from_batch
@@ -52,7 +52,8 @@ class StreamIndex:
         self._counts_only = output is Output.COUNT
         self._with_seqs = not self._counts_only
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
-        self._by_wavelet = self._counts_only and all(direction.condition_count <= 2 for direction in directions)
+        self._by_wavelet = self._counts_only and all(_few_conditions(direction) for direction in directions)
+        self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
         self._nodes: list[Node] = []
         self._batch_ends: dict[int, int] = {}
@@ -108,10 +109,15 @@ class StreamIndex:
         low, high = int(lower.min()), int(lower.max())
         merging.part(self._nodes, low, high, evaluation.MASKED_MAX)
         wanted = [probes.conditions(direction) for direction in self.directions]
+        keyed = [composite.keyed_search(probes, direction) for direction in self.directions]
         for node in self._nodes:
             if node.end > low:
                 known: Known = {}
-                for conditions, assembly in zip(wanted, assemblies, strict=True):
+                is_whole = self._counts_only and node.first >= high and node.size > evaluation.SCAN_MAX
+                for conditions, search, assembly in zip(wanted, keyed, assemblies, strict=True):
+                    if is_whole and search is not None:
+                        assembly.count(composite.count(node, search, known))
+                        continue
                     intervals = [located(condition, node, known) for condition in conditions]
                     self._evaluate_node(node, intervals, lower if node.first < high else None, assembly)
 
@@ -130,7 +136,7 @@ class StreamIndex:
 
     def _node_of(self, batch: Batch) -> Node:
         return from_batch(
-            batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._by_wavelet, work=self.work
+            batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._with_permutations, work=self.work
         )
 
     def _size_max(self, group: int) -> int:
@@ -145,3 +151,7 @@ class StreamIndex:
         elif 0 <= group < self._group:
             merging.close(self._nodes, group, self._node_max)
         self._group = max(self._group, group)
+
+
+def _few_conditions(direction: Direction) -> bool:
+    return direction.condition_count <= 2 or composite.searches_by_key(direction)
