@@ -46,6 +46,10 @@ class RunOptions:
         int | None,
         typer.Option(min=1, help="The number of parts in which the window is searched; default the layout's, or 1."),
     ] = None
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many threads share the work; default one for each core. Results stay the same."),
+    ] = None
     layout: Annotated[
         str | None, typer.Option(help="How the work is spread over workers; `spojoin layouts` lists them.")
     ] = None
@@ -97,7 +101,9 @@ def run(options: RunOptions) -> None:
         )
         limit = parse_reject_limit(options.max_rejects)
         with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:
-            report = run_files(query, files, workers=options.workers, progress=progress)
+            report = run_files(
+                query, files, workers=options.workers, threads=options.threads, progress=progress
+            )
         if not options.quiet:
             show_run(report, options.output)
         if line := refused_line(report, query):
