@@ -80,6 +80,7 @@ class Engine:
         self._rejects: list[DeadLetter] = []
         self._fed = [0] * len(query.streams)
         self._pending: deque[Emit] = deque()
+        self._answers: deque[Emit] = deque()
         self._router.on_inputs([(stream, 0) for stream in range(len(query.streams))])
         list(self._run(self._router.on_caught_up()))
 
@@ -199,8 +200,8 @@ class Engine:
 
     def _run(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
         yield from self._step(actions)
-        while self._pending:
-            topic, partition, record = self._pending.popleft()
+        while self._answers or self._pending:
+            topic, partition, record = self._next()
             if isinstance(record, Frame):
                 self.frame_times.begin(record.frame_id)
             for machine in self._readers.get(topic, ()):
@@ -212,7 +213,11 @@ class Engine:
                 else:
                     yield from self._step(actions)
             self._evaluation.loads.note(record)
-            yield from self._arrived(LANES_AHEAD if self._pending else 0)
+            yield from self._arrived(LANES_AHEAD if self._answers or self._pending else 0)
+
+    def _next(self) -> Emit:
+        """The next record; with lanes, what a frame has led to comes before another frame: a lane may wait for it."""
+        return (self._answers or self._pending).popleft()
 
     def _arrived(self, ahead: int) -> Iterator[pa.RecordBatch]:
         """Carry out what the machines in lanes have answered, until at most `ahead` records wait there."""
@@ -221,7 +226,7 @@ class Engine:
             for lane in lanes:
                 for actions in lane.take():
                     yield from self._step(iter(actions))
-            if sum(lane.waiting for lane in lanes) <= ahead or (self._pending and not ahead):
+            if sum(lane.waiting for lane in lanes) <= ahead or self._answers:
                 return
             self._threads.work_until(lambda: any(lane.has_news for lane in lanes))
 
@@ -242,7 +247,8 @@ class Engine:
                 self._reject(record)
             else:
                 self.tuples += record.count if isinstance(record, Frame) else 0
-                self._pending.append(Emit(action.topic, action.partition, record))
+                waiting = self._answers if self._lanes and not isinstance(record, Frame) else self._pending
+                waiting.append(Emit(action.topic, action.partition, record))
 
     def _reject(self, letter: DeadLetter) -> None:
         self._rejects.append(letter)

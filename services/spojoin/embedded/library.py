@@ -69,9 +69,7 @@ class Join:
         self, query: Query | PathLike[str] | str, *, workers: int | None = None, threads: int | None = None
     ) -> None:
         self.query = _query(query)
-        self._engine: Engine | None = engine_for(
-            self.query, _checked("workers", workers), _checked("threads", threads)
-        )
+        self._engine: Engine | None = engine_for(self.query, _checked("workers", workers), _checked("threads", threads))
         self._last = _Figures()
         self._key_types: dict[int, pa.DataType] = {}
         self._recent = [Recent() for _ in self.query.streams]

@@ -15,7 +15,7 @@ from spojoin.index.evaluation import Collected
 from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
-from spojoin.kernels.pieces import IN_TURN, Runner
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Direction, Output
 from spojoin.wire.records import NO_GROUP, Batch, Matches
 
@@ -116,7 +116,7 @@ class StreamIndex:
         wanted = [probes.conditions(direction) for direction in self.directions]
         nodes = [node for node in self._nodes if node.end > low]
         runner = self._runner(len(assemblies[0].room) * len(nodes))
-        together = len(nodes) if runner.threads > 1 else 1
+        together = max(1, len(nodes)) if runner.threads > 1 else 1
         for at in range(0, len(nodes), together):
             some = nodes[at : at + together]
             searches = [
@@ -126,7 +126,7 @@ class StreamIndex:
                 for assembly, matches in zip(assemblies, found, strict=True):
                     assembly.add(matches, node)
 
-    def _runner(self, searches: int) -> Runner:
+    def _runner(self, searches: int) -> TaskRunner:
         """Nodes are searched together, each by one thread, which builds its structures: unless one awaits another.
 
         searches: how often a probe is searched in a node
@@ -143,9 +143,7 @@ class StreamIndex:
             for conditions, assembly in zip(wanted, assemblies, strict=True)
         ]
 
-    def _search_one(
-        self, node: Node, intervals: list[RankInterval], lower: I64 | None, room: I64
-    ) -> I64 | Collected:
+    def _search_one(self, node: Node, intervals: list[RankInterval], lower: I64 | None, room: I64) -> I64 | Collected:
         if lower is None:
             if self._counts_only:
                 return evaluation.count(node, intervals)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from spojoin.kernels.pieces import IN_TURN, Runner
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 
 #: Seconds that never run backwards. An index has no clock: a caller that wants times passes a timer.
 Timer = Callable[[], float]
@@ -26,7 +26,7 @@ class Work:
     """
 
     timer: Timer = field(default=untimed, repr=False, compare=False)
-    runner: Runner = field(default=IN_TURN, repr=False, compare=False)
+    runner: TaskRunner = field(default=IN_TURN, repr=False, compare=False)
     merges: int = 0
     merge_seconds: float = 0.0
     builds: int = 0

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Runner(Protocol):
+class TaskRunner(Protocol):
     """Runs tasks that don't depend on each other."""
 
     @property

@@ -101,9 +101,7 @@ def run(options: RunOptions) -> None:
         )
         limit = parse_reject_limit(options.max_rejects)
         with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:
-            report = run_files(
-                query, files, workers=options.workers, threads=options.threads, progress=progress
-            )
+            report = run_files(query, files, workers=options.workers, threads=options.threads, progress=progress)
         if not options.quiet:
             show_run(report, options.output)
         if line := refused_line(report, query):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spojoin.kernels.intervals16 import and_collect, and_counts
-from spojoin.kernels.pieces import IN_TURN, Runner, shares
+from spojoin.kernels.pieces import IN_TURN, TaskRunner, shares
 from spojoin.wire.records import I64, U16
 
 #: Stored tuples compared with a probe from which threads pay: fewer take less time than to wake one.
@@ -49,13 +49,13 @@ class Asked:
         return and_collect(self.positions, self.starts, self.lengths, self.lower, self.upper, limit)
 
 
-def counted(asked: Sequence[Asked], runner: Runner) -> list[I64]:
+def counted(asked: Sequence[Asked], runner: TaskRunner) -> list[I64]:
     """The counts of each direction, its probes shared out."""
     runner = worthwhile(asked, runner)
     counts = runner.each([one[share].counts for one in asked for share in shares(len(one), runner.threads)])
     return np.split(np.concatenate(counts), np.cumsum([len(one) for one in asked])[:-1])
 
 
-def worthwhile(asked: Sequence[Asked], runner: Runner) -> Runner:
+def worthwhile(asked: Sequence[Asked], runner: TaskRunner) -> TaskRunner:
     """`runner` where there is enough to do for threads."""
     return runner if sum(one.comparisons for one in asked) >= TOGETHER_MIN else IN_TURN

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
-from spojoin.kernels.pieces import IN_TURN, Runner
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Direction, Output, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
@@ -32,7 +32,7 @@ class LogicalAndMachine(Machine):
     runner: runs the pieces of a frame
     """
 
-    def __init__(self, query: Query, result_position: ResultPosition, runner: Runner = IN_TURN) -> None:
+    def __init__(self, query: Query, result_position: ResultPosition, runner: TaskRunner = IN_TURN) -> None:
         self._query = query
         self._runner = runner
         self._result_position = result_position

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Timer, Work, untimed
-from spojoin.kernels.pieces import IN_TURN, Runner
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
@@ -39,7 +39,7 @@ class PoJoinMachine(WindowMachine):
         result_position: ResultPosition,
         workers: int = 0,
         timer: Timer = untimed,
-        runner: Runner = IN_TURN,
+        runner: TaskRunner = IN_TURN,
     ) -> None:
         self._query = query
         self._worker = worker
