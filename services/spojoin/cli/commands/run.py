@@ -89,7 +89,6 @@ def run(options: RunOptions) -> None:
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.progress import run_progress
         from spojoin.cli.refused import refused_line, too_many_refused
-        from spojoin.cli.summary import show_run
         from spojoin.embedded.reject_limit import parse_reject_limit
         from spojoin.embedded.run import run as run_files
         from spojoin.embedded.run_files import RunFiles
@@ -103,6 +102,8 @@ def run(options: RunOptions) -> None:
         with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:
             report = run_files(query, files, workers=options.workers, threads=options.threads, progress=progress)
         if not options.quiet:
+            from spojoin.cli.summary import show_run
+
             show_run(report, options.output)
         if line := refused_line(report, query):
             typer.echo(f"spojoin: {line}", err=True)
