@@ -1,4 +1,4 @@
-"""Section `start`: `spojoin run` on a small file as a whole process, against importing the two libraries it is built on."""
+"""Section `start`: `spojoin run` on a small file as a whole process, against importing what it is built on."""
 
 from __future__ import annotations
 
