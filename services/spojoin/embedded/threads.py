@@ -138,7 +138,9 @@ class _Pieces:
     def results(self) -> list[object]:
         """What the tasks returned, once all have."""
         with self._jobs.changed:
-            self._jobs.changed.wait_for(lambda: self._running == 0)
+            self._jobs.changed.wait_for(lambda: self._running == 0 or self._jobs.is_closed())
+            if self._running:  # a signal may have ended the thread that would have counted
+                raise RuntimeError("the threads were closed while pieces of a task ran")
         if self._error is not None:
             raise self._error
         return self._results
