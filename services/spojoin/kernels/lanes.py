@@ -127,6 +127,19 @@ def _count_bytes_below(_context: Any, leaf: Any, at: Any, cap: Any, upto: Any) -
     return types.int64(leaf, types.int64, types.int64, types.int64), generate
 
 
+def _bytes_below(_context: Any, leaf: Any, at: Any, cap: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e, b = _Emitter(context, builder), builder
+        base = e.data(signature.args[0], arguments[0])
+        line = b.load(b.bitcast(b.gep(base, [arguments[1]]), ir.VectorType(_BYTE, LINE).as_pointer()))
+        line.align = 1
+        single = b.insert_element(ir.Constant(line.type, ir.Undefined), b.trunc(arguments[2], _BYTE), _INDEX(0))
+        caps = b.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, LINE), [0] * LINE))
+        return b.bitcast(b.icmp_unsigned("<", line, caps), _WORD)
+
+    return types.uint64(leaf, types.int64, types.int64), generate
+
+
 def _prefetch(_context: Any, column: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e = _Emitter(context, builder)
@@ -146,6 +159,8 @@ wavelet_step: Any = intrinsic(_wavelet_step)
 #: (leaf, at, cap, upto) -> how many of the bytes leaf[at : at + upto] are smaller than cap; all LINE bytes must exist,
 #: 0 <= upto < LINE
 count_bytes_below: Any = intrinsic(_count_bytes_below)
+#: (leaf, at, cap) -> uint64, bit i for leaf[at + i] < cap; all LINE bytes must exist, 0 <= cap < 256
+bytes_below: Any = intrinsic(_bytes_below)
 #: (column, at, value) -> how many of column[at : at + LANES] are smaller, all int64
 count_below: Any = intrinsic(_count_below)
 #: (column, at): bring column[at] into the cache, without waiting for it

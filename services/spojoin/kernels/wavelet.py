@@ -52,7 +52,7 @@ def build(permutation: NDArray[Any]) -> Wavelet:
     values[: len(permutation)] = permutation
     entries = np.empty((levels - _LEAF_LEVELS, (1 << (levels - 5)) + 1), np.uint64)
     leaves = np.empty(1 << levels, np.uint8)
-    _build(values, np.empty_like(values), entries, leaves)
+    build_levels(values, np.empty_like(values), entries, leaves)
     return Wavelet(entries, leaves)
 
 
@@ -68,12 +68,12 @@ def rectangle_counts(matrix: Wavelet, n: int, a0: I64, b0: I64, a1: I64, b1: I64
 
 
 @kernel
-def _build(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries: U64, leaves: U8) -> None:
+def build_levels(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries: U64, leaves: U8) -> None:
     n = len(values)
     levels = len(entries)
     for level in range(levels):
         shift = np.uint32(levels + _LEAF_LEVELS - 1 - level)
-        node = n >> level
+        node = np.int64(2) << np.int64(shift)
         row = entries[level]
         zeros = np.uint64(0)
         low, high = np.int64(0), np.int64(node >> 1)
@@ -118,18 +118,18 @@ def _add_rectangles(
             places[waiting], caps[waiting], probes[waiting], signs[waiting] = place, cap, q, sign
             waiting += 1
             if waiting == len(places) - LANES:
-                touched += _descend(entries, leaves, places, caps, totals, waiting)
+                touched += descend(entries, leaves, places, caps, totals, waiting)
                 for i in range(waiting):
                     counts[probes[i]] += signs[i] * totals[i]
                 waiting = 0
-    touched += _descend(entries, leaves, places, caps, totals, waiting)
+    touched += descend(entries, leaves, places, caps, totals, waiting)
     for i in range(waiting):
         counts[probes[i]] += signs[i] * totals[i]
     return touched
 
 
 @inlined
-def _descend(entries: U64, leaves: U8, places: I64, caps: I64, totals: I64, m: int) -> np.uint64:
+def descend(entries: U64, leaves: U8, places: I64, caps: I64, totals: I64, m: int) -> np.uint64:
     """totals[q] = #{i < places[q]: permutation[i] < caps[q]} for q < m; lanes beyond m idle at the root.
 
     Many probes visit most of a level, in an order that the processor can't predict: reading it once from end to end
