@@ -18,7 +18,7 @@ from spojoin.wire.records import NO_GROUP, Batch, Matches
 
 I64 = NDArray[np.int64]
 
-#: The largest node for counts by one or two conditions: a larger wavelet matrix doesn't fit into the cache.
+#: The largest node for counts by one to three conditions: a larger wavelet matrix doesn't fit into the cache.
 COUNT_MAX = 1 << 20
 
 
@@ -52,7 +52,7 @@ class StreamIndex:
         self._counts_only = output is Output.COUNT
         self._with_seqs = not (is_self or self._counts_only)
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
-        self._by_wavelet = self._counts_only and all(direction.condition_count <= 2 for direction in directions)
+        self._by_wavelet = self._counts_only and all(direction.condition_count <= 3 for direction in directions)
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
         self._nodes: list[Node] = []
         self._batch_ends: dict[int, int] = {}

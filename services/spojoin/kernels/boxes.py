@@ -13,6 +13,7 @@ that are left aside on the other side, and their sizes, tell the complements.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,13 +34,6 @@ _LEAF_LEVELS = 6
 #: At most this many corners descend together: their states stay in the second-level cache.
 _TOGETHER = 1 << 11
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-
-#: Rows of a corner's state: places of the first two columns, the same before a level's step, the third column's rank
-#: and the one that its path is shared with, tuples below in the first two columns, in both; where it began; its kind.
-_X, _Y, _OLD_X, _OLD_Y, _CAP, _OTHER, _BELOW_X, _BELOW_Y, _BOTH, _FROM_X, _FROM_Y, _KIND, _PROBE, _SIGN = range(14)
-#: Rows of a dominance count that waits for a level's matrix.
-_PLACE, _BLOCK_CAP, _TOTAL, _CORNER = range(4)
-
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
@@ -92,14 +86,66 @@ def build(second: NDArray[Any], third: NDArray[Any]) -> Boxes:
 def box_counts(boxes: Boxes, x: Side, y: Side, z: Side) -> I64:
     """How many tuples lie within each of m boxes: int64 (m,)."""
     counts = np.zeros(len(x.a), np.int64)
-    states = np.empty((_SIGN + 1, _TOGETHER + 8 + LANES), np.int64)
-    jobs = np.empty((_CORNER + 1, _TOGETHER + 8 + LANES), np.int64)
-    ends = np.array([[x.a, x.b], [y.a, y.b], [z.a, z.b]])
-    complements = np.array([x.complement, y.complement, z.complement])
-    _add_boxes(
-        boxes.size, boxes.paths, boxes.entries, boxes.leaves, boxes.thirds, ends, complements, states, jobs, counts
-    )
+    padded = len(boxes.thirds)
+    rays = [_rays(boxes.size, padded, side) for side in (x, y, z)]
+    for of_x, of_y in itertools.product(*rays[:2]):
+        for of_z in rays[2]:
+            _add_octants(boxes, (of_x, of_y, of_z), _shared(of_z, rays[2]), counts)
     return counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Ray:
+    """The ranks below one, or, where `upper` is 1, from it on, to be added `sign` times; each int64 (m,)."""
+
+    rank: I64
+    upper: I64
+    sign: I64
+
+
+def _rays(n: int, padded: int, side: Side) -> list[_Ray]:
+    """A side as a sum of at most two rays, none of which begins or ends with the padded domain's end."""
+    below_a, from_a = _ray(n, padded, side.a, 0), _ray(n, padded, side.a, 1)
+    below_b, from_b = _ray(n, padded, side.b, 0), _ray(n, padded, side.b, 1)
+    if side.complement:
+        rays = [below_a, from_b]
+    elif (side.b == n).all():
+        rays = [from_a]
+    else:
+        rays = [below_b, _Ray(below_a.rank, below_a.upper, -below_a.sign)]
+    return [ray for ray in rays if ray.sign.any()]
+
+
+def _ray(n: int, padded: int, rank: I64, upper: int) -> _Ray:
+    everything = (rank == padded) & (upper == 0)
+    return _Ray(
+        np.where(everything, 0, rank),
+        np.where(everything, 1, upper),
+        (rank != (n if upper else 0)).astype(np.int64),
+    )
+
+
+def _shared(ray: _Ray, rays: list[_Ray]) -> I64:
+    """The rank of the ray that the path is shared with: the descents of two opposite rays cancel until they part."""
+    others = [other for other in rays if other is not ray]
+    if not others:
+        return ~ray.rank
+    cancels = (ray.sign * others[0].sign < 0) & (ray.upper == others[0].upper)
+    return np.where(cancels, others[0].rank, ~ray.rank)
+
+
+def _add_octants(boxes: Boxes, rays: tuple[_Ray, _Ray, _Ray], shared: I64, counts: I64) -> None:
+    x, y, z = rays
+    sign = x.sign * y.sign * z.sign
+    corners = np.array([x.rank, y.rank, z.rank, shared, x.upper | y.upper << 1 | z.upper << 2])
+    some = np.flatnonzero(sign)
+    corners = corners if len(some) == len(sign) else corners[:, some]
+    found = np.empty(len(some), np.int64)
+    states = np.empty((6, min(len(some), _TOGETHER) + LANES), np.int64)
+    _octants(
+        boxes.size, boxes.paths, boxes.entries, boxes.leaves, boxes.thirds, corners, states, np.empty_like(states), found
+    )
+    counts[some] += sign[some] * found
 
 
 @kernel
@@ -158,137 +204,97 @@ def _halve(ys: U32, zs: U32, shift: np.uint32, by_y: U64, next_ys: U32, next_zs:
 
 
 @kernel
-def _add_boxes(
-    n: int, paths: U64, entries: U64, leaves: U8, thirds: U8,
-    ends: I64, complements: NDArray[np.bool_], states: I64, jobs: I64, counts: I64,
-) -> np.uint64:  # fmt: skip
-    """Add to each count its box: octants at its corners, with alternating signs."""
-    waiting, touched = 0, np.uint64(0)
-    for q in range(len(counts)):
-        waiting = _push_corners(n, thirds, ends[:, :, q], complements, q, states, waiting)
-        if waiting >= _TOGETHER:
-            touched += _descend(n, paths, entries, leaves, thirds, states, jobs, waiting, counts)
-            waiting = 0
-    if waiting > 0:
-        touched += _descend(n, paths, entries, leaves, thirds, states, jobs, waiting, counts)
+def _octants(
+    n: int, paths: U64, entries: U64, leaves: U8, thirds: U8, corners: I64, states: I64, jobs: I64, counts: I64
+) -> np.uint64:
+    """The counts of the octants at `corners`, (5, m): ranks of x, y and z, the rank shared with, what is upper."""
+    touched = np.uint64(0)
+    for begin in range(0, len(counts), _TOGETHER):
+        chunk = slice(begin, min(begin + _TOGETHER, len(counts)))
+        touched += _descend(
+            paths, entries, leaves, corners[2, chunk], corners[3, chunk], corners[4, chunk],
+            corners[0, chunk], corners[1, chunk], states, jobs,
+        )  # fmt: skip
+        _finish(n, leaves[len(leaves) - 1], thirds, corners[:, chunk], states, counts[chunk])
     return touched
-
-
-@inlined
-def _push_corners(
-    n: int, thirds: U8, ends: I64, complements: NDArray[np.bool_], q: int, states: I64, waiting: int
-) -> int:
-    """Write the states of the at most eight corners of a box; returns how many wait now."""
-    ranks, uppers, signs = np.empty((3, 2), np.int64), np.empty((3, 2), np.int64), np.empty((3, 2), np.int64)
-    for column in range(3):
-        _part(n, len(thirds), ends[column, 0], ends[column, 1], complements[column],
-              ranks[column], uppers[column], signs[column])  # fmt: skip
-    shared = signs[2, 0] * signs[2, 1] < 0
-    for corner in range(8):
-        i, j, k = corner >> 2, (corner >> 1) & 1, corner & 1
-        sign = signs[0, i] * signs[1, j] * signs[2, k]
-        if sign != 0:
-            states[_X, waiting] = states[_FROM_X, waiting] = ranks[0, i]
-            states[_Y, waiting] = states[_FROM_Y, waiting] = ranks[1, j]
-            states[_CAP, waiting] = ranks[2, k]
-            states[_OTHER, waiting] = ranks[2, 1 - k] if shared else ~ranks[2, k]
-            states[_BELOW_X, waiting] = states[_BELOW_Y, waiting] = states[_BOTH, waiting] = 0
-            states[_KIND, waiting] = uppers[0, i] | (uppers[1, j] << 1) | (uppers[2, k] << 2)
-            states[_PROBE, waiting], states[_SIGN, waiting] = q, sign
-            waiting += 1
-    return waiting
-
-
-@inlined
-def _part(n: int, padded: int, a: int, b: int, complement: bool, ranks: I64, uppers: I64, signs: I64) -> None:
-    """A column's side as a sum of at most two rays with their signs: ranks below one, or (upper) from it on."""
-    signs[:] = 0
-    if complement:
-        ranks[0], uppers[0], signs[0] = a, 0, 1
-        ranks[1], uppers[1], signs[1] = b, 1, 1
-    elif a == b:
-        return
-    elif b == n and a > 0:
-        ranks[0], uppers[0], signs[0] = a, 1, 1
-    else:
-        ranks[0], uppers[0], signs[0] = b, 0, 1
-        ranks[1], uppers[1], signs[1] = a, 0, -1
-    for ray in range(2):
-        if signs[ray] != 0 and ranks[ray] == (n if uppers[ray] else 0):
-            signs[ray] = 0
-        elif signs[ray] != 0 and ranks[ray] == padded:
-            ranks[ray], uppers[ray] = 0, 1
 
 
 @inlined
 def _descend(
-    n: int, paths: U64, entries: U64, leaves: U8, thirds: U8, states: I64, jobs: I64, m: int, counts: I64
-) -> np.uint64:
-    """Add the octants of the first m states to the counts; lanes beyond m idle at the root."""
-    depth, row, touched = len(leaves), 0, np.uint64(0)
-    states[: _CAP + 1, m : m + LANES] = 0
+    paths: U64, entries: U64, leaves: U8, ranks: I64, shared: I64, kinds: I64, from_x: I64, from_y: I64,
+    states: I64, jobs: I64,
+) -> np.uint64:  # fmt: skip
+    """Bring all corners to the blocks where they end; lanes beyond the last idle at the root.
+
+    states: places in x and y, the rank of z, and in what the path left aside to the left the tuples below in x and
+    in y; those below in both in what it left aside on the octant's side
+    """
+    m, depth, row, touched = len(ranks), len(leaves), 0, np.uint64(0)
+    xs, ys, caps, below_x, below_y, both = states[0], states[1], states[2], states[3], states[4], states[5]
+    places, block_caps, totals, waiting_for, old_x, old_y = jobs[0], jobs[1], jobs[2], jobs[3], jobs[4], jobs[5]
+    states[:, : m + LANES] = 0
+    xs[:m], ys[:m], caps[:m] = from_x, from_y, ranks
     for level in range(depth):
         shift = depth + _LEAF_LEVELS - 1 - level
-        for q in range(m):
-            states[_OLD_X, q], states[_OLD_Y, q] = states[_X, q], states[_Y, q]
+        old_x[:], old_y[:] = xs, ys
         for q in range(0, m, LANES):
-            wavelet_step(paths[0, level], states[_X], states[_CAP], states[_BELOW_X], q, shift)
-            wavelet_step(paths[1, level], states[_Y], states[_CAP], states[_BELOW_Y], q, shift)
-        rows = depth - level - 1
-        waiting = _leave_aside(states, m, shift, jobs)
-        totals = jobs[_TOTAL]
-        touched += wavelet.descend(
-            entries[row : row + rows], leaves[level], jobs[_PLACE], jobs[_BLOCK_CAP], totals, waiting
+            wavelet_step(paths[0, level], xs, caps, below_x, q, shift)
+            wavelet_step(paths[1, level], ys, caps, below_y, q, shift)
+        waiting = _leave_aside(
+            shift, ranks, shared, kinds, old_x, old_y, xs, ys, both, places, block_caps, waiting_for
         )
+        rows = depth - level - 1
+        touched += wavelet.descend(entries[row : row + rows], leaves[level], places, block_caps, totals, waiting)
         for i in range(waiting):
-            states[_BOTH, jobs[_CORNER, i]] += totals[i]
+            both[waiting_for[i]] += totals[i]
         row += rows
-    for q in range(m):
-        counts[states[_PROBE, q]] += states[_SIGN, q] * _octant(n, leaves[depth - 1], thirds, states, q)
     return touched
 
 
 @inlined
-def _leave_aside(states: I64, m: int, shift: int, jobs: I64) -> int:
-    """Collect the dominance counts in the blocks that this level leaves aside on the octant's side.
+def _leave_aside(
+    shift: int, caps: I64, shared: I64, kinds: I64, old_x: I64, old_y: I64, xs: I64, ys: I64, both: I64,
+    places: I64, block_caps: I64, waiting_for: I64,
+) -> int:  # fmt: skip
+    """Collect the dominance counts in the blocks that this level leaves aside on the octant's side; how many wait.
 
     Two corners that differ only in z's rank, with opposite signs, leave the same blocks aside until they part.
     """
     half = np.int64(1) << shift
     waiting = 0
-    for q in range(m):
-        cap = states[_CAP, q]
+    for q in range(len(caps)):
+        cap = caps[q]
         bit = (cap >> shift) & 1
-        x = states[_OLD_X, q] - states[_X, q] + bit * half
-        y = states[_OLD_Y, q] - states[_Y, q] + bit * half
+        x, y = old_x[q] - xs[q] + bit * half, old_y[q] - ys[q] + bit * half
         begin = (cap & -half) ^ half
-        is_wanted = (bit != states[_KIND, q] >> 2) & ((cap ^ states[_OTHER, q]) >> shift != 0)
+        is_wanted = (bit != kinds[q] >> 2) & ((cap ^ shared[q]) >> shift != 0)
         is_plain = (x & (half - 1) == 0) | (y & (half - 1) == 0)
-        states[_BOTH, q] += min(x, y) * (is_wanted & is_plain)
-        jobs[_PLACE, waiting], jobs[_BLOCK_CAP, waiting], jobs[_CORNER, waiting] = begin + x, begin + y, q
+        both[q] += min(x, y) * (is_wanted & is_plain)
+        places[waiting], block_caps[waiting], waiting_for[waiting] = begin + x, begin + y, q
         waiting += is_wanted & (not is_plain)
     return waiting
 
 
 @inlined
-def _octant(n: int, leaves: U8, thirds: U8, states: I64, q: int) -> int:
-    """A corner's count, from what its path left aside and a comparison of the block where it ended."""
-    cap, kind = states[_CAP, q], states[_KIND, q]
-    begin = cap & ~np.int64(LINE - 1)
-    x, y = states[_X, q] - begin, states[_Y, q] - begin
-    within = _ALL if x == LINE else (np.uint64(1) << np.uint64(x)) - np.uint64(1)
-    within ^= _ALL * np.uint64(kind & 1)
-    within &= bytes_below(leaves, begin, y) ^ (_ALL * np.uint64((kind >> 1) & 1))
-    within &= bytes_below(thirds, begin, cap & (LINE - 1)) ^ (_ALL * np.uint64(kind >> 2))
-    aside, below_x, below_y = begin, states[_BELOW_X, q], states[_BELOW_Y, q]
-    if kind >> 2:
-        aside = len(thirds) - begin - LINE
-        below_x, below_y = states[_FROM_X, q] - x - below_x, states[_FROM_Y, q] - y - below_y
-    count = states[_BOTH, q]
-    if kind & 3 == 1:
-        count = below_y - count
-    elif kind & 3 == 2:
-        count = below_x - count
-    elif kind & 3 == 3:
-        count += aside - below_x - below_y
-    return count + np.int64(popcount(within)) - (len(thirds) - n) * (kind == 7)
+def _finish(n: int, leaves: U8, thirds: U8, corners: I64, states: I64, counts: I64) -> None:
+    """The corners' counts, from what their paths left aside and comparisons of the blocks where they ended."""
+    padded = len(thirds)
+    for q in range(len(counts)):
+        cap, kind = corners[2, q], corners[4, q]
+        begin = cap & ~np.int64(LINE - 1)
+        x, y = states[0, q] - begin, states[1, q] - begin
+        within = _ALL if x == LINE else (np.uint64(1) << np.uint64(x)) - np.uint64(1)
+        within ^= _ALL * np.uint64(kind & 1)
+        within &= bytes_below(leaves, begin, y) ^ (_ALL * np.uint64((kind >> 1) & 1))
+        within &= bytes_below(thirds, begin, cap & (LINE - 1)) ^ (_ALL * np.uint64(kind >> 2))
+        aside, below_x, below_y, count = begin, states[3, q], states[4, q], states[5, q]
+        if kind >> 2:
+            aside = padded - begin - LINE
+            below_x, below_y = corners[0, q] - x - below_x, corners[1, q] - y - below_y
+        if kind & 3 == 1:
+            count = below_y - count
+        elif kind & 3 == 2:
+            count = below_x - count
+        elif kind & 3 == 3:
+            count += aside - below_x - below_y
+        counts[q] = count + np.int64(popcount(within)) - (padded - n) * (kind == 7)
