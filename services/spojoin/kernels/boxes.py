@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from spojoin.kernels import wavelet
 from spojoin.kernels.compile import inlined, kernel, popcount
-from spojoin.kernels.lanes import LANES, LINE, bytes_below, wavelet_step
+from spojoin.kernels.lanes import LANES, LINE, boxes_step, bytes_below
 
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
@@ -86,43 +86,43 @@ def build(second: NDArray[Any], third: NDArray[Any]) -> Boxes:
 def box_counts(boxes: Boxes, x: Side, y: Side, z: Side) -> I64:
     """How many tuples lie within each of m boxes: int64 (m,)."""
     counts = np.zeros(len(x.a), np.int64)
-    padded = len(boxes.thirds)
-    rays = [_rays(boxes.size, padded, side) for side in (x, y, z)]
-    for of_x, of_y in itertools.product(*rays[:2]):
-        for of_z in rays[2]:
-            _add_octants(boxes, (of_x, of_y, of_z), _shared(of_z, rays[2]), counts)
+    of_x, of_y, of_z = (_rays(boxes.size, len(boxes.thirds), side) for side in (x, y, z))
+    for rays in itertools.product(of_x, of_y, of_z):
+        _add_octants(boxes, rays, _shared(rays[2], of_z), counts)
     return counts
 
 
 @dataclass(frozen=True, slots=True)
 class _Ray:
-    """The ranks below one, or, where `upper` is 1, from it on, to be added `sign` times; each int64 (m,)."""
+    """The ranks below one, or, where `upper` is 1, from it on, to be added `sign` times; each int64 (m,) or one."""
 
     rank: I64
-    upper: I64
-    sign: I64
+    upper: I64 | int
+    sign: I64 | int
 
 
 def _rays(n: int, padded: int, side: Side) -> list[_Ray]:
-    """A side as a sum of at most two rays, none of which begins or ends with the padded domain's end."""
-    below_a, from_a = _ray(n, padded, side.a, 0), _ray(n, padded, side.a, 1)
-    below_b, from_b = _ray(n, padded, side.b, 0), _ray(n, padded, side.b, 1)
+    """A side as a sum of at most two rays; those that hold nothing have no sign."""
     if side.complement:
-        rays = [below_a, from_b]
-    elif (side.b == n).all():
-        rays = [from_a]
-    else:
-        rays = [below_b, _Ray(below_a.rank, below_a.upper, -below_a.sign)]
-    return [ray for ray in rays if ray.sign.any()]
+        return [_below(n, padded, side.a, 1), _above(n, side.b)]
+    if not side.a.any():
+        return [_below(n, padded, side.b, 1)]
+    if (side.b == n).all():
+        return [_above(n, side.a)]
+    return [_below(n, padded, side.b, 1), _below(n, padded, side.a, -1)]
 
 
-def _ray(n: int, padded: int, rank: I64, upper: int) -> _Ray:
-    everything = (rank == padded) & (upper == 0)
-    return _Ray(
-        np.where(everything, 0, rank),
-        np.where(everything, 1, upper),
-        (rank != (n if upper else 0)).astype(np.int64),
-    )
+def _above(n: int, rank: I64) -> _Ray:
+    """The ranks from `rank` on."""
+    return _Ray(rank, 1, 1 if rank.max() < n else (rank < n).astype(np.int64))
+
+
+def _below(n: int, padded: int, rank: I64, sign: int) -> _Ray:
+    """The ranks below `rank`: where that is the padded domain's end, those from 0 on."""
+    signs = sign if rank.min() > 0 else sign * (rank > 0)
+    if n < padded or rank.max() < n:
+        return _Ray(rank, 0, signs)
+    return _Ray(np.where(rank == n, 0, rank), (rank == n).astype(np.int64), signs)
 
 
 def _shared(ray: _Ray, rays: list[_Ray]) -> I64:
@@ -130,22 +130,25 @@ def _shared(ray: _Ray, rays: list[_Ray]) -> I64:
     others = [other for other in rays if other is not ray]
     if not others:
         return ~ray.rank
-    cancels = (ray.sign * others[0].sign < 0) & (ray.upper == others[0].upper)
+    cancels = (ray.sign * others[0].sign < 0) & (np.equal(ray.upper, others[0].upper))
     return np.where(cancels, others[0].rank, ~ray.rank)
 
 
-def _add_octants(boxes: Boxes, rays: tuple[_Ray, _Ray, _Ray], shared: I64, counts: I64) -> None:
+def _add_octants(boxes: Boxes, rays: tuple[_Ray, ...], shared: I64, counts: I64) -> None:
     x, y, z = rays
+    corners = np.empty((5, len(counts)), np.int64)
+    corners[0], corners[1], corners[2], corners[3] = x.rank, y.rank, z.rank, shared
+    corners[4] = x.upper | y.upper << 1 | z.upper << 2
     sign = x.sign * y.sign * z.sign
-    corners = np.array([x.rank, y.rank, z.rank, shared, x.upper | y.upper << 1 | z.upper << 2])
-    some = np.flatnonzero(sign)
-    corners = corners if len(some) == len(sign) else corners[:, some]
-    found = np.empty(len(some), np.int64)
-    states = np.empty((6, min(len(some), _TOGETHER) + LANES), np.int64)
-    _octants(
-        boxes.size, boxes.paths, boxes.entries, boxes.leaves, boxes.thirds, corners, states, np.empty_like(states), found
-    )
-    counts[some] += sign[some] * found
+    found = np.zeros_like(counts)
+    if isinstance(sign, int):
+        _octants(boxes.size, boxes.paths, boxes.entries, boxes.leaves, boxes.thirds, corners, found)
+        counts += sign * found
+    else:
+        some = np.flatnonzero(sign)
+        corners = np.ascontiguousarray(corners[:, some])
+        _octants(boxes.size, boxes.paths, boxes.entries, boxes.leaves, boxes.thirds, corners, found[: len(some)])
+        counts[some] += sign[some] * found[: len(some)]
 
 
 @kernel
@@ -204,75 +207,42 @@ def _halve(ys: U32, zs: U32, shift: np.uint32, by_y: U64, next_ys: U32, next_zs:
 
 
 @kernel
-def _octants(
-    n: int, paths: U64, entries: U64, leaves: U8, thirds: U8, corners: I64, states: I64, jobs: I64, counts: I64
-) -> np.uint64:
+def _octants(n: int, paths: U64, entries: U64, leaves: U8, thirds: U8, corners: I64, counts: I64) -> np.uint64:
     """The counts of the octants at `corners`, (5, m): ranks of x, y and z, the rank shared with, what is upper."""
     touched = np.uint64(0)
+    room = min(len(counts), _TOGETHER) + 2 * LANES
+    states, jobs = np.empty((8, room), np.int64), np.empty((4, room), np.int64)
     for begin in range(0, len(counts), _TOGETHER):
         chunk = slice(begin, min(begin + _TOGETHER, len(counts)))
-        touched += _descend(
-            paths, entries, leaves, corners[2, chunk], corners[3, chunk], corners[4, chunk],
-            corners[0, chunk], corners[1, chunk], states, jobs,
-        )  # fmt: skip
+        touched += _descend(paths, entries, leaves, corners[:, chunk], states, jobs)
         _finish(n, leaves[len(leaves) - 1], thirds, corners[:, chunk], states, counts[chunk])
     return touched
 
 
 @inlined
-def _descend(
-    paths: U64, entries: U64, leaves: U8, ranks: I64, shared: I64, kinds: I64, from_x: I64, from_y: I64,
-    states: I64, jobs: I64,
-) -> np.uint64:  # fmt: skip
+def _descend(paths: U64, entries: U64, leaves: U8, corners: I64, states: I64, jobs: I64) -> np.uint64:
     """Bring all corners to the blocks where they end; lanes beyond the last idle at the root.
 
-    states: places in x and y, the rank of z, and in what the path left aside to the left the tuples below in x and
-    in y; those below in both in what it left aside on the octant's side
+    states: places in x and y, the rank of z, the tuples below in x and in y in what the path left aside on its left,
+    those below in both in what it left aside on the octant's side, the rank shared with, whether z is upper
+    jobs: place, cap and total of a dominance count in a block, the corner that waits for it
     """
-    m, depth, row, touched = len(ranks), len(leaves), 0, np.uint64(0)
-    xs, ys, caps, below_x, below_y, both = states[0], states[1], states[2], states[3], states[4], states[5]
-    places, block_caps, totals, waiting_for, old_x, old_y = jobs[0], jobs[1], jobs[2], jobs[3], jobs[4], jobs[5]
-    states[:, : m + LANES] = 0
-    xs[:m], ys[:m], caps[:m] = from_x, from_y, ranks
+    m, depth, row, touched = corners.shape[1], len(leaves), 0, np.uint64(0)
+    states[:, m : m + LANES] = 0
+    states[:3, :m], states[3:6, :m], states[6, :m], states[7, :m] = corners[:3], 0, corners[3], corners[4] >> 2
+    both, totals, corner = states[5], jobs[2], jobs[3]
+    lanes = states[0], states[1], states[2], states[3], states[4], both, states[6], states[7]
+    collected = jobs[0], jobs[1], corner
     for level in range(depth):
-        shift = depth + _LEAF_LEVELS - 1 - level
-        old_x[:], old_y[:] = xs, ys
+        shift, waiting = depth + _LEAF_LEVELS - 1 - level, np.int64(0)
         for q in range(0, m, LANES):
-            wavelet_step(paths[0, level], xs, caps, below_x, q, shift)
-            wavelet_step(paths[1, level], ys, caps, below_y, q, shift)
-        waiting = _leave_aside(
-            shift, ranks, shared, kinds, old_x, old_y, xs, ys, both, places, block_caps, waiting_for
-        )
+            waiting = boxes_step(paths[0, level], paths[1, level], lanes, collected, q, shift, waiting)
         rows = depth - level - 1
-        touched += wavelet.descend(entries[row : row + rows], leaves[level], places, block_caps, totals, waiting)
+        touched += wavelet.descend(entries[row : row + rows], leaves[level], jobs[0], jobs[1], totals, waiting)
         for i in range(waiting):
-            both[waiting_for[i]] += totals[i]
+            both[corner[i]] += totals[i]
         row += rows
     return touched
-
-
-@inlined
-def _leave_aside(
-    shift: int, caps: I64, shared: I64, kinds: I64, old_x: I64, old_y: I64, xs: I64, ys: I64, both: I64,
-    places: I64, block_caps: I64, waiting_for: I64,
-) -> int:  # fmt: skip
-    """Collect the dominance counts in the blocks that this level leaves aside on the octant's side; how many wait.
-
-    Two corners that differ only in z's rank, with opposite signs, leave the same blocks aside until they part.
-    """
-    half = np.int64(1) << shift
-    waiting = 0
-    for q in range(len(caps)):
-        cap = caps[q]
-        bit = (cap >> shift) & 1
-        x, y = old_x[q] - xs[q] + bit * half, old_y[q] - ys[q] + bit * half
-        begin = (cap & -half) ^ half
-        is_wanted = (bit != kinds[q] >> 2) & ((cap ^ shared[q]) >> shift != 0)
-        is_plain = (x & (half - 1) == 0) | (y & (half - 1) == 0)
-        both[q] += min(x, y) * (is_wanted & is_plain)
-        places[waiting], block_caps[waiting], waiting_for[waiting] = begin + x, begin + y, q
-        waiting += is_wanted & (not is_plain)
-    return waiting
 
 
 @inlined
