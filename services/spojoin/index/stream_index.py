@@ -51,6 +51,8 @@ class StreamIndex:
         self.work = Work() if work is None else work
         self._counts_only = output is Output.COUNT
         self._with_seqs = not (is_self or self._counts_only)
+        #: directions that ask the same, as both of a self join by bands alone do, are searched once
+        self._searches = list({d.predicates: d for d in self.directions}.values())
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         self._by_wavelet = self._counts_only and all(direction.condition_count <= 3 for direction in directions)
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
@@ -99,15 +101,16 @@ class StreamIndex:
         codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,)
         """
         m = len(codes[self.directions[0].predicates[0].probe_slot])
-        assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self.directions]
+        assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self._searches]
         if m > 0:
             self._evaluate_nodes(Probes(codes), lower, assemblies)
-        return tuple(assembly.matches() for assembly in assemblies)
+        found = {s.predicates: assembly.matches() for s, assembly in zip(self._searches, assemblies, strict=True)}
+        return tuple(found[direction.predicates] for direction in self.directions)
 
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
         low, high = int(lower.min()), int(lower.max())
         merging.part(self._nodes, low, high, evaluation.MASKED_MAX)
-        wanted = [probes.conditions(direction) for direction in self.directions]
+        wanted = [probes.conditions(direction) for direction in self._searches]
         for node in self._nodes:
             if node.end > low:
                 known: Known = {}

@@ -120,6 +120,24 @@ def _wavelet_step(_context: Any, row: Any, places: Any, caps: Any, totals: Any, 
     return types.void(row, places, caps, totals, types.int64, types.int64), generate
 
 
+def _range_step(_context: Any, row: Any, states: Any, at: Any, shift: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e, b = _Emitter(context, builder), builder
+        slots = [e.field(signature.args[1], arguments[1], i, arguments[2]) for i in range(4)]
+        low, high, cap, total = (e.load(slot) for slot in slots)
+        half = b.shl(e.constant(1), e.splat(arguments[3]))
+        start = b.and_(cap, b.neg(b.shl(half, e.constant(1))))
+        right = b.icmp_unsigned("!=", b.and_(cap, half), e.constant(0))
+        base = e.data(signature.args[0], arguments[0])
+        zeros = [e.zeros_before(base, place, start) for place in (low, high)]
+        for slot, place, before in zip(slots, (low, high), zeros, strict=False):
+            e.store(b.select(right, b.add(half, b.sub(place, before)), b.add(start, before)), slot)
+        e.store(b.add(total, b.select(right, b.sub(zeros[1], zeros[0]), e.constant(0))), slots[3])
+        return context.get_dummy_value()
+
+    return types.void(row, states, types.int64, types.int64), generate
+
+
 def _boxes_step(
     _context: Any, row_x: Any, row_y: Any, states: Any, jobs: Any, at: Any, shift: Any, waiting: Any
 ) -> Any:
@@ -209,6 +227,9 @@ def _prefetch(_context: Any, column: Any, at: Any) -> Any:
 #: (row, places, caps, totals, at, shift): one level's descent of lanes at..at + LANES of a wavelet matrix, where
 #: `row` is the level, uint64; places, caps, totals are the states, int64; 1 << shift is half a node
 wavelet_step: Any = intrinsic(_wavelet_step)
+#: (row, states, at, shift): `wavelet_step` for ranges of places; states a tuple of the int64 arrays lows, highs, caps and
+#: totals
+range_step: Any = intrinsic(_range_step)
 #: (row_x, row_y, states, jobs, at, shift, waiting) -> jobs waiting now: one level of `boxes` for lanes at..at + LANES,
 #: states and jobs tuples of int64 arrays as `boxes` describes them, jobs with room for LANES more
 boxes_step: Any = intrinsic(_boxes_step)
