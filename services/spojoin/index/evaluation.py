@@ -101,7 +101,7 @@ def _box(node: Node, intervals: Sequence[RankInterval]) -> I64:
     """The narrowest intervals' column is decomposed: both their ends share most of a descent."""
     wide = sorted(intervals, key=lambda x: -int((x.b - x.a).sum()))
     matrices, slots = node.boxes((wide[0].slot, wide[1].slot, wide[2].slot))
-    sides = {x.slot: boxes.Side(x.a, x.b, x.complement) for x in intervals}
+    sides = {x.slot: boxes.BoxSide(x.a, x.b, x.complement) for x in intervals}
     return boxes.box_counts(matrices, *(sides[slot] for slot in slots))
 
 

@@ -35,6 +35,7 @@ _LEAF_LEVELS = 6
 _TOGETHER = 1 << 11
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
+
 @dataclass(frozen=True, slots=True)
 class Boxes:
     """Three columns x, y, z of n tuples, padded to 2**L; D = L - 6 levels of z's ranks are decomposed.
@@ -57,8 +58,8 @@ class Boxes:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """What m boxes are in one column: ranks [a, b), 0 <= a <= b <= n, or, where `complement`, all others; int64 (m,)."""
+class BoxSide:
+    """What m boxes are in one column: ranks [a, b), 0 <= a <= b <= n, or all others if `complement`; int64 (m,)."""
 
     a: I64
     b: I64
@@ -83,7 +84,7 @@ def build(second: NDArray[Any], third: NDArray[Any]) -> Boxes:
     return boxes
 
 
-def box_counts(boxes: Boxes, x: Side, y: Side, z: Side) -> I64:
+def box_counts(boxes: Boxes, x: BoxSide, y: BoxSide, z: BoxSide) -> I64:
     """How many tuples lie within each of m boxes: int64 (m,)."""
     counts = np.zeros(len(x.a), np.int64)
     of_x, of_y, of_z = (_rays(boxes.size, len(boxes.thirds), side) for side in (x, y, z))
@@ -101,7 +102,7 @@ class _Ray:
     sign: I64 | int
 
 
-def _rays(n: int, padded: int, side: Side) -> list[_Ray]:
+def _rays(n: int, padded: int, side: BoxSide) -> list[_Ray]:
     """A side as a sum of at most two rays; those that hold nothing have no sign."""
     if side.complement:
         return [_below(n, padded, side.a, 1), _above(n, side.b)]
@@ -114,13 +115,13 @@ def _rays(n: int, padded: int, side: Side) -> list[_Ray]:
 
 def _above(n: int, rank: I64) -> _Ray:
     """The ranks from `rank` on."""
-    return _Ray(rank, 1, 1 if rank.max() < n else (rank < n).astype(np.int64))
+    return _Ray(rank, 1, 1 if rank.max(initial=0) < n else (rank < n).astype(np.int64))
 
 
 def _below(n: int, padded: int, rank: I64, sign: int) -> _Ray:
     """The ranks below `rank`: where that is the padded domain's end, those from 0 on."""
-    signs = sign if rank.min() > 0 else sign * (rank > 0)
-    if n < padded or rank.max() < n:
+    signs = sign if rank.min(initial=n) > 0 else sign * (rank > 0)
+    if n < padded or rank.max(initial=0) < n:
         return _Ray(rank, 0, signs)
     return _Ray(np.where(rank == n, 0, rank), (rank == n).astype(np.int64), signs)
 
@@ -234,7 +235,7 @@ def _descend(paths: U64, entries: U64, leaves: U8, corners: I64, states: I64, jo
     lanes = states[0], states[1], states[2], states[3], states[4], both, states[6], states[7]
     collected = jobs[0], jobs[1], corner
     for level in range(depth):
-        shift, waiting = depth + _LEAF_LEVELS - 1 - level, np.int64(0)
+        shift, waiting = depth + _LEAF_LEVELS - 1 - level, 0
         for q in range(0, m, LANES):
             waiting = boxes_step(paths[0, level], paths[1, level], lanes, collected, q, shift, waiting)
         rows = depth - level - 1

@@ -227,8 +227,8 @@ def _prefetch(_context: Any, column: Any, at: Any) -> Any:
 #: (row, places, caps, totals, at, shift): one level's descent of lanes at..at + LANES of a wavelet matrix, where
 #: `row` is the level, uint64; places, caps, totals are the states, int64; 1 << shift is half a node
 wavelet_step: Any = intrinsic(_wavelet_step)
-#: (row, states, at, shift): `wavelet_step` for ranges of places; states a tuple of the int64 arrays lows, highs, caps and
-#: totals
+#: (row, states, at, shift): `wavelet_step` for ranges of places, where `states` is a tuple of the int64 arrays lows,
+#: highs, caps and totals
 range_step: Any = intrinsic(_range_step)
 #: (row_x, row_y, states, jobs, at, shift, waiting) -> jobs waiting now: one level of `boxes` for lanes at..at + LANES,
 #: states and jobs tuples of int64 arrays as `boxes` describes them, jobs with room for LANES more

@@ -82,6 +82,10 @@ def _shared_levels(matrix: Wavelet, a1: I64, b1: I64) -> int:
 
 @kernel
 def build_levels(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries: U64, leaves: U8) -> None:
+    """Write the last levels, from nodes of LINE << len(entries) values each on, which must hold their own places.
+
+    values: uint32 (2**L,), overwritten like `spare`; entries: uint64 (levels, 2**L / 32 + 1); leaves: uint8 (2**L,)
+    """
     n = len(values)
     levels = len(entries)
     for level in range(levels):
@@ -224,7 +228,14 @@ def _push_bands(
 def _part(states: I64, m: int, below: I64, others: I64, counts: I64) -> int:
     """Copy the lanes whose range holds something, those for both ends of a band as two; count the rest."""
     lows, highs, caps, totals, probes, signs = states[0], states[1], states[2], states[3], states[4], states[5]
-    to_low, to_high, to_cap, to_total, to_probe, to_sign = others[0], others[1], others[2], others[3], others[4], others[5]
+    to_low, to_high, to_cap, to_total, to_probe, to_sign = (
+        others[0],
+        others[1],
+        others[2],
+        others[3],
+        others[4],
+        others[5],
+    )
     k = 0
     for i in range(m):
         low, high, q, sign = lows[i], highs[i], probes[i], signs[i]
