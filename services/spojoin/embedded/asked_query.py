@@ -32,8 +32,8 @@ def asked_query(
         return query
     if not isinstance(query, str | PathLike):
         raise ConfigurationError(
-            fXX
-            "YAML text, or a Query"
+            f"query is of type {type(query).__qualname__}: expected the path of a query file, a query's YAML text, a "
+            "Query, or a statement with schemas"
         )
     if isinstance(query, str) and _STATEMENT.match(query):
         raise ConfigurationError(
