@@ -217,7 +217,8 @@ def _of_integers(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     form = scaled(linear_form(key.expression), columns.stream.schema, key.scale)
     found = {name: columns.integers(name) for name in form.terms}
     nulls = reduce(np.logical_or, (each.nulls for each in found.values()))
-    return CodeColumn(_linear(columns, key, form, {name: each.values for name, each in found.items()}), void_of(nulls))
+    integers = {name: np.where(nulls, 0, each.values) if nulls.any() else each.values for name, each in found.items()}
+    return CodeColumn(_linear(columns, key, form, integers), void_of(nulls))
 
 
 def _linear(
