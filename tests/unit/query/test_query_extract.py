@@ -190,7 +190,9 @@ def check(query, batch: pa.RecordBatch, needs_time: bool = False):
     joining = [None not in row for row in codes]
     assert (got.joins is None) == all(joining)
     assert (np.ones(len(kept), np.uint8) if got.joins is None else got.joins).tolist() == joining
-    assert [row for row, joins in zip(found, joining, strict=True) if joins] == [row for row in codes if None not in row]
+    assert [row for row, joins in zip(found, joining, strict=True) if joins] == [
+        row for row in codes if None not in row
+    ]
     assert (got.times_us is None) == (not needs_time)
     if got.times_us is not None:
         assert got.times_us.tolist() == times
