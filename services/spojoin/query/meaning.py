@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from spojoin.model import (
     Arithmetic,
     Column,
+    Computed,
     Constant,
     Expression,
     KeyColumn,
@@ -69,6 +70,7 @@ def _parts(query: Query) -> Iterator[tuple[str, str]]:
     for stream in query.streams:
         yield from _of_stream(stream)
     yield "condition", " AND ".join(_condition(query, predicate) for predicate in query.predicates)
+    yield from _of_engine(query)
     if query.interval is not None:
         yield "interval", f"{query.interval.lower_us} to {query.interval.upper_us} us"
     yield "window", _window(query.window)
@@ -88,6 +90,17 @@ def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:
     yield f"key of {stream.name}", stream.key or _NOTHING
 
 
+def _of_engine(query: Query) -> Iterator[tuple[str, str]]:
+    """What only some queries have: filters, residual conditions and a select list, by columns without their aliases."""
+    for side, stream in (("left", query.streams[0]), ("right", query.streams[-1])):
+        if stream.filter is not None:
+            yield f"filter of the {side} side", stream.filter.condition.sql
+    if query.residuals:
+        yield "condition on pairs", " AND ".join(f"({each.sql})" for each in query.residuals)
+    if query.select:
+        yield "columns of results", ", ".join(f"{each.expression.sql} AS {each.name}" for each in query.select)
+
+
 def _condition(query: Query, predicate: Predicate) -> str:
     left = _side("left", query.streams[0].keys[predicate.left_slot])
     right = _side("right", query.streams[-1].keys[predicate.right_slot])
@@ -99,6 +112,8 @@ def _condition(query: Query, predicate: Predicate) -> str:
 
 def _side(side: str, key: KeyColumn) -> str:
     written = _expression(side, key.expression)
+    if key.rounding is not None:
+        written = f"{key.rounding.value} {written}"
     return f"{written} (to {key.scale} decimals)" if key.scale else written
 
 
@@ -107,6 +122,8 @@ def _expression(side: str, expression: Expression) -> str:
         return f"{side}.{expression.name}"
     if isinstance(expression, Constant):
         return str(expression.value)
+    if isinstance(expression, Computed):
+        return f"{side}: {expression.sql}"
     return _arithmetic(side, expression)
 
 

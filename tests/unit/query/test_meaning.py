@@ -139,3 +139,53 @@ def test_reformatting_never_changes_the_meaning(data):
     written = parse_query(text)
     assert differences(one, written) == []
     assert fingerprint(written) == fingerprint(one)
+
+
+STATEMENT = """\
+name: priced
+streams:
+  a: {schema: {g: long, d: double, s: string}}
+sql: |
+  SELECT l.s, r.d + 1 AS more FROM a AS l JOIN a AS r
+  ON l.g < r.d AND lower(l.s) = lower(r.s)
+  WHERE l.d > 5 AND l.s < r.s || 'x'
+  WINDOW AS (SLIDE INTERVAL '1' ON '10')
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("l.g < r.d", "l.g <= r.d", "condition"),
+        ("l.g < r.d", "l.g < r.d + 1", "condition"),
+        ("lower(l.s) = lower(r.s)", "upper(l.s) = lower(r.s)", "condition"),
+        ("lower(l.s) = lower(r.s)", "l.s = lower(r.s)", "condition"),
+        ("l.d > 5", "l.d > 6", "filter of the left side"),
+        ("l.d > 5", "r.d > 5", "filter of the right side"),
+        ("|| 'x'", "|| 'y'", "condition on pairs"),
+        (" AND l.s < r.s || 'x'", "", "condition on pairs"),
+        ("r.d + 1 AS more", "r.d + 2 AS more", "columns of results"),
+        ("AS more", "AS most", "columns of results"),
+        ("l.s, r.d + 1 AS more", "r.d + 1 AS more, l.s", "columns of results"),
+        ("SELECT l.s, r.d + 1 AS more", "SELECT *", "output"),
+    ],
+)
+def test_every_part_of_a_statement_counts(old: str, new: str, part: str):
+    assert old in STATEMENT
+    one, other = parse_query(STATEMENT), parse_query(STATEMENT.replace(old, new, 1))
+    assert fingerprint(one) != fingerprint(other)
+    assert [each for each in differences(one, other) if each.startswith(f"{part} was ")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("WHERE l.d > 5 AND", "AND l.d > 5 AND"),
+        ("lower(l.s) = lower(r.s)", "(LOWER( l.S ) = lower(R.s))"),
+        ("SELECT l.s, r.d + 1", "SELECT /* all */ L.s, (r.D + 1)"),
+    ],
+)
+def test_the_spelling_of_a_statement_does_not_count(old: str, new: str):
+    one, other = parse_query(STATEMENT), parse_query(STATEMENT.replace(old, new, 1))
+    assert differences(one, other) == []
+    assert fingerprint(one) == fingerprint(other)
