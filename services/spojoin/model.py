@@ -173,15 +173,33 @@ class Interval:
     held: tuple[str, ...] = ()
 
 
+#: As a stream's `time`, where its schema has no such column: the timestamp that Kafka keeps with each record.
+RECORD_TIME = "record"
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One logical input; `keys` are the key columns that predicates use, in slot order."""
+    """One logical input; `keys` are the key columns that predicates use, in slot order.
+
+    envelope: the field of a message that holds the row, such as Debezium's `after`; None where it is the message
+    """
 
     name: str
     schema: dict[str, ColumnType]
     time: str | None
     key: str | None
     keys: tuple[KeyColumn, ...]
+    envelope: str | None = None
+
+    @property
+    def is_record_timed(self) -> bool:
+        """Whether the event time is the timestamp of the Kafka record, not a column."""
+        return self.time == RECORD_TIME and RECORD_TIME not in self.schema
+
+    @property
+    def time_column(self) -> str | None:
+        """The column that holds the event time, if one does."""
+        return None if self.is_record_timed else self.time
 
 
 @dataclass(frozen=True, slots=True)

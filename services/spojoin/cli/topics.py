@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spojoin.cli.chain import ResultSequence
 from spojoin.embedded.inputs import balanced, open_inputs
+from spojoin.embedded.kafka_only import check_no_envelope
 from spojoin.embedded.writers import TEXT_ROWS, json_lines
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
@@ -58,6 +59,7 @@ def current_generation(log: Log[bytes], query: str) -> int:
 
 def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> dict[str, int]:
     """Append the files' rows to the input topics, partitions in turn; returns the rows sent to each topic."""
+    check_no_envelope(query)
     log = KafkaLog(kafka_of(settings))
     names = {stream.name: settings.input_topics.get(stream.name, input_topic(stream.name)) for stream in query.streams}
     partitions = {stream: _partitions(log, name) for stream, name in names.items()}

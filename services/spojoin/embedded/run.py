@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.inputs import InputFile, balanced, check_names, open_inputs
+from spojoin.embedded.kafka_only import check_without_kafka
 from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
@@ -113,7 +114,11 @@ FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
 
 
 def engine_for(query: Query, workers: int | None = None) -> Engine:
-    """An engine that searches its window in `workers` parts; None takes the layout's number, or one."""
+    """An engine that searches its window in `workers` parts; None takes the layout's number, or one.
+
+    Raises ConfigurationError where the query's rows can only come from Kafka.
+    """
+    check_without_kafka(query)
     workers = workers or query.layout.workers or 1
     return Engine(query, RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED))
 

@@ -54,7 +54,7 @@ def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool) -> Extracte
     """
     columns = _BatchColumns(stream, batch, Refusals(batch.num_rows))
     codes = [_codes(columns, key) for key in stream.keys]
-    times = columns.times_us(stream.time) if needs_time and stream.time else None
+    times = columns.times_us(stream.time_column) if needs_time and stream.time_column else None
     keys = _keys(columns, stream.key) if stream.key else None
     return _kept(columns.refusals, codes, times, keys)
 

@@ -39,7 +39,7 @@ from spojoin.suggest import listed, unknown
 LIMIT_MAX = 2**31 - 1
 
 _OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "method", "layout")
-_STREAM_OPTIONS = ("schema", "time", "key")
+_STREAM_OPTIONS = ("schema", "time", "key", "envelope")
 _TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249; the endings of topic names need the rest
 _STREAM_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # no dot: 'in.<stream>.dlq' must stay unambiguous
@@ -90,6 +90,7 @@ class _StreamOptions:
     schema: dict[str, ColumnType]
     time: str | None
     key: str | None
+    envelope: str | None
 
 
 def _query(text: str) -> Query:
@@ -107,7 +108,7 @@ def _query(text: str) -> Query:
     query = Query(
         name=name,
         streams=tuple(
-            Stream(side.item.name, side.schema, side.time, side.key, tuple(columns))
+            Stream(side.item.name, side.schema, side.time, side.key, tuple(columns), envelope=side.envelope)
             for side, columns in zip(used, condition.keys, strict=True)
         ),
         predicates=condition.predicates,
@@ -164,7 +165,17 @@ def _stream(item: Item) -> _StreamOptions:
     schema = {name: parse_type(text_of(column, "a type"), name, column.line) for name, column in columns.items()}
     if not schema:
         raise QueryError(f"{what}: its schema is empty: expected columns and their types", options["schema"].line)
-    return _StreamOptions(item, schema, _time(options.get("time"), schema), _column_name(options.get("key")))
+    return _StreamOptions(
+        item,
+        schema,
+        _time(options.get("time"), schema),
+        _column_name(options.get("key")),
+        _envelope(options.get("envelope")),
+    )
+
+
+def _envelope(item: Item | None) -> str | None:
+    return None if item is None else text_of(item, "the name of the field that holds the row, such as after")
 
 
 def _column_name(item: Item | None) -> str | None:

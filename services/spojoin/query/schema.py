@@ -37,7 +37,7 @@ def arrow_schema(stream: Stream, needs_time: bool = True) -> pa.Schema:
     needs_time: whether the event time is read at all (`Query.needs_time`)
     """
     names = dict.fromkeys(name for key in stream.keys for name in columns_of(key.expression))
-    extra = [name for name in (stream.time if needs_time else None, stream.key) if name is not None]
+    extra = [name for name in (stream.time_column if needs_time else None, stream.key) if name is not None]
     return pa.schema([(name, _found_as(stream, name)) for name in dict.fromkeys([*names, *extra])])
 
 

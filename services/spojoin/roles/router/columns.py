@@ -13,4 +13,4 @@ def columns_needed(stream: Stream, needs_time: bool) -> list[str]:
 
 def columns_of_a_line(stream: Stream) -> list[str]:
     """What a CSV line holds: the declared columns, then time and key where they are not among them."""
-    return list(dict.fromkeys([*stream.schema, *filter(None, (stream.time, stream.key))]))
+    return list(dict.fromkeys([*stream.schema, *filter(None, (stream.time_column, stream.key))]))

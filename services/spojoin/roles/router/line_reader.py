@@ -35,6 +35,11 @@ class Readout:
     taken: list[tuple[Ids, Extracted]] = field(default_factory=list)
     faults: list[BadLine] = field(default_factory=list)
 
+    @classmethod
+    def of_none(cls, count: int, reason: str, detail: str) -> Readout:
+        """No row of `count` messages, for one reason."""
+        return cls(faults=[BadLine(at, reason, detail) for at in range(count)])
+
     def take(self, ids: Ids, extracted: Extracted) -> None:
         """Keep what was extracted of the rows `ids`."""
         if len(extracted.kept):
