@@ -33,7 +33,9 @@ def test_a_join_of_rows_at_hand(option):
 def test_a_run_over_files(option, tmp_path):
     (tmp_path / "s.csv").write_text("n\n1\n")
     with pytest.raises(ConfigurationError, match=SENTENCES[option]):
-        run_files(parse_query(TEXT.replace("OPTION", option)), RunFiles({"s": tmp_path / "s.csv"}, tmp_path / "out.jsonl"))
+        run_files(
+            parse_query(TEXT.replace("OPTION", option)), RunFiles({"s": tmp_path / "s.csv"}, tmp_path / "out.jsonl")
+        )
 
 
 def test_files_are_not_sent_into_an_envelope(tmp_path):

@@ -45,7 +45,9 @@ def read_arrow(stream: Stream, needs_time: bool, value: bytes) -> tuple[Readout,
     return readout, count
 
 
-def _taken_out(messages: pa.RecordBatch, envelope: str, needed: list[str], readout: Readout) -> tuple[Ids, pa.RecordBatch]:
+def _taken_out(
+    messages: pa.RecordBatch, envelope: str, needed: list[str], readout: Readout
+) -> tuple[Ids, pa.RecordBatch]:
     """The rows in a column of structs, and the numbers of those that are there."""
     holder = messages.column(envelope)
     if not pa.types.is_struct(holder.type):

@@ -60,7 +60,11 @@ def without_logical_types(kind: AvroType) -> AvroType:
         return [without_logical_types(each) for each in kind]
     if not isinstance(kind, dict):
         return kind
-    return {name: without_logical_types(each) if name != "default" else each for name, each in kind.items() if name != "logicalType"}
+    return {
+        name: without_logical_types(each) if name != "default" else each
+        for name, each in kind.items()
+        if name != "logicalType"
+    }
 
 
 def fields_of(kind: AvroType, names: Names) -> Mapping[str, AvroType] | None:
@@ -130,7 +134,9 @@ def _decimals(values: Values, scale: int) -> pa.Array:
         None if each is None else decimal.Decimal(int.from_bytes(each, "big", signed=True)).scaleb(-scale, _EXACT)
         for each in values
     ]
-    fits = 0 <= scale <= _DIGITS_MAX and all(each is None or len(each.as_tuple().digits) <= _DIGITS_MAX for each in exact)
+    fits = 0 <= scale <= _DIGITS_MAX and all(
+        each is None or len(each.as_tuple().digits) <= _DIGITS_MAX for each in exact
+    )
     if fits:
         return pa.array(exact, pa.decimal128(_DIGITS_MAX, scale))
     return pa.array([None if each is None else str(each) for each in exact], pa.string())
@@ -138,4 +144,6 @@ def _decimals(values: Values, scale: int) -> pa.Array:
 
 def _texts(values: Values) -> pa.Array:
     """Values of several types as JSON would write them."""
-    return pa.array([each if each is None or isinstance(each, str) else json.dumps(each) for each in values], pa.string())
+    return pa.array(
+        [each if each is None or isinstance(each, str) else json.dumps(each) for each in values], pa.string()
+    )

@@ -37,7 +37,10 @@ def read(values, find=None, stream=STREAM, headers=()):
 def outcome(rows):
     """Rows and refusals by their message."""
     keys = rows.keys.to_pylist()
-    taken = {offset: (code, key) for offset, code, key in zip(rows.offsets.tolist(), rows.codes[0].tolist(), keys, strict=True)}
+    taken = {
+        offset: (code, key)
+        for offset, code, key in zip(rows.offsets.tolist(), rows.codes[0].tolist(), keys, strict=True)
+    }
     return taken | {letter.offset: letter.reason for letter in rows.dead}
 
 
@@ -49,7 +52,11 @@ AVRO = {
             "name": "before",
             "type": [
                 "null",
-                {"type": "record", "name": "Value", "fields": [{"name": "n", "type": "long"}, {"name": "k", "type": "string"}]},
+                {
+                    "type": "record",
+                    "name": "Value",
+                    "fields": [{"name": "n", "type": "long"}, {"name": "k", "type": "string"}],
+                },
             ],
         },
         {"name": "after", "type": ["null", "Value"]},
@@ -201,5 +208,7 @@ def test_arrow_without_the_rows(schema, reason):
 )
 def test_avro_without_the_rows(fields, reason):
     registry = Registry()
-    values = registry.avro({"type": "record", "name": "E", "fields": fields}, {"n": 1, "after": 1 if reason == "type" else {}})
+    values = registry.avro(
+        {"type": "record", "name": "E", "fields": fields}, {"n": 1, "after": 1 if reason == "type" else {}}
+    )
     assert outcome(read(values, registry.find)) == {0: reason}

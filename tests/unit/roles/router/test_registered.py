@@ -147,7 +147,10 @@ PROTOBUF_ROW = protobuf_file(
     dependency=("google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto"),
 )
 KNOWN = tuple(
-    Reference(each.DESCRIPTOR.name, RegisteredSchema(SchemaKind.PROTOBUF, base64.b64encode(each.DESCRIPTOR.serialized_pb).decode()))
+    Reference(
+        each.DESCRIPTOR.name,
+        RegisteredSchema(SchemaKind.PROTOBUF, base64.b64encode(each.DESCRIPTOR.serialized_pb).decode()),
+    )
     for each in (timestamp_pb2, wrappers_pb2)
 )
 
@@ -207,7 +210,9 @@ def test_a_schema_is_asked_for_once():
     assert len(registry.asked) == 1
 
 
-@pytest.mark.parametrize("poison", [b"\0", b"\0\0\0\0", framed(9_999, b"\x02"), b"\0\0\0\0\x01", b"\0\0\0\0\x01\x02\x02"])
+@pytest.mark.parametrize(
+    "poison", [b"\0", b"\0\0\0\0", framed(9_999, b"\x02"), b"\0\0\0\0\x01", b"\0\0\0\0\x01\x02\x02"]
+)
 def test_a_poison_message_is_a_dead_letter_and_its_neighbours_are_rows(poison):
     registry = Registry()
     good = registry.avro(AVRO_ONE, {"n": 1}, {"n": 2})
@@ -257,7 +262,10 @@ def test_a_registry_that_is_away_is_no_dead_letter():
         ("string", "type"),
         ({"type": "record", "name": "R", "fields": []}, "missing-field"),
         ({"type": "record", "name": "R", "fields": [{"name": "m", "type": "long"}]}, "missing-field"),
-        ({"type": "record", "name": "R", "fields": [{"name": "n", "type": {"type": "array", "items": "long"}}]}, "type"),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "n", "type": {"type": "array", "items": "long"}}]},
+            "type",
+        ),
         ({"type": "record", "name": "R", "fields": [{"name": "n", "type": ["bytes", "long"]}]}, "type"),
         ({"type": "record", "name": "R", "fields": [{"name": "n", "type": "nothing"}]}, "schema"),
         ({"type": "record", "fields": []}, "schema"),
@@ -331,7 +339,9 @@ def test_a_decimal_beyond_its_own_precision_is_not_rounded():
 
 
 def test_avro_types_of_another_schema():
-    inner = RegisteredSchema(SchemaKind.AVRO, json.dumps({"type": "record", "name": "x.Inner", "fields": AVRO_ONE["fields"]}))
+    inner = RegisteredSchema(
+        SchemaKind.AVRO, json.dumps({"type": "record", "name": "x.Inner", "fields": AVRO_ONE["fields"]})
+    )
     outer = {"type": "record", "name": "Outer", "fields": [{"name": "after", "type": ["null", "x.Inner"]}]}
     find = {1: RegisteredSchema(SchemaKind.AVRO, json.dumps(outer), (Reference("x.Inner", inner),))}.__getitem__
     taken = stream(column("n", TypeName.LONG), envelope="after")
@@ -354,7 +364,9 @@ def test_a_nested_protobuf_type_is_found_by_its_path():
 
 
 def test_a_protobuf_moment_beyond_nanoseconds_is_read_all_the_same():
-    file = protobuf_file("T", ("at", PROTOBUF.TYPE_MESSAGE, ".google.protobuf.Timestamp"), dependency=PROTOBUF_ROW.dependency)
+    file = protobuf_file(
+        "T", ("at", PROTOBUF.TYPE_MESSAGE, ".google.protobuf.Timestamp"), dependency=PROTOBUF_ROW.dependency
+    )
     registry = Registry()
     registry.imports = KNOWN
     far = int((datetime.datetime(9000, 1, 1, tzinfo=UTC) - EPOCH).total_seconds())
