@@ -12,8 +12,8 @@ def check_without_kafka(query: Query) -> None:
     for stream in query.streams:
         if stream.is_record_timed:
             raise ConfigurationError(
-                f"stream {stream.name!r}: 'time: {RECORD_TIME}' is the timestamp that Kafka keeps with each record, which "
-                "files and tables don't have: name a column"
+                f"stream {stream.name!r}: 'time: {RECORD_TIME}' is the timestamp that Kafka keeps with each record, "
+                "which files and tables don't have: name a column"
             )
 
 

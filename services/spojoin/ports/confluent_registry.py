@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -97,17 +97,20 @@ class ConfluentRegistry:
     def _resolved(self, schema: Schema, depth: int = 0) -> RegisteredSchema:
         if depth > _DEPTH_MAX:
             raise UnknownSchema(f"its references are nested deeper than {_DEPTH_MAX}: expected no circle")
-        kind = _kind(schema)
+        kind, text = _kind(schema), schema.schema_str or ""
         references = [
-            Reference(each.name, self._resolved(self._version(kind, each.subject, each.version), depth + 1))
+            Reference(each.name or "", self._resolved(self._version(kind, each), depth + 1))
             for each in schema.references or ()
         ]
         if kind is SchemaKind.PROTOBUF:
-            references += _well_known(schema.schema_str, {each.name for each in references})
-        return RegisteredSchema(kind, schema.schema_str, tuple(references))
+            references += _well_known(text, {each.name for each in references})
+        return RegisteredSchema(kind, text, tuple(references))
 
-    def _version(self, kind: SchemaKind, subject: str, version: int) -> Schema:
+    def _version(self, kind: SchemaKind, reference: SchemaReference) -> Schema:
         """A referenced schema, even if it has been deleted since."""
+        if reference.subject is None or reference.version is None:
+            raise UnknownSchema(f"its reference {reference.name} has no subject or no version")
+        subject, version = reference.subject, reference.version
         if kind is SchemaKind.PROTOBUF:
             return self._serialized.get_version(subject, version, True, _SERIALIZED).schema
         return self._as_written.get_version(subject, version, True).schema

@@ -14,6 +14,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -46,7 +47,7 @@ class RowWriter(Protocol):
 class ColumnForm(NamedTuple):
     """A column's type in a schema, and what makes its cells."""
 
-    kind: Any
+    kind: object
     cells: Callable[[pa.Array], Cells]
 
 
@@ -78,7 +79,7 @@ class AvroRows:
             self._write(out, self._parsed, dict(zip(self._names, row, strict=True)))
             ends.append(out.tell())
         data = out.getvalue()
-        return [data[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+        return [data[begin:end] for begin, end in pairwise(ends)]
 
 
 class JsonRows:
@@ -120,7 +121,7 @@ def _avro_name(name: str) -> str:
     return f"_{plain}" if not plain or plain[0].isdigit() else plain
 
 
-def _record(name: str, names: Sequence[str], kinds: Sequence[Any]) -> dict[str, Any]:
+def _record(name: str, names: Sequence[str], kinds: Sequence[object]) -> dict[str, object]:
     fields = [
         {"name": each, "type": kind, **({"default": None} if isinstance(kind, list) else {})}
         for each, kind in zip(names, kinds, strict=True)
@@ -128,7 +129,7 @@ def _record(name: str, names: Sequence[str], kinds: Sequence[Any]) -> dict[str, 
     return {"type": "record", "name": _avro_name(name), "fields": fields}
 
 
-def _or_null(kind: Any, is_nullable: bool) -> Any:
+def _or_null(kind: object, is_nullable: bool) -> object:
     return ["null", kind] if is_nullable and kind != "null" else kind
 
 
@@ -157,7 +158,9 @@ def _avro_moments(kind: pa.DataType, cells: Callable[[pa.Array], pa.Array]) -> C
     unit = "ms" if kind.unit == "s" else kind.unit
     name = f"{'local-' if kind.tz is None else ''}timestamp-{_UNITS[unit]}"
     stored = pa.timestamp(unit, kind.tz)
-    return ColumnForm({"type": "long", "logicalType": name}, lambda a: cells(a).cast(stored).cast(pa.int64()).to_pylist())
+    return ColumnForm(
+        {"type": "long", "logicalType": name}, lambda a: cells(a).cast(stored).cast(pa.int64()).to_pylist()
+    )
 
 
 def _avro_name_of(kind: pa.DataType, field: pa.Field) -> str:
@@ -193,16 +196,10 @@ def _unscaled(decimals: pa.Array, scale: int) -> Cells:
 
 def _json_form(field: pa.Field) -> ColumnForm:
     kind, cells = _plain(field)
-    if pa.types.is_decimal(kind):
-        return _json_texts(field, lambda a: cells(a).cast(pa.string()))
-    if pa.types.is_date(kind):
-        return _json_texts(field, lambda a: cells(a).cast(pa.date32()).cast(pa.string()), format="date")
-    if pa.types.is_timestamp(kind):
-        return _json_texts(field, lambda a: _iso(cells(a)), format="date-time")
-    if pa.types.is_binary(kind):
-        return _json_texts(field, lambda a: _base64(cells(a)), contentEncoding="base64")
-    if pa.types.is_string(kind):
-        return _json_texts(field, cells)
+    texts = _json_text_of(kind)
+    if texts is not None:
+        said, make = texts
+        return ColumnForm({"type": _or_null_json("string", field), **said}, lambda a: make(cells(a)).to_pylist())
     if pa.types.is_floating(kind):  # which may be no number at all
         return ColumnForm({"type": ["number", "null"]}, lambda a: cells(a).to_pylist())
     for is_it, name in ((pa.types.is_boolean, "boolean"), (pa.types.is_integer, "integer")):
@@ -213,11 +210,20 @@ def _json_form(field: pa.Field) -> ColumnForm:
     raise ConfigurationError(f"results: column {field.name} of type {field.type} has no form in JSON: cast it to text")
 
 
-def _json_texts(field: pa.Field, texts: Callable[[pa.Array], pa.Array], **more: str) -> ColumnForm:
-    return ColumnForm({"type": _or_null_json("string", field), **more}, lambda a: texts(a).to_pylist())
+def _json_text_of(kind: pa.DataType) -> tuple[dict[str, str], Callable[[pa.Array], pa.Array]] | None:
+    """For types that are text in JSON what a schema says of it, and what makes it."""
+    if pa.types.is_decimal(kind):
+        return {}, lambda a: a.cast(pa.string())
+    if pa.types.is_date(kind):
+        return {"format": "date"}, lambda a: a.cast(pa.date32()).cast(pa.string())
+    if pa.types.is_timestamp(kind):
+        return {"format": "date-time"}, _iso
+    if pa.types.is_binary(kind):
+        return {"contentEncoding": "base64"}, _base64
+    return ({}, lambda a: a) if pa.types.is_string(kind) else None
 
 
-def _or_null_json(name: str, field: pa.Field) -> Any:
+def _or_null_json(name: str, field: pa.Field) -> str | list[str]:
     return [name, "null"] if field.nullable else name
 
 

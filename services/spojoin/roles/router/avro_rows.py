@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import fastavro
 import pyarrow as pa
@@ -77,7 +77,7 @@ class AvroDecoder:
                 rest = len(message) - source.tell()
                 faults.append(BadLine(at, "malformed", f"{rest} bytes follow the datum of its Avro schema"))
                 continue
-            yield at, datum
+            yield at, cast("Datum", datum)  # its schema is a record
 
 
 def _rows(
@@ -94,7 +94,7 @@ def _rows(
             yield at, row
 
 
-def _parsed(schema: RegisteredSchema, names: Names, of: Any) -> AvroType:
+def _parsed(schema: RegisteredSchema, names: Names, of: Callable[[AvroType], AvroType]) -> AvroType:
     """The schema after those that it imports, whose types are added to `names`."""
     for _, inner in schema.references:
         _parsed(inner, names, of)

@@ -252,7 +252,7 @@ def _row(message: _Pairs, envelope: str | None) -> _Pairs:
     raise _BadLine(*no_envelope(envelope, _names(message)))
 
 
-def _only(message: _Pairs, wanted: str) -> Any:
+def _only(message: _Pairs, wanted: str) -> object:
     """A field's value, None where it is missing; _BadLine where it stands twice."""
     values = [value for name, value in message if name == wanted]
     if len(values) > 1:

@@ -90,8 +90,8 @@ def parse(
     """The rows of at least one message, in order, and a dead letter for each row or message that can't take part.
 
     `index` is the stream's number in the query. Reasons: malformed, missing-field, type, null, nan, unit, overflow,
-    time, schema (no schema that reads the message), delete (a message that takes a row away). Where the stream names no key, a row's is "partition:offset", or "partition:offset:row" if its
-    message has several.
+    time, schema (no schema reads the message), delete (it takes a row away). Where the stream names no key, a row's is
+    "partition:offset", or "partition:offset:row" if its message has several.
     """
     if not messages:
         raise ValueError("parse() takes at least one message: without one there is no next offset")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from spojoin.query.field import INT64_MAX, INT64_MIN
 from spojoin.roles.router.arrow_rows import BadMessage
@@ -61,52 +62,60 @@ def is_repeated(field: FieldDescriptor) -> bool:
 def _maker(field: FieldDescriptor) -> _Maker:
     if is_repeated(field):
         raise BadMessage("type", f"field {field.name}: expected one value, its Protobuf type is repeated")
-    if field.type == FieldDescriptor.TYPE_ENUM:
+    if field.enum_type is not None:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         return lambda values: pa.array([None if v is None else names.get(v, str(v)) for v in values], pa.string())
     if field.type in _SINGLE:
         kind = _SINGLE[field.type]
         return lambda values: pa.array(values, kind)
-    return _well_known(field)
+    assert field.message_type is not None  # no other type is left
+    return _well_known(field.name, field.message_type)
 
 
-def _well_known(field: FieldDescriptor) -> _Maker:
-    kind = field.message_type.full_name
+def _well_known(name: str, message: Descriptor) -> _Maker:
+    kind = message.full_name
     if kind in _WRAPPERS:
-        inner = _SINGLE[field.message_type.fields_by_name["value"].type]
+        inner = _SINGLE[message.fields_by_name["value"].type]
         return lambda values: pa.array([None if each is None else each.value for each in values], inner)
     if kind == "google.protobuf.Timestamp":
         return _moments
     text = _TEXTS.get(kind)
     if text is None:
-        raise BadMessage("type", f"field {field.name}: expected one value, its Protobuf type is {kind}")
+        raise BadMessage("type", f"field {name}: expected one value, its Protobuf type is {kind}")
     return lambda values: pa.array([None if each is None else text(each) for each in values], pa.string())
 
 
 def _moments(values: Sequence[Any]) -> pa.Array:
     """Nanoseconds where all fit, or else text: both are read alike."""
-    ticks = [None if each is None else each.seconds * _NANOSECONDS + each.nanos for each in values]
-    if all(
-        each is None or (INT64_MIN < tick <= INT64_MAX and 0 <= each.nanos < _NANOSECONDS)
-        for each, tick in zip(values, ticks, strict=True)
-    ):
-        return pa.array(ticks, pa.int64()).view(pa.timestamp("ns", "UTC"))
-    return pa.array([None if each is None else _moment_text(each) for each in values], pa.string())
+    if not all(each is None or _fits(each) for each in values):
+        return pa.array([None if each is None else _moment_text(each) for each in values], pa.string())
+    ticks = [None if each is None else _ticks(each) for each in values]
+    return pa.array(ticks, pa.int64()).view(pa.timestamp("ns", "UTC"))
 
 
-def _moment_text(moment: Any) -> str:
+def _ticks(moment: Timestamp) -> int:
+    return moment.seconds * _NANOSECONDS + moment.nanos
+
+
+def _fits(moment: Timestamp) -> bool:
+    return INT64_MIN < _ticks(moment) <= INT64_MAX and 0 <= moment.nanos < _NANOSECONDS
+
+
+def _moment_text(moment: Timestamp) -> str:
     try:
-        return str(moment.ToJsonString())
+        return moment.ToJsonString()
     except ValueError:
         return f"{moment.seconds} s and {moment.nanos} ns"
 
 
-def _date_text(date: Any) -> str:
-    return f"{date.year:04}-{date.month:02}-{date.day:02}"
+def _date_text(date: Message) -> str:
+    year, month, day = (getattr(date, name) for name in ("year", "month", "day"))
+    return f"{year:04}-{month:02}-{day:02}"
 
 
-def _decimal_text(number: Any) -> str:
-    return str(decimal.Decimal(int.from_bytes(number.value, "big", signed=True)).scaleb(-number.scale, _EXACT))
+def _decimal_text(number: Message) -> str:
+    unscaled, scale = (getattr(number, name) for name in ("value", "scale"))
+    return str(decimal.Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-scale, _EXACT))
 
 
 _EXACT = decimal.Context(prec=2_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
