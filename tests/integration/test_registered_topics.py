@@ -6,9 +6,11 @@ The sink writes without transactions and is killed midway.
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import random
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -55,6 +57,8 @@ ENVELOPE = {
 }
 #: What one message in ten is in place of a row, and the reason of its dead letter; the last one has no value at all.
 BAD = {"deleted": "delete", "unknown schema": "schema", "cut off": "malformed", "tombstone": "delete"}
+COLUMNS = ("probe_seq", "left_seq", "right_seq", "left_key", "right_key")
+PAGE = Path(__file__).parents[2] / "services/spojoin/wire/README.md"
 Pair = tuple[int, int, int, str, str]
 
 
@@ -122,7 +126,7 @@ class Results:
         for message in self._consumer.consume(500, 0.2):
             headers = dict(message.headers())
             if "spojoin-seq" not in headers:
-                assert not message.value()
+                assert message.value() is None
                 continue
             place = (int(headers["spojoin-seq"]), int(headers.get("spojoin-row", b"1000000")))
             if place > self._last:
@@ -133,7 +137,9 @@ class Results:
         self._consumer.close()
 
 
-def test_registered_schemas_from_end_to_end(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_registered_schemas_from_end_to_end(
+    cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     expected = pairs()
     with running_registry() as url, SchemaRegistryClient({"url": url}) as client:
         settings = {"registry_url": url, "results_format": "avro", "transactions": "false", "frame_tuples": "32"}
@@ -149,8 +155,19 @@ def test_registered_schemas_from_end_to_end(cluster: LocalCluster, tmp_path: Pat
             finally:
                 results.close()
             check_refused(running)
+            check_sample(cluster.broker.bootstrap, url, dict(zip(COLUMNS, expected[0], strict=True)), capsys)
         assert client.get_latest_version("registered.results-value").schema.schema_type == "AVRO"
     assert results.rows == expected
+
+
+def check_sample(bootstrap: str, url: str, first: dict, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page's reader in Python, as it stands there but for its addresses, and that it ends."""
+    text = PAGE.read_text().partition("In Python, Avro:\n")[2].partition("\nIn Python, frames")[0]
+    code = textwrap.dedent(text).replace("localhost:9092", bootstrap).replace("http://localhost:8081", url)
+    code = code.replace("q.results", "registered.results").replace("while True:", "for _ in range(60):")
+    capsys.readouterr()
+    exec(compile(code, str(PAGE), "exec"), {})
+    assert ast.literal_eval(capsys.readouterr().out.splitlines()[0]) == first
 
 
 def check_refused(running: Served) -> None:
