@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -79,7 +80,7 @@ def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
     )
 
 
-def _forms(options: UpOptions) -> dict[str, str]:
+def _forms(options: UpOptions) -> dict[str, Any]:
     """Settings of what messages look like; a registry that isn't named here may be in the environment."""
     named = {} if options.registry is None else {"registry_url": options.registry}
     return {"results_format": options.results, **named}

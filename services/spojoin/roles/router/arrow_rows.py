@@ -13,6 +13,7 @@ from spojoin.query.extract import extract
 from spojoin.roles.router.columns import columns_needed
 from spojoin.roles.router.envelope import OPERATION, no_row, not_a_row
 from spojoin.roles.router.line_reader import BadLine, Ids, Readout
+from spojoin.roles.router.message_headers import AddHeaders
 
 #: What an Arrow IPC file begins with, and a stream doesn't.
 FILE_MAGIC = b"ARROW1\0\0"
@@ -27,7 +28,9 @@ class BadMessage(Exception):  # a signal within this room
         self.detail = detail
 
 
-def read_arrow(stream: Stream, needs_time: bool, value: bytes) -> tuple[Readout, int]:
+def read_arrow(
+    stream: Stream, needs_time: bool, value: bytes, add_headers: AddHeaders | None = None
+) -> tuple[Readout, int]:
     """The rows of all batches of the stream or file, numbered on, and their count; BadMessage where it is neither."""
     needed = columns_needed(stream, needs_time)
     readout = Readout()
@@ -38,6 +41,7 @@ def read_arrow(stream: Stream, needs_time: bool, value: bytes) -> tuple[Readout,
         messages = _batch(value, [stream.envelope], [OPERATION])
         ids, batch = _taken_out(messages, stream.envelope, needed, readout)
         count = messages.num_rows
+    batch = batch if add_headers is None else add_headers(batch, ids)
     try:
         readout.take_all(ids, extract(stream, batch, needs_time))
     except BadData as error:

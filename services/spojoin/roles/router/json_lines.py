@@ -103,7 +103,8 @@ class JsonLines(LineReader):
             good.append(id_)
             rows.append({name: _text(value) for name, value in values.items()})
         if rows:
-            readout.take_all(np.array(good, np.int64), self.extract(self._batch(rows, whole_keys)))
+            taken = np.array(good, np.int64)
+            readout.take_all(taken, self.extract(taken, self._batch(rows, whole_keys)))
 
     def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
         """The literals distinguish a missing field from a null, and alone decide about every row that is refused."""

@@ -27,12 +27,13 @@ from spojoin.model import Stream
 from spojoin.protocol.topology import HEARTBEAT
 from spojoin.query.extract import Extracted, extract
 from spojoin.roles.router.arrow_rows import FILE_MAGIC, BadMessage, read_arrow
-from spojoin.roles.router.columns import columns_needed
+from spojoin.roles.router.columns import columns_needed, needs_headers
 from spojoin.roles.router.csv_lines import CsvLines
 from spojoin.roles.router.decoded import Decoder, Wanted
 from spojoin.roles.router.envelope import DELETE
 from spojoin.roles.router.json_lines import JsonLines
 from spojoin.roles.router.line_reader import LineReader, Readout
+from spojoin.roles.router.message_headers import AddHeaders, header_column, with_headers
 from spojoin.roles.router.registered_rows import Bad, RegisteredSchemas
 from spojoin.wire.columns import Keys
 from spojoin.wire.keys import NO_KEYS, concat_keys
@@ -160,6 +161,7 @@ class _Parsing:
         self.partition = partition
         self.messages = messages
         self.pieces: list[_Piece] = []
+        self._headers: pa.MapArray | None = None
         self.dead: list[DeadLetter] = []
         self.heartbeat_us: int | None = None
         self.row_counts = np.zeros(len(messages), np.int64)
@@ -200,7 +202,9 @@ class _Parsing:
             wanted = Wanted(columns_needed(self.stream, self.needs_time), self.stream.envelope)
             decoded = decoder.read(data, wanted)
             readout.faults += decoded.faults
-            readout.take_all(decoded.ids, extract(self.stream, decoded.rows, self.needs_time))
+            add_headers = self._headers_of(np.array(places, np.int64))
+            rows = decoded.rows if add_headers is None else add_headers(decoded.rows, decoded.ids)
+            readout.take_all(decoded.ids, extract(self.stream, rows, self.needs_time))
         except BadMessage as error:
             readout = Readout.of_none(len(places), error.reason, error.detail)
         except BadData as error:
@@ -221,6 +225,7 @@ class _Parsing:
         self.row_counts[places] = counts
         owners, row_of = np.repeat(np.array(places, np.int64), counts), _numbered(counts)
         lines = list(chain.from_iterable(split))
+        reader.add_headers = self._headers_of(owners)
         readout = reader.read(lines)
         self.pieces += [_Piece(owners[ids], row_of[ids], extracted) for ids, extracted in readout.taken]
         for fault in readout.faults:
@@ -230,13 +235,28 @@ class _Parsing:
     def add_batches(self, places: list[int]) -> None:
         for at in places:
             try:
-                readout, self.row_counts[at] = read_arrow(self.stream, self.needs_time, self.messages[at].value or b"")
+                value, all_its = self.messages[at].value or b"", self._headers_of(None, at)
+                readout, self.row_counts[at] = read_arrow(self.stream, self.needs_time, value, all_its)
             except BadMessage as error:
                 self.bury(at, 0, error.reason, error.detail)
                 continue
             self.pieces += [_Piece(np.full(len(ids), at), ids, extracted) for ids, extracted in readout.taken]
             for fault in readout.faults:
                 self.bury(at, fault.id, fault.reason, fault.detail, b"")
+
+    def _headers_of(self, owners: I64 | None, message: int = 0) -> AddHeaders | None:
+        """What adds the headers of messages to rows, where they are needed.
+
+        owners: the messages (n,) of n numbers that rows have; None where all rows are of `message`
+        """
+        if not needs_headers(self.stream, self.needs_time):
+            return None
+        if self._headers is None:
+            self._headers = header_column([message.headers for message in self.messages])
+        column = self._headers
+        if owners is None:
+            return lambda rows, ids: with_headers(rows, column, np.full(len(ids), message))
+        return lambda rows, ids: with_headers(rows, column, owners[ids])
 
     def add_heartbeats(self, places: list[int]) -> None:
         for at in places:
