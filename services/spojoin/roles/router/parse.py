@@ -42,6 +42,7 @@ from spojoin.wire.registered import MAGIC
 
 CONTENT_TYPE = "content-type"
 _TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
+_OPEN = ord("{")
 _ARROW_CONTINUATION = b"\xff\xff\xff\xff"
 
 I64 = NDArray[np.int64]
@@ -99,10 +100,9 @@ def parse(
     parsing = _Parsing(stream, needs_time, index, partition, messages, reading.schemas)
     kinds: dict[_Kind, list[int]] = defaultdict(list)
     for at, message in enumerate(messages):
-        if parsing.has_time(at):
-            kinds[_kind_of(message, reading.default)].append(at)
+        kinds[_kind_of(message, reading.default)].append(at)
     for kind, places in kinds.items():
-        parsing.add(kind, places)
+        parsing.add(kind, places if kind is None else parsing.timed(places))
     return parsing.rows()
 
 
@@ -110,17 +110,18 @@ _Kind = Format | str | None  # a format, or the name of one that is not known, o
 
 
 def _kind_of(message: InputMessage, default: Format) -> _Kind:
-    if not message.value:
+    value = message.value
+    if not value:
         return None
-    kind = _said_by(message, default)
-    return Format.REGISTERED if message.value[0] == MAGIC and kind not in (Format.ARROW, Format.ARROW_FILE) else kind
+    for name, content_type in message.headers:
+        if name.lower() == CONTENT_TYPE and content_type is not None:
+            return _unless_registered(_named(content_type), value)
+    return _told_by(value) if default is Format.AUTO else _unless_registered(default, value)
 
 
-def _said_by(message: InputMessage, default: Format) -> _Kind:
-    for name, value in message.headers:
-        if name.lower() == CONTENT_TYPE and value is not None:
-            return _named(value)
-    return _told_by(message.value or b"") if default is Format.AUTO else default
+def _unless_registered(said: _Kind, value: bytes) -> _Kind:
+    is_registered = value[0] == MAGIC and said not in (Format.ARROW, Format.ARROW_FILE)
+    return Format.REGISTERED if is_registered else said
 
 
 def _named(content_type: bytes) -> _Kind:
@@ -129,9 +130,14 @@ def _named(content_type: bytes) -> _Kind:
 
 
 def _told_by(value: bytes) -> Format:
+    first = value[0]
+    if first == _OPEN:
+        return Format.JSON
+    if first == MAGIC:
+        return Format.REGISTERED
     if value.startswith((_ARROW_CONTINUATION, FILE_MAGIC)):
         return Format.ARROW
-    return Format.JSON if value[:1] == b"{" or value.lstrip()[:1] == b"{" else Format.CSV
+    return Format.JSON if value.lstrip()[:1] == b"{" else Format.CSV
 
 
 class _Piece(NamedTuple):
@@ -166,15 +172,15 @@ class _Parsing:
         self.heartbeat_us: int | None = None
         self.row_counts = np.zeros(len(messages), np.int64)
 
-    def has_time(self, at: int) -> bool:
-        """Whether a message isn't refused for want of a timestamp of its own."""
-        message = self.messages[at]
-        if not (self.needs_time and self.stream.is_record_timed and message.value):
-            return True
-        if 0 <= message.timestamp_ms <= _TIME_MS_MAX:
-            return True
-        self.bury(at, 0, "time", f"time: record: the record's timestamp is {message.timestamp_ms} ms since 1970")
-        return False
+    def timed(self, places: list[int]) -> list[int]:
+        """The messages but those that are refused because they have no timestamp, where it is the rows' time."""
+        if not (self.needs_time and self.stream.is_record_timed):
+            return places
+        good = [at for at in places if 0 <= self.messages[at].timestamp_ms <= _TIME_MS_MAX]
+        for at in sorted({*places} - {*good}):
+            timestamp_ms = self.messages[at].timestamp_ms
+            self.bury(at, 0, "time", f"time: record: the record's timestamp is {timestamp_ms} ms since 1970")
+        return good
 
     def add(self, kind: _Kind, places: list[int]) -> None:
         """Read all messages of one kind."""
