@@ -62,6 +62,19 @@ def type_of(sql: str, columns: Columns) -> str:
     return found
 
 
+def bind(sql: str, tables: Mapping[str, Columns]) -> None:
+    """Parse and bind a statement over empty tables. Raises duckdb.Error where that fails."""
+    connection = _checker()
+    for name, columns in tables.items():
+        declared = ", ".join(f"{quoted(column)} {duckdb_type(kind)}" for column, kind in columns.items())
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} ({declared})")
+    try:
+        connection.sql(sql)
+    finally:
+        for name in tables:
+            connection.execute(f"DROP TABLE {quoted(name)}")
+
+
 def constant(sql: str) -> object:
     """The value of an expression without columns. Raises duckdb.Error where it has none."""
     return _checker().sql(f"SELECT {sql}").fetchall()[0][0]

@@ -65,7 +65,7 @@ def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
         sides = {use.side for use in uses}
         if not sides:
             _check_true(node, scope)
-        elif len(sides) == 1:
+        elif len(sides) == 1 and not any(use.is_number for use in uses):
             parts.sides[min(sides)].append(node)
         elif _is_indexed(node, scope):
             parts.index.append(_without_not(node))

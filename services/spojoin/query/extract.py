@@ -82,7 +82,7 @@ class Extractor:
         columns = _BatchColumns(stream, batch, Refusals(batch.num_rows))
         evaluation = self._program.run(batch.num_rows, columns.values, columns.refusals)
         made = [code_column(columns, key, evaluation.values) for key in stream.keys]
-        times = columns.times_us(stream.time) if self._needs_time and stream.time else None
+        times = columns.times_us(stream.time_column) if self._needs_time and stream.time_column else None
         keys = _keys(columns, stream.key) if stream.key else None
         payload = self._payload_of(columns, evaluation)
         members, joins = self._flags(made, evaluation)

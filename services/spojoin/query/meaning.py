@@ -88,6 +88,8 @@ def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:
     yield f"columns of {stream.name}", ", ".join(stream.schema)
     yield f"time of {stream.name}", stream.time or _NOTHING
     yield f"key of {stream.name}", stream.key or _NOTHING
+    if stream.envelope is not None:  # without one the meaning is that of programs that knew none
+        yield f"envelope of {stream.name}", stream.envelope
 
 
 def _of_engine(query: Query) -> Iterator[tuple[str, str]]:

@@ -27,7 +27,7 @@ def _full(name: str) -> str:
 #: A role's machines know the protocol and what lies below it; only its main knows the runtime.
 ALLOWED = _table("""
     protocol: kernels wire
-    ports: protocol
+    ports: protocol wire
     telemetry: ports protocol version wire
     helm.tables: ports protocol telemetry
     published: kernels protocol suggest wire
@@ -36,7 +36,7 @@ ALLOWED = _table("""
     roles.mutable: kernels protocol wire
     roles.permutation: kernels protocol wire
     index: kernels wire
-    roles.pojoin: index protocol wire
+    roles.pojoin: index kernels protocol wire
     runtime: ports protocol query telemetry wire
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query wire

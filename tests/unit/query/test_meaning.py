@@ -55,6 +55,8 @@ CHANGED = {
     "the order of columns": ("{draw: double, cooling: decimal(8,2), at: timestamp}\n    time: at\n    key",
                              "{cooling: decimal(8,2), draw: double, at: timestamp}\n    time: at\n    key",
                              "columns of warm was draw, cooling, at, is cooling, draw, at"),
+    "an envelope": ("    key: id\n", "    key: id\n    envelope: after\n", "envelope of warm was nothing, is after"),
+    "the record's time": ("    time: at\n    key", "    time: record\n    key", "time of warm was at, is record"),
     "a column more": ("cooling: decimal(8,2), at: timestamp}\n    time: at\n    key",
                       "cooling: decimal(8,2), at: timestamp, more: int}\n    time: at\n    key",
                       "type of warm.more was nothing, is int"),

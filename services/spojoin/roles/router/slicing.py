@@ -72,7 +72,7 @@ class Slicer:
         self._books = books
         self._fed = [(number, each) for number, source in enumerate(query.inputs) for each in source.fed(number)]
         self._names = Names(query)
-        self.is_shared = len(query.inputs) < len(query.streams)
+        self.is_shared = query.shares_input
 
     def mask(self, number: int) -> int:
         """The streams that an input feeds, a bit for each."""
@@ -92,11 +92,6 @@ class Slicer:
                 self._names.learn(stream, piece.codes, piece.payload, piece.first_index)
         self._names.forget([int(frame.slices[self.opposite(s)].lower[0]) for s in range(len(frame.slices))])
 
-    @property
-    def inputs(self) -> list[int]:
-        """By stream, the input that feeds it."""
-        return [number for number, _ in self._fed]
-
     def opposite(self, stream: int) -> int:
         """The stream that a stream's tuples search; in a self join within one window, itself."""
         return stream if self._query.is_self else 1 - stream
@@ -106,9 +101,7 @@ class Slicer:
         own = [origins.streams == number for number in range(len(self._query.inputs))]
         counts = [int(np.count_nonzero(flags)) for flags in own]
         columns = [concat(self._queue.inputs[i].take(n)) if n else None for i, n in enumerate(counts)]
-        places = [
-            book.place + _before(of_stream(origins.members, stream)) for stream, book in enumerate(self._books)
-        ]
+        places = [book.place + _before(of_stream(origins.members, stream)) for stream, book in enumerate(self._books)]
         return Taken(origins, columns, own, _before(origins.numbered), places)
 
     def slices(self, taken: Taken, cut: Cut, coming: Coming) -> tuple[StreamSlice, ...]:
