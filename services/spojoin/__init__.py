@@ -1,6 +1,7 @@
 """spojoin: exact stream inequality joins, embedded in one process or as services over Kafka.
 
-`spojoin.Join` runs a query in this process; the command `spojoin` does that for files, and runs the services.
+`spojoin.sql` joins tables and files by a statement, `spojoin.Join` streams that go on, both in this process; the command
+`spojoin` does that for files, and runs the services.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from spojoin.version import __version__
 
 if TYPE_CHECKING:
     from spojoin.embedded.library import Join
+    from spojoin.embedded.sql import sql
 
-__all__ = ["Join", "__version__"]
+__all__ = ["Join", "__version__", "sql"]
 
 
 def __getattr__(name: str) -> object:
-    """`Join`, imported when it is first asked for: services and help need none of what it loads."""
+    """`Join` and `sql`, imported when first asked for: services and help need none of what they load."""
     if name == "Join":
         from spojoin.embedded.library import Join  # noqa: PLC0415
 
         return Join
+    if name == "sql":
+        from spojoin.embedded.sql import sql  # noqa: PLC0415
+
+        return sql
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,16 +15,19 @@ from spojoin.cli.commands.run import run
 from spojoin.cli.commands.sample import sample
 from spojoin.cli.commands.service import service
 from spojoin.cli.commands.simulate import simulate
+from spojoin.cli.commands.sql import sql
 from spojoin.cli.commands.status import status
 from spojoin.cli.commands.topics import results, send, topics
 from spojoin.cli.commands.up import up
 from spojoin.cli.commands.validate import validate
 from spojoin.cli.extras import COMMAND
+from spojoin.cli.keep_out import keep_out
 from spojoin.cli.version import version_option
 from spojoin.version import __version__
 
 #: In the order of --help.
 COMMANDS = (
+    sql,
     run,
     sample,
     methods,
@@ -51,8 +54,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Exact stream inequality joins: `<`, `<=`, `>`, `>=`, `=`, `!=` and bands on sliding windows.
 
-A query is one YAML file. Run it over files in this process with `spojoin run`, or as services over Kafka with
-`spojoin up`. See it work on real flights with `loadgen demo`.""",
+One statement over files: `spojoin sql`. A query in a YAML file: over files in this process with `spojoin run`, or as
+services over Kafka with `spojoin up`. See it work on real flights with `loadgen demo`.""",
 )
 
 
@@ -70,5 +73,12 @@ def first(context: typer.Context, version: Annotated[bool, version_option("spojo
 for command in COMMANDS:
     app.command()(command)
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """The command as a process of its own."""
+    keep_out("pandas")  # pyarrow imports it at its first array where it is installed: 0.2 s, and no command has a use
     app()
+
+
+if __name__ == "__main__":
+    main()

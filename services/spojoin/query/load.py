@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -19,23 +17,19 @@ from spojoin.model import (
     Method,
     Order,
     Output,
-    PairExpression,
     Query,
-    Stream,
     TypeName,
-    Window,
 )
 from spojoin.published.door import check_method, check_served
 from spojoin.published.layouts.catalog import check_key, layout
 from spojoin.published.methods.catalog import method
+from spojoin.query.assemble import Choices, Parsed, StreamOptions, assemble, parse_sql
 from spojoin.query.column_types import parse_type
-from spojoin.query.condition import read_condition
-from spojoin.query.document import Item, compose, items, lines_within, text_of
-from spojoin.query.scope import Scope
-from spojoin.query.selected import read_select
-from spojoin.query.statement import Statement, parse_statement
+from spojoin.query.document import Item, compose, items, text_of
+from spojoin.query.places import places_within
+from spojoin.query.statement import Statement
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
-from spojoin.query.window import LENGTH_US_MAX, split_window
+from spojoin.query.window import LENGTH_US_MAX
 from spojoin.suggest import listed, unknown
 
 LIMIT_MAX = 2**31 - 1
@@ -84,49 +78,27 @@ def parse_query(text: str, source: str = "query") -> Query:
         raise QueryError(f"{source}: nested too deeply: expected a simpler query") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _StreamOptions:
-    """A stream as written; `item` gives its name and line."""
-
-    item: Item
-    schema: dict[str, ColumnType]
-    time: str | None
-    key: str | None
-
-
 def _query(text: str) -> Query:
     options = items(compose(text), "the query", _EXPECTED, _OPTIONS)
     name = _name(_required(options, "name", "a name for the query"))
     streams = _streams(_required(options, "streams", "the streams and their schemas"))
     sql = _required(options, "sql", "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
-    statement, window, end = _read_sql(sql, text)
-    sides = _sides(statement, streams)
-    scope = _scope(statement, sides)
-    condition = read_condition(statement, scope, window, end)
-    order = _choice(options, "order", Order, Order.ARRIVAL if condition.interval is None else Order.EVENT_TIME)
-    output = _output(options, statement)
-    used = sides[: len(condition.keys)]
-    _check_time(condition.window, order, options.get("order", sql), used)
-    select = read_select(statement.columns, scope) if output is Output.ROWS else ()
-    needed = _payload([*(each.expression for each in select), *condition.residuals], len(condition.keys))
-    query = Query(
+    parsed = _read_sql(sql, text)
+    output = _output(options, parsed.statement)
+    order = _choice(options, "order", Order, Order.ARRIVAL) if "order" in options else None
+    choices = Choices(
         name=name,
-        streams=tuple(
-            Stream(side.item.name, side.schema, side.time, side.key, tuple(columns), filter_, payload)
-            for side, columns, filter_, payload in zip(used, condition.keys, condition.filters, needed, strict=False)
-        ),
-        predicates=condition.predicates,
-        window=condition.window,
-        order=order,
-        output=output,
-        limit=_limit(options, output),
-        lateness_us=_lateness(options, order),
         text=text,
+        output=output,
+        order=order,
+        order_line=options.get("order", sql).line,
+        limit=_limit(options, output),
         method=_method(options.get("method")),
-        interval=condition.interval,
         layout=_layout(options.get("layout")),
-        select=select,
-        residuals=condition.residuals,
+    )
+    is_by_arrival = order is Order.ARRIVAL or (order is None and parsed.window is not None)
+    query = assemble(
+        parsed, _sides(parsed.statement, streams), choices, _lateness(options, is_by_arrival=is_by_arrival)
     )
     if "layout" in options:
         check_key(query, query.layout, options["layout"].line)
@@ -155,12 +127,12 @@ def _name(item: Item) -> str:
     return name
 
 
-def _streams(option: Item) -> dict[str, _StreamOptions]:
+def _streams(option: Item) -> dict[str, StreamOptions]:
     found = items(option.node, "streams", "stream names, each with its schema")
     return {name: _stream(item) for name, item in found.items()}
 
 
-def _stream(item: Item) -> _StreamOptions:
+def _stream(item: Item) -> StreamOptions:
     what = f"stream {item.name}"
     if not _STREAM_NAME.fullmatch(item.name):
         raise QueryError(f"stream name '{item.name}': expected 1 to 200 of a-z A-Z 0-9 _ -", item.line)
@@ -171,7 +143,8 @@ def _stream(item: Item) -> _StreamOptions:
     schema = {name: parse_type(text_of(column, "a type"), name, column.line) for name, column in columns.items()}
     if not schema:
         raise QueryError(f"{what}: its schema is empty: expected columns and their types", options["schema"].line)
-    return _StreamOptions(item, schema, _time(options.get("time"), schema), _column_name(options.get("key")))
+    time, key = _time(options.get("time"), schema), _column_name(options.get("key"))
+    return StreamOptions(item.name, schema, time, key, item.line)
 
 
 def _column_name(item: Item | None) -> str | None:
@@ -189,49 +162,20 @@ def _time(item: Item | None, schema: dict[str, ColumnType]) -> str | None:
     return name
 
 
-def _read_sql(item: Item, text: str) -> tuple[Statement, Window | None, int]:
-    """The statement, its window clause if there is one, and the line at which the SQL ends."""
+def _read_sql(item: Item, text: str) -> Parsed:
     sql = text_of(item, "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     assert isinstance(item.node, yaml.ScalarNode)
-    lines = lines_within(item.node, text)
-
-    def line_at(character: int) -> int:
-        return lines[min(character, len(lines) - 1)]
-
-    plain, window = split_window(sql, line_at)
-    return parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1)
+    return parse_sql(sql, places_within(item.node, text))
 
 
-def _sides(statement: Statement, streams: dict[str, _StreamOptions]) -> tuple[_StreamOptions, _StreamOptions]:
+def _sides(statement: Statement, streams: dict[str, StreamOptions]) -> tuple[StreamOptions, StreamOptions]:
     for table in (statement.left, statement.right):
         if table.stream not in streams:
             raise QueryError(unknown("stream", table.stream, streams), table.line)
     for name, stream in streams.items():
         if name not in (statement.left.stream, statement.right.stream):
-            raise QueryError(f"stream '{name}' isn't used by the sql: expected FROM or JOIN of it", stream.item.line)
+            raise QueryError(f"stream '{name}' isn't used by the sql: expected FROM or JOIN of it", stream.line)
     return streams[statement.left.stream], streams[statement.right.stream]
-
-
-def _scope(statement: Statement, sides: tuple[_StreamOptions, _StreamOptions]) -> Scope:
-    left, right = statement.left, statement.right
-    return Scope(
-        (left.alias, right.alias),
-        (sides[0].schema, sides[1].schema),
-        (left.stream, right.stream),
-        statement.line_of,
-        (sides[0].time, sides[1].time),
-    )
-
-
-def _check_time(window: Window, order: Order, order_item: Item, used: Sequence[_StreamOptions]) -> None:
-    if window.is_time and order is Order.ARRIVAL:
-        raise QueryError("a time window needs event-time order: add 'order: event_time'", order_item.line)
-    for stream in used:
-        if order is Order.EVENT_TIME and stream.time is None:
-            raise QueryError(
-                f"stream {stream.item.name}: missing time column: order event_time needs 'time: <column>'",
-                stream.item.line,
-            )
 
 
 def _choice(options: dict[str, Item], name: str, choices: type[_Choice], default: _Choice) -> _Choice:
@@ -257,14 +201,6 @@ def _output(options: dict[str, Item], statement: Statement) -> Output:
     return output
 
 
-def _payload(expressions: Sequence[PairExpression], streams: int) -> list[tuple[str, ...]]:
-    """By stream, the columns that pairs need; both sides of a stream that joins itself share them."""
-    found: list[dict[str, None]] = [{} for _ in range(streams)]
-    for use in (use for each in expressions for use in each.uses if not use.is_number):
-        found[min(use.side, streams - 1)][use.name] = None
-    return [tuple(names) for names in found]
-
-
 def _limit(options: dict[str, Item], output: Output) -> int | None:
     if "limit" not in options:
         return None
@@ -279,7 +215,7 @@ def _limit(options: dict[str, Item], output: Output) -> int | None:
     return int(text)
 
 
-def _lateness(options: dict[str, Item], order: Order) -> int:
+def _lateness(options: dict[str, Item], *, is_by_arrival: bool) -> int:
     if "lateness" not in options:
         return 0
     item = options["lateness"]
@@ -287,7 +223,7 @@ def _lateness(options: dict[str, Item], order: Order) -> int:
     lateness = 0 if text.strip() == "0" else parse_duration_us(text)
     if lateness is None or lateness > LENGTH_US_MAX:
         raise QueryError(f"lateness '{text}': expected {DURATION_EXPECTED}, at most 10 years", item.line)
-    if lateness and order is Order.ARRIVAL:
+    if lateness and is_by_arrival:
         raise QueryError("lateness needs event-time order: add 'order: event_time' or remove it", item.line)
     return lateness
 

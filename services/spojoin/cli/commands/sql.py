@@ -1,0 +1,137 @@
+"""`spojoin sql`: a statement over files, without a query file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spojoin.cli.commands.common import Debug
+from spojoin.cli.errors import one_sentence
+from spojoin.cli.options import with_options
+
+if TYPE_CHECKING:
+    from spojoin.embedded.statements import BareStatement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlOptions:
+    """The statement, and where its rows go."""
+
+    statement: Annotated[
+        str,
+        typer.Argument(
+            metavar="STATEMENT",
+            help="One SELECT over two sides; FROM and JOIN name files in quotes, '-' standard input.",
+            show_default=False,
+        ),
+    ]
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file of results: JSON lines, CSV, Parquet or Arrow, by its extension; - is standard output.",
+        ),
+    ] = Path("-")
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="json|csv|arrow|parquet|table",
+            help="The format of results; default by the extension, and for - a table on a terminal, else JSON lines.",
+        ),
+    ] = None
+    time: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[FILE=]COLUMN",
+            help="The column with the event time, where rows are ordered by it and a file has several timestamps.",
+        ),
+    ] = None
+    lateness: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How far event times may run backwards, such as '5 s'.")
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="The most partners that are listed of one row.")] = None
+    rejects: Annotated[
+        Path | None, typer.Option(help="The file of refused rows with their reasons: JSON lines or Parquet.")
+    ] = None
+    report: Annotated[Path | None, typer.Option(help="The file of the run's figures, as JSON.")] = None
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how the statement is evaluated, and what it takes; read no rows.")
+    ] = False
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", help="Show no progress and no summary; refused rows are still counted on stderr."
+        ),
+    ] = False
+    debug: Debug = False
+
+
+@with_options
+def sql(options: SqlOptions) -> None:
+    """Join files by one SQL statement, without a query file.
+
+    Columns and their types come from the files: CSV, JSON lines, Parquet or Arrow, also gzip or zstd, or a pattern of
+    several. A file joined with itself is read in its order; two files are merged by event time.
+
+    Examples:
+
+        spojoin sample flights.csv
+
+        spojoin sql "SELECT l.flight, r.flight AS other, l.distance - r.distance AS further
+        FROM 'flights.csv' AS l JOIN 'flights.csv' AS r
+        ON l.origin = r.origin AND l.distance > r.distance AND l.air_time < r.air_time
+        WINDOW AS (SLIDE INTERVAL '100' ON '1K')"
+
+        spojoin sql "SELECT ..." -o pairs.parquet
+    """
+    with one_sentence(is_debug=options.debug):
+        from spojoin.embedded.statements import StatementOptions, bare_statement
+
+        choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit)
+        found = bare_statement(options.statement, {}, choices)
+        if options.explain:
+            _explain(found)
+        else:
+            _run(found, options)
+
+
+def _times(texts: list[str] | tuple[()]) -> dict[str, str]:
+    """The event-time column of each file; of those not named, under the empty text."""
+    pairs = [text.rpartition("=") for text in texts]
+    return {name: column for name, _, column in pairs}
+
+
+def _explain(found: BareStatement) -> None:
+    from rich.console import Console
+
+    from spojoin.explain.footprint import SetupSizes
+    from spojoin.explain.plan import explain, render
+
+    render(explain(found.query, None, SetupSizes()), Console())
+
+
+def _run(found: BareStatement, options: SqlOptions) -> None:
+    from spojoin.cli.progress import run_progress
+    from spojoin.cli.refused import refused_line
+    from spojoin.cli.summary import show_run
+    from spojoin.embedded.formats import named_format
+    from spojoin.embedded.run import run
+    from spojoin.embedded.run_files import RunFiles
+    from spojoin.embedded.standard_input import DASH
+    from spojoin.local.supervise import ending_on_signals
+
+    inputs = {name: Path(str(source)) for name, source in found.sources.items()}
+    files = RunFiles(
+        inputs, options.output, options.rejects, options.report, format=named_format(options.format)
+    )
+    is_quiet = options.quiet or options.output == DASH
+    with ending_on_signals(), run_progress(found.query.name, is_quiet=is_quiet) as progress:
+        report = run(found.query, files, progress=progress)
+    if not is_quiet:
+        show_run(report, options.output)
+    if line := refused_line(report, found.query):
+        typer.echo(f"spojoin: {line}", err=True)

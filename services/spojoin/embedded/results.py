@@ -1,0 +1,81 @@
+"""The rows that a statement gives, read as they are made."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spojoin.embedded.engine import Engine
+from spojoin.embedded.inputs import InputFile, balanced
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    import polars as pl
+
+
+class Results:
+    """A statement's rows as Arrow data, joined while they are read.
+
+    Each reading joins anew, except of readers and generators, which can be read once. Anything that takes Arrow's C
+    stream interface reads it: `polars.DataFrame(results)`, `duckdb.sql("FROM results")`.
+    """
+
+    def __init__(self, schema: pa.Schema, start: Callable[[], tuple[Engine, list[InputFile]]]) -> None:
+        self.schema = schema
+        #: rows refused in the last reading, by reason
+        self.rejected: Mapping[str, int] = {}
+        self._start = start
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        engine, inputs = self._start()
+        for each, batch in balanced(inputs):
+            yield from engine.end(each.index) if batch is None else engine.feed(each.index, batch)
+        yield from engine.flush()
+        self.rejected = dict(engine.rejected)
+        _warn(engine)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Arrow's C stream of the rows, for other libraries."""
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """Arrow's C schema of the columns."""
+        return self.schema.__arrow_c_schema__()
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows as a reader."""
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table."""
+        return pa.Table.from_batches(self, self.schema)
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:  # noqa: ANN401  (pyarrow's own)
+        """All rows as a pandas data frame; options: those of `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a Polars data frame."""
+        import polars as pl  # noqa: PLC0415  (its users have it)
+
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame), "a table gives a data frame"
+        return frame
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        return f"<spojoin.Results, columns {columns}>"
+
+
+def _warn(engine: Engine) -> None:
+    letters = engine.take_rejects()
+    if letters:
+        warnings.warn(
+            f"{len(letters):,} rows were refused and left out, the first because of {letters[0].detail}; "
+            "Results.rejected counts them by reason",
+            stacklevel=3,
+        )

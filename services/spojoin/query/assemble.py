@@ -1,0 +1,149 @@
+"""A query from its statement and what else is known: the same for query files and for statements alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spojoin.errors import QueryError
+from spojoin.model import (
+    ColumnType,
+    Computed,
+    Domain,
+    LayoutChoice,
+    Method,
+    Order,
+    Output,
+    PairExpression,
+    Query,
+    Stream,
+    Window,
+)
+from spojoin.query.condition import Condition, read_condition
+from spojoin.query.engine_check import check_statement
+from spojoin.query.places import PlaceAt
+from spojoin.query.scope import Scope
+from spojoin.query.selected import read_select
+from spojoin.query.statement import Statement, parse_statement
+from spojoin.query.window import split_window
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """A stream as it is declared; line: where, for errors."""
+
+    name: str
+    schema: dict[str, ColumnType]
+    time: str | None
+    key: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A statement, its window clause if there is one, and the line at which it ends.
+
+    plain: its text without the window clause; line_at: gives the line of a character of it
+    """
+
+    statement: Statement
+    window: Window | None
+    end: int
+    plain: str
+    line_at: Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a query says besides its statement. order: None where it says nothing; output: see `chosen_output`.
+
+    order_line: where the order is chosen, for errors
+    """
+
+    name: str
+    text: str
+    output: Output
+    order: Order | None = None
+    order_line: int = 1
+    limit: int | None = None
+    method: Method = Method()
+    layout: LayoutChoice = LayoutChoice()
+
+
+def parse_sql(sql: str, line_at: PlaceAt) -> Parsed:
+    """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
+    plain, window = split_window(sql, line_at)
+    return Parsed(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1), plain, line_at)
+
+
+def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int) -> Query:
+    """The query that a statement means over the streams of its two sides. Raises QueryError."""
+    scope = _scope(parsed.statement, sides)
+    condition = read_condition(parsed.statement, scope, parsed.window, parsed.end)
+    order = choices.order or (Order.ARRIVAL if condition.interval is None else Order.EVENT_TIME)
+    used = sides[: len(condition.keys)]
+    _check_time(condition.window, order, choices.order_line, used)
+    select = read_select(parsed.statement.columns, scope) if choices.output is Output.ROWS else ()
+    needed = _payload([*(each.expression for each in select), *condition.residuals], len(condition.keys))
+    if select or _needs_engine(condition):
+        written = (parsed.statement.left.stream, parsed.statement.right.stream)
+        schemas = {name: side.schema for name, side in zip(written, sides, strict=True)}
+        check_statement(parsed.plain, schemas, parsed.line_at)
+    return Query(
+        name=choices.name,
+        streams=tuple(
+            Stream(side.name, side.schema, side.time, side.key, tuple(columns), filter_, payload)
+            for side, columns, filter_, payload in zip(used, condition.keys, condition.filters, needed, strict=False)
+        ),
+        predicates=condition.predicates,
+        window=condition.window,
+        order=order,
+        output=choices.output,
+        limit=choices.limit,
+        lateness_us=lateness_us,
+        text=choices.text,
+        method=choices.method,
+        layout=choices.layout,
+        interval=condition.interval,
+        select=select,
+        residuals=condition.residuals,
+    )
+
+
+def _needs_engine(condition: Condition) -> bool:
+    """Whether any condition is more than a comparison of sums of columns."""
+    keys = [key for columns in condition.keys for key in columns]
+    return bool(
+        any(condition.filters)
+        or condition.residuals
+        or any(isinstance(key.expression, Computed) or key.domain is Domain.ASSIGNED for key in keys)
+    )
+
+
+def _scope(statement: Statement, sides: tuple[StreamOptions, StreamOptions]) -> Scope:
+    left, right = statement.left, statement.right
+    return Scope(
+        (left.alias, right.alias),
+        (sides[0].schema, sides[1].schema),
+        (sides[0].name, sides[1].name),
+        statement.line_of,
+        (sides[0].time, sides[1].time),
+    )
+
+
+def _check_time(window: Window, order: Order, order_line: int, used: Sequence[StreamOptions]) -> None:
+    if window.is_time and order is Order.ARRIVAL:
+        raise QueryError("a time window needs event-time order: add 'order: event_time'", order_line)
+    for stream in used:
+        if order is Order.EVENT_TIME and stream.time is None:
+            raise QueryError(
+                f"stream {stream.name}: missing time column: order event_time needs 'time: <column>'", stream.line
+            )
+
+
+def _payload(expressions: Sequence[PairExpression], streams: int) -> list[tuple[str, ...]]:
+    """By stream, the columns that pairs need; both sides of a stream that joins itself share them."""
+    found: list[dict[str, None]] = [{} for _ in range(streams)]
+    for use in (use for each in expressions for use in each.uses if not use.is_number):
+        found[min(use.side, streams - 1)][use.name] = None
+    return [tuple(names) for names in found]

@@ -1,0 +1,76 @@
+"""Drawn statements as query files, and their tables pushed piece by piece."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+import spojoin
+from tests.support.statement_draw import DrawnStatement
+from tests.support.statement_oracle import Expected
+from tests.support.statement_text import clauses
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What a query file answers in its older outputs: (probe, left, right) a pair, (row, matches) a row."""
+
+    pairs: list[tuple[int, int, int]]
+    counts: list[tuple[int, int]]
+
+
+def outputs_of(expected: Expected, rows: int) -> Outputs:
+    """The older outputs of what the oracle says, over `rows` rows that took a number."""
+    counts = [0] * rows
+    for probe, _, _ in expected.pairs:
+        counts[probe] += 1
+    return Outputs(list(expected.pairs), list(enumerate(counts)))
+
+
+def all_columns(statement: DrawnStatement) -> DrawnStatement:
+    """The statement with `*` for its select list."""
+    parts = clauses(statement.text)
+    begin = statement.text.index(parts.items[0])
+    last = parts.items[-1]
+    end = statement.text.index(last, begin + sum(map(len, parts.items[:-1]))) + len(last)
+    return replace(statement, text=f"{statement.text[:begin]}*{statement.text[end:]}")
+
+
+def query_file(statement: DrawnStatement, output: str | None) -> str:
+    """The query file that says the same."""
+    streams: dict[str, Any] = {}
+    for each in statement.tables:
+        streams[each.name] = {"schema": {field.name: field.type for field in each.fields}}
+        if each.name in statement.time:
+            streams[each.name]["time"] = each.time
+    document = {"name": "drawn", "streams": streams, "sql": statement.text}
+    document |= {} if output is None else {"output": output}
+    document |= {"order": "event_time"} if statement.time else {}
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+def by_join(statement: DrawnStatement) -> pa.Table:
+    """The answer of `spojoin.Join` to the tables as wholes."""
+    with spojoin.Join(query_file(statement, "rows")) as join:
+        found = [join.push(each.table, each.name) for each in statement.tables]
+        return pa.concat_tables([*found, join.flush()])
+
+
+def pushed(statement: DrawnStatement, output: str | None, rng: Random) -> pa.Table:
+    """The answer of `spojoin.Join` to the tables in pieces of any size, the streams by turns."""
+    found = []
+    with spojoin.Join(query_file(statement, output)) as join:
+        waiting = {each.name: each.table for each in statement.tables}
+        while waiting:
+            name = rng.choice(list(waiting))
+            size = rng.choice([1, 2, 7, 100])
+            found.append(join.push(waiting[name].slice(0, size), name))
+            waiting[name] = waiting[name].slice(size)
+            if not waiting[name].num_rows:
+                del waiting[name]
+        found.append(join.flush())
+    return pa.concat_tables(found)

@@ -1,0 +1,143 @@
+"""What the product makes of a statement, beside what the oracle says: right, refused with a sentence, or a finding."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+import spojoin
+from spojoin.errors import ConfigurationError
+from tests.support.statement_draw import DrawnStatement
+from tests.support.statement_oracle import Expected, StatementOracle
+from tests.support.statement_text import Refusable, Undecided
+
+#: What no sentence for people holds.
+_RAW = re.compile(r"Traceback|\b[A-Z]\w*(Error|Exception)\(|<class |object at 0x|\bNone\b.*\bNone\b")
+#: Columns have no smaller whole numbers than these.
+_ARROW_NAMES = {
+    "INTEGER": "int32",
+    "BIGINT": "int64",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DATE": "date32[day]",
+    "TIMESTAMP": "timestamp[us]",
+    "VARCHAR": "string",
+    "BOOLEAN": "bool",
+    "UUID": "string",
+    "BLOB": "binary",
+    "TINYINT": "int32",
+    "SMALLINT": "int32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong: `kind` is crash, message, refused, accepted, rows, names or types."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the product answered, for counting, and what is wrong, if anything.
+
+    outcome: 'right' with rows, 'empty', 'refused', 'undecided' (answered where the oracle can't say)
+    """
+
+    outcome: str
+    finding: Finding | None = None
+
+
+Answer = Callable[[DrawnStatement], pa.Table]
+
+
+def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool, answer: Answer) -> Verdict:
+    """The product's answer to the statement against the oracle's.
+
+    must_answer: whether the statement is of the grammar, so that a refusal is a finding too
+    answer: asks the product
+    """
+    try:
+        expected: Expected | str = oracle.expected(statement.text)
+    except Refusable as error:
+        expected = f"refuse: {error}"
+    except Undecided as error:
+        expected = f"undecided: {error}"
+    try:
+        found = answer(statement)
+    except ConfigurationError as error:
+        return _refused(str(error), expected, must_answer)
+    except Exception:  # noqa: BLE001 - whatever it is, it is a finding
+        return Verdict("crash", Finding("crash", traceback.format_exc(limit=-4)))
+    if isinstance(expected, Expected):
+        return _compared(found, expected)
+    if expected.startswith("refuse"):
+        return Verdict("accepted", Finding("accepted", f"{found.num_rows} rows; expected to {expected}"))
+    return Verdict("undecided")
+
+
+def by_sql(statement: DrawnStatement) -> pa.Table:
+    """The answer of `spojoin.sql`."""
+    tables = {each.name: each.table for each in statement.tables}
+    time = {"time": statement.time} if statement.time else {}
+    return spojoin.sql(statement.text, **time, **tables).to_arrow()
+
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows in Python's values; two columns may have one name."""
+    columns = [[_plain(value) for value in column.to_pylist()] for column in table.columns]
+    return list(zip(*columns, strict=True)) if columns else []
+
+
+def _refused(message: str, expected: Expected | str, must_answer: bool) -> Verdict:
+    if not re.search(r"\w+ \w+", message) or _RAW.search(message):
+        return Verdict("refused", Finding("message", repr(message)))
+    if must_answer and isinstance(expected, Expected):
+        return Verdict("refused", Finding("refused", message))
+    return Verdict("refused")
+
+
+def _compared(found: pa.Table, expected: Expected) -> Verdict:
+    if found.num_columns != len(expected.names):
+        return Verdict("wrong", Finding("names", f"{found.column_names} for {expected.names}"))
+    rows, right = rows_of(found), [tuple(map(_plain, row)) for row in expected.rows]
+    if list(map(repr, rows)) != list(map(repr, right)):
+        return Verdict("wrong", Finding("rows", _difference(rows, right)))
+    wrong = [f"{a!r} for {b!r}" for a, b in zip(found.column_names, expected.names, strict=True) if b not in {None, a}]
+    if wrong:
+        return Verdict("wrong", Finding("names", "; ".join(wrong)))
+    kinds = [_kind(kind) for kind in found.schema.types]
+    if kinds != [_expected_kind(kind) for kind in expected.types]:
+        return Verdict("wrong", Finding("types", f"{kinds} for {expected.types}"))
+    return Verdict("right" if rows else "empty")
+
+
+def _difference(found: Sequence[object], expected: Sequence[object]) -> str:
+    at = next((k for k, (a, b) in enumerate(zip(found, expected, strict=False)) if repr(a) != repr(b)), None)
+    at = min(len(found), len(expected)) if at is None else at
+    return f"{len(found)} rows for {len(expected)}; row {at}: {found[at : at + 1]} for {expected[at : at + 1]}"
+
+
+def _plain(value: Any) -> Any:
+    """The value whatever library it came from; times in UTC, without saying so."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    return str(value) if type(value).__name__ == "UUID" else value
+
+
+def _kind(kind: pa.DataType) -> str:
+    if isinstance(kind, pa.ExtensionType) or kind == pa.uuid():
+        return "string"
+    name = str(kind).replace("large_", "").replace("_view", "")
+    return re.sub(r", tz=[^\]]*|128", "", name).replace(" ", "")
+
+
+def _expected_kind(name: str) -> str:
+    return _ARROW_NAMES.get(name, name.lower()).replace(" ", "")
