@@ -85,7 +85,7 @@ class JsonLines(LineReader):
             readout.take_all(np.array(good, np.int64), self.extract(self._batch(rows, whole_keys)))
 
     def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
-        """The literals distinguish a missing field from a null, and alone decide about every row that is refused."""
+        """The literals alone decide about every row that is refused."""
         refused = [r.row for r in extracted.refused]
         if refused:
             self.read_one_by_one(ids[refused], [lines[row] for row in refused], readout)
@@ -126,7 +126,7 @@ class JsonLines(LineReader):
         return declared is None or declared.name not in {*_REAL, TypeName.DECIMAL}
 
     def _literals(self, line: bytes) -> dict[str, Any]:
-        """The needed fields of a line as they are written; _BadLine where there is no such row."""
+        """The needed fields of a line as they are written, null where there is none; _BadLine where that is no row."""
         found: dict[str, Any] = {}
         for name, value in _pairs(line):
             if name in self._needed:
@@ -134,9 +134,7 @@ class JsonLines(LineReader):
                     raise _BadLine("malformed", f"field {name} stands twice in one object")
                 found[name] = value
         for name in self._needed:
-            if name not in found:
-                raise _BadLine("missing-field", f"field {name}: missing, the object has {_names(line)}")
-            if isinstance(found[name], _Pairs | list):
+            if isinstance(found.setdefault(name, None), _Pairs | list):
                 raise _BadLine("type", f"field {name}: expected one value, not an object or array")
         return found
 
@@ -201,10 +199,6 @@ def _check_unicode(pairs: _Pairs) -> None:
                 value.encode()
         except UnicodeEncodeError as error:
             raise _BadLine("malformed", f"an escape is no Unicode character: {error.reason}") from error
-
-
-def _names(line: bytes) -> str:
-    return ", ".join(name for name, _ in _pairs(line)) or "none"
 
 
 def _text(value: str | bool | None) -> str | None:
