@@ -9,6 +9,7 @@ the range that it was found in: `--seed N --count 1 --show`.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections import Counter
@@ -24,7 +25,7 @@ from tests.support.statement_oracle import StatementOracle
 from tests.support.statement_shrink import as_script, shrunk
 from tests.support.statement_streams import by_join
 from tests.support.statement_tables import DrawnTable, draw_tables
-from tests.support.statement_verdict import Answer, Verdict, by_sql, judged
+from tests.support.statement_verdict import Answer, Finding, Verdict, by_sql, judged
 
 #: Statements over the same tables: reading them takes longer than a statement.
 _SHARED = 16
@@ -80,11 +81,16 @@ def smallest(seed: int) -> DrawnStatement:
     def fails(statement: DrawnStatement) -> bool:
         oracle = StatementOracle({each.name: each.table for each in statement.tables}, statement.time)
         found = judged(statement, oracle, not drawn.is_spoilt, answer).finding
-        return (found is not None and (found.kind, found.text[-20:]) == (first.kind, first.text[-20:])) or (
-            found is not None and found.kind == first.kind != "crash"
-        )
+        return found is not None and _signature(found) == _signature(first)
 
     return shrunk(drawn.statement, fails)
+
+
+def _signature(finding: Finding) -> str:
+    """What stays of a finding while its statement is made smaller."""
+    if finding.kind == "crash":
+        return finding.text.rstrip().rpartition("\n")[2].split("'")[0]
+    return re.sub(r"'[^']*'|\d+", "", finding.text) if finding.kind == "refused" else finding.kind
 
 
 def findings(seeds: range, counts: Counter[str]) -> Iterator[tuple[int, Verdict]]:
