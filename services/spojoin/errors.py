@@ -21,12 +21,30 @@ class ConfigurationError(SpoJoinError):
     """Settings that contradict each other or the machine; the text says what to do next."""
 
 
+class Place(int):
+    """A 1-based line of a query, as which it counts, and the 1-based column in that line."""
+
+    column: int
+
+    def __new__(cls, line: int, column: int) -> Place:
+        """The place of a character; both numbers count from 1."""
+        made = super().__new__(cls, line)
+        made.column = column
+        return made
+
+
 class QueryError(ConfigurationError):
-    """A mistake in a query; `line` is its 1-based line in the file, or None where no line applies."""
+    """A mistake in a query; `line` is its 1-based line in the file, or None where no line applies.
+
+    column: the 1-based column where the line is a `Place`, as all places in a statement are; else None
+    """
 
     def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message if line is None else f"line {line}: {message}")
+        column = line.column if isinstance(line, Place) else None
+        where = f"line {line}" if column is None else f"line {line}, column {column}"
+        super().__init__(message if line is None else f"{where}: {message}")
         self.line = line
+        self.column = column
 
 
 class BadData(SpoJoinError):

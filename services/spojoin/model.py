@@ -421,6 +421,23 @@ class Query:
         return (replace(left, keys=(*left.keys, *right.keys), filter=None, payload=payload, members=members),)
 
     @property
+    def stream_names(self) -> tuple[str, ...]:
+        """Names that tell the streams apart: those of the inputs, with the side where both sides read one input."""
+        if not self.shares_input:
+            return tuple(stream.name for stream in self.streams)
+        return tuple(f"{stream.name} as {side}" for stream, side in zip(self.streams, ("left", "right"), strict=True))
+
+    @property
+    def shares_input(self) -> bool:
+        """Whether one input feeds two streams, so that a row may stand in both."""
+        return len(self.streams) > 1 and self.is_of_one_input
+
+    @property
+    def fed_by(self) -> tuple[int, ...]:
+        """By stream, the number of the input that feeds it."""
+        return tuple(number for number, source in enumerate(self.inputs) for _ in source.fed(number))
+
+    @property
     def lists_pairs(self) -> bool:
         """Whether each part lists the partners that it finds; else it only counts them."""
         return self.output is not Output.COUNT or bool(self.residuals)

@@ -122,7 +122,7 @@ def served(
     query_file = folder / "query.yaml"
     query_file.write_text(text)
     query = load_query(query_file)
-    topics = {stream.name: f"{query.name}.{input_topic(stream.name)}" for stream in query.streams}
+    topics = {stream.name: f"{query.name}.{input_topic(stream.name)}" for stream in query.inputs}
     plan = ServePlan(
         query, query_file, workers, joiners, settings, topics, partitions, folder / "logs", restarts_max, without
     )

@@ -43,8 +43,7 @@ class CsvReader(TextReader):
     def __init__(self, path: Path, schema: pa.Schema, key: str | None, delimiter: str) -> None:
         super().__init__(path, schema, key)
         self._delimiter = delimiter
-        with naming_the_file(path):
-            columns = csv_header(path, delimiter)
+        columns = csv_header(path, delimiter)
         self._check_columns(columns)
         self._end = secrets.token_hex(3)
         self._end_line = f"\n{delimiter.join([self._end] * len(columns))}\n".encode()
@@ -104,23 +103,21 @@ class CsvReader(TextReader):
         return cells if is_as_written else without_null_spellings(cells)
 
 
-def first_rows(path: Path, delimiter: str) -> pa.RecordBatch:
-    """The first block of a file as text, with the columns whose names stand once."""
-    names = csv_header(path, delimiter)
-    once = [name for name in names if names.count(name) == 1]
+def first_rows(path: Path, delimiter: str, names: list[str]) -> pa.RecordBatch:
+    """The first block of a file as text, with the columns in `names`, each of which stands once."""
     with naming_the_file(path), pa.input_stream(str(path)) as file:
-        batches = _csv_batches(Utf8Stream(file), once, delimiter, _skip)
-        empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(once), names=once)
-        return next(batches, empty) if once else empty
+        batches = _csv_batches(Utf8Stream(file), names, delimiter, _skip)
+        empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(names), names=names)
+        return next(batches, empty) if names else empty
 
 
 def csv_header(path: Path, delimiter: str) -> list[str]:
     """The names of a file's columns. Raises ConfigurationError where it has none, or they aren't UTF-8 text."""
-    try:
-        with pa.input_stream(str(path)) as file:
+    with naming_the_file(path), pa.input_stream(str(path)) as file:
+        try:
             names: list[str] = _csv_stream(Utf8Stream(file), [], delimiter, _skip).schema.names
-    except pa.ArrowInvalid as error:
-        raise ConfigurationError(f"{path}: no CSV with a header line: {error}") from error
+        except pa.ArrowInvalid as error:
+            raise ConfigurationError(f"{path}: no CSV with a header line: {error}") from error
     for name in names:
         if is_marked(name):
             raise ConfigurationError(f"{path}: the column name {unmarked(name)!r} isn't UTF-8 text; {HOW_TO_RECODE}")

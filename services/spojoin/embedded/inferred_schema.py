@@ -138,10 +138,11 @@ def _written_schema(path: Path, suffix: str) -> pa.Schema:
 def _of_csv(path: Path, delimiter: str) -> _Found:
     from spojoin.embedded.csv_reader import csv_header, first_rows, without_null_spellings  # noqa: PLC0415
 
-    rows = first_rows(path, delimiter).slice(0, SAMPLE_ROWS)
-    columns = {name: guessed(without_null_spellings(rows.column(name))) for name in rows.schema.names}
-    repeated = [name for name in csv_header(path, delimiter) if name not in columns]
-    return _Found(columns, {name: repeated_name(name) for name in repeated})
+    names = csv_header(path, delimiter)
+    once = [name for name in names if names.count(name) == 1]
+    rows = first_rows(path, delimiter, once).slice(0, SAMPLE_ROWS)
+    columns = {name: guessed(without_null_spellings(rows.column(name))) for name in once}
+    return _Found(columns, {name: repeated_name(name) for name in names if name not in columns})
 
 
 def _of_json(path: Path) -> _Found:

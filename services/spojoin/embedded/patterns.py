@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from pathlib import Path
 
-from spojoin.embedded.standard_input import DASH, standard_input
+from spojoin.embedded.standard_input import is_standard_input, standard_input
 from spojoin.errors import ConfigurationError
 
 
@@ -14,7 +14,7 @@ def files_of(path: Path) -> list[Path]:
 
     A file whose own name has the characters of a pattern is itself. Raises ConfigurationError where no file fits.
     """
-    if path == DASH:
+    if is_standard_input(path):
         return [standard_input()]
     if not is_pattern(path):
         return [path]

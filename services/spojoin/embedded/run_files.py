@@ -9,7 +9,7 @@ from pathlib import Path
 from spojoin.embedded.formats import ResultFormat, format_of, real_path
 from spojoin.embedded.named_files import NamedFile, check_apart, check_inputs, check_outputs
 from spojoin.embedded.patterns import files_of
-from spojoin.embedded.standard_input import DASH
+from spojoin.embedded.standard_input import is_standard_input
 from spojoin.errors import ConfigurationError
 
 
@@ -44,7 +44,7 @@ class RunFiles:
             format_of(self.named_rejects.path)
 
     def _check_standard_input(self) -> None:
-        streams = [name for name, path in self.inputs.items() if Path(path) == DASH]
+        streams = [name for name, path in self.inputs.items() if is_standard_input(Path(path))]
         if len(streams) > 1:
             raise ConfigurationError(f"only one of {', '.join(streams)} can be read from standard input: name a file")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from spojoin.embedded.formats import ResultFormat, format_of, real_path
-from spojoin.embedded.named_files import NamedFile, check_outputs, is_written_directly
-from spojoin.embedded.outputs import Outputs
+from spojoin.embedded.named_files import is_written_directly
+from spojoin.embedded.open_output import open_output
+from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.writers import open_writer
 from spojoin.errors import ConfigurationError
 
@@ -52,25 +53,26 @@ def write_sample(path: Path, rows: int, chosen: ResultFormat | None = None) -> i
     stands there.
     """
     format_of(path, chosen)
-    file = NamedFile("", real_path(path))
-    check_outputs([file])
     table = sample_flights().slice(0, rows)
-    content = _as_bytes(path, table, chosen)
-    if _holds_other(file.path, content):
+    if _holds_other(real_path(path), table, chosen):
         raise ConfigurationError(f"{path} exists and holds something else: choose another name, or remove it")
-    with Outputs() as outputs:
-        outputs.open(file).write(content)
+    with open_output(path, table.schema, chosen) as writer:
+        _write_all(writer, table)
     count: int = table.num_rows
     return count
 
 
-def _as_bytes(path: Path, table: pa.Table, chosen: ResultFormat | None) -> pa.Buffer:
+def _holds_other(path: Path, table: pa.Table, chosen: ResultFormat | None) -> bool:
+    """Whether there is a file with other bytes than those of the table."""
+    if not path.is_file() or is_written_directly(path):
+        return False
     sink = pa.BufferOutputStream()
     with open_writer(path, table.schema, sink, chosen) as writer:
-        for batch in table.to_batches():
-            writer.write(batch)
-    return sink.getvalue()
+        _write_all(writer, table)
+    wanted: bytes = sink.getvalue().to_pybytes()
+    return path.read_bytes() != wanted
 
 
-def _holds_other(path: Path, content: pa.Buffer) -> bool:
-    return path.exists() and not is_written_directly(path) and path.read_bytes() != content.to_pybytes()
+def _write_all(writer: TableWriter, table: pa.Table) -> None:
+    for batch in table.to_batches():
+        writer.write(batch)

@@ -15,6 +15,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from spojoin.embedded.content import COMPRESSED_SUFFIXES, kind_of, naming_the_file
+from spojoin.embedded.named_files import open_file_number
 from spojoin.errors import ConfigurationError, SpoJoinError
 
 #: What stands for standard input, and for standard output, where a file is expected.
@@ -25,12 +26,19 @@ _HEAD_BYTES = 4096
 _ENDINGS = {"an Arrow IPC (Feather) file": ".arrow", "an Arrow IPC stream": ".arrow"}
 
 
+def is_standard_input(path: Path) -> bool:
+    """Whether it is `-`, or leads to the process's standard input as /dev/stdin does."""
+    return path == DASH or open_file_number(path) == 0
+
+
 @functools.cache
 def standard_input() -> Path:
     """The file in which standard input is stored; its ending says the format, which its first bytes show.
 
-    Raises ConfigurationError where it is a terminal, empty or Parquet.
+    Raises ConfigurationError where it is closed, a terminal, empty or Parquet.
     """
+    if sys.stdin is None:
+        raise ConfigurationError("standard input is closed: pipe a file into the command, as with < trips.csv")
     if sys.stdin.isatty():
         raise ConfigurationError("standard input is the keyboard: pipe a file into the command, as with < trips.csv")
     folder = tempfile.mkdtemp(prefix="spojoin-input-")

@@ -11,6 +11,7 @@ from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import ColumnType, Order, Output, Query, TypeName
 from spojoin.query.assemble import Choices, StreamOptions, assemble, parse_sql
+from spojoin.query.places import places_in
 from spojoin.query.statement import JoinSide
 from spojoin.query.units import parse_duration_us
 from spojoin.suggest import listed, unknown
@@ -57,7 +58,7 @@ def bare_statement(sql: str, tables: Mapping[str, object], options: StatementOpt
 
 
 def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions) -> BareStatement:
-    parsed = parse_sql(sql, lambda character: sql.count("\n", 0, character) + 1)
+    parsed = parse_sql(sql, places_in(sql))
     joined = parsed.statement.left, parsed.statement.right
     sources = [_source(side, tables) for side in joined]
     _check_used(tables, joined)

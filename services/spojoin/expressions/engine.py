@@ -48,20 +48,36 @@ def sentence(error: duckdb.Error) -> str:
 
 
 def type_of(sql: str, columns: Columns) -> str:
-    """DuckDB's type of an expression's value. Raises duckdb.Error where it has none."""
+    """DuckDB's type of an expression's value. Raises duckdb.Error where it has none.
+
+    It is evaluated for a row of NULLs, so that a text among numbers that is none, or the like, is found at once.
+    """
     declared = ", ".join(f"{quoted(name)} {duckdb_type(kind)}" for name, kind in columns.items()) or "nothing INTEGER"
     connection = _checker()
     connection.execute(f"CREATE OR REPLACE TEMP TABLE checked ({declared})")
+    connection.execute("INSERT INTO checked DEFAULT VALUES")
     relation = connection.sql(f"SELECT {sql} AS value FROM checked")
     found = str(relation.types[0])
     relation.fetchall()
     return found
 
 
+def bind(sql: str, tables: Mapping[str, Columns]) -> None:
+    """Parse and bind a statement over empty tables. Raises duckdb.Error where that fails."""
+    connection = _checker()
+    for name, columns in tables.items():
+        declared = ", ".join(f"{quoted(column)} {duckdb_type(kind)}" for column, kind in columns.items())
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} ({declared})")
+    try:
+        connection.sql(sql)
+    finally:
+        for name in tables:
+            connection.execute(f"DROP TABLE {quoted(name)}")
+
+
 def constant(sql: str) -> object:
     """The value of an expression without columns. Raises duckdb.Error where it has none."""
-    row = _checker().sql(f"SELECT {sql}").fetchone()
-    return None if row is None else row[0]
+    return _checker().sql(f"SELECT {sql}").fetchall()[0][0]
 
 
 class Evaluator:

@@ -9,7 +9,9 @@ import duckdb
 #: Deterministic by DuckDB's catalog, though they read the clock, the session or its files.
 _REFUSED = frozenset({"age", "getenv", "version", "current_user", "session_user", "user"})
 #: Macros that stand for such a function.
-_MACROS = frozenset({"current_role", "current_catalog", "current_localtime", "current_localtimestamp", "localtimestamp"})
+_MACROS = frozenset(
+    {"current_role", "current_catalog", "current_localtime", "current_localtimestamp", "localtimestamp"}
+)
 
 
 @functools.cache

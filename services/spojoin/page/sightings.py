@@ -128,7 +128,7 @@ class Observer:
 
     def _windows(self, entries: Entries) -> Iterator[tuple[str, int]]:
         """Tuples in each stream's window, where a service reports them: `window_tuples:<stream>` of its status."""
-        names = [stream.name for stream in self._subject.query.streams]
+        names = self._subject.query.stream_names
         for entry in (self._entry(entries, "status", role.value) for role in Role):
             yield from ((name, int(float(entry[f]))) for name in names if (f := f"window_tuples:{name}") in entry)
 

@@ -79,7 +79,7 @@ def _query(subject: Subject) -> Json:
         "text": query.text,
         "window": window_text(query),
         "output": query.output.value,
-        "streams": [stream.name for stream in query.streams],
+        "streams": [source.name for source in query.inputs],
     }
 
 
@@ -138,8 +138,8 @@ def _completeness(seen: Sighting | None) -> Json | None:
 def _windows(known: Known) -> Iterator[Json]:
     """For each stream, its tuples in the window, and how many a full one holds (None: a window of time)."""
     length = None if known.subject.query.window.is_time else known.subject.query.window.length
-    for number, stream in enumerate(known.subject.query.streams):
-        yield {"stream": stream.name, "tuples": _window_tuples(known, number, length), "tuples_max": length}
+    for number, name in enumerate(known.subject.query.stream_names):
+        yield {"stream": name, "tuples": _window_tuples(known, number, length), "tuples_max": length}
 
 
 def _window_tuples(known: Known, stream: int, length: int | None) -> int | None:
@@ -147,7 +147,7 @@ def _window_tuples(known: Known, stream: int, length: int | None) -> int | None:
     query, seen = known.subject.query, known.sighting
     if seen is None:
         return None
-    if (reported := seen.windows.get(query.streams[stream].name)) is not None:
+    if (reported := seen.windows.get(query.stream_names[stream])) is not None:
         return reported
     first, end = seen.sealed.get(stream, (0, 0))
     if length is None:

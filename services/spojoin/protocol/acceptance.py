@@ -50,7 +50,7 @@ class LogFollower:
             return False
         if self.epoch < 0:
             self.first_indexes = barrier.first_indexes
-            self.next_seq = sum(barrier.first_indexes)
+            self.next_seq = barrier.first_seq or sum(barrier.first_indexes)
         self.epoch = barrier.epoch
         self.is_closed = barrier.closes
         return True

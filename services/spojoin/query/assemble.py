@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spojoin.errors import QueryError
 from spojoin.model import (
     ColumnType,
+    Computed,
+    Domain,
     LayoutChoice,
     Method,
     Order,
@@ -17,7 +19,9 @@ from spojoin.model import (
     Stream,
     Window,
 )
-from spojoin.query.condition import read_condition
+from spojoin.query.condition import Condition, read_condition
+from spojoin.query.engine_check import check_statement
+from spojoin.query.places import PlaceAt
 from spojoin.query.scope import Scope
 from spojoin.query.selected import read_select
 from spojoin.query.statement import Statement, parse_statement
@@ -37,11 +41,16 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A statement, its window clause if there is one, and the line at which it ends."""
+    """A statement, its window clause if there is one, and the line at which it ends.
+
+    plain: its text without the window clause; line_at: gives the line of a character of it
+    """
 
     statement: Statement
     window: Window | None
     end: int
+    plain: str
+    line_at: Callable[[int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +70,10 @@ class Choices:
     layout: LayoutChoice = LayoutChoice()
 
 
-def parse_sql(sql: str, line_at: Callable[[int], int]) -> Parsed:
-    """The statement and its window clause; `line_at` gives the line of a character of `sql`."""
+def parse_sql(sql: str, line_at: PlaceAt) -> Parsed:
+    """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
     plain, window = split_window(sql, line_at)
-    return Parsed(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1))
+    return Parsed(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1), plain, line_at)
 
 
 def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int) -> Query:
@@ -76,6 +85,10 @@ def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices
     _check_time(condition.window, order, choices.order_line, used)
     select = read_select(parsed.statement.columns, scope) if choices.output is Output.ROWS else ()
     needed = _payload([*(each.expression for each in select), *condition.residuals], len(condition.keys))
+    if select or _needs_engine(condition):
+        written = (parsed.statement.left.stream, parsed.statement.right.stream)
+        schemas = {name: side.schema for name, side in zip(written, sides, strict=True)}
+        check_statement(parsed.plain, schemas, parsed.line_at)
     return Query(
         name=choices.name,
         streams=tuple(
@@ -94,6 +107,16 @@ def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices
         interval=condition.interval,
         select=select,
         residuals=condition.residuals,
+    )
+
+
+def _needs_engine(condition: Condition) -> bool:
+    """Whether any condition is more than a comparison of sums of columns."""
+    keys = [key for columns in condition.keys for key in columns]
+    return bool(
+        any(condition.filters)
+        or condition.residuals
+        or any(isinstance(key.expression, Computed) or key.domain is Domain.ASSIGNED for key in keys)
     )
 
 

@@ -51,7 +51,7 @@ def read_condition(statement: Statement, scope: Scope, window: Window | None, li
     """The condition of a statement; where it has no window clause, event times must bound it; `line` is the error's."""
     parts = _sorted(statement.conjuncts, scope)
     if not parts.index:
-        raise QueryError(_without_index(statement, parts, scope), line)
+        raise _without_index(statement, parts, scope)
     filters = _filter(parts.sides[0], scope), _filter(parts.sides[1], scope)
     residuals = tuple(condition_of_pair(node, scope) for node in parts.residual)
     found = _indexed(parts.index, scope, filters, window, line)
@@ -65,7 +65,7 @@ def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
         sides = {use.side for use in uses}
         if not sides:
             _check_true(node, scope)
-        elif len(sides) == 1:
+        elif len(sides) == 1 and not any(use.is_number for use in uses):
             parts.sides[min(sides)].append(node)
         elif _is_indexed(node, scope):
             parts.index.append(_without_not(node))
@@ -111,17 +111,21 @@ def _check_true(node: exp.Expression, scope: Scope) -> None:
         )
 
 
-def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> str:
+def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> QueryError:
+    left, right = scope.aliases
     expected = (
-        f"expected a comparison of an expression of {scope.aliases[0]} with one of {scope.aliases[1]}, "
-        f"such as {scope.aliases[0]}.a < {scope.aliases[1]}.a"
+        f"expected a comparison of an expression of {left} with one of {right}, such as {left}.a < {right}.a or "
+        f"ABS({left}.a - {right}.a) < 5, joined to others by AND"
     )
+    first = (parts.residual or statement.conjuncts)[0]
     if parts.residual:
-        return (
-            f"'{text_of(parts.residual[0])}' can only filter pairs that an index finds, and no condition says which: "
-            + expected
-        )
-    return f"no condition compares both sides: {expected}"
+        why = "can only filter pairs that an index finds, and no condition says which"
+        return QueryError(f"'{text_of(first)}' {why}: {expected}", scope.line_of(first))
+    sides = [side for side in (0, 1) if parts.sides[side]]
+    named = f"only {scope.aliases[sides[0]]}" if len(sides) == 1 else "one side" if sides else "no column"
+    return QueryError(
+        f"no condition compares both sides, '{text_of(first)}' names {named}: {expected}", scope.line_of(first)
+    )
 
 
 def _filter(conjuncts: Sequence[exp.Expression], scope: Scope) -> Filter | None:

@@ -54,9 +54,7 @@ def read_integers(
     return values
 
 
-def read_doubles(
-    name: str, kind: ColumnType, array: pa.Array, refusals: Refusals, nulls: Mask | None = None
-) -> F64:
+def read_doubles(name: str, kind: ColumnType, array: pa.Array, refusals: Refusals, nulls: Mask | None = None) -> F64:
     """float64 (n,): the values of a float, double, int, long or decimal column; `nulls` as for `read_integers`.
 
     Refused rows hold any value, and so do those without one. Longs and decimals are rounded, as SQL does.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -70,27 +69,6 @@ def text_of(item: Item, expected: str) -> str:
 def line_of(node: yaml.Node) -> int:
     """The 1-based line at which a node starts."""
     return int(node.start_mark.line) + 1
-
-
-def lines_within(node: yaml.ScalarNode, text: str) -> list[int]:
-    """For each character of a scalar's value its line in the file."""
-    if node.style == "|":
-        return list(itertools.accumulate((c == "\n" for c in node.value), initial=line_of(node) + 1))
-    # Folding and quoting change nothing but white space: the k-th other character is the k-th of the source.
-    raw = _unwrapped(text[node.start_mark.index : node.end_mark.index], node.style)
-    lines = itertools.accumulate((c == "\n" for c in raw), initial=line_of(node))
-    solid = [line for line, c in zip(lines, raw, strict=False) if not c.isspace()]
-    counts = itertools.accumulate((not c.isspace() for c in node.value), initial=0)
-    return [solid[min(count, len(solid) - 1)] for count in counts]
-
-
-def _unwrapped(raw: str, style: str | None) -> str:
-    """A scalar's source without its quotes, or without its `>` line but for the line break."""
-    if style == ">":
-        return raw[raw.index("\n") :]
-    if style == "'":
-        return raw[1:-1].replace("''", "'")
-    return raw[1:-1] if style else raw
 
 
 def _rejoined(pairs: list[tuple[yaml.Node, yaml.Node]]) -> list[tuple[yaml.Node, yaml.Node]]:

@@ -25,7 +25,8 @@ from spojoin.published.layouts.catalog import check_key, layout
 from spojoin.published.methods.catalog import method
 from spojoin.query.assemble import Choices, Parsed, StreamOptions, assemble, parse_sql
 from spojoin.query.column_types import parse_type
-from spojoin.query.document import Item, compose, items, lines_within, text_of
+from spojoin.query.document import Item, compose, items, text_of
+from spojoin.query.places import places_within
 from spojoin.query.statement import Statement
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 from spojoin.query.window import LENGTH_US_MAX
@@ -164,8 +165,7 @@ def _time(item: Item | None, schema: dict[str, ColumnType]) -> str | None:
 def _read_sql(item: Item, text: str) -> Parsed:
     sql = text_of(item, "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     assert isinstance(item.node, yaml.ScalarNode)
-    lines = lines_within(item.node, text)
-    return parse_sql(sql, lambda character: lines[min(character, len(lines) - 1)])
+    return parse_sql(sql, places_within(item.node, text))
 
 
 def _sides(statement: Statement, streams: dict[str, StreamOptions]) -> tuple[StreamOptions, StreamOptions]:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from spojoin.errors import QueryError
 from spojoin.model import Arithmetic, Column, Constant, Expression, TypeName, Use
 from spojoin.query.scope import Scope
-from spojoin.query.statement import bare
+from spojoin.query.statement import bare, written
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 
 DAY_US = 86_400_000_000
@@ -30,6 +30,14 @@ class OperandKind(enum.StrEnum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     INTERVAL = "interval"
+
+
+class NotLinear(QueryError):
+    """An operand that is more than a sum of columns: the expression engine decides, and says why if it refuses."""
+
+
+class Implausible(NotLinear):
+    """An operand or comparison that is wrong unless the expression engine knows better; this says why, in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ def bind(node: exp.Expression, scope: Scope) -> Operand:
 
 def text_of(node: exp.Expression) -> str:
     """The node as normalised SQL."""
-    return bare(node).sql(dialect="duckdb", comments=False)
+    return written(bare(node))
 
 
 _Bound = tuple[Expression, OperandKind, tuple[Use, ...]]
@@ -74,7 +82,7 @@ def _bound(node: exp.Expression, scope: Scope) -> _Bound:
         return _negated(node, scope)
     if type(node) in _OPERATORS:
         return _arithmetic(node, scope)
-    raise QueryError(
+    raise NotLinear(
         f"'{text_of(node)}' isn't supported: expected columns, numbers and intervals with + - * /", scope.line_of(node)
     )
 
@@ -82,7 +90,7 @@ def _bound(node: exp.Expression, scope: Scope) -> _Bound:
 def _column(node: exp.Column, scope: Scope) -> _Bound:
     use = scope.column(node)
     if use.type.name in _EQUALITY_ONLY or use.is_number:
-        raise QueryError(
+        raise NotLinear(
             f"'{text_of(node)}' is a {use.type}: expected a number, a date or a timestamp", scope.line_of(node)
         )
     kinds = {TypeName.DATE: OperandKind.DATE, TypeName.TIMESTAMP: OperandKind.TIMESTAMP}
@@ -91,8 +99,8 @@ def _column(node: exp.Column, scope: Scope) -> _Bound:
 
 def _number(node: exp.Literal, scope: Scope) -> Fraction:
     if node.is_string:
-        raise QueryError(
-            f"text {node.sql()} can't be compared: expected numbers, or INTERVAL '...' with dates and timestamps",
+        raise Implausible(
+            f"text {written(node)} can't be compared: expected numbers, or INTERVAL '...' with dates and timestamps",
             scope.line_of(node),
         )
     number = Decimal(node.name)
@@ -105,14 +113,14 @@ def _interval_us(node: exp.Interval, scope: Scope) -> int:
     text = " ".join(str(part.name) for part in (node.this, node.args.get("unit")) if part is not None)
     duration = parse_duration_us(text)
     if duration is None:
-        raise QueryError(f"interval '{text}' isn't understood: expected {DURATION_EXPECTED}", scope.line_of(node))
+        raise Implausible(f"interval '{text}' isn't understood: expected {DURATION_EXPECTED}", scope.line_of(node))
     return duration
 
 
 def _negated(node: exp.Neg, scope: Scope) -> _Bound:
     expression, kind, uses = _bound(bare(node.this), scope)
     if kind not in (OperandKind.NUMBER, OperandKind.INTERVAL):
-        raise QueryError(f"'{text_of(node)}': a {kind} has no negative", scope.line_of(node))
+        raise Implausible(f"'{text_of(node)}': a {kind} has no negative", scope.line_of(node))
     if isinstance(expression, Constant):
         return Constant(-expression.value), kind, uses
     return Arithmetic("-", Constant(Fraction(0)), expression), kind, uses
@@ -129,11 +137,11 @@ def _arithmetic(node: exp.Expression, scope: Scope) -> _Bound:
 
 def _check_linear(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> None:
     if operator == "*" and left[2] and right[2]:
-        raise QueryError(
+        raise NotLinear(
             f"'{text_of(node)}' multiplies columns: expected a number on one side of *", scope.line_of(node)
         )
     if operator == "/" and right[2]:
-        raise QueryError(f"'{text_of(node)}' divides by a column: expected a number after /", scope.line_of(node))
+        raise NotLinear(f"'{text_of(node)}' divides by a column: expected a number after /", scope.line_of(node))
 
 
 def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> _Bound:
@@ -145,17 +153,20 @@ def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, sco
         kind is OperandKind.NUMBER and scope.is_time_ms(left[2])
     )
     if operator not in ("+", "-") or not can_move or right[1] is not OperandKind.INTERVAL:
-        raise QueryError(
+        raise Implausible(
             f"'{text_of(node)}' is {left[1]} {operator} {right[1]}: "
             "expected a date, a timestamp or a stream's time + or - an interval, such as l.at + INTERVAL '5 min'",
             scope.line_of(node),
         )
-    amount = in_units_of(kind, right[0], scope.line_of(node))
+    amount = in_units_of(kind, right[0], scope.line_of(node), Implausible)
     return Arithmetic(operator, left[0], Constant(amount)), kind, left[2]
 
 
-def in_units_of(kind: OperandKind, interval: Expression, line: int) -> Fraction:
-    """An interval as days for a date, microseconds for a timestamp, milliseconds for an event time of integers."""
+def in_units_of(kind: OperandKind, interval: Expression, line: int, refusal: type[QueryError] = QueryError) -> Fraction:
+    """An interval as days for a date, microseconds for a timestamp, milliseconds for an event time of integers.
+
+    refusal: the error that says that it isn't a whole number of them
+    """
     assert isinstance(interval, Constant)
     if kind is OperandKind.TIMESTAMP:
         return interval.value
@@ -163,7 +174,7 @@ def in_units_of(kind: OperandKind, interval: Expression, line: int) -> Fraction:
     amount = interval.value / unit_us
     if amount.denominator != 1:
         of = "a date" if kind is OperandKind.DATE else "a time column of integers"
-        raise QueryError(f"an interval with {of} must be whole {whole}, such as INTERVAL '1 day'", line)
+        raise refusal(f"an interval with {of} must be whole {whole}, such as INTERVAL '1 day'", line)
     return amount
 
 
@@ -171,4 +182,4 @@ def _without_aliases(node: exp.Expression) -> str:
     plain = bare(node).copy()
     for column in plain.find_all(exp.Column):
         column.set("table", None)
-    return plain.sql(dialect="duckdb", comments=False)
+    return written(plain)

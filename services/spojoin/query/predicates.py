@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -27,7 +27,7 @@ from spojoin.query.comparable import ROUNDED, SCALE_MAX, Comparison, NotIndexed,
 from spojoin.query.computed import of_side, uses_of, value_of
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import linear_form, scale_needed, scaled
-from spojoin.query.operands import Operand, OperandKind, bind, in_units_of, text_of
+from spojoin.query.operands import Implausible, NotLinear, Operand, OperandKind, bind, in_units_of, text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import bare
 
@@ -44,8 +44,7 @@ _COMPARISONS: dict[type[exp.Expression], Op] = {
 _BANDS = {Op.LT: Op.BAND_LT, Op.LE: Op.BAND_LE}
 _FLOATING = {TypeName.FLOAT, TypeName.DOUBLE}
 _BEYOND_DOUBLE = {TypeName.LONG, TypeName.DECIMAL}
-_LINEAR = (*_FLOATING, *_BEYOND_DOUBLE, TypeName.INT, TypeName.DATE, TypeName.TIMESTAMP)
-_EXPECTED = "<, <=, >, >=, =, != or ABS(l.a - r.b) < w"
+_MOMENTS = {TypeName.DATE: OperandKind.DATE, TypeName.TIMESTAMP: OperandKind.TIMESTAMP}
 
 
 @dataclass(slots=True)
@@ -65,18 +64,18 @@ class KeyTable:
         return len(keys) - 1
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two operands, left side first, and the operator between them."""
+    """Two operands, left side first, the operator between them, and the width of a band."""
 
     op: Op
     left: Operand
     right: Operand
     text: str
     line: int
-    width: Operand | None = None
-    schemas: tuple[dict[str, ColumnType], ...] = field(default_factory=tuple)
-    is_time_ms: bool = False
+    width: Operand | None
+    schemas: tuple[dict[str, ColumnType], ...]
+    is_time_ms: bool
 
 
 def is_comparison(node: exp.Expression, scope: Scope) -> bool:
@@ -104,7 +103,7 @@ def build_predicate(node: exp.Expression, scope: Scope, keys: KeyTable) -> Predi
     """
     try:
         return _linear_predicate(node, scope, keys)
-    except QueryError as error:
+    except NotLinear as error:
         return _computed_predicate(node, scope, keys, error)
 
 
@@ -152,10 +151,10 @@ def _mixed_predicate(pair: _Pair, keys: KeyTable) -> Predicate:
     return Predicate(op.flipped if is_left else op, slots[0], slots[1], Domain.INTEGER, 0, pair.text)
 
 
-def _computed_predicate(node: exp.Expression, scope: Scope, keys: KeyTable, error: QueryError) -> Predicate:
+def _computed_predicate(node: exp.Expression, scope: Scope, keys: KeyTable, error: NotLinear) -> Predicate:
     """The same with expressions that the engine evaluates; `error` says why they aren't plain sums."""
     found = _taken_apart(node, scope)
-    sides = [of_side(each, scope) for each in found.sides]
+    sides = _computed_sides(found, error, scope)
     comparison = compared(sides[0].type, sides[1].type, found.op, is_band=found.width is not None)
     if comparison is None:
         raise _not_comparable(found, sides, error, node, scope)
@@ -164,9 +163,18 @@ def _computed_predicate(node: exp.Expression, scope: Scope, keys: KeyTable, erro
         column = scope.column(operand).name if isinstance(operand, exp.Column) else None
         key = comparison.key(side, made, column, text_of(operand))
         slots.append(keys.slot(side, replace(key, has_no_nan=found.width is not None)))
-    width = 0 if found.width is None else _computed_width(found, comparison, node, scope)
+    width = 0 if found.width is None else _computed_width(found, comparison, sides, scope)
     op = comparison.op if found.width is None else found.op
     return Predicate(op, slots[0], slots[1], comparison.domain, width, text_of(node))
+
+
+def _computed_sides(found: _Parts, error: NotLinear, scope: Scope) -> list[Computed]:
+    try:
+        return [of_side(each, scope) for each in found.sides]
+    except QueryError:
+        if isinstance(error, Implausible):
+            raise error from None
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +198,16 @@ def _taken_apart(node: exp.Expression, scope: Scope) -> _Parts:
     return _Parts(op if sides[0] is first else op.flipped, sides)
 
 
-def _by_side(
-    first: exp.Expression, second: exp.Expression, scope: Scope
-) -> tuple[exp.Expression, exp.Expression]:
+def _by_side(first: exp.Expression, second: exp.Expression, scope: Scope) -> tuple[exp.Expression, exp.Expression]:
     first, second = bare(first), bare(second)
     return (first, second) if {use.side for use in uses_of(first, scope)} == {0} else (second, first)
 
 
 def _not_comparable(
-    found: _Parts, sides: list[Computed], error: QueryError, node: exp.Expression, scope: Scope
+    found: _Parts, sides: list[Computed], error: NotLinear, node: exp.Expression, scope: Scope
 ) -> QueryError:
     kinds = [side.type for side in sides]
-    if all(kind.name in _LINEAR for kind in kinds):
+    if isinstance(error, Implausible):
         return error
     return QueryError(
         f"predicate '{text_of(node)}' compares {kinds[0]} '{text_of(found.sides[0])}' with {kinds[1]} "
@@ -210,82 +216,49 @@ def _not_comparable(
     )
 
 
-def _computed_width(found: _Parts, comparison: Comparison, node: exp.Expression, scope: Scope) -> int | float:
+def _computed_width(found: _Parts, comparison: Comparison, sides: list[Computed], scope: Scope) -> int | float:
     assert found.width is not None
-    value = value_of(found.width, scope)
+    line = scope.line_of(found.width)
+    value = _band_value(found.width, sides, scope)
     least = "more than 0" if found.op is Op.BAND_LT else "at least 0"
-    if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or math.isnan(value):
-        raise QueryError(f"band width '{text_of(found.width)}': expected a number", scope.line_of(node))
     if value < 0 or (value == 0 and found.op is Op.BAND_LT):
-        raise QueryError(f"band width '{text_of(found.width)}' must be {least}", scope.line_of(node))
+        raise QueryError(f"band width '{text_of(found.width)}' must be {least}", line)
     if comparison.domain is Domain.FLOAT:
         return float(value)
-    whole = Fraction(value) * 10**comparison.scale
-    return math.ceil(whole) if found.op is Op.BAND_LT else math.floor(whole)
+    scaled_width = Fraction(value) * 10**comparison.scale
+    whole = math.ceil(scaled_width) if found.op is Op.BAND_LT else math.floor(scaled_width)
+    if whole > CODE_MAX:
+        raise QueryError(f"band width '{text_of(found.width)}' is beyond 64-bit integers", line)
+    return whole
+
+
+def _band_value(width: exp.Expression, sides: list[Computed], scope: Scope) -> Fraction | Decimal | float:
+    """A band's width in the unit of what it compares: of dates days, of timestamps microseconds."""
+    kinds = {_MOMENTS[side.type.name] for side in sides if side.type.name in _MOMENTS}
+    if kinds:
+        operand = bind(width, scope)
+        if operand.kind is not OperandKind.INTERVAL:
+            expected = "INTERVAL '...', such as INTERVAL '1 day'"
+            raise QueryError(f"band width '{operand.text}': expected {expected}", operand.line)
+        kind = OperandKind.TIMESTAMP if OperandKind.TIMESTAMP in kinds else OperandKind.DATE
+        return in_units_of(kind, operand.expression, operand.line)
+    value = value_of(width, scope)
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or not math.isfinite(value):
+        raise QueryError(f"band width '{text_of(width)}': expected a finite number", scope.line_of(width))
+    return value
 
 
 def _pair(node: exp.Expression, scope: Scope) -> _Pair:
-    if type(node) not in _COMPARISONS:
-        raise QueryError(_not_supported(node, text_of(node)), scope.line_of(node))
-    op, first, second = _COMPARISONS[type(node)], bare(node.this), bare(node.expression)
-    if isinstance(second, exp.Abs) and not isinstance(first, exp.Abs):
-        op, first, second = op.flipped, second, first
-    if isinstance(first, exp.Abs):
-        return _band(op, first, second, scope, node)
-    return _oriented(op, bind(first, scope), bind(second, scope), scope, node)
-
-
-def _not_supported(node: exp.Expression, text: str) -> str:
-    if isinstance(node, exp.Or):
-        return f"OR isn't supported in '{text}': expected predicates joined by AND; run one query for each alternative"
-    if isinstance(node, exp.Not):
-        return f"NOT isn't supported in '{text}': expected the opposite operator, one of {_EXPECTED}"
-    return f"'{text}' is no predicate: expected {_EXPECTED}"
-
-
-def _oriented(op: Op, first: Operand, second: Operand, scope: Scope, node: exp.Expression) -> _Pair:
-    text, line = text_of(node), scope.line_of(node)
-    for operand in (first, second):
-        if len(operand.sides) > 1:
-            raise QueryError(
-                f"predicate '{text}': '{operand.text}' mixes both sides: expected columns of "
-                f"{scope.aliases[0]} on one side of the operator and of {scope.aliases[1]} on the other",
-                line,
-            )
-    named = first.sides | second.sides
-    if len(named) != 2:
-        names = f"only {scope.aliases[next(iter(named))]}" if named else "no side"
-        raise QueryError(
-            f"predicate '{text}' names {names}: expected columns of both {scope.aliases[0]} and {scope.aliases[1]}",
-            line,
-        )
-    if first.sides == {1}:
-        op, first, second = op.flipped, second, first
-    is_time_ms = scope.is_time_ms(first.uses) and scope.is_time_ms(second.uses)
-    return _Pair(op, first, second, text, line, schemas=scope.schemas, is_time_ms=is_time_ms)
-
-
-def _band(op: Op, absolute: exp.Abs, width: exp.Expression, scope: Scope, node: exp.Expression) -> _Pair:
-    text, line = text_of(node), scope.line_of(node)
-    if op not in _BANDS:
-        raise QueryError(f"predicate '{text}': expected a band, ABS(A - B) < w or ABS(A - B) <= w", line)
-    difference = bare(absolute.this)
-    if not isinstance(difference, exp.Sub):
-        raise QueryError(
-            f"predicate '{text}': '{text_of(difference)}' is no difference: expected ABS(A - B) with A of one side "
-            "and B of the other",
-            line,
-        )
-    pair = _oriented(op, bind(difference.this, scope), bind(difference.expression, scope), scope, node)
-    pair.op, pair.width = _BANDS[op], bind(width, scope)
-    if pair.width.uses:
-        raise QueryError(f"predicate '{text}': band width '{pair.width.text}' names a column: expected a number", line)
-    return pair
+    parts = _taken_apart(node, scope)
+    left, right = (bind(side, scope) for side in parts.sides)
+    width = None if parts.width is None else bind(parts.width, scope)
+    is_time_ms = scope.is_time_ms(left.uses) and scope.is_time_ms(right.uses)
+    return _Pair(parts.op, left, right, text_of(node), scope.line_of(node), width, scope.schemas, is_time_ms)
 
 
 def _domain(pair: _Pair) -> Domain:
     if pair.left.kind is not pair.right.kind or pair.left.kind is OperandKind.INTERVAL:
-        raise QueryError(
+        raise Implausible(
             f"predicate '{pair.text}' compares {_kind_text(pair.left)} with {_kind_text(pair.right)}: "
             "expected two numbers, two dates or two timestamps",
             pair.line,
@@ -294,24 +267,12 @@ def _domain(pair: _Pair) -> Domain:
     floating = [use for use in uses if use.type.name in _FLOATING]
     exact = [use for use in uses if use.type.name in _BEYOND_DOUBLE]
     if floating and exact:
-        raise QueryError(_inexact(pair, exact[0].name, exact[0].type, floating[0].name, floating[0].type), pair.line)
+        raise NotLinear(f"predicate '{pair.text}' computes doubles from {exact[0].type} '{exact[0].name}'", pair.line)
     return Domain.FLOAT if floating else Domain.INTEGER
 
 
 def _kind_text(operand: Operand) -> str:
     return f"{operand.kind} '{operand.text}'"
-
-
-def _inexact(pair: _Pair, exact: str, exact_type: ColumnType, floating: str, floating_type: ColumnType) -> str:
-    why, other, instead = (
-        ("integers only up to 2**53", "long or decimal(p,s)", "int")
-        if exact_type.name is TypeName.LONG
-        else ("few decimal fractions", "decimal(p,s)", "double")
-    )
-    return (
-        f"predicate '{pair.text}' compares {exact_type} '{exact}' with {floating_type} '{floating}', which "
-        f"isn't exact: a double holds {why}; declare '{floating}' as {other}, or '{exact}' as {instead}"
-    )
 
 
 def _common_scale(pair: _Pair) -> int:
@@ -330,11 +291,7 @@ def _check_no_division(expression: Expression, pair: _Pair) -> None:
     if not isinstance(expression, Arithmetic):
         return
     if expression.operator == "/":
-        raise QueryError(
-            f"predicate '{pair.text}' divides integers or decimals, which isn't exact: "
-            "expected float or double columns, or a multiplication of the other side",
-            pair.line,
-        )
+        raise NotLinear(f"predicate '{pair.text}' divides integers or decimals, which isn't exact", pair.line)
     _check_no_division(expression.left, pair)
     _check_no_division(expression.right, pair)
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from spojoin.errors import QueryError
 from spojoin.model import HEADERS, HEADERS_TYPE, SEQ, ColumnType, TypeName, Use
+from spojoin.query.statement import written
 from spojoin.suggest import listed, unknown
 
 _INTEGERS = (TypeName.INT, TypeName.LONG)
@@ -39,7 +40,7 @@ class Scope:
         """The column that a name stands for. QueryError where there is none, or more than one."""
         line = self.line_of(node)
         if node.args.get("db"):
-            raise QueryError(f"column '{_written(node)}': expected {self._qualified(node.name)}", line)
+            raise QueryError(f"column '{written(node)}': expected {self._qualified(node.name)}", line)
         if not node.table:
             return self._without_side(node, line)
         side = self._side(node, line)
@@ -65,7 +66,7 @@ class Scope:
         try:
             return self.side_of(node.args["table"], line)
         except QueryError:
-            raise QueryError(f"'{_written(node)}': {unknown('alias', node.table, self.aliases)}", line) from None
+            raise QueryError(f"'{written(node)}': {unknown('alias', node.table, self.aliases)}", line) from None
 
     def _without_side(self, node: exp.Column, line: int) -> Use:
         found = [use for side in (0, 1) if (use := self._in(side, node.this)) is not None]
@@ -74,9 +75,7 @@ class Scope:
         if not found and not self.is_self:
             known = dict.fromkeys((*self.schemas[0], *self.schemas[1]))
             raise QueryError(unknown("column", node.name, known), line)
-        raise QueryError(
-            f"column '{_written(node)}' doesn't name its side: expected {self._qualified(node.name)}", line
-        )
+        raise QueryError(f"column '{written(node)}' doesn't name its side: expected {self._qualified(node.name)}", line)
 
     def _qualified(self, name: str) -> str:
         return listed(f"{alias}.{name}" for alias in self.aliases)
@@ -114,7 +113,3 @@ def _virtual(side: int, name: str) -> Use | None:
 
 def _is_quoted(identifier: exp.Expression) -> bool:
     return bool(identifier.args.get("quoted"))
-
-
-def _written(node: exp.Expression) -> str:
-    return node.sql(dialect="duckdb", comments=False)

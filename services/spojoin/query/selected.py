@@ -13,6 +13,7 @@ from spojoin.model import PairExpression, Selected, Use, pair_column
 from spojoin.query.computed import of_pair
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
+from spojoin.query.statement import written
 
 
 def read_select(columns: Sequence[exp.Expression], scope: Scope) -> tuple[Selected, ...]:
@@ -40,9 +41,7 @@ def _expanded(node: exp.Expression, scope: Scope) -> list[Selected]:
 
 def _check_star(star: exp.Star, scope: Scope) -> None:
     if any(star.args.get(name) for name in ("except_", "except", "replace", "rename")):
-        raise QueryError(
-            f"'{star.sql(dialect='duckdb')}': expected a plain '*', or the columns by name", scope.line_of(star)
-        )
+        raise QueryError(f"'{written(star)}': expected a plain '*', or the columns by name", scope.line_of(star))
 
 
 def _plain(use: Use) -> Selected:

@@ -60,9 +60,7 @@ class _Stage:
         self._types = {name: stream.type_of(name) for name in self.columns}
         self._evaluator: Evaluate | None = None
 
-    def run(
-        self, column: Callable[[str], pa.Array], rows: Mask, refusals: Refusals
-    ) -> dict[Computed, pa.Array]:
+    def run(self, column: Callable[[str], pa.Array], rows: Mask, refusals: Refusals) -> dict[Computed, pa.Array]:
         """The values for the masked rows, NULL elsewhere; rows without a value are refused."""
         if not self._expressions:
             return {}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
 
 from spojoin.errors import QueryError
+from spojoin.query.places import PlaceAt
 
 EXPECTED = "SELECT * FROM a AS l JOIN b AS r ON ..."
 DIALECT = "duckdb"
@@ -22,7 +24,7 @@ _CLAUSE_NAMES |= {"laterals": "LATERAL", "sample": "TABLESAMPLE", "qualify": "QU
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
-    """One side of the join as written, with its line in the file; is_file: whether a path stands for the stream."""
+    """One side of the join as written, with its place in the file; is_file: whether a path stands for the stream."""
 
     stream: str
     alias: str
@@ -34,7 +36,7 @@ class JoinSide:
 class Statement:
     """The sides, left first, the conditions that AND joins, in ON and WHERE, and the columns of the select list.
 
-    line_of: gives a node's line in the file
+    line_of: gives a node's place in the file
     """
 
     left: JoinSide
@@ -49,8 +51,8 @@ class Statement:
         return [type(item) for item in self.columns] == [exp.Star] and not self.columns[0].args.get("except_")
 
 
-def parse_statement(sql: str, line_at: Callable[[int], int]) -> Statement:
-    """Parse the SQL without its window clause; `line_at` gives the file's line of a character of `sql`."""
+def parse_statement(sql: str, line_at: PlaceAt) -> Statement:
+    """Parse the SQL without its window clause; `line_at` gives the place of a character of `sql`."""
     select = _select(sql, line_at)
     line_of = _line_finder(line_at, select)
     _check_clauses(select, line_of)
@@ -68,6 +70,17 @@ def parse_statement(sql: str, line_at: Callable[[int], int]) -> Statement:
     return Statement(left, right, tuple(conjuncts), line_of, tuple(select.expressions))
 
 
+class _Writer(DuckDB.Generator):
+    """Writes names as they are, without quotes around those that DuckDB reserves, such as `at`."""
+
+    RESERVED_KEYWORDS: ClassVar[set[str]] = set()
+
+
+def written(node: exp.Expression) -> str:
+    """A node as text for messages and plans."""
+    return _Writer(comments=False).generate(node)
+
+
 def bare(node: exp.Expression) -> exp.Expression:
     """The node without the parentheses around it."""
     while isinstance(node, exp.Paren):
@@ -75,7 +88,7 @@ def bare(node: exp.Expression) -> exp.Expression:
     return node
 
 
-def _select(sql: str, line_at: Callable[[int], int]) -> exp.Select:
+def _select(sql: str, line_at: PlaceAt) -> exp.Select:
     try:
         parsed = [node for node in sqlglot.parse(sql, dialect=DIALECT) if node is not None]
     except ParseError as error:
@@ -88,15 +101,16 @@ def _select(sql: str, line_at: Callable[[int], int]) -> exp.Select:
 
 
 def _place(sql: str, error: dict[str, Any]) -> int:
-    """The index of the character at sqlglot's line and column, which count from 1."""
-    before = sql.splitlines(keepends=True)[: (error.get("line") or 1) - 1]
-    return sum(map(len, before)) + max(int(error.get("col") or 1) - 1, 0)
+    """The index of the character at which the text that sqlglot found begins; its column is that of the text's end."""
+    before = sql.split("\n")[: (error.get("line") or 1) - 1]
+    found = len(error.get("highlight") or "") or 1
+    return sum(len(line) + 1 for line in before) + max(int(error.get("col") or 1) - found, 0)
 
 
-def _line_finder(line_at: Callable[[int], int], root: exp.Expression) -> Callable[[exp.Expression], int]:
+def _line_finder(line_at: PlaceAt, root: exp.Expression) -> Callable[[exp.Expression], int]:
     def line_of(node: exp.Expression) -> int:
-        starts = [found.meta["start"] for found in node.find_all(exp.Identifier, exp.Literal) if "start" in found.meta]
-        if starts:
+        starts = [found.meta["start"] for found in node.walk() if "start" in found.meta]
+        if starts and node is not root:
             return line_at(min(starts))
         return line_of(node.parent) if isinstance(node.parent, exp.Expression) and node is not root else line_at(0)
 
@@ -115,7 +129,7 @@ def _check_clauses(select: exp.Select, line_of: Callable[[exp.Expression], int])
 def _table(node: exp.Expression, line_of: Callable[[exp.Expression], int]) -> JoinSide:
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
         return JoinSide(node.name, node.alias or node.name, line_of(node), is_file=_is_path(node.name))
-    raise QueryError(f"'{node.sql(dialect=DIALECT)}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
+    raise QueryError(f"'{written(node)}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
 
 
 def _is_path(name: str) -> bool:
@@ -138,7 +152,7 @@ def _ends(between: exp.Expression, line_of: Callable[[exp.Expression], int]) -> 
     """`x BETWEEN low AND high` as x <= high and x >= low: both inclusive, the last first."""
     if between.args.get("symmetric"):
         raise QueryError(
-            f"SYMMETRIC isn't supported in '{between.sql()}': expected x BETWEEN low AND high", line_of(between)
+            f"SYMMETRIC isn't supported in '{written(between)}': expected x BETWEEN low AND high", line_of(between)
         )
     value, low, high = (between.args[name] for name in ("this", "low", "high"))
     return [exp.LTE(this=value.copy(), expression=high), exp.GTE(this=value.copy(), expression=low)]

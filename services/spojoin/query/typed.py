@@ -16,6 +16,7 @@ from spojoin.model import ColumnType, TypeName
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import I64, Field, Mask, plain_texts
 from spojoin.query.refusals import BadValue, Refusals
+from spojoin.query.uuid_text import is_uuid, uuid_texts
 
 _TRUE = ("true", "t", "yes", "y", "on", "1")
 _FALSE = ("false", "f", "no", "n", "off", "0")
@@ -82,11 +83,13 @@ def _booleans(column: Field) -> pa.Array:
     known = pc.is_in(plain, value_set=pa.array([*_TRUE, *_FALSE]))
     blank = _mask(pc.equal(plain, ""))
     column.refuse(_mask(pc.and_(pc.is_valid(array), pc.invert(known))) & ~blank, "type")
-    return pc.if_else(pa.array(blank), None, pc.if_else(pc.is_valid(array), pc.is_in(plain, value_set=pa.array(_TRUE)), None))
+    return pc.if_else(
+        pa.array(blank), None, pc.if_else(pc.is_valid(array), pc.is_in(plain, value_set=pa.array(_TRUE)), None)
+    )
 
 
 def _uuids(column: Field) -> pa.Array:
-    array = column.array
+    array = uuid_texts(column.array) if is_uuid(column.array.type) else column.array
     if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
         return _each(column, array, lambda value: str(uuid.UUID(bytes=value)), pa.string())
     if not pa.types.is_string(array.type):

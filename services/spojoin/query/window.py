@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import sqlglot
 from sqlglot import Token, TokenType
@@ -10,6 +10,7 @@ from sqlglot.errors import TokenError
 
 from spojoin.errors import QueryError
 from spojoin.model import Window
+from spojoin.query.places import PlaceAt
 from spojoin.query.units import parse_count, parse_duration_us
 
 CLAUSE_EXPECTED = "WINDOW AS (SLIDE INTERVAL '10K' ON '100K')"
@@ -19,10 +20,10 @@ LENGTH_US_MAX = 3_653 * 86_400_000_000  # ten years, so that bounds stay far fro
 _SHAPE = ("AS", "(", "SLIDE", "INTERVAL", "'", "ON", "'", ")")
 
 
-def split_window(sql: str, line_at: Callable[[int], int]) -> tuple[str, Window | None]:
+def split_window(sql: str, line_at: PlaceAt) -> tuple[str, Window | None]:
     """The SQL with its window clause blanked out, line for line, and the window; None where there is no clause.
 
-    `line_at` gives the file's line of a character of `sql`, counted from 0.
+    `line_at` gives the place of a character of `sql`, counted from 0.
     """
     tokens = _tokens(sql, line_at)
     begin = _clause_start(tokens, line_at)
@@ -38,14 +39,14 @@ def split_window(sql: str, line_at: Callable[[int], int]) -> tuple[str, Window |
     return _blanked(sql, tokens[begin].start, clause[-1].end + 1), window
 
 
-def _tokens(sql: str, line_at: Callable[[int], int]) -> Sequence[Token]:
+def _tokens(sql: str, line_at: PlaceAt) -> Sequence[Token]:
     try:
         return sqlglot.tokenize(sql)
     except TokenError as error:
         raise QueryError(f"sql: {error}: expected closed quotes and comments", line_at(0)) from error
 
 
-def _clause_start(tokens: Sequence[Token], line_at: Callable[[int], int]) -> int | None:
+def _clause_start(tokens: Sequence[Token], line_at: PlaceAt) -> int | None:
     found = [
         k
         for k, token in enumerate(tokens)

@@ -19,7 +19,7 @@ from spojoin.protocol.answered import NEVER, Answered, Place, before
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.runtime.inputs import Parse
-from spojoin.wire.records import I64, Rows, SourcePosition
+from spojoin.wire.records import I64, U8, Rows, SourcePosition
 
 #: records of the first look back, and the factor by which each further look grows
 LOOK_RECORDS, LOOK_GROWTH = 1_024, 2
@@ -28,6 +28,9 @@ PARSE_RECORDS = 4_096
 ALWAYS = 2**63 - 1
 _NO_KEY = (-1, -1)
 _NOTHING = np.empty(0, np.int64)
+_NO_BITS = np.empty(0, np.uint8)
+#: The bits of rows that are members of some stream.
+ANY = 0xFF
 
 
 class Stand(NamedTuple):
@@ -39,7 +42,10 @@ class Stand(NamedTuple):
 
 @dataclass(slots=True)
 class Past:
-    """What has been seen of one partition before its cut: rows from offset `first` on, and their ranks."""
+    """What has been seen of one partition before its cut: rows from offset `first` on.
+
+    stream: the number of the query's input; ranks: int64 (n,); members: uint8 (n,), as in `Rows`
+    """
 
     source: LogPartition
     stream: int
@@ -47,10 +53,11 @@ class Past:
     earliest: int
     first: int
     ranks: I64 = field(default_factory=lambda: _NOTHING)
+    members: U8 = field(default_factory=lambda: _NO_BITS)
 
     @property
     def key(self) -> tuple[int, int]:
-        """Stream and partition; it decides between rows of equal rank."""
+        """Input and partition; it decides between rows of equal rank."""
         return self.stream, self.source.partition
 
     @property
@@ -68,7 +75,7 @@ class Past:
 class InputHistory:
     """What the inputs hold of the past, and how it is read.
 
-    topics: the input topic of each stream; pulse: called while reading goes on, so that the service counts as alive
+    topics: the topic of each input; pulse: called while reading goes on, so that the service counts as alive
     """
 
     log: Log[bytes]
@@ -81,17 +88,26 @@ def fill(history: InputHistory, query: Query, beginning: Beginning, backfill: st
     """The beginning with positions to read from, and the first index of each stream.
 
     Rows that are read again take the last of the numbers that earlier generations gave, so that the numbers continue.
-    Raises LogUnavailable.
+    Only rows that pass a stream's filter have a number in it. Raises LogUnavailable.
     """
     pasts = _pasts(history, beginning.cut)
-    beyond = _answered_beyond(history, pasts, beginning.answered())
+    beyond = _answered_beyond(history, query, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
         _look_back(history, query, pasts)
     elif backfill == Backfill.EARLIEST:
         for past in pasts:
             past.first = past.earliest
     starts = {past.key: _start(past, beginning.highs) for past in pasts}
-    return replace(beginning, starts=starts, first_indexes=_first_indexes(query, pasts, beginning, beyond, backfill))
+    if backfill == Backfill.EARLIEST:  # everything is read again, and numbers begin at 0, as before
+        return replace(beginning, starts=starts, first_indexes=tuple(0 for _ in query.streams), first_seq=0)
+
+    def first(count: int, bits: int) -> int:
+        again = sum(_in_time(query, past, bits) for past in pasts)
+        return max(0, count - again - int(np.count_nonzero(beyond & bits)))
+
+    indexes = tuple(first(beginning.count(stream), 1 << stream) for stream in range(len(query.streams)))
+    first_seq = first(beginning.numbered, ANY) if query.shares_input else 0
+    return replace(beginning, starts=starts, first_indexes=indexes, first_seq=first_seq)
 
 
 def _pasts(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> list[Past]:
@@ -113,9 +129,9 @@ def _start(past: Past, highs: Mapping[tuple[int, int], int]) -> SourcePosition:
     return SourcePosition(*past.cut, highs.get(past.key, NEVER))
 
 
-def _answered_beyond(history: InputHistory, pasts: Sequence[Past], answered: Answered) -> dict[int, int]:
-    """How many rows of each stream were answered although they lie behind the cut; only event-time order has any."""
-    found: dict[int, int] = {}
+def _answered_beyond(history: InputHistory, query: Query, pasts: Sequence[Past], answered: Answered) -> U8:
+    """The members' bits of rows that were answered although they lie behind the cut; only event-time order has any."""
+    found = [_NO_BITS]
     reader = history.log.reader()
     try:
         for past in pasts:
@@ -123,26 +139,23 @@ def _answered_beyond(history: InputHistory, pasts: Sequence[Past], answered: Ans
             for rows in _rows(reader, history.parse, past, past.cut[0], end):
                 is_answered = answered.rows(*past.key, rows.offsets, rows.rows, rows.times_us)
                 behind = ~before(rows.offsets, rows.rows, past.cut)
-                found[past.stream] = found.get(past.stream, 0) + int(np.count_nonzero(is_answered & behind))
+                found.append(_members(query, past.stream, rows)[is_answered & behind])
     finally:
         reader.close()
-    return found
+    return np.concatenate(found)
 
 
-def _first_indexes(
-    query: Query, pasts: Sequence[Past], beginning: Beginning, beyond: Mapping[int, int], backfill: str
-) -> tuple[int, ...]:
-    """Where everything is read again, numbers begin at 0, as before; else rows before the cut keep their numbers."""
-    streams = range(len(query.streams))
-    if backfill == Backfill.EARLIEST:
-        return tuple(0 for _ in streams)
-    again = [sum(_in_time(query, past.ranks) for past in pasts if past.stream == stream) for stream in streams]
-    return tuple(max(0, beginning.count(stream) - again[stream] - beyond.get(stream, 0)) for stream in streams)
+def _members(query: Query, number: int, rows: Rows) -> U8:
+    """The streams that take each row of an input, uint8 (n,)."""
+    if rows.members is not None:
+        return rows.members
+    everywhere = sum(1 << member.stream for member in query.inputs[number].fed(number))
+    return np.full(len(rows), everywhere, np.uint8)
 
 
-def _in_time(query: Query, ranks: I64) -> int:
-    """How many of a partition's rows are not late."""
-    return int(np.count_nonzero(_are_in_time(query, ranks)))
+def _in_time(query: Query, past: Past, bits: int) -> int:
+    """How many of a partition's rows are not late, and members of a stream whose bit is given."""
+    return int(np.count_nonzero(_are_in_time(query, past.ranks) & (past.members & bits != 0)))
 
 
 def _are_in_time(query: Query, ranks: I64) -> NDArray[np.bool_]:
@@ -169,11 +182,14 @@ def _look_back(history: InputHistory, query: Query, pasts: list[Past]) -> None:
 
 def _see_more(reader: LogReader[bytes], history: InputHistory, query: Query, past: Past, records: int) -> None:
     first = max(past.earliest, past.first - records)
-    ranks = []
+    ranks, members = [], []
     for rows in _rows(reader, history.parse, past, first, past.first):
-        ranks.append(_ranks(query, rows, past.cut))
+        is_before = before(rows.offsets, rows.rows, past.cut)
+        ranks.append(_ranks(query, rows)[is_before])
+        members.append(_members(query, past.stream, rows)[is_before])
         history.pulse()
-    past.ranks = np.concatenate([*ranks, past.ranks]) if ranks else past.ranks
+    past.ranks = np.concatenate([*ranks, past.ranks])
+    past.members = np.concatenate([*members, past.members])
     past.first = first
 
 
@@ -197,11 +213,11 @@ def _parsed(parse: Parse, past: Past, records: list[LogRecord[bytes]]) -> Rows:
     return parse(past.stream, past.source.partition, records)
 
 
-def _ranks(query: Query, rows: Rows, cut: Place) -> I64:
+def _ranks(query: Query, rows: Rows) -> I64:
     ranks = rows.produced_ms if query.order is Order.ARRIVAL else rows.times_us
     if ranks is None:
         raise ValueError("event-time order needs event times")
-    return ranks[before(rows.offsets, rows.rows, cut)]
+    return ranks
 
 
 # -- enough
@@ -218,11 +234,12 @@ def _suffices(query: Query, pasts: Sequence[Past]) -> bool:
 def _reaches(query: Query, pasts: Sequence[Past], stream: int) -> bool:
     """Whether no row of the stream before those seen can be in a window of a row behind the cut."""
     window = query.window_over(stream)
-    own = [past for past in pasts if past.stream == stream]
+    fed_by = query.fed_by[stream]
+    own = [past for past in pasts if past.stream == fed_by]
     known, newest = _known_from(query, own), _newest(query, pasts)
     if window.is_time:  # a row that was not seen may have the rank of `known` itself
         return known.rank < newest.rank - window.length
-    return sum(_count_between(query, past, known, newest) for past in own) >= _reach_tuples(window)
+    return sum(_count_between(query, past, stream, known, newest) for past in own) >= _reach_tuples(window)
 
 
 def _reach_tuples(window: Window) -> int:
@@ -252,7 +269,11 @@ def _newest(query: Query, pasts: Sequence[Past]) -> Stand:
     return min(highest, default=Stand(NEVER, _NO_KEY))
 
 
-def _count_between(query: Query, past: Past, known: Stand, newest: Stand) -> int:
-    """Rows from one position in the order to another; of equal rank, partitions before `known` may hold unseen ones."""
+def _count_between(query: Query, past: Past, stream: int, known: Stand, newest: Stand) -> int:
+    """A stream's rows from one position in the order to another.
+
+    Of rows of equal rank, partitions before `known` may hold some that were not seen.
+    """
     least, most = known.rank + (past.key < known.key), newest.rank - (past.key > newest.key)
-    return int(np.count_nonzero(_are_in_time(query, past.ranks) & (past.ranks >= least) & (past.ranks <= most)))
+    found = _are_in_time(query, past.ranks) & (past.ranks >= least) & (past.ranks <= most)
+    return int(np.count_nonzero(found & (past.members >> stream & 1 == 1)))

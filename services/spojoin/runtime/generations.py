@@ -166,7 +166,7 @@ class Office:
         return begin
 
     def _streams(self, before: Query, topics: Topics) -> dict[int, int]:
-        """Today's stream, by the stream of an earlier query that had its topic."""
+        """Today's input, by the input of an earlier query that had its topic."""
         earlier = Topics.of(before, 1, self._settings.input_topics).inputs
         return {number: topics.inputs.index(topic) for number, topic in enumerate(earlier) if topic in topics.inputs}
 
@@ -195,10 +195,11 @@ def beginning_after(
 ) -> Beginning:
     """Where a generation of `query` begins that takes over from one of `before`.
 
-    streams: the stream of `query` by the stream of `before` that had its topic
+    streams: the input of `query` by the input of `before` that had its topic
     """
     source = {(streams[s], partition): at for (s, partition), at in takeover.source.items() if s in streams}
-    counts = {streams[number]: count for number, count in enumerate(takeover.counts) if number in streams}
+    sources = {now: then for then, now in streams.items()}
+    counts = [_rows_before(takeover, before, query, stream, sources) for stream in range(len(query.streams))]
     has_same_times = is_same_order(before, query)
     return replace(
         fresh,
@@ -206,9 +207,28 @@ def beginning_after(
         highs={key: at.high_time_us for key, at in source.items()} if has_same_times else {},
         lateness_us=takeover.lateness_us,
         checkpoint=takeover.checkpoint,
-        counts=tuple(counts.get(stream, 0) for stream in range(len(query.streams))),
+        counts=tuple(counts),
+        numbered=_numbered_before(takeover, before, sources.get(0)) if query.shares_input else 0,
         rejected=takeover.rejected,
     )
+
+
+def _rows_before(
+    takeover: Takeover, before: Query, query: Query, stream: int, sources: Mapping[int, int]
+) -> int:
+    """How many rows a stream of `query` had; sources: by input of `query`, the input of `before` with its topic."""
+    fed_by = query.fed_by[stream]
+    then = [s for s, number in enumerate(before.fed_by) if number == sources.get(fed_by)]
+    now = [s for s, number in enumerate(query.fed_by) if number == fed_by]
+    if len(then) == len(now):
+        return takeover.counts[then[now.index(stream)]]
+    return _numbered_before(takeover, before, sources.get(fed_by))
+
+
+def _numbered_before(takeover: Takeover, before: Query, source: int | None) -> int:
+    """How many rows of an input of `before` had a number."""
+    fed = [stream for stream, number in enumerate(before.fed_by) if number == source]
+    return takeover.numbered if len(fed) > 1 else sum(takeover.counts[stream] for stream in fed)
 
 
 def announced_query(announcement: Announcement) -> Query:

@@ -24,21 +24,25 @@ from spojoin.protocol.topology import (
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names and sizes of a query's topics; `inputs` names the users' topic of each stream, in stream order."""
+    """Names and sizes of a query's topics; `inputs` names the users' topic of each input, in order.
+
+    streams: of the query; None where each has an input of its own
+    """
 
     query: str
     inputs: tuple[str, ...]
     predicates: int
     workers_max: int
     generation: int = FIRST_GENERATION
+    streams: int | None = None
 
     @classmethod
     def of(
         cls, query: Query, workers_max: int, input_topics: Mapping[str, str], generation: int = FIRST_GENERATION
     ) -> Topics:
         """Those of a generation of `query`; `input_topics` overrides names by stream."""
-        inputs = tuple(input_topics.get(stream.name, input_topic(stream.name)) for stream in query.streams)
-        return cls(query.name, inputs, len(query.predicates), workers_max, generation)
+        inputs = tuple(input_topics.get(stream.name, input_topic(stream.name)) for stream in query.inputs)
+        return cls(query.name, inputs, len(query.predicates), workers_max, generation, len(query.streams))
 
     def name(self, topic: Topic) -> str:
         """An internal topic's name."""
@@ -46,12 +50,13 @@ class Topics:
 
     def inputs_of(self, topic: Topic) -> list[LogPartition]:
         """All partitions of an internal topic."""
-        count = partitions(topic, predicates=self.predicates, streams=len(self.inputs), workers_max=self.workers_max)
+        streams = len(self.inputs) if self.streams is None else self.streams
+        count = partitions(topic, predicates=self.predicates, streams=streams, workers_max=self.workers_max)
         return [LogPartition(self.name(topic), partition) for partition in range(count)]
 
-    def dead_letters(self, stream: int) -> LogPartition:
-        """Where poisoned messages of a stream go."""
-        return LogPartition(dead_letter_topic(self.inputs[stream]), 0)
+    def dead_letters(self, number: int) -> LogPartition:
+        """Where poisoned messages of an input go."""
+        return LogPartition(dead_letter_topic(self.inputs[number]), 0)
 
     def own(self) -> list[str]:
         """The topics that no other generation has."""

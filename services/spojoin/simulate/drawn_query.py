@@ -93,7 +93,7 @@ def _draw_rest(
     rng: Random, attributes: tuple[tuple[Attribute, ...], ...], comparisons: tuple[Comparison, ...], order: Order
 ) -> DrawnQuery:
     is_self = len(attributes) == 1
-    output = rng.choices(tuple(Output), odds.OUTPUT_WEIGHTS)[0]
+    output = rng.choices((Output.COUNT, Output.PAIRS, Output.BITMAP), odds.OUTPUT_WEIGHTS)[0]
     limit = rng.randint(*odds.PAIR_LIMIT_RANGE) if output is Output.PAIRS and rng.random() < odds.PAIR_LIMIT else None
     join = OracleJoin(is_self, comparisons, _draw_window(rng, order), output, limit)
     lateness_us = rng.choice(odds.LATENESS_TICKS) * TICK_US if order is Order.EVENT_TIME else 0
@@ -217,13 +217,25 @@ def _draw_side(rng: Random, attribute: Attribute, siblings: tuple[Attribute, ...
 
 
 def as_model(join: OracleJoin, attributes: tuple[tuple[Attribute, ...], ...], order: Order, lateness_us: int) -> Query:
-    """The query as validated data; equal expressions of a stream share one key column."""
+    """The query as validated data; equal expressions of a stream share one key column.
+
+    A self join whose sides compare different expressions is of two streams.
+    """
     keys: tuple[list[KeyColumn], ...] = tuple([] for _ in attributes)
     predicates = tuple(_predicate(c, keys, attributes) for c in join.comparisons)
+    if {p.left_slot for p in predicates} != {p.right_slot for p in predicates} and join.is_self:
+        keys = [], []
+        predicates = tuple(_predicate(c, keys, attributes) for c in join.comparisons)
     needs_time = join.window.is_time or order is Order.EVENT_TIME
     streams = tuple(
-        Stream(name, {a.name: a.type for a in columns}, "ts" if needs_time else None, "id", tuple(stream_keys))
-        for name, columns, stream_keys in zip(_STREAM_NAMES, attributes, keys, strict=False)
+        Stream(
+            _STREAM_NAMES[0 if join.is_self else number],
+            {a.name: a.type for a in attributes[0 if join.is_self else number]},
+            "ts" if needs_time else None,
+            "id",
+            tuple(stream_keys),
+        )
+        for number, stream_keys in enumerate(keys)
     )
     text = as_yaml(join, attributes, order, lateness_us)
     interval = Interval(*join.interval_us, _held(*join.interval_us)) if join.interval_us else None
@@ -287,6 +299,8 @@ def as_sql(expression: Expression, side: str) -> str:
 def comparison_sql(c: Comparison) -> str:
     """The comparison as SQL; bands as `ABS(l - r) < w`."""
     left, right = as_sql(c.left, "l"), as_sql(c.right, "r")
+    if c.ignores_case:
+        left, right = f"lower({left})", f"lower({right})"
     if c.op not in _BAND_OPS:
         return f"{left} {_OPERATORS[c.op]} {right}"
     return f"ABS(({left}) - ({right})) {_OPERATORS[c.op]} {_decimal(c.width)}"
@@ -301,12 +315,17 @@ def as_yaml(join: OracleJoin, attributes: tuple[tuple[Attribute, ...], ...], ord
             [f"{a.name}: '{a.type}'" for a in columns] + (["ts: timestamp"] if time else []) + ["id: long"]
         )
         lines.append(f"  {name}: {{schema: {{{schema}}}{time}, key: id}}")
-    condition = " AND ".join([*(comparison_sql(c) for c in join.comparisons), *_between(join)])
+    condition = " AND ".join(
+        [*(comparison_sql(c) for c in join.comparisons), *_between(join), *(each.sql() for each in join.residuals)]
+    )
+    filters = [each.sql() for side in join.filters for each in side]
+    select = ", ".join(f"{term.sql()} AS {name}" for name, term in join.select) or "*"
     window = [] if join.interval_us else [f"  WINDOW AS (SLIDE INTERVAL {_interval(join.window)})"]
     lines += [
         "sql: |",
-        f"  SELECT * FROM {_STREAM_NAMES[0]} AS l JOIN {_STREAM_NAMES[0 if join.is_self else 1]} AS r",
+        f"  SELECT {select} FROM {_STREAM_NAMES[0]} AS l JOIN {_STREAM_NAMES[0 if join.is_self else 1]} AS r",
         f"  ON {condition}",
+        *([f"  WHERE {' AND '.join(filters)}"] if filters else []),
         *window,
         f"order: {order}",
         f"output: {join.output}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spojoin.protocol.machine import InputMachine
-from spojoin.simulate.scenario import ScenarioMessage, Source
+from spojoin.simulate.messages import ScenarioMessage, Source
 
 #: A message of an input, and a row in it.
 Cursor = tuple[int, int]

@@ -15,6 +15,7 @@ class FramesFollower:
         self.accepted: list[Frame] = []
         self.epochs: list[int] = []
         self.first_indexes: tuple[int, ...] = ()
+        self.first_seq = 0
         self._epoch = -1
         self._is_closed = False
 
@@ -30,12 +31,13 @@ class FramesFollower:
     def _claim(self, barrier: Barrier) -> None:
         if self._epoch < 0:
             self.first_indexes = barrier.first_indexes
+            self.first_seq = barrier.first_seq or sum(barrier.first_indexes)
         if barrier.epoch > self._epoch:
             self._epoch = barrier.epoch
             self._is_closed = barrier.closes
 
     def _counts(self, frame: Frame) -> bool:
-        link, seq = 0, sum(self.first_indexes)
+        link, seq = 0, self.first_seq
         if self.accepted:
             last = self.accepted[-1]
             link, seq = last.link, last.first_seq + last.count

@@ -129,7 +129,7 @@ class GenerationsWorld(World):
     def _take_over(self, takeover: Takeover) -> None:
         before = self._eras[takeover.from_generation]
         scenario = self._replacement.scenarios[takeover.generation - 1]
-        streams = {number: number for number in range(len(scenario.query.streams))}
+        streams = {number: number for number in range(len(scenario.query.inputs))}
         fresh = Beginning(takeover.generation, takeover.generation)
         begun = beginning_after(fresh, takeover, before.scenario.query, scenario.query, streams)
         self._eras[takeover.generation] = Era(takeover.generation, scenario, SimulatedLog(self._landed), begun)
@@ -178,7 +178,7 @@ class GenerationsWorld(World):
             return era.begun
         inputs = InputsLog(self.scenario, self._feed.available)
         backfill = self._announcement(self._current).backfill
-        topics = [str(stream) for stream in range(len(self.scenario.query.streams))]
+        topics = [str(number) for number in range(len(self.scenario.query.inputs))]
         history = InputHistory(cast("Log[bytes]", inputs), topics, inputs.parse)
         begun = fill(history, self.scenario.query, era.begun, backfill)
         era.starts = dict(begun.starts)

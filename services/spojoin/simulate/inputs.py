@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spojoin.ports.interfaces import Bounds, LogPartition, LogRecord
-from spojoin.simulate.scenario import Scenario, Source, parse
+from spojoin.simulate.messages import Source
+from spojoin.simulate.scenario import Scenario, parse
 from spojoin.wire.records import Rows
 
 #: Messages returned at once: so few that a reader has to poll again.

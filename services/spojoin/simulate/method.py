@@ -20,11 +20,13 @@ from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.handshake import HandshakeChain
 from spojoin.published.methods.machine import MethodMachine
 from spojoin.published.methods.registry import SIDES
+from spojoin.query.payload import no_payload
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.simulate.messages import Source
 from spojoin.simulate.oracle import SourceRow, nested_loop
 from spojoin.simulate.run import Failure
-from spojoin.simulate.scenario import Scenario, Source, draw, parse
+from spojoin.simulate.scenario import Scenario, draw, parse
 from spojoin.simulate.verdict import Row, Wrong, expected_rows, readable, rows_in
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import Frame, Part, Record, Result, Rows
@@ -85,10 +87,14 @@ class Pipeline:
 
     def _silence(self, place: Source) -> Rows:
         nothing = np.empty(0, np.int64)
-        columns = tuple(nothing for _ in self._scenario.query.streams[place[0]].keys)
+        source = self._scenario.query.inputs[place[0]]
+        columns = tuple(nothing for _ in source.keys)
         times_us = nothing if self._scenario.query.needs_time else None
         end = len(self._scenario.inputs[place])
-        return Rows(nothing, nothing, end, columns, times_us, NO_KEYS, nothing, heartbeat_us=SILENCE_US)
+        payload = no_payload(source)
+        return Rows(
+            nothing, nothing, end, columns, times_us, NO_KEYS, nothing, heartbeat_us=SILENCE_US, payload=payload
+        )
 
     def _drain(self, actions: Iterator[Action]) -> None:
         self.take(actions)

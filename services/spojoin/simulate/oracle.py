@@ -16,8 +16,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from spojoin.model import Arithmetic, Column, Constant, Expression, Op, Output, Window
+from spojoin.simulate.conditions import Cell, Condition, Term, are_true, ordered
 
-Value = int | float | Decimal | None
+Value = Cell
 _EXACT = decimal.Context(prec=200, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.DivisionByZero])
 
 
@@ -41,13 +42,17 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left op right` over values; `ieee` says that it computes in doubles, `width` is the band's half width."""
+    """`left op right` over values.
+
+    width: the band's half width; ieee: whether it computes in doubles; ignores_case: of texts, whether it does
+    """
 
     left: Expression
     op: Op
     right: Expression
     width: Fraction
     ieee: bool
+    ignores_case: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,10 @@ class OracleJoin:
     """The query as the oracle sees it: one stream or two, comparisons, window and output.
 
     interval_us: right's time minus left's, both ends included; then every earlier tuple counts, without a window
+    filters: conditions on the rows of the left and of the right side; a row takes part where it passes one
+    residuals: further conditions on pairs
+    select: names and terms of the columns of results, for output rows
+    keeps_nulls: whether a row with NULL or NaN in a comparison takes part, as in SQL, or is refused
     """
 
     is_self: bool
@@ -63,6 +72,10 @@ class OracleJoin:
     output: Output
     limit: int | None
     interval_us: tuple[int, int] | None = None
+    filters: tuple[tuple[Condition, ...], tuple[Condition, ...]] = ((), ())
+    residuals: tuple[Condition, ...] = ()
+    select: tuple[tuple[str, Term], ...] = ()
+    keeps_nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +110,16 @@ def is_refused(value: Value) -> bool:
 
 
 def holds(op: Op, left: Value, right: Value, width: Fraction, ieee: bool) -> bool:
-    """Whether `left op right` is true."""
+    """Whether `left op right` is true; with a NULL nothing is, with a NaN no band."""
+    if left is None or right is None:
+        return False
     if op in _BANDS:
         return _BANDS[op](_distance(left, right, ieee), _constant(width, ieee))
-    return _PLAIN[op](left, right)
+    return _PLAIN[op](ordered(left), ordered(right))
 
 
 def _column(value: Value, ieee: bool) -> Value:
-    return float(value) if ieee and value is not None else value
+    return float(value) if ieee and value is not None and not isinstance(value, str) else value
 
 
 def _constant(value: Fraction, ieee: bool) -> Value:
@@ -165,7 +180,19 @@ def is_valid(join: OracleJoin, row: SourceRow, needs_time: bool) -> bool:
     """Whether a row has everything that the join needs: a time where one is used, and ordered join values."""
     if needs_time and row.time_us is None:
         return False
-    return not any(is_refused(evaluate(e, row.values, ieee)) for e, ieee in _sides_of(join, row.stream))
+    return join.keeps_nulls or not any(is_refused(evaluate(e, row.values, ieee)) for e, ieee in _sides_of(join, row.stream))
+
+
+def plays(join: OracleJoin, row: SourceRow, side: int) -> bool:
+    """Whether a row is one of a side's: of its stream, and passes its filter."""
+    if not join.is_self and row.stream != side:
+        return False
+    return are_true(join.filters[side], (row.values, row.values))
+
+
+def takes_part(join: OracleJoin, row: SourceRow) -> bool:
+    """Whether a row takes a number."""
+    return plays(join, row, 0) or plays(join, row, 1)
 
 
 def _sides_of(join: OracleJoin, stream: int) -> Iterator[tuple[Expression, bool]]:
@@ -205,43 +232,56 @@ def _time(row: SourceRow) -> int:
 # --- the join ---------------------------------------------------------------------------------------------------------
 
 
-def nested_loop(join: OracleJoin, order: Sequence[SourceRow], first_indexes: Sequence[int] = (0, 0)) -> Iterator[Probe]:
-    """Every tuple against every earlier tuple of the opposite stream in its window, in the total order.
+def nested_loop(
+    join: OracleJoin,
+    order: Sequence[SourceRow],
+    first_indexes: Sequence[int] = (0, 0),
+    first_seq: int | None = None,
+) -> Iterator[Probe]:
+    """Every tuple against every earlier tuple of the opposite side in its window, in the total order.
 
-    first_indexes: the number of each stream's first tuple, where others came before this order; seqs go on likewise
+    first_indexes: the number of each stream's first tuple, where others came before this order; a self join may have
+    one for both sides. first_seq: the number of the first tuple of all, by default their sum
     """
-    first_seq = first_indexes[0] if join.is_self else sum(first_indexes)
-    seen: dict[int, list[_Stored]] = defaultdict(list)
+    firsts = first_indexes[0], first_indexes[-1]
+    if first_seq is None:
+        first_seq = firsts[0] if join.is_self else sum(firsts)
+    seen: tuple[list[_Stored], list[_Stored]] = ([], [])
     for seq, row in enumerate(order, first_seq):
-        tuple_ = _Stored(seq, row, _sides(join, row, 0), _sides(join, row, 1))
-        target = 0 if join.is_self else 1 - row.stream
-        earlier = seen[target]
-        members = earlier[:] if join.interval_us else list(_window(join.window, row, earlier, first_indexes[target]))
-        yield Probe(
-            seq,
-            row,
-            tuple(u.seq for u in members if _plays(join, row, 0) and _matches(join, tuple_, u)),
-            tuple(u.seq for u in members if _plays(join, row, 1) and _matches(join, u, tuple_)),
-        )
-        seen[row.stream].append(tuple_)
+        tuple_ = _Stored(seq, row, {**row.values, "seq": seq}, _sides(join, row, 0), _sides(join, row, 1))
+        own = [side for side in (0, 1) if plays(join, row, side)]
+        found: list[tuple[int, ...]] = [(), ()]
+        for side in own:
+            members = _members(join, row, seen[1 - side], firsts[1 - side])
+            pairs = [(tuple_, u) if side == 0 else (u, tuple_) for u in members]
+            found[side] = tuple(u.seq for u, pair in zip(members, pairs, strict=True) if _matches(join, *pair))
+        yield Probe(seq, row, *found)
+        for side in own:
+            seen[side].append(tuple_)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
     seq: int
     row: SourceRow
+    values: Mapping[str, Value]
     left: tuple[Value, ...]
     right: tuple[Value, ...]
 
 
-def _plays(join: OracleJoin, row: SourceRow, side: int) -> bool:
-    return join.is_self or row.stream == side
-
-
 def _sides(join: OracleJoin, row: SourceRow, side: int) -> tuple[Value, ...]:
-    if not _plays(join, row, side):
+    if not join.is_self and row.stream != side:
         return ()
-    return tuple(evaluate(c.right if side else c.left, row.values, c.ieee) for c in join.comparisons)
+    return tuple(_compared(c, c.right if side else c.left, row) for c in join.comparisons)
+
+
+def _compared(c: Comparison, expression: Expression, row: SourceRow) -> Value:
+    value = evaluate(expression, row.values, c.ieee)
+    return value.lower() if c.ignores_case and isinstance(value, str) else value
+
+
+def _members(join: OracleJoin, row: SourceRow, earlier: list[_Stored], first: int) -> list[_Stored]:
+    return earlier[:] if join.interval_us else list(_window(join.window, row, earlier, first))
 
 
 def _window(window: Window, probe: SourceRow, stored: list[_Stored], first: int) -> Iterable[_Stored]:
@@ -258,8 +298,9 @@ def _round_up(value: int, step: int) -> int:
 def _matches(join: OracleJoin, left: _Stored, right: _Stored) -> bool:
     if join.interval_us and not _is_within(join.interval_us, _time(right.row) - _time(left.row)):
         return False
-    return all(
-        holds(c.op, a, b, c.width, c.ieee) for c, a, b in zip(join.comparisons, left.left, right.right, strict=True)
+    compared = zip(join.comparisons, left.left, right.right, strict=True)
+    return all(holds(c.op, a, b, c.width, c.ieee) for c, a, b in compared) and are_true(
+        join.residuals, (left.values, right.values)
     )
 
 

@@ -158,3 +158,26 @@ NOTICES = 0.02
 REPLACED_WHILE_FILLING = 0.5
 REPLACED_WHILE_FILLING_STEPS = (0, 20, 100)
 TAKEOVER_START_STEPS = (0, 5, 50)
+
+# --- statements: filters, residual conditions, texts, NULL, columns of results ----------------------------------------
+
+#: Equalities of texts in a statement: none, one, two.
+TEXT_EQUALITIES_WEIGHTS = (40, 45, 15)
+#: Of them, how many compare a column with that of the same name, are equalities, and ignore case.
+SAME_TEXT_COLUMN = 0.7
+TEXT_EQUAL = 0.8
+IGNORES_CASE = 0.2
+#: Conditions of a side's filter: none, one, two; and of self joins how many have one filter for both sides.
+FILTERS_WEIGHTS = (50, 40, 10)
+SAME_FILTER = 0.3
+NULL_TEST = 0.2
+NOT_NULL = 0.6
+AMONG = 0.2
+#: Of statements, how many have a residual condition, and of those how many are about numbers of rows, or order texts.
+RESIDUAL = 0.35
+SEQ_RESIDUAL = 0.2
+TEXT_ORDER_RESIDUAL = 0.2
+#: Of statements, how many select columns; of those columns how many are numbers or keys, and how many are computed.
+SELECT_LIST = 0.45
+SELECTS_NUMBER = 0.3
+SELECTS_COMPUTED = 0.25

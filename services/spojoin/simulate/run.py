@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from unittest.mock import patch
 
+from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.makers import MachineMakers
-from spojoin.simulate.mutants import MUTANTS
-from spojoin.simulate.scenario import Scenario, draw
+from spojoin.simulate.mutants import MUTANTS, Mutant
+from spojoin.simulate.scenario import Scenario, draw, draw_with_query
+from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 from spojoin.simulate.verdict import Wrong, judge
 from spojoin.simulate.world import World
 
@@ -31,11 +33,26 @@ class Failure:
 
 def run_seed(seed: int, mutant: str | None = None, wiring: MachineMakers = WIRING) -> Failure | None:
     """Draw, run and judge a seed; None where the output equals the oracle's and nothing else is wrong."""
+    return _run_drawn(draw, seed, MUTANTS[mutant] if mutant else None, wiring)
+
+
+def run_statement(seed: int, mutant: str | None = None) -> Failure | None:
+    """The same with a statement: filters, residual conditions, texts, NULL and columns of results."""
+    return _run_drawn(draw_statement, seed, STATEMENT_MUTANTS[mutant] if mutant else None, WIRING)
+
+
+def draw_statement(seed: int) -> Scenario:
+    """The scenario of a seed with a statement."""
+    return draw_with_query(seed, elaborate)[0]
+
+
+def _run_drawn(
+    draw_one: Callable[[int], Scenario], seed: int, mutant: Mutant | None, wiring: MachineMakers
+) -> Failure | None:
     with ExitStack() as planted:
-        if mutant is not None:
-            for bug in MUTANTS[mutant].plant():
-                planted.enter_context(bug)
-        scenario = draw(seed)
+        for bug in mutant.plant() if mutant is not None else ():
+            planted.enter_context(bug)
+        scenario = draw_one(seed)
         planted.enter_context(shrunk(scenario))
         return _run(scenario, wiring)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from random import Random
@@ -11,25 +11,16 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from spojoin.model import Domain, Order, Query
+from spojoin.model import Computed, Domain, KeyColumn, Order, Query
 from spojoin.roles.router.config import RouterConfig
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_query import TICK_US, Attribute, DrawnQuery, as_interval_join, draw_query
+from spojoin.simulate.messages import ScenarioMessage, Source
 from spojoin.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_refused, is_valid
+from spojoin.simulate.reading import RowsReader
 from spojoin.wire.records import I64, DeadLetter, Rows
 
-#: An input partition: stream and partition.
-Source = tuple[int, int]
 REFUSED = "null or NaN"
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioMessage:
-    """One message of an input partition: rows, or none and a promise of silence up to `heartbeat_us`."""
-
-    offset: int
-    rows: tuple[SourceRow, ...]
-    heartbeat_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +51,10 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One seed's world; `inputs` holds each partition's messages in offset order."""
+    """One seed's world; `inputs` holds each partition's messages in offset order.
+
+    reader: what reads rows as the product does; None where the simulator makes codes of values itself
+    """
 
     seed: int
     query: Query
@@ -69,6 +63,7 @@ class Scenario:
     config: RouterConfig
     faults: Faults
     limits: dict[str, int]
+    reader: RowsReader | None = None
 
     @property
     def has_text_keys(self) -> bool:
@@ -86,25 +81,35 @@ class Scenario:
         return [row for row in self.rows() if is_valid(self.join, row, self.query.needs_time)]
 
 
+#: What is made of a drawn query, by a generator of its own.
+Elaborate = Callable[[Random, DrawnQuery], DrawnQuery]
+
+
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     return draw_with_query(seed)[0]
 
 
-def draw_with_query(seed: int) -> tuple[Scenario, DrawnQuery]:
+def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:
     """The scenario of a seed, and its query with the columns that it was drawn from."""
     rngs = chain([Random(seed)], (Random(f"again {number} {seed}") for number in count()))
-    return next(drawn for drawn in (_draw(seed, rng) for rng in rngs) if fits(drawn[0]))
+    return next(drawn for drawn in (_draw(seed, rng, elaborate) for rng in rngs) if fits(drawn[0]))
 
 
 def fits(scenario: Scenario) -> bool:
     """Whether all codes fit in 64 bits: a row whose code doesn't is refused, a rule that the oracle doesn't have."""
-    codes = (code for row in scenario.valid_rows() for code in codes_of(scenario.query, row))
-    return all(-(2**63) <= code < 2**63 for code in codes)
+    streams = [(stream, number) for stream, number in enumerate(scenario.query.fed_by)]
+    rows = scenario.valid_rows()
+    codes = (
+        code for s, number in streams for row in rows if row.stream == number for code in codes_of(scenario, s, row)
+    )
+    return all(code is None or -(2**63) <= code < 2**63 for code in codes)
 
 
-def _draw(seed: int, rng: Random) -> tuple[Scenario, DrawnQuery]:
+def _draw(seed: int, rng: Random, elaborate: Elaborate | None) -> tuple[Scenario, DrawnQuery]:
     drawn = _some_interval_join(seed, draw_query(rng))
+    if elaborate is not None:
+        drawn = elaborate(Random(f"statement {seed}"), drawn)
     config = _draw_config(rng, drawn.query)
     workers_max = rng.randint(config.workers, odds.WORKERS_MAX)
     scenario = Scenario(
@@ -116,7 +121,14 @@ def _draw(seed: int, rng: Random) -> tuple[Scenario, DrawnQuery]:
         _draw_faults(rng),
         _draw_limits(rng),
     )
-    return scenario, drawn
+    return with_reader(scenario), drawn
+
+
+def with_reader(scenario: Scenario) -> Scenario:
+    """The scenario with the product's reader of rows, where NULL takes part."""
+    if not scenario.join.keeps_nulls:
+        return scenario
+    return replace(scenario, reader=RowsReader(scenario.query, scenario.inputs))
 
 
 def _some_interval_join(seed: int, drawn: DrawnQuery) -> DrawnQuery:
@@ -207,7 +219,7 @@ class _Writer:
         sources = ((s, p) for s in (0, 1) for p in range(max(odds.PARTITIONS)))
         self._skew = {source: rng.choice(odds.SKEW_TICKS) * TICK_US for source in sources}
         self._promised: dict[Source, int] = {}
-        self._uses_text_keys = [rng.random() < odds.TEXT_KEYS for _ in range(2)]
+        self._uses_text_keys = [rng.random() < odds.TEXT_KEYS and not drawn.join.keeps_nulls for _ in range(2)]
         self._written = 0
 
     def message(self, source: Source, offset: int, size: int) -> ScenarioMessage:
@@ -248,6 +260,8 @@ class _Writer:
 
 def parse(scenario: Scenario, source: Source, messages: tuple[ScenarioMessage, ...], first_row: int) -> Rows:
     """The rows of consecutive messages, the first of them from `first_row` on, as the router gets them."""
+    if scenario.reader is not None:
+        return scenario.reader.read(source, messages, first_row)
     rows = [r for m in messages for r in m.rows if m.offset > messages[0].offset or r.row >= first_row]
     valid: list[SourceRow] = []
     refused: list[SourceRow] = []
@@ -258,9 +272,7 @@ def parse(scenario: Scenario, source: Source, messages: tuple[ScenarioMessage, .
         offsets=_int64(r.offset for r in valid),
         rows=_int64(r.row for r in valid),
         next_offset=messages[-1].offset + 1,
-        codes=tuple(_int64(codes) for codes in zip(*(codes_of(scenario.query, r) for r in valid), strict=True))
-        if valid
-        else tuple(_int64(()) for _ in scenario.query.streams[source[0]].keys),
+        codes=tuple(_int64(_code(key, r) for r in valid) for key in scenario.query.inputs[source[0]].keys),
         times_us=_int64(r.time_us for r in valid) if scenario.query.needs_time else None,
         keys=pa.array([r.key for r in valid], _key_type(scenario, source[0])),
         produced_ms=_int64(r.offset for r in valid),
@@ -269,14 +281,21 @@ def parse(scenario: Scenario, source: Source, messages: tuple[ScenarioMessage, .
     )
 
 
-def codes_of(query: Query, row: SourceRow) -> tuple[int, ...]:
-    """A row's code in each key column of its stream, made from the value and the definition of a code."""
-    codes = []
-    for key in query.streams[row.stream].keys:
-        value = evaluate(key.expression, row.values, key.domain is Domain.FLOAT)
-        assert not is_refused(value)
-        codes.append(fold(value) if key.domain is Domain.FLOAT else int(value * 10**key.scale))  # type: ignore[arg-type]
-    return tuple(codes)
+def codes_of(scenario: Scenario, stream: int, row: SourceRow) -> tuple[int | None, ...]:
+    """A row's code in each key column of a stream, made from the value and the definition of a code.
+
+    None where it follows from more: of texts, which the router numbers, of values that stand for others, and of NULL.
+    """
+    return tuple(_code(key, row) for key in scenario.query.streams[stream].keys)
+
+
+def _code(key: KeyColumn, row: SourceRow) -> int | None:
+    if isinstance(key.expression, Computed) or key.domain is Domain.ASSIGNED or key.rounding is not None:
+        return None
+    value = evaluate(key.expression, row.values, key.domain is Domain.FLOAT)
+    if is_refused(value):
+        return None
+    return fold(value) if key.domain is Domain.FLOAT else int(value * 10**key.scale)  # type: ignore[arg-type,operator]
 
 
 def fold(value: float) -> int:

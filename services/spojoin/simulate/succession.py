@@ -11,15 +11,17 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import ResultPosition
 from spojoin.query.meaning import is_same_order
 from spojoin.simulate.era import Era
-from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, split_late
+from spojoin.simulate.messages import Source
+from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, plays, split_late
 from spojoin.simulate.outcome import RunOutcome
-from spojoin.simulate.scenario import Scenario, Source
+from spojoin.simulate.scenario import Scenario
 from spojoin.simulate.verdict import (
     Wrong,
     check_memory,
     check_partitions_in_order,
     check_same_order,
     expected_rows,
+    numbered,
     readable,
     rows_in,
 )
@@ -118,9 +120,9 @@ def _valid(scenario: Scenario, charge: RowsInCharge) -> tuple[list[SourceRow], l
     positions = {row.position for row in valid}
     refused = [row for row in read if row.position not in positions]
     if scenario.query.order is Order.ARRIVAL:
-        return valid, refused
+        return numbered(scenario, valid), refused
     in_time, late = split_late(valid, scenario.query.lateness_us)
-    return merge_by_time(in_time), refused + late
+    return numbered(scenario, merge_by_time(in_time)), refused + late
 
 
 def _check_order(era: Era, order: list[SourceRow], valid: list[SourceRow]) -> None:
@@ -154,12 +156,14 @@ def _is_silent(outcome: RunOutcome) -> list[bool]:
 
 def _check_rows(era: Era, outcome: RunOutcome, order: list[SourceRow]) -> None:
     scenario = era.scenario
-    firsts = outcome.frames.first_indexes or (0, 0)
+    firsts, first_seq = outcome.frames.first_indexes or (0, 0), outcome.frames.first_seq
     expected = [
         row
-        for probe, is_silent in zip(nested_loop(scenario.join, order, firsts), _is_silent(outcome), strict=True)
+        for probe, is_silent in zip(
+            nested_loop(scenario.join, order, firsts, first_seq), _is_silent(outcome), strict=True
+        )
         if not is_silent
-        for row in expected_rows(scenario, probe, _Numbered(order, _first_seq(scenario, firsts)))
+        for row in expected_rows(scenario, probe, _Numbered(order, first_seq))
     ]
     for i, (got, wanted) in enumerate(zip_longest([readable(scenario, r) for r in outcome.results.rows], expected)):
         if got != wanted:
@@ -169,10 +173,6 @@ def _check_rows(era: Era, outcome: RunOutcome, order: list[SourceRow]) -> None:
             f"generation {era.number}: results end at {outcome.results.result_position} of "
             f"{len(outcome.frames.accepted)}"
         )
-
-
-def _first_seq(scenario: Scenario, first_indexes: Sequence[int]) -> int:
-    return first_indexes[0] if scenario.query.is_self else sum(first_indexes)
 
 
 class _Numbered(Sequence[SourceRow]):
@@ -199,7 +199,7 @@ def _check_reach(era: Era, order: list[SourceRow], charge: RowsInCharge) -> None
         return
     unread = _unread(scenario, charge)
     for stream in range(len(scenario.query.streams)):
-        missing = [row for row in unread if row.stream == stream]
+        missing = [row for row in unread if plays(scenario.join, row, stream)]
         if missing:
             _check_stream(era, order, charge, stream, missing)
 
@@ -215,10 +215,10 @@ def _unread(scenario: Scenario, charge: RowsInCharge) -> list[SourceRow]:
 def _check_stream(
     era: Era, order: list[SourceRow], charge: RowsInCharge, stream: int, missing: list[SourceRow]
 ) -> None:
-    window = era.scenario.query.window_over(stream)
+    window, join = era.scenario.query.window_over(stream), era.scenario.join
     seen = 0
     for row in order:
-        is_probe = era.scenario.query.is_self or row.stream != stream
+        is_probe = plays(join, row, stream if era.scenario.query.is_self else 1 - stream)
         if is_probe and charge.is_due(row):
             if window.is_time:
                 bound = -(-(row.time_us or 0) // window.slide) * window.slide - window.length
@@ -231,7 +231,7 @@ def _check_stream(
                 )
             if not window.is_time:
                 return
-        seen += row.stream == stream
+        seen += plays(join, row, stream)
 
 
 # --- dead letters -----------------------------------------------------------------------------------------------------

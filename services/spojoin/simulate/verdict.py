@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from spojoin.index.merging import BEHIND_ONE_IN
 from spojoin.model import Order, Output
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
-from spojoin.simulate.oracle import Probe, SourceRow, merge_by_time, nested_loop, split_late
+from spojoin.simulate.oracle import Probe, SourceRow, merge_by_time, nested_loop, split_late, takes_part
 from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.scenario import Scenario, codes_of
 from spojoin.wire.records import DeadLetter, Frame
@@ -57,9 +58,14 @@ def _expected(scenario: Scenario) -> Participants:
     positions = {row.position for row in valid}
     refused = [row for row in scenario.rows() if row.position not in positions]
     if scenario.query.order is Order.ARRIVAL:
-        return Participants(valid, refused)
+        return Participants(numbered(scenario, valid), refused)
     in_time, late = split_late(valid, scenario.query.lateness_us)
-    return Participants(merge_by_time(in_time), refused + late)
+    return Participants(numbered(scenario, merge_by_time(in_time)), refused + late)
+
+
+def numbered(scenario: Scenario, rows: Iterable[SourceRow]) -> list[SourceRow]:
+    """Those of some rows that take a number: they pass the filter of a side."""
+    return [row for row in rows if takes_part(scenario.join, row)]
 
 
 # --- the order that the log gives -------------------------------------------------------------------------------------
@@ -73,14 +79,25 @@ def _total_order(scenario: Scenario, frames: Iterable[Frame]) -> list[SourceRow]
 def rows_in(scenario: Scenario, frame: Frame, by_key: dict[tuple[int, int | str], SourceRow]) -> Iterator[SourceRow]:
     """A frame's tuples as input rows, in order; checks their codes."""
     placed: dict[int, SourceRow] = {}
-    for stream, piece in enumerate(frame.slices):
-        for i, (position, key) in enumerate(zip(piece.positions.tolist(), piece.keys.to_pylist(), strict=True)):
-            row = placed[position] = by_key[stream, key]
-            if tuple(int(column[i]) for column in piece.codes) != codes_of(scenario.query, row):
-                raise Wrong(f"frame {frame.frame_id}: the codes of {row} were altered")
+    pieces = [(scenario.query.fed_by[s], piece.positions, piece.keys) for s, piece in enumerate(frame.slices)]
+    pieces += [(rows.input, rows.positions, rows.keys) for rows in frame.unjoined]
+    for source, positions, keys in pieces:
+        for position, key in zip(positions.tolist(), keys.to_pylist(), strict=True):
+            row = by_key[source, key]
+            if placed.setdefault(position, row) is not row:
+                raise Wrong(f"frame {frame.frame_id}: {row} and {placed[position]} have one position")
+    _check_codes(scenario, frame, placed)
     if sorted(placed) != list(range(frame.count)):
         raise Wrong(f"frame {frame.frame_id} of {frame.count} tuples has positions {sorted(placed)}")
     yield from (placed[position] for position in range(frame.count))
+
+
+def _check_codes(scenario: Scenario, frame: Frame, placed: dict[int, SourceRow]) -> None:
+    for stream, piece in enumerate(frame.slices):
+        for i, position in enumerate(piece.positions.tolist()):
+            found, row = [int(column[i]) for column in piece.codes], placed[position]
+            if any(code not in (None, own) for code, own in zip(codes_of(scenario, stream, row), found, strict=True)):
+                raise Wrong(f"frame {frame.frame_id}: the codes of {row} were altered")
 
 
 def _check_order(scenario: Scenario, order: list[SourceRow], expected: Participants) -> None:
@@ -136,6 +153,8 @@ def expected_rows(scenario: Scenario, probe: Probe, order: Sequence[SourceRow]) 
         return list(_pair_rows(scenario, probe, order))
     if scenario.query.output is Output.BITMAP:
         return [{"seq": probe.seq, "as_left": list(probe.as_left), "as_right": list(probe.as_right)}]
+    if scenario.query.output is Output.ROWS:
+        return list(_selected_rows(scenario, probe, order))
     return [_count_row(scenario, probe)]
 
 
@@ -143,11 +162,11 @@ def _count_row(scenario: Scenario, probe: Probe) -> Row:
     left, right = len(probe.as_left), len(probe.as_right)
     row = {
         "seq": probe.seq,
-        "stream": scenario.query.streams[probe.row.stream].name,
+        "stream": scenario.query.inputs[probe.row.stream].name,
         "key": _common_key(scenario, probe.row.key),
         "matches": left + right,
     }
-    return row | ({"as_left": left, "as_right": right} if scenario.query.is_self else {})
+    return row | ({"as_left": left, "as_right": right} if scenario.join.is_self else {})
 
 
 def _common_key(scenario: Scenario, key: int | str) -> int | str:
@@ -155,8 +174,22 @@ def _common_key(scenario: Scenario, key: int | str) -> int | str:
     return str(key) if scenario.has_text_keys else key
 
 
+def _pairs_of(probe: Probe) -> list[tuple[int, int]]:
+    return [(probe.seq, partner) for partner in probe.as_left] + [(partner, probe.seq) for partner in probe.as_right]
+
+
+def _selected_rows(scenario: Scenario, probe: Probe, order: Sequence[SourceRow]) -> Iterator[Row]:
+    for pair in sorted(_earliest(_pairs_of(probe), scenario.join.limit)):
+        left, right = ({**order[seq].values, "id": order[seq].key, "seq": seq} for seq in pair)
+        yield {name: _written(term.value((left, right))) for name, term in scenario.join.select}
+
+
+def _written(value: Any) -> Any:  # noqa: ANN401  (a value of any column)
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
 def _pair_rows(scenario: Scenario, probe: Probe, order: Sequence[SourceRow]) -> Iterator[Row]:
-    pairs = [(probe.seq, partner) for partner in probe.as_left] + [(partner, probe.seq) for partner in probe.as_right]
+    pairs = _pairs_of(probe)
     for left, right in sorted(_earliest(pairs, scenario.join.limit)):
         yield {
             "probe_seq": probe.seq,
@@ -174,7 +207,7 @@ def _earliest(pairs: list[tuple[int, int]], limit: int | None) -> list[tuple[int
 
 def readable(scenario: Scenario, row: Row) -> Row:
     """Roaring bitmaps as lists of seqs, a count's key in the one type of all streams' keys."""
-    row = {name: list(BitMap64.deserialize(v)) if isinstance(v, bytes) else v for name, v in row.items()}
+    row = {name: list(BitMap64.deserialize(v)) if isinstance(v, bytes) else _written(v) for name, v in row.items()}
     return row | ({"key": _common_key(scenario, row["key"])} if "key" in row else {})
 
 
@@ -254,7 +287,8 @@ def _reach(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
     # The last frame's own tuples move the window over a stream whose probes are silent with the next frame only.
     before = order[: -scenario.config.frame_tuples] or order
     end = max((row.time_us or 0 for row in before), default=0)
-    return sum(row.stream == stream and (row.time_us or 0) >= end - window.length - window.slide for row in order)
+    source = scenario.query.fed_by[stream]
+    return sum(row.stream == source and (row.time_us or 0) >= end - window.length - window.slide for row in order)
 
 
 def frames_bound(scenario: Scenario) -> int:

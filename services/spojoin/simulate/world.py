@@ -20,9 +20,10 @@ from spojoin.simulate.feed import InputsFeed
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.memorylog import SimulatedLog, Target
+from spojoin.simulate.messages import Source
 from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
-from spojoin.simulate.scenario import Scenario, Source, for_router, parse
+from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Batch, DeadLetter, HotKeys, Record, WorkerCount
 
@@ -116,7 +117,7 @@ class World:
         sizes = {"predicates": len(query.predicates), "streams": len(query.streams)}
         for topic in Topic:
             self.log.create(topic, partitions(topic, workers_max=self.scenario.config.workers_max, **sizes))
-        self.log.create(Topic.DEAD, len(query.streams))
+        self.log.create(Topic.DEAD, len(query.inputs))
 
     def _posts(self) -> list[Post]:
         posts = [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK)]

@@ -77,7 +77,7 @@ class WindowGauges:
         for probe, target in self._searches:
             piece = frame.slices[target]
             begin, end = int(frame.slices[probe].lower[-1]), piece.first_index + len(piece)
-            name = self._query.streams[target].name
+            name = self._query.stream_names[target]
             self._metrics.window_tuples.labels(name).set(end - begin)
             self._metrics.window_fill.labels(name).set(self._fill(begin, end))
 

@@ -197,7 +197,7 @@ def _read_slice(header: pb.StreamSlice, columns: ColumnReader) -> StreamSlice:
     )
 
 
-_BARRIER = ("epoch", "router_id", "fingerprint", "closes")
+_BARRIER = ("epoch", "router_id", "fingerprint", "closes", "first_seq")
 
 
 def _write_barrier(barrier: Barrier, header: pb.Barrier, columns: ColumnWriter) -> None:
@@ -396,7 +396,7 @@ def _read_announcement(header: pb.Announcement, columns: ColumnReader) -> Announ
     return Announcement(**_taken(header, _ANNOUNCEMENT))
 
 
-_TAKEOVER = ("generation", "from_generation", "checkpoint", "lateness_us")
+_TAKEOVER = ("generation", "from_generation", "checkpoint", "lateness_us", "numbered")
 
 
 def _write_takeover(takeover: Takeover, header: pb.Takeover, columns: ColumnWriter) -> None:

@@ -188,7 +188,9 @@ class Barrier:
 
     fingerprint: of the query's meaning; 0 in logs that are older than it
     closes: whether to ignore all that follows, because another generation of the query continues (rule P12)
-    first_indexes: the index of each stream's first tuple in this log; empty if all are 0
+    first_indexes: the index of each stream's first row in this log; empty if all are 0
+    first_seq: the number of its first row of all; 0 where that is the sum of `first_indexes`, as when no row stands in
+        two streams
     """
 
     epoch: int
@@ -196,6 +198,7 @@ class Barrier:
     fingerprint: int = 0
     closes: bool = False
     first_indexes: tuple[int, ...] = ()
+    first_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +218,8 @@ class Announcement:
 class Takeover:
     """A generation begins where `from_generation` stopped: all rows before `source` have been answered or refused.
 
-    counts: tuples of each stream of that generation; rejected: its refused rows by reason. Streams are those of that
-        generation.
+    counts: rows of each stream of that generation, numbered: its rows with a number, rejected: its refused rows by
+        reason. Streams are those of that generation; `source` counts its inputs.
     checkpoint: its router's last one, if rows behind `source` were answered in event-time order; else empty
     lateness_us: how far times might run back for the generation that wrote the checkpoint
     """
@@ -228,6 +231,7 @@ class Takeover:
     rejected: dict[str, int]
     checkpoint: bytes = b""
     lateness_us: int = 0
+    numbered: int = 0
 
 
 @dataclass(frozen=True, slots=True)

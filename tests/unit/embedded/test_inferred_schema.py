@@ -204,3 +204,30 @@ def test_no_row_of_the_sample_is_refused_for_the_type_that_it_told(tmp_path_fact
             case "boolean":
                 assert set(present.to_pylist()) <= {"true"}
         assert refusals.by_row == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.csv", b"", "no CSV with a header line"),
+        ("x.csv", b"a,b", "no CSV with a header line"),
+        ("x.csv", "a,gr\xfc\n1,2\n".encode("latin-1"), "isn't UTF-8 text; save it as UTF-8"),
+        ("x.csv", "a,b\n".encode("utf-16"), "holds UTF-16 text"),
+        ("x.csv.gz", b"a,b\n1,2\n", "holds no gzip"),
+        ("x.csv.gz", gzip.compress(b"a,b\n" + bytes(range(48, 58)) * 9_999)[:-30], "break off before their end"),
+        ("x.json", b'[{"a": 1},', "its JSON array has no end"),
+        ("x.parquet", b"PAR1", "not a whole Parquet file"),
+        ("x.arrow", b"ARROW1xx", "no whole Arrow IPC file or stream"),
+        ("x.arrow", b"", "no whole Arrow IPC file or stream"),
+    ],
+)
+def test_a_file_that_tells_nothing_is_named(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((ConfigurationError, BadData), match=rf"/{name}.*{words}"):
+        schema_of(tmp_path / name)
+
+
+@pytest.mark.parametrize("content", [b"", b"xx\n[1]\n5\n"])
+def test_json_without_objects_has_no_columns(tmp_path, content):
+    (tmp_path / "x.jsonl").write_bytes(content)
+    assert schema_of(tmp_path / "x.jsonl") == {}

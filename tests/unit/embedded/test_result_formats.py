@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from spojoin.embedded import table_for_people, writers
 from spojoin.embedded.formats import ResultFormat, format_of, named_format
+from spojoin.embedded.open_output import open_output
 from spojoin.embedded.rejects import Reject, RejectsWriter
 from spojoin.embedded.table_for_people import TableForPeople
 from spojoin.embedded.writers import open_writer
@@ -273,6 +274,24 @@ def test_a_long_table_is_cut_and_says_so(monkeypatch):
     assert [line.strip() for line in lines[2:]] == ["0", "1", "2", "10 rows; the first 3 are shown, -o FILE writes all"]
     assert table_text(pa.record_batch({"n": [7]})).splitlines()[-1] == "1 row"
     assert table_text(pa.record_batch({"n": pa.array([], pa.int64())})).splitlines()[-1] == "0 rows"
+
+
+def test_an_output_appears_whole_or_not_at_all(tmp_path, capfd):
+    batch = pa.record_batch({"n": [1, 2]})
+    with open_output(tmp_path / "x.csv", batch.schema) as writer:
+        writer.write(batch)
+        assert not (tmp_path / "x.csv").exists()
+    assert (tmp_path / "x.csv").read_text() == "n\n1\n2\n"
+    with pytest.raises(ZeroDivisionError), open_output(tmp_path / "y.parquet", batch.schema) as writer:
+        writer.write(batch.slice(1 // writer.rows))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+    nowhere = tmp_path / "no" / "x.csv"
+    with pytest.raises(ConfigurationError, match="there is no folder"), open_output(nowhere, batch.schema):
+        pass
+    for chosen, text in ((None, '{"n":1}\n{"n":2}\n'), (ResultFormat.CSV, "n\n1\n2\n")):
+        with open_output(Path("-"), batch.schema, chosen) as writer:
+            writer.write(batch)
+        assert capfd.readouterr() == (text, "")
 
 
 def test_dates_of_tables():

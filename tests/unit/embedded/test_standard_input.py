@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -101,10 +102,22 @@ def test_a_terminal_is_refused(given_input):
         open_reader(DASH, SCHEMA, None)
 
 
+def test_a_closed_one_is_refused(monkeypatch):
+    standard_input.standard_input.cache_clear()
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ConfigurationError, match="standard input is closed"):
+        open_reader(DASH, SCHEMA, None)
+
+
+def test_its_device_is_the_same(given_input):
+    given_input(b"a,s\n1,x\n")
+    assert [batch.num_rows for batch in open_reader(Path("/dev/stdin"), SCHEMA, None)] == [1]
+
+
 def test_one_stream_alone_can_be_read_from_it(given_input, tmp_path):
     given_input(b"a,s\n")
     with pytest.raises(ConfigurationError, match="only one of l, r can be read from standard input"):
-        RunFiles({"l": DASH, "r": DASH}, tmp_path / "x.jsonl").check()
+        RunFiles({"l": DASH, "r": Path("/dev/stdin")}, tmp_path / "x.jsonl").check()
 
 
 def test_it_is_stored_piece_by_piece_as_it_is(tmp_path):

@@ -223,10 +223,10 @@ class Life:
             self._count_hot(action.record)
 
     def _count_hot(self, plan: HotKeys) -> None:
-        for number, stream in enumerate(self._query.streams):
+        for number, (name, stream) in enumerate(zip(self._query.stream_names, self._query.streams, strict=True)):
             for slot, column in enumerate(stream.keys):
                 codes, _ = plan.hot.get((number, slot), ((), ()))
-                self._around.metrics.hot_keys.labels(stream.name, column.text).set(len(codes))
+                self._around.metrics.hot_keys.labels(name, column.text).set(len(codes))
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

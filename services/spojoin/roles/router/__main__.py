@@ -43,7 +43,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
         messages = [
             InputMessage(record.offset, record.timestamp_ms, record.value, record.headers) for record in records
         ]
-        return parse(query.streams[stream], query.needs_time, stream, partition, messages)
+        return parse(query.inputs[stream], query.needs_time, stream, partition, messages)
 
     router_config(settings)  # a contradiction must end the start, not the first life
     if query.layout.workers not in (0, settings.workers):

@@ -122,10 +122,11 @@ class ClosingRouter(RouterMachine):
             self._beginning.generation,
             self._source(),
             # A generation replaced while it filled its windows has not reached the index at which the numbers continue.
-            tuple(max(book.count, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
+            tuple(max(book.place, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
             dict(self._rejected),
             checkpoint,
             lateness_us,
+            max(self._reader.next_seq, self._beginning.numbered),
         )
 
     def _order_so_far(self) -> tuple[bytes, int]:

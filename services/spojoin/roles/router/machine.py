@@ -81,7 +81,7 @@ class RouterMachine(InputMachine):
         self._queue = OrderedQueue(len(query.inputs))
         self._slicer = Slicer(query, self._queue, self._books)
         self._cutter = FrameCutter(
-            self._queue, self._books, self._slicer.inputs, config.frame_tuples, is_time=query.window.is_time
+            self._queue, self._books, query.fed_by, config.frame_tuples, is_time=query.window.is_time
         )
         self._declared: list[tuple[int, int]] = []
         self._inputs: list[PhysicalInput] = []
@@ -169,7 +169,14 @@ class RouterMachine(InputMachine):
 
     def _barrier(self, epoch: int, *, closes: bool = False) -> Barrier:
         beginning = self._beginning
-        return Barrier(epoch, self._config.router_id, beginning.fingerprint, closes, beginning.first_indexes)
+        return Barrier(
+            epoch,
+            self._config.router_id,
+            beginning.fingerprint,
+            closes,
+            beginning.first_indexes,
+            beginning.first_seq,
+        )
 
     def _activate(self) -> None:
         self._epoch = self._reader.epoch

@@ -72,7 +72,7 @@ class Slicer:
         self._books = books
         self._fed = [(number, each) for number, source in enumerate(query.inputs) for each in source.fed(number)]
         self._names = Names(query)
-        self.is_shared = len(query.inputs) < len(query.streams)
+        self.is_shared = query.shares_input
 
     def mask(self, number: int) -> int:
         """The streams that an input feeds, a bit for each."""
@@ -91,11 +91,6 @@ class Slicer:
             for stream, piece in enumerate(frame.slices):
                 self._names.learn(stream, piece.codes, piece.payload, piece.first_index)
         self._names.forget([int(frame.slices[self.opposite(s)].lower[0]) for s in range(len(frame.slices))])
-
-    @property
-    def inputs(self) -> list[int]:
-        """By stream, the input that feeds it."""
-        return [number for number, _ in self._fed]
 
     def opposite(self, stream: int) -> int:
         """The stream that a stream's tuples search; in a self join within one window, itself."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spojoin.expressions.types import value_type
+from spojoin.expressions.types import select_schema, value_type
 from spojoin.model import PairExpression, Query, Use, pair_column
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
@@ -56,7 +56,7 @@ class PairProgram:
             return [pa.array([], value_type(each.type)) for each in self._expressions]
         columns = pairs.columns(self._uses)
         named = {pair_column(use.side, use.name): values for use, values in columns.items()}
-        found = self._opened()(pa.table(named))
+        found = self._opened()(pa.table(named or {"nothing": pa.nulls(len(pairs.left))}))
         self.failures += len(found.failures)
         return [v.cast(value_type(each.type)) for v, each in zip(found.values, self._expressions, strict=True)]
 
@@ -84,7 +84,7 @@ class Residual:
         lengths = np.diff(matches.offsets)
         own = np.repeat(probes, lengths)
         left, right = (own, matches.partners) if as_left else (matches.partners, own)
-        holds = self.program.run(Pairs(left, right, histories))[0].fill_null(False)
+        holds = self.program.run(Pairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
         kept: NDArray[np.bool_] = np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))[matches.offsets]
         return Matches(np.diff(ends), ends, matches.partners[kept])
@@ -100,6 +100,8 @@ class Projection:
 
     def rows(self, pairs: Pairs) -> pa.RecordBatch:
         """The columns of n pairs."""
+        if not len(pairs.left):
+            return pa.RecordBatch.from_pylist([], schema=select_schema(self._select))
         plain = pairs.columns(self._plain)
         computed = iter(self.program.run(pairs)) if len(self._plain) < len(self._select) else iter(())
         columns = [next(computed) if each.plain is None else plain[each.plain] for each in self._select]

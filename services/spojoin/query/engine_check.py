@@ -1,0 +1,56 @@
+"""The whole statement as DuckDB reads it: what DuckDB refuses is no statement here, however it could be understood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from spojoin.errors import QueryError
+from spojoin.model import HEADERS, HEADERS_TYPE, SEQ, ColumnType, TypeName
+
+#: Arithmetic with intervals goes further here: bands of times, and event times that are whole milliseconds.
+_FURTHER = re.compile(r"\binterval\b", re.IGNORECASE)
+_LINE = re.compile(r"^LINE (\d+): (.*)$", re.MULTILINE)
+
+
+def check_statement(
+    sql: str, tables: Mapping[str, Mapping[str, ColumnType]], line_at: Callable[[int], int]
+) -> None:
+    """QueryError where DuckDB can't parse or bind a statement over these tables, with DuckDB's sentence.
+
+    sql: without its window clause
+    """
+    import duckdb  # noqa: PLC0415  (few queries need the engine)
+
+    from spojoin.expressions.engine import bind, sentence  # noqa: PLC0415
+
+    if any(len({name.lower() for name in columns}) < len(columns) for columns in tables.values()):
+        return  # DuckDB has no two columns of a table that differ in case alone
+    try:
+        bind(sql, {name: {**_virtual(columns), **columns} for name, columns in tables.items()})
+    except duckdb.Error as error:
+        if isinstance(error, duckdb.BinderException) and _FURTHER.search(sql):
+            return
+        raise QueryError(f"sql: {sentence(error)}", line_at(_place(sql, str(error)))) from error
+
+
+def _virtual(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """The columns that every row has, unless the schema has one of that name."""
+    known = {name.lower() for name in columns}
+    found = {SEQ: ColumnType(TypeName.LONG), HEADERS: HEADERS_TYPE}
+    return {name: kind for name, kind in found.items() if name not in known}
+
+
+def _place(sql: str, error: str) -> int:
+    """The character at which the engine's picture of the text points; the first one where it has none."""
+    lines = error.split("\n")
+    for number, line in enumerate(lines[:-1]):
+        found = _LINE.match(line)
+        if found is None or "^" not in lines[number + 1]:
+            continue
+        begin = sum(len(each) + 1 for each in sql.split("\n")[: int(found[1]) - 1])
+        shown = found[2].strip(".")
+        at = sql.find(shown.strip(), begin)
+        column = lines[number + 1].index("^") - found.start(2) - (len(found[2]) - len(found[2].lstrip(". ")))
+        return min(max(at, begin) + max(column, 0), max(len(sql) - 1, 0))
+    return 0

@@ -1,0 +1,183 @@
+"""Elaborates a drawn query into a statement as users write it: filters, residual conditions, texts, NULL, columns.
+
+The text that the product reads and what the oracle computes are drawn together. Everything comes from the generator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+from spojoin.model import Column, ColumnType, Op, Output, TypeName
+from spojoin.query.load import parse_query
+from spojoin.simulate import probabilities as odds
+from spojoin.simulate.conditions import (
+    Among,
+    Compared,
+    Computation,
+    Condition,
+    Either,
+    IsNull,
+    Literal,
+    Negation,
+    SideColumn,
+    Term,
+)
+from spojoin.simulate.drawn_query import Attribute, DrawnQuery, as_yaml
+from spojoin.simulate.oracle import Comparison, OracleJoin
+
+#: Texts of which some differ in case only, and one is empty.
+_TEXTS = ("JFK", "jfk", "LGA", "", "Zürich")
+_TEXT_FAMILY = -1
+_TEXT_NAMES = ("t", "u")
+_SIGNS = ("<", "<=", ">", ">=", "=", "<>")
+_WHOLE_TYPES = (TypeName.INT, TypeName.LONG)
+#: Types whose values the oracle and the expression engine write alike.
+_PLAIN_TYPES = (*_WHOLE_TYPES, TypeName.DECIMAL, TypeName.DOUBLE, TypeName.FLOAT, TypeName.STRING)
+_NUMBERS = {TypeName.INT: (-2, 0, 1), TypeName.LONG: (0, 2**53 + 1), TypeName.DECIMAL: (0, 0.25)}
+
+Attributes = tuple[tuple[Attribute, ...], ...]
+
+
+def elaborate(rng: Random, drawn: DrawnQuery) -> DrawnQuery:
+    """The query with more to it, over the same columns and two of texts."""
+    attributes = tuple((*_without_texts(own), *_texts(rng)) for own in drawn.attributes)
+    join = _with_conditions(rng, drawn.join, attributes)
+    if rng.random() < odds.SELECT_LIST:
+        join = replace(join, output=Output.ROWS, limit=None, select=_select(rng, attributes))
+    order, lateness_us = drawn.query.order, drawn.query.lateness_us
+    query = parse_query(as_yaml(join, attributes, order, lateness_us))
+    return DrawnQuery(join, query, attributes)
+
+
+def _without_texts(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+    return tuple(each for each in attributes if each.family != _TEXT_FAMILY)
+
+
+def _texts(rng: Random) -> list[Attribute]:
+    kind = ColumnType(TypeName.STRING)
+    return [Attribute(name, kind, _TEXTS[: rng.randint(2, len(_TEXTS))], False, _TEXT_FAMILY) for name in _TEXT_NAMES]
+
+
+def _with_conditions(rng: Random, join: OracleJoin, attributes: Attributes) -> OracleJoin:
+    equalities = [_equality(rng) for _ in range(rng.choices((0, 1, 2), odds.TEXT_EQUALITIES_WEIGHTS)[0])]
+    filters = [_filter(rng, side, attributes) for side in (0, 1)]
+    if join.is_self and rng.random() < odds.SAME_FILTER:
+        filters[1] = tuple(_mirrored(each) for each in filters[0])
+    residuals = (_residual(rng, attributes),) if rng.random() < odds.RESIDUAL else ()
+    kept = join.comparisons[: len(join.comparisons) - rng.randint(0, 1)] if equalities else join.comparisons
+    return replace(
+        join,
+        comparisons=(*kept, *equalities),
+        filters=(filters[0], filters[1]),
+        residuals=residuals,
+        keeps_nulls=True,
+    )
+
+
+def _equality(rng: Random) -> Comparison:
+    left = rng.choice(_TEXT_NAMES)
+    right = left if rng.random() < odds.SAME_TEXT_COLUMN else rng.choice(_TEXT_NAMES)
+    op = Op.EQ if rng.random() < odds.TEXT_EQUAL else Op.NE
+    return Comparison(Column(left), op, Column(right), Fraction(0), False, rng.random() < odds.IGNORES_CASE)
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
+
+
+def _filter(rng: Random, side: int, attributes: Attributes) -> tuple[Condition, ...]:
+    count = rng.choices((0, 1, 2), odds.FILTERS_WEIGHTS)[0]
+    return tuple(_of_side(rng, side, attributes) for _ in range(count))
+
+
+def _of_side(rng: Random, side: int, attributes: Attributes) -> Condition:
+    """A condition on one side's columns."""
+    first, second = (_simple(rng, side, attributes) for _ in range(2))
+    return rng.choice((first, first, Negation(first), Either((first, second))))
+
+
+def _simple(rng: Random, side: int, attributes: Attributes) -> Condition:
+    attribute = _plain(rng, attributes[min(side, len(attributes) - 1)])
+    column = SideColumn(side, attribute.name)
+    if rng.random() < odds.NULL_TEST:
+        return IsNull(column, negated=rng.random() < odds.NOT_NULL)
+    literals = _literals(attribute)
+    if rng.random() < odds.AMONG:
+        return Among(column, tuple(rng.sample(literals, min(2, len(literals)))))
+    return Compared(column, rng.choice(_SIGNS), rng.choice(literals))
+
+
+def _literals(attribute: Attribute) -> list[Literal]:
+    if attribute.family == _TEXT_FAMILY:
+        return [Literal(text) for text in _TEXTS]
+    return [Literal(number) for number in _NUMBERS.get(attribute.type.name, (0, 0.5, 1))]
+
+
+def _plain(rng: Random, attributes: tuple[Attribute, ...]) -> Attribute:
+    return rng.choice([each for each in attributes if each.type.name in _PLAIN_TYPES])
+
+
+def _mirrored(condition: Condition) -> Condition:
+    """The left side's condition as the right's."""
+    match condition:
+        case Compared(SideColumn(_, name), sign, right):
+            return Compared(SideColumn(1, name), sign, right)
+        case IsNull(SideColumn(_, name), negated):
+            return IsNull(SideColumn(1, name), negated)
+        case Among(SideColumn(_, name), literals):
+            return Among(SideColumn(1, name), literals)
+        case Negation(inner):
+            return Negation(_mirrored(inner))
+        case Either(conditions):
+            return Either(tuple(_mirrored(each) for each in conditions))
+    raise AssertionError(f"{condition} isn't drawn for one side")
+
+
+def _residual(rng: Random, attributes: Attributes) -> Condition:
+    """A condition on both sides that no index answers."""
+    kind = rng.random()
+    if kind < odds.SEQ_RESIDUAL:
+        return Compared(SideColumn(0, "seq"), rng.choice(_SIGNS), SideColumn(1, "seq"))
+    if kind < odds.SEQ_RESIDUAL + odds.TEXT_ORDER_RESIDUAL:
+        return Compared(SideColumn(0, rng.choice(_TEXT_NAMES)), rng.choice(("<", ">=")), SideColumn(1, "t"))
+    either = Either((_of_side(rng, 0, attributes), _of_side(rng, 1, attributes)))
+    pair = _of_pair(rng, attributes)
+    if pair is None:
+        return either
+    return rng.choice((either, Either((pair, _of_side(rng, rng.randint(0, 1), attributes)))))
+
+
+def _of_pair(rng: Random, attributes: Attributes) -> Condition | None:
+    """A comparison of columns of one type; None where both sides have none."""
+    left = _plain(rng, attributes[0])
+    alike = [each for each in attributes[-1] if each.type == left.type]
+    if not alike:
+        return None
+    return Compared(SideColumn(0, left.name), rng.choice(_SIGNS), SideColumn(1, rng.choice(alike).name))
+
+
+# --- columns of results -----------------------------------------------------------------------------------------------
+
+
+def _select(rng: Random, attributes: Attributes) -> tuple[tuple[str, Term], ...]:
+    terms = [_term(rng, attributes) for _ in range(rng.randint(1, 4))]
+    return tuple((f"c{number}", term) for number, term in enumerate(terms))
+
+
+def _term(rng: Random, attributes: Attributes) -> Term:
+    kind = rng.random()
+    if kind < odds.SELECTS_NUMBER:
+        return SideColumn(rng.randint(0, 1), rng.choice(("seq", "id")))
+    if kind < odds.SELECTS_NUMBER + odds.SELECTS_COMPUTED:
+        return _computed(rng, attributes)
+    side = rng.randint(0, 1)
+    return SideColumn(side, _plain(rng, attributes[min(side, len(attributes) - 1)]).name)
+
+
+def _computed(rng: Random, attributes: Attributes) -> Term:
+    left = _plain(rng, attributes[0])
+    alike = [each for each in attributes[-1] if each.type == left.type and left.type.name in _WHOLE_TYPES]
+    if left.family == _TEXT_FAMILY or not alike or not left.may_compute:
+        return Computation("||", SideColumn(0, rng.choice(_TEXT_NAMES)), SideColumn(1, rng.choice(_TEXT_NAMES)))
+    return Computation("-", SideColumn(0, left.name), SideColumn(1, rng.choice(alike).name))
