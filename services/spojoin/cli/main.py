@@ -21,6 +21,7 @@ from spojoin.cli.commands.topics import results, send, topics
 from spojoin.cli.commands.up import up
 from spojoin.cli.commands.validate import validate
 from spojoin.cli.extras import COMMAND
+from spojoin.cli.keep_out import keep_out
 from spojoin.cli.version import version_option
 from spojoin.version import __version__
 
@@ -72,5 +73,12 @@ def first(context: typer.Context, version: Annotated[bool, version_option("spojo
 for command in COMMANDS:
     app.command()(command)
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """The command as a process of its own."""
+    keep_out("pandas")  # pyarrow imports it at its first array where it is installed: 0.2 s, and no command has a use
     app()
+
+
+if __name__ == "__main__":
+    main()

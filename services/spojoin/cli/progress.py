@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 if TYPE_CHECKING:
     from spojoin.embedded.run import RunProgress
 
@@ -17,7 +14,13 @@ if TYPE_CHECKING:
 @contextmanager
 def run_progress(name: str, *, is_quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
     """Yields a function that shows a run's progress: fraction of the input, tuples, tuples/s, matches, rejects."""
-    console = Console(stderr=True, quiet=is_quiet)
+    if is_quiet:
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415  (as the commands: what isn't shown isn't imported)
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task(name, total=1.0, figures="compiling")

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from spojoin.embedded.frame_times import FrameTimes
 from spojoin.embedded.own import by_batches
+from spojoin.embedded.threads import Lane, Threads
 from spojoin.errors import BadData
-from spojoin.model import Query
+from spojoin.model import Output, Query
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.load import measures
@@ -39,6 +41,9 @@ SILENCE_US = 2**62
 #: Frames between two plans of the predictor: frames are large here, and files short.
 PLAN_FRAMES = 2
 
+#: Records that may wait in lanes before more are handed out.
+LANES_AHEAD = 12
+
 #: Applied to each record that passes from one machine to another.
 Transport = Callable[[Record], Record]
 
@@ -49,11 +54,19 @@ class Engine:
     One stream is taken in the order in which it is fed; two are ordered by event time.
 
     config: sizes of frames and batches; transport: applied to records between machines, by default nothing
+    threads: how many share the work of a frame; results, and their order, don't depend on it
     """
 
-    def __init__(self, query: Query, config: RouterConfig | None = None, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        query: Query,
+        config: RouterConfig | None = None,
+        transport: Transport | None = None,
+        threads: int = 1,
+    ) -> None:
         self.query = query
         self._inputs = query.inputs
+        self._threads = Threads(threads)
         self._transport = transport or _by_reference
         self.tuples = 0
         self.rejected: dict[str, int] = {}
@@ -61,13 +74,15 @@ class Engine:
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes)
         self._sink = SinkMachine(query, START)
-        self._evaluation = evaluation(query, self._sizes.workers, by_batches)
+        self._evaluation = evaluation(query, self._sizes.workers, partial(by_batches, runner=self._threads))
         self._searching = self._evaluation.searching
         self._traffic = Traffic(query)
         self._readers = self._wire()
+        self._lanes: dict[Machine, Lane[list[Action]]] = self._laid()
         self._rejects: list[DeadLetter] = []
         self._fed = [0] * len(query.inputs)
         self._pending: deque[Emit] = deque()
+        self._answers: deque[Emit] = deque()
         self._router.on_inputs([(number, 0) for number in range(len(query.inputs))])
         list(self._run(self._router.on_caught_up()))
 
@@ -78,6 +93,17 @@ class Engine:
             readers[Topic.PLAN] = [self._router]
         readers[Topic.FRAMES][:0] = [self._router, self._sink]
         return readers
+
+    def _laid(self) -> dict[Machine, Lane[list[Action]]]:
+        """A lane for each machine that may have one. Partners are taken as they are found, since they fill memory."""
+        if self._threads.threads == 1 or self.query.output is not Output.COUNT:
+            return {}
+        return {machine: self._threads.lane() for machine in self._evaluation.apart}
+
+    @property
+    def threads(self) -> int:
+        """How many threads share the work of a frame, the caller's among them."""
+        return self._threads.threads
 
     @property
     def matches(self) -> int:
@@ -150,6 +176,10 @@ class Engine:
         """Yield the results of everything fed so far; what is fed afterwards comes later in the order."""
         yield from self._run(self._router.flush())
 
+    def close(self) -> None:
+        """End the threads; the engine takes nothing more."""
+        self._threads.close()
+
     def take_rejects(self) -> list[DeadLetter]:
         """Rows refused since the last call; `row` is the position in the stream's input."""
         taken, self._rejects = self._rejects, []
@@ -185,14 +215,35 @@ class Engine:
 
     def _run(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
         yield from self._step(actions)
-        while self._pending:
-            topic, partition, record = self._pending.popleft()
+        while self._answers or self._pending:
+            topic, partition, record = self._next()
             if isinstance(record, Frame):
                 self.frame_times.begin(record.frame_id)
             for machine in self._readers.get(topic, ()):
                 actions = machine.on_record(topic, partition, 0, record)
-                yield from self._step(self.frame_times.worker(actions) if machine in self._searching else actions)
+                if machine in self._searching:
+                    actions = self.frame_times.worker(actions)
+                if machine in self._lanes:
+                    self._lanes[machine].add(partial(list, actions))
+                else:
+                    yield from self._step(actions)
             self._evaluation.loads.note(record)
+            yield from self._arrived(LANES_AHEAD if self._answers or self._pending else 0)
+
+    def _next(self) -> Emit:
+        """The next record; with lanes, what a frame has led to comes before another frame: a lane may wait for it."""
+        return (self._answers or self._pending).popleft()
+
+    def _arrived(self, ahead: int) -> Iterator[pa.RecordBatch]:
+        """Carry out what the machines in lanes have answered, until at most `ahead` records wait there."""
+        lanes = self._lanes.values()
+        while True:
+            for lane in lanes:
+                for actions in lane.take():
+                    yield from self._step(iter(actions))
+            if sum(lane.waiting for lane in lanes) <= ahead or self._answers:
+                return
+            self._threads.work_until(lambda: any(lane.has_news for lane in lanes))
 
     def _step(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
         for action in actions:
@@ -211,7 +262,8 @@ class Engine:
                 self._reject(record)
             else:
                 self.tuples += record.count if isinstance(record, Frame) else 0
-                self._pending.append(Emit(action.topic, action.partition, record))
+                waiting = self._answers if self._lanes and not isinstance(record, Frame) else self._pending
+                waiting.append(Emit(action.topic, action.partition, record))
 
     def _reject(self, letter: DeadLetter) -> None:
         self._rejects.append(letter)

@@ -18,7 +18,7 @@ class FrameTimes:
     """For each frame, the time until its results are out and what the slowest worker spent on it.
 
     All workers take turns in one process, so the first is the wait here. The second is processor time: the wait for the
-    search if every worker had its own core.
+    search if every worker had its own core; of several threads that share a search, the one that leads it.
     """
 
     def __init__(self) -> None:

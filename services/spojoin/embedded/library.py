@@ -61,12 +61,15 @@ class Join:
         query: the path of a query file, the query's YAML text, or a Query.
         workers: the number of parts in which the window is searched, by default the layout's; results don't depend
             on it.
+        threads: how many share the work, by default as many as this process may use cores; results don't depend on it.
 
     """
 
-    def __init__(self, query: Query | PathLike[str] | str, *, workers: int | None = None) -> None:
+    def __init__(
+        self, query: Query | PathLike[str] | str, *, workers: int | None = None, threads: int | None = None
+    ) -> None:
         self.query = _query(query)
-        self._engine: Engine | None = engine_for(self.query, _checked(workers))
+        self._engine: Engine | None = engine_for(self.query, _checked("workers", workers), _checked("threads", threads))
         self._last = _Figures()
         self._key_types: dict[int, pa.DataType] = {}
         self._recent = [Recent() for _ in self.query.inputs]
@@ -128,6 +131,8 @@ class Join:
 
     def close(self) -> None:
         """Release the window; results not flushed are lost. Counts and refused rows stay available."""
+        if self._engine is not None:
+            self._engine.close()
         self._last, self._engine = self._figures, None
         self._ready = []
         self._recent = [Recent() for _ in self.query.inputs]
@@ -244,10 +249,11 @@ def _query(query: Query | PathLike[str] | str) -> Query:
     return load_query(Path(query))
 
 
-def _checked(workers: int | None) -> int | None:
-    if workers is None or (isinstance(workers, int) and not isinstance(workers, bool) and workers >= 1):
-        return workers
-    raise ConfigurationError(f"workers={workers!r}: expected a whole number from 1, or None for the query's number")
+def _checked(name: str, number: int | None) -> int | None:
+    if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
+        return number
+    default = {"workers": "the query's number", "threads": "one for each core"}[name]
+    raise ConfigurationError(f"{name}={number!r}: expected a whole number from 1, or None for {default}")
 
 
 def _check_columns(found: list[str], needed: list[str], stream: str) -> None:

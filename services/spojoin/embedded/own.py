@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Query
 from spojoin.protocol.machine import START
 from spojoin.protocol.topology import Topic
@@ -16,11 +17,11 @@ from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine
 
 
-def by_batches(query: Query, workers: int) -> Evaluation:
+def by_batches(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> Evaluation:
     """Mutable joiners and their logical AND for new tuples, PO-Join workers for what is batched."""
-    searching = [PoJoinMachine(query, worker, START, timer=perf_counter) for worker in range(workers)]
+    searching = [PoJoinMachine(query, worker, START, timer=perf_counter, runner=runner) for worker in range(workers)]
     joiners = [MutableMachine(query, predicate, START) for predicate in range(len(query.predicates))]
-    permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START)
+    permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START, runner)
     return Evaluation(
         searching=searching,
         readers={
@@ -31,4 +32,5 @@ def by_batches(query: Query, workers: int) -> Evaluation:
         },
         loads=BatchLoads(query, searching),
         counters=lambda: summed(machine.counters() for machine in searching),
+        apart=[*joiners, *searching],
     )

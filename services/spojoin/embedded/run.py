@@ -7,10 +7,12 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from spojoin.embedded.behind import WriterBehind
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.inputs import InputFile, balanced, check_names, open_inputs
 from spojoin.embedded.outputs import Outputs
@@ -18,6 +20,7 @@ from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
 from spojoin.embedded.table_writer import TableWriter
+from spojoin.embedded.threads import cores
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
@@ -39,12 +42,14 @@ def run(
     files: RunFiles,
     *,
     workers: int | None = None,
+    threads: int | None = None,
     progress: Callable[[RunProgress], None] = lambda _: None,
 ) -> dict[str, object]:
     """Join files and return the report, which is also written to `files.report`.
 
     One file is a stream in its order; two are merged by event time, ties by the streams' order in the query, then
-    position. `workers` overrides the number in the query's layout.
+    position. `workers` overrides the number in the query's layout; `threads` is that of the cores unless given, and
+    changes nothing but the time.
     All outputs appear at the end, and none after an error, which has a note that says so; see Outputs.
 
     Raises ConfigurationError where inputs and query don't fit, or where an output would destroy an input, the query's
@@ -54,8 +59,8 @@ def run(
     check_names(query, files.inputs)
     files.check()
     inputs = open_inputs(query, files.inputs)
-    with Outputs() as outputs:
-        report = _joined(query, inputs, _Sinks(outputs, files), engine_for(query, workers), progress)
+    with Outputs() as outputs, closing(engine_for(query, workers, threads)) as engine:
+        report = _joined(query, inputs, _Sinks(outputs, files), engine, progress)
         if files.named_report:
             outputs.open(files.named_report).write(report_bytes(report))
     return report
@@ -78,7 +83,7 @@ def _joined(
     """The files' rows through the engine, results and refused rows to their outputs; the report."""
     meter = _Meter(query)
     with (
-        _Results(sinks, query, [file.key_type for file in files]) as results,
+        _Results(sinks, query, [file.key_type for file in files], engine.threads > 1) as results,
         _refused_rows(files, sinks) as refused,
     ):
         for file, batch in balanced(files):
@@ -113,10 +118,14 @@ def _joined(
 FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
 
 
-def engine_for(query: Query, workers: int | None = None) -> Engine:
-    """An engine that searches its window in `workers` parts; None takes the layout's number, or one."""
+def engine_for(query: Query, workers: int | None = None, threads: int | None = None) -> Engine:
+    """An engine that searches its window in `workers` parts; None takes the layout's number, or one.
+
+    threads: how many share the work of a frame; None takes as many as this process may use cores
+    """
     workers = workers or query.layout.workers or 1
-    return Engine(query, RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED))
+    config = RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED)
+    return Engine(query, config, threads=threads or cores())
 
 
 def _with_an_order(query: Query) -> Query:
@@ -140,8 +149,9 @@ def _progress(files: Sequence[InputFile], engine: Engine) -> RunProgress:
 class _Results(WholeOrNothing):
     """The results' output, opened with the columns of the first batch, so that none that the engine adds is lost."""
 
-    def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType]) -> None:
+    def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType], is_behind: bool) -> None:
         self.rows = 0
+        self._is_behind = is_behind
         self._files = sinks.files
         self._sink = sinks.outputs.open(sinks.files.named_output)
         self._default_schema = result_schema(query, key_types)
@@ -161,7 +171,8 @@ class _Results(WholeOrNothing):
 
     def _opened(self, schema: pa.Schema) -> TableWriter:
         if self._writer is None:
-            self._writer = open_writer(self._files.output, schema, self._sink, self._files.format)
+            writer = open_writer(self._files.output, schema, self._sink, self._files.format)
+            self._writer = WriterBehind(writer) if self._is_behind else writer
         return self._writer
 
 

@@ -26,13 +26,12 @@ class Assembly:
         self.room = np.full(m, np.iinfo(np.int64).max if limit is None else limit)
         self._segments: list[tuple[I64, I64, I64]] = []
 
-    def count(self, counts: I64) -> None:
-        """Add one node's counts, int64 (m,)."""
-        self._counts += counts
-
-    def collect(self, collected: Collected, node: Node) -> None:
-        """Add one node's counts and partners."""
-        counts, begins, lengths, found = collected
+    def add(self, matches: I64 | Collected, node: Node) -> None:
+        """Add one node's counts, int64 (m,), and where they were collected its partners."""
+        if isinstance(matches, np.ndarray):
+            self._counts += matches
+            return
+        counts, begins, lengths, found = matches
         self._counts += counts
         self.room -= lengths
         self._taken += lengths

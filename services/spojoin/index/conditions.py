@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.index.node import Node
+from spojoin.index.keys import ProbeKeys, probe_keys
+from spojoin.index.node import Node, Place
 from spojoin.kernels.bounds import bounds
+from spojoin.kernels.composite import Grouping, Nested
 from spojoin.kernels.ranks import Sought, ranks, sought
 from spojoin.model import Direction, Op, RolePredicate
 
 I64 = NDArray[np.int64]
-#: By stored column and the codes searched there: #{code < value} and #{code <= value}, int64 (m,) each.
-Known = dict[tuple[int, Sought], tuple[I64, I64]]
+#: By order and what is searched in it: the ranks where each begins and ends, int64 (m,), of ProbeKeys (g,), each.
+Known = dict[tuple[Place, Sought | Nested | ProbeKeys | Grouping], tuple[I64, I64]]
 
 _BELOW, _UPTO = 0, 1
 #: Where the rank interval of `stored op probe` begins and ends: before or after the codes equal to the probe's.
@@ -65,13 +68,21 @@ class Probes:
     def __init__(self, codes: tuple[I64, ...]) -> None:
         self._codes = codes
         self._sought: dict[int, Sought] = {}
+        self._keys: dict[tuple[int, ...], ProbeKeys] = {}
 
     def conditions(self, direction: Direction) -> list[RankCondition]:
-        """The conditions of a direction, `direction.condition_count` of them.
+        """The conditions of a direction, `direction.condition_count` of them."""
+        return self.together(direction.predicates)
 
-        Predicates on one stored column, `!=` apart, become one.
-        """
-        single = [self._condition(p) for p in direction.predicates]
+    def keys(self, slots: tuple[int, ...]) -> ProbeKeys:
+        """The probes, grouped by what they have in `slots`."""
+        if slots not in self._keys:
+            self._keys[slots] = probe_keys([self._sorted(slot) for slot in slots])
+        return self._keys[slots]
+
+    def together(self, predicates: Iterable[RolePredicate]) -> list[RankCondition]:
+        """The conditions that predicates make: those on one stored column, `!=` apart, become one."""
+        single = [self._condition(p) for p in predicates]
         together: dict[int, RankCondition] = {}
         for condition in single:
             if not condition.complement:

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from spojoin.index.work import Work
 from spojoin.kernels import bitmaps, permutation, wavelet
+from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
 from spojoin.wire.records import Batch
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Unsigned = NDArray[Any]
+#: An order of a node's tuples: by the column of a slot, or, of several, by the first, equal codes by the next, ...
+Place = int | tuple[int, ...]
 
 #: Level of a node that was split because windows leave it gradually; it is never merged again.
 LEAVING = -1
@@ -33,6 +36,19 @@ class NodeColumn:
     def pair(self) -> tuple[I64, Unsigned]:
         """Codes ascending, and their order."""
         return self.keys.codes, self.order
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeColumn:
+    """The last column of a composite order: its codes in that order, int64 (n,), and the offset of each, unsigned."""
+
+    codes: I64
+    order: Unsigned
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both arrays."""
+        return self.codes.nbytes + self.order.nbytes
 
 
 @dataclass(slots=True, eq=False)
@@ -54,9 +70,10 @@ class Node:
     level: int
     _permutations: dict[tuple[int, int], Unsigned] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
-    _ranks: dict[int, Unsigned] = field(default_factory=dict, init=False)
-    _wavelets: dict[tuple[int, int], wavelet.Wavelet] = field(default_factory=dict, init=False)
-    _prefixes: dict[int, U64] = field(default_factory=dict, init=False)
+    _composites: dict[tuple[int, ...], CompositeColumn] = field(default_factory=dict, init=False)
+    _ranks: dict[Place, Unsigned] = field(default_factory=dict, init=False)
+    _wavelets: dict[tuple[Place, Place], wavelet.Wavelet] = field(default_factory=dict, init=False)
+    _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
 
     @property
     def size(self) -> int:
@@ -76,9 +93,13 @@ class Node:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays: list[Unsigned | SortedKeys | wavelet.Wavelet] = [self.piece_firsts, self.piece_offsets]
+        arrays: list[Unsigned | SortedKeys | CompositeColumn | wavelet.Wavelet] = [
+            self.piece_firsts,
+            self.piece_offsets,
+        ]
         arrays.extend(part for column in self.columns.values() for part in (column.keys, column.order))
         arrays.extend(self._permutations.values())
+        arrays.extend(self._composites.values())
         arrays.extend(self._ranks.values())
         arrays.extend(self._wavelets.values())
         arrays.extend(self._prefixes.values())
@@ -105,30 +126,43 @@ class Node:
         """The seqs of all tuples by offset, int64 (n,)."""
         return self.partners(np.arange(self.size, dtype=np.int64))
 
-    def ranks(self, slot: int) -> Unsigned:
-        """Each tuple's rank in a column, by offset."""
-        if slot not in self._ranks:
+    def composite(self, slots: tuple[int, ...]) -> CompositeColumn:
+        """The last of two columns or more, sorted among tuples whose codes in the others are equal."""
+        if slots not in self._composites:
             began_s = self.work.timer()
-            self._ranks[slot] = permutation.positions(self.columns[slot].order)
+            column = nest(self._grouping(slots[:-1]), *self.columns[slots[-1]].pair)
+            self._composites[slots] = CompositeColumn(*column)
             self.work.built(began_s)
-        return self._ranks[slot]
+        return self._composites[slots]
 
-    def wavelet(self, slot_a: int, slot_b: int) -> wavelet.Wavelet:
-        """The wavelet matrix of the permutation from one column's ranks to another's."""
-        key = slot_a, slot_b
+    def order(self, place: Place) -> Unsigned:
+        """The arrival offsets in an order."""
+        return self.columns[place].order if isinstance(place, int) else self.composite(place).order
+
+    def ranks(self, place: Place) -> Unsigned:
+        """Each tuple's rank in an order, by offset."""
+        if place not in self._ranks:
+            began_s = self.work.timer()
+            self._ranks[place] = permutation.positions(self.order(place))
+            self.work.built(began_s)
+        return self._ranks[place]
+
+    def wavelet(self, place_a: Place, place_b: Place) -> wavelet.Wavelet:
+        """The wavelet matrix of the permutation from one order's ranks to another's."""
+        key = place_a, place_b
         if key not in self._wavelets:
             began_s = self.work.timer()
-            self._wavelets[key] = wavelet.build(self._permutation(slot_a, slot_b))
+            self._wavelets[key] = wavelet.build(self._permutation(place_a, place_b))
             self.work.built(began_s)
         return self._wavelets[key]
 
-    def prefixes(self, slot: int) -> U64:
-        """The prefix bitmaps of a column."""
-        if slot not in self._prefixes:
+    def prefixes(self, place: Place) -> U64:
+        """The prefix bitmaps of an order."""
+        if place not in self._prefixes:
             began_s = self.work.timer()
-            self._prefixes[slot] = bitmaps.build(self.columns[slot].order)
+            self._prefixes[place] = bitmaps.build(self.order(place))
             self.work.built(began_s)
-        return self._prefixes[slot]
+        return self._prefixes[place]
 
     def split(self, at: int, level: int) -> tuple[Node, Node]:
         """The tuples below offset `at`, 0 < at < n, and the others, as two nodes of `level`."""
@@ -143,13 +177,18 @@ class Node:
             Node(firsts_b, offsets_b, above, seqs_b, self.group, level, work=self.work),
         )
 
-    def _permutation(self, slot_a: int, slot_b: int) -> Unsigned:
-        shipped = self._permutations.pop((slot_a, slot_b), None)
-        return (
-            permutation.permutation(self.columns[slot_a].order, self.columns[slot_b].order)
-            if shipped is None
-            else shipped
-        )
+    def _permutation(self, place_a: Place, place_b: Place) -> Unsigned:
+        if isinstance(place_a, int) and isinstance(place_b, int):
+            shipped = self._permutations.pop((place_a, place_b), None)
+            if shipped is not None:
+                return shipped
+        return permutation.permutation(self.order(place_a), self.order(place_b))
+
+    def _grouping(self, slots: tuple[int, ...]) -> Grouping:
+        if len(slots) == 1:
+            return grouped(*self.columns[slots[0]].pair)
+        column = self.composite(slots)
+        return refined(self._grouping(slots[:-1]).starts, column.codes, column.order)
 
 
 def from_batch(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.index import evaluation, merging
+from spojoin.index import composite, evaluation, merging
 from spojoin.index.assembly import Assembly
-from spojoin.index.conditions import Known, Probes, RankInterval, located
+from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, located
+from spojoin.index.evaluation import Collected
 from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Direction, Output
 from spojoin.wire.records import NO_GROUP, Batch, Matches
 
@@ -20,6 +23,13 @@ I64 = NDArray[np.int64]
 
 #: The largest node for counts by one or two conditions: a larger wavelet matrix doesn't fit into the cache.
 COUNT_MAX = 1 << 20
+
+#: Searches of a probe in a node from which threads pay: fewer take less time than to wake one.
+TOGETHER_MIN = 1 << 13
+
+
+#: A direction's conditions, and by composite ranks if it has equalities.
+Search = tuple[list[RankCondition], "composite.KeyedSearch | None"]
 
 
 class StreamIndex:
@@ -52,7 +62,8 @@ class StreamIndex:
         self._counts_only = output is Output.COUNT
         self._with_seqs = not self._counts_only
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
-        self._by_wavelet = self._counts_only and all(direction.condition_count <= 2 for direction in directions)
+        self._by_wavelet = self._counts_only and all(_few_conditions(direction) for direction in directions)
+        self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
         self._nodes: list[Node] = []
         self._batch_ends: dict[int, int] = {}
@@ -108,29 +119,54 @@ class StreamIndex:
         low, high = int(lower.min()), int(lower.max())
         merging.part(self._nodes, low, high, evaluation.MASKED_MAX)
         wanted = [probes.conditions(direction) for direction in self.directions]
-        for node in self._nodes:
-            if node.end > low:
-                known: Known = {}
-                for conditions, assembly in zip(wanted, assemblies, strict=True):
-                    intervals = [located(condition, node, known) for condition in conditions]
-                    self._evaluate_node(node, intervals, lower if node.first < high else None, assembly)
+        keyed = [composite.keyed_search(probes, direction) for direction in self.directions]
+        asked = list(zip(wanted, keyed, strict=True))
+        nodes = [node for node in self._nodes if node.end > low]
+        runner = self._runner(len(assemblies[0].room) * len(nodes))
+        together = max(1, len(nodes)) if runner.threads > 1 else 1
+        for at in range(0, len(nodes), together):
+            some = nodes[at : at + together]
+            searches = [
+                partial(self._search, node, asked, lower if node.first < high else None, assemblies) for node in some
+            ]
+            for node, found in zip(some, runner.each(searches), strict=True):
+                for assembly, matches in zip(assemblies, found, strict=True):
+                    assembly.add(matches, node)
 
-    def _evaluate_node(self, node: Node, intervals: list[RankInterval], lower: I64 | None, assembly: Assembly) -> None:
-        if lower is None and self._counts_only:
-            assembly.count(evaluation.count(node, intervals))
-        elif lower is None:
-            assembly.collect(evaluation.collect(node, intervals, assembly.room), node)
-        else:
-            m = len(intervals[0].a)
-            begin, end = np.resize(node.offsets_below(lower), m), np.full(m, node.size)
+    def _runner(self, searches: int) -> TaskRunner:
+        """Nodes are searched together, each by one thread, which builds its structures: unless one awaits another.
+
+        searches: how often a probe is searched in a node
+        """
+        is_in_turn = searches < TOGETHER_MIN or not (self.limit is None or self._counts_only)
+        return IN_TURN if is_in_turn else self.work.runner
+
+    def _search(
+        self, node: Node, asked: list[Search], lower: I64 | None, assemblies: list[Assembly]
+    ) -> list[I64 | Collected]:
+        known: Known = {}
+        is_whole = self._counts_only and lower is None and node.size > evaluation.SCAN_MAX
+        return [
+            composite.count(node, keyed, known)
+            if is_whole and keyed is not None
+            else self._search_one(node, [located(c, node, known) for c in conditions], lower, assembly.room)
+            for (conditions, keyed), assembly in zip(asked, assemblies, strict=True)
+        ]
+
+    def _search_one(self, node: Node, intervals: list[RankInterval], lower: I64 | None, room: I64) -> I64 | Collected:
+        if lower is None:
             if self._counts_only:
-                assembly.count(evaluation.count_masked(node, intervals, begin, end))
-            else:
-                assembly.collect(evaluation.collect_masked(node, intervals, begin, end, assembly.room), node)
+                return evaluation.count(node, intervals)
+            return evaluation.collect(node, intervals, room)
+        m = len(intervals[0].a)
+        begin, end = np.resize(node.offsets_below(lower), m), np.full(m, node.size)
+        if self._counts_only:
+            return evaluation.count_masked(node, intervals, begin, end)
+        return evaluation.collect_masked(node, intervals, begin, end, room)
 
     def _node_of(self, batch: Batch) -> Node:
         return from_batch(
-            batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._by_wavelet, work=self.work
+            batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._with_permutations, work=self.work
         )
 
     def _size_max(self, group: int) -> int:
@@ -145,3 +181,7 @@ class StreamIndex:
         elif 0 <= group < self._group:
             merging.close(self._nodes, group, self._node_max)
         self._group = max(self._group, group)
+
+
+def _few_conditions(direction: Direction) -> bool:
+    return direction.condition_count <= 2 or composite.searches_by_key(direction)

@@ -1,9 +1,12 @@
-"""What an index spends on its own structures, besides answering."""
+"""How an index works: what runs its pieces, and what it spends on its own structures besides answering."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Lock
+
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 
 #: Seconds that never run backwards. An index has no clock: a caller that wants times passes a timer.
 Timer = Callable[[], float]
@@ -19,13 +22,16 @@ class Work:
     """Counts and durations. The timer serves these numbers only: no decision depends on them.
 
     merges: nodes made from others, by merging or splitting; builds: search structures made for a node on first use
+    runner: runs the pieces of a search, by default in turn; `built` may be called from all of them at once
     """
 
     timer: Timer = field(default=untimed, repr=False, compare=False)
+    runner: TaskRunner = field(default=IN_TURN, repr=False, compare=False)
     merges: int = 0
     merge_seconds: float = 0.0
     builds: int = 0
     build_seconds: float = 0.0
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def merged(self, began_s: float) -> None:
         """Count nodes made from others, from `began_s` by the timer until now."""
@@ -34,8 +40,9 @@ class Work:
 
     def built(self, began_s: float) -> None:
         """Count a structure built, from `began_s` by the timer until now."""
-        self.builds += 1
-        self.build_seconds += self.timer() - began_s
+        with self._lock:
+            self.builds += 1
+            self.build_seconds += self.timer() - began_s
 
     def counters(self) -> dict[str, float]:
         """All numbers by name."""

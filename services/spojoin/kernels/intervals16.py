@@ -7,12 +7,13 @@ any predicates is a subtraction and a comparison per lane, which the compiler tu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
-from spojoin.kernels.permutation import positions
+from spojoin.kernels.permutation import positions, sort_places
 from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
 
 I64 = NDArray[np.int64]
@@ -23,6 +24,11 @@ STORED_MAX = (1 << 16) - 2
 
 #: One match in this many tuples: with more, a mispredicted branch per match costs more than a step per tuple.
 _DENSE = 16
+#: A probe with a predicate that admits at most one stored tuple in this many is answered from these tuples alone:
+#: each of them costs as much as so many tuples of a scan.
+_RARE = 128
+#: An order of the stored tuples pays if so many probes are answered by it.
+_RARE_PROBES_MIN = 64
 
 
 def rank_columns(stored: I64, lo: I64, hi: I64, complement: bool) -> tuple[U16, U16, U16]:
@@ -42,8 +48,8 @@ def rank_stored(stored: I64) -> tuple[SortedKeys, U16]:
     """
     if len(stored) > STORED_MAX:
         raise ValueError(f"stored has {len(stored)} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
-    order = np.argsort(stored)
-    return sorted_keys(stored[order]), positions(order.astype(np.uint16))
+    ascending, order = sort_places(stored)
+    return sorted_keys(ascending), positions(order.astype(np.uint16))
 
 
 def rank_probes(keys: SortedKeys, lo: I64, hi: I64, complement: bool) -> tuple[U16, U16]:
@@ -69,6 +75,33 @@ def and_counts(
     ranks: per predicate uint16 (n,), the stored positions by arrival; starts, lengths: per predicate uint16 (m,);
     slice_lo, slice_hi: int64 (m,) arrival offsets within [0, n]. Returns int64 (m,).
     """
+    few = len(ranks[0]) // _RARE
+    shortest = reduce(np.minimum, lengths)
+    rare = np.flatnonzero(shortest <= few)
+    if len(ranks) == 1 or len(rare) < _RARE_PROBES_MIN:
+        return _scan(ranks, starts, lengths, slice_lo, slice_hi)
+    counts = np.empty(len(slice_lo), np.int64)
+    _count_rarest(ranks, np.stack(starts), np.stack(lengths), (slice_lo, slice_hi), rare, counts)
+    others = np.flatnonzero(shortest > few)
+    if len(others) > 0:
+        some_starts, some_lengths = [s[others] for s in starts], [n[others] for n in lengths]
+        counts[others] = _scan(ranks, some_starts, some_lengths, slice_lo[others], slice_hi[others])
+    return counts
+
+
+def _count_rarest(
+    ranks: Sequence[U16], starts: U16, lengths: U16, slices: tuple[I64, I64], probes: I64, counts: I64
+) -> None:
+    """Count for some probes, each among the tuples that its rarest predicate admits."""
+    stored = np.stack(ranks)
+    orders = np.empty_like(stored)
+    for p in range(len(ranks)):
+        if (lengths[p] <= stored.shape[1] // _RARE).any():
+            orders[p] = positions(stored[p])
+    _count_candidates(orders, stored, starts, lengths, slices[0], slices[1], probes, counts)
+
+
+def _scan(ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64) -> I64:
     counts = np.empty(len(slice_lo), np.int64)
     match len(ranks):
         case 1:
@@ -163,6 +196,29 @@ def _count_any(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I
         for j in range(n):
             count = np.uint16(count + kept[j])
         out[q] = count
+
+
+@kernel
+def _count_candidates(
+    orders: U16, ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64,
+    probes: I64, counts: I64,
+) -> None:  # fmt: skip
+    for q in probes:
+        rarest, count = 0, 0
+        for p in range(1, len(ranks)):
+            if lengths[p, q] < lengths[rarest, q]:
+                rarest = p
+        order, first = orders[rarest], np.int64(starts[rarest, q])
+        for i in range(np.int64(lengths[rarest, q])):
+            rank = (first + i) & 0xFFFF  # a complement that admits few goes round, past ranks that nothing has
+            if rank >= len(order):
+                continue
+            j = np.int64(order[rank])
+            holds = (slice_lo[q] <= j) & (j < slice_hi[q])
+            for p in range(len(ranks)):
+                holds &= np.uint16(ranks[p, j] - starts[p, q]) < lengths[p, q]
+            count += holds
+        counts[q] = count
 
 
 @kernel

@@ -74,6 +74,13 @@ class _Emitter:
         pointers = b.inttoptr(address, _POINTERS)
         return b.call(function, [pointers, _INDEX(8), everyone, ir.Constant(_VECTOR, ir.Undefined)])
 
+    def gather_some(self, base: Any, index: Any, mask: Any, otherwise: int) -> Any:
+        b = self.builder
+        address = b.add(self.splat(b.ptrtoint(base, _WORD)), b.shl(index, self.constant(3)))
+        signature = ir.FunctionType(_VECTOR, [_POINTERS, _INDEX, _MASK, _VECTOR])
+        function = _declared(b.module, signature, f"llvm.masked.gather.v{LANES}i64.v{LANES}p0")
+        return b.call(function, [b.inttoptr(address, _POINTERS), _INDEX(8), mask, self.constant(otherwise)])
+
     def popcount(self, value: Any) -> Any:
         signature = ir.FunctionType(_VECTOR, [_VECTOR])
         function = _declared(self.builder.module, signature, f"llvm.ctpop.v{LANES}i64")
@@ -127,6 +134,28 @@ def _count_bytes_below(_context: Any, leaf: Any, at: Any, cap: Any, upto: Any) -
     return types.int64(leaf, types.int64, types.int64, types.int64), generate
 
 
+def _bisect_step(operator: str) -> Any:
+    def typed(_context: Any, column: Any, begins: Any, lengths: Any, values: Any, at: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            e, b = _Emitter(context, builder), builder
+            begin_slot, length_slot, value_slot = (
+                e.slot(signature.args[i], arguments[i], arguments[4]) for i in (1, 2, 3)
+            )
+            begin, length = e.load(begin_slot), e.load(length_slot)
+            half = b.lshr(b.add(length, e.constant(1)), e.constant(1))
+            index = b.sub(b.add(begin, half), e.constant(1))
+            is_open = b.icmp_signed("!=", length, e.constant(0))
+            found = e.gather_some(e.data(signature.args[0], arguments[0]), index, is_open, 0)
+            below = b.and_(is_open, b.icmp_signed(operator, found, e.load(value_slot)))
+            e.store(b.add(begin, b.select(below, half, e.constant(0))), begin_slot)
+            e.store(b.sub(length, half), length_slot)
+            return context.get_dummy_value()
+
+        return types.void(column, begins, lengths, values, types.int64), generate
+
+    return typed
+
+
 def _prefetch(_context: Any, column: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e = _Emitter(context, builder)
@@ -148,5 +177,10 @@ wavelet_step: Any = intrinsic(_wavelet_step)
 count_bytes_below: Any = intrinsic(_count_bytes_below)
 #: (column, at, value) -> how many of column[at : at + LANES] are smaller, all int64
 count_below: Any = intrinsic(_count_below)
+#: (column, begins, lengths, values, at): one step of the bisections of lanes at..at + LANES for the first code of
+#: column[begin : begin + length] that is not below the value; those of length 0 have ended. All int64, length >= 0
+bisect_step: Any = intrinsic(_bisect_step("<"))
+#: Like `bisect_step`, for the first code above the value
+bisect_step_above: Any = intrinsic(_bisect_step("<="))
 #: (column, at): bring column[at] into the cache, without waiting for it
 prefetch: Any = intrinsic(_prefetch)

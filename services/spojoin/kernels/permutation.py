@@ -23,8 +23,36 @@ def sort_column(codes: I64) -> tuple[I64, Unsigned]:
 
     codes: int64 (n,) in arrival order. Returns the codes ascending and each one's arrival offset, of `rank_type(n)`.
     """
-    order = np.argsort(codes, kind="stable")
-    return codes[order], order.astype(rank_type(len(codes)))
+    packed = _sort_packed(codes)
+    if packed is not None:
+        return packed[0], packed[1].astype(rank_type(len(codes)))
+    places = np.argsort(codes)
+    ascending, order = codes[places], places.astype(rank_type(len(codes)))
+    _restore_arrival(ascending, order)
+    return ascending, order
+
+
+def sort_places(codes: I64) -> tuple[I64, I64]:
+    """Codes int64 (n,) ascending and each one's place among those given, int64 (n,), ties in any order."""
+    packed = _sort_packed(codes)
+    if packed is not None:
+        return packed
+    places = np.argsort(codes)
+    return codes[places], places
+
+
+def _sort_packed(codes: I64) -> tuple[I64, I64] | None:
+    """`sort_places`, with ties by place, where the codes' range is small: then a word holds a code and its place.
+
+    Keys of a few thousand values are sorted so. None where the range is too large.
+    """
+    n = len(codes)
+    low, high = (int(codes.min()), int(codes.max())) if n else (0, 0)
+    bits = n.bit_length()
+    if (high - low) >> (63 - bits):
+        return None
+    words = np.sort((codes - low) << bits | np.arange(n))
+    return (words >> bits) + low, words & ((1 << bits) - 1)
 
 
 def positions(order: Unsigned) -> Unsigned:
@@ -57,6 +85,17 @@ def split_sorted(column: tuple[I64, Unsigned], at: int) -> tuple[tuple[I64, Unsi
     second = np.empty(n - at, np.int64), np.empty(n - at, rank_type(n - at))
     _split(codes, order, at, first[0], first[1], second[0], second[1])
     return first, second
+
+
+@kernel
+def _restore_arrival(codes: I64, order: Unsigned) -> None:
+    """Sort the offsets of equal codes."""
+    begin = 0
+    for k in range(1, len(codes) + 1):
+        if k == len(codes) or codes[k] != codes[begin]:
+            if k - begin > 1:
+                order[begin:k].sort()
+            begin = k
 
 
 @kernel

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from spojoin.kernels.bounds import GREATEST, LEAST
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.lanes import LANES, count_below, prefetch
+from spojoin.kernels.permutation import sort_places
 
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
@@ -79,8 +80,7 @@ class Sought:
 
 def sought(codes: I64) -> Sought:
     """The codes int64 (m,) of m probes in any order, prepared for the search."""
-    probes = np.argsort(codes)
-    return Sought(codes[probes], probes)
+    return Sought(*sort_places(codes))
 
 
 def ranks(column: SortedKeys, wanted: Sought) -> tuple[I64, I64]:
@@ -95,6 +95,8 @@ def rank_intervals(column: SortedKeys, lo: I64, hi: I64) -> tuple[I64, I64]:
 
     lo, hi: int64 (m,) in any order. Returns two int64 (m,).
     """
+    if lo is hi or np.array_equal(lo, hi):
+        return ranks(column, sought(lo))
     a = np.zeros_like(lo) if (lo == LEAST).all() else ranks(column, sought(lo))[0]
     b = np.full_like(hi, column.size) if (hi == GREATEST).all() else ranks(column, sought(hi))[1]
     return a, np.maximum(a, b)

@@ -34,6 +34,7 @@ class Evaluation:
 
     searching: the machines that hold the window; readers: the machines that read each topic, in order
     counters: the work of the search, summed over all machines; needs_hot_keys: whether a predictor must run as well
+    apart: machines that may each have a thread of its own, since whoever reads their records takes them at any time
     """
 
     searching: Sequence[WindowMachine]
@@ -41,3 +42,4 @@ class Evaluation:
     loads: Loads
     counters: Callable[[], dict[str, float]]
     needs_hot_keys: bool = False
+    apart: Sequence[Machine] = ()

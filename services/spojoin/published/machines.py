@@ -1,22 +1,24 @@
-"""The other half of the door: the machines of what stands in for the product's own way."""
+"""The other half of the door: the machines of what stands in for the product's own way.
+
+They are imported where a query asks for them: methods and layouts are many, and most queries need none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from spojoin.model import Query
 from spojoin.protocol.topology import Topic
 from spojoin.published.door import StandIn, stand_in
 from spojoin.published.evaluation import Evaluation, Loads
 from spojoin.published.layouts.load import WorkDone
-from spojoin.published.layouts.machine import LayoutMachine
-from spojoin.published.layouts.own_loads import MethodLoads
-from spojoin.published.layouts.workers import Workers, needs_hot_keys, workers_of
-from spojoin.published.methods.machine import MethodMachine
-from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import summed
+
+if TYPE_CHECKING:
+    from spojoin.published.layouts.machine import LayoutMachine
+    from spojoin.published.layouts.workers import Workers
 
 _Make = TypeVar("_Make")
 
@@ -34,10 +36,16 @@ def evaluation(query: Query, workers: int, own: Callable[[Query, int], Evaluatio
 
 def worker(query: Query, own: _Make) -> _Make | type[LayoutMachine]:
     """The factory of a PO-Join process's machines: `own`, or one for the workers of the query's layout."""
-    return LayoutMachine if stand_in(query) is StandIn.LAYOUT else own
+    if stand_in(query) is not StandIn.LAYOUT:
+        return own
+    from spojoin.published.layouts.machine import LayoutMachine  # noqa: PLC0415
+
+    return LayoutMachine
 
 
 def _by_layout(query: Query, workers: int) -> Evaluation:
+    from spojoin.published.layouts.workers import needs_hot_keys, workers_of  # noqa: PLC0415
+
     machines = workers_of(query, workers)
     return Evaluation(
         searching=machines,
@@ -49,6 +57,10 @@ def _by_layout(query: Query, workers: int) -> Evaluation:
 
 
 def _by_method(query: Query) -> Evaluation:
+    from spojoin.published.layouts.own_loads import MethodLoads  # noqa: PLC0415
+    from spojoin.published.methods.machine import MethodMachine  # noqa: PLC0415
+    from spojoin.published.methods.registry import SIDES  # noqa: PLC0415
+
     machine = MethodMachine(query, SIDES[query.method.name])
     return Evaluation([machine], {Topic.FRAMES: [machine]}, MethodLoads(query, [machine]), machine.counters)
 

@@ -21,10 +21,11 @@ from spojoin.kernels import bounds as kernel_bounds
 from spojoin.kernels import pairs
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.pairs import Segments
-from spojoin.model import Direction, Op, RolePredicate
+from spojoin.model import Op, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
+from spojoin.roles.logical_and.asked import Asked
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.permutation.machine import PermutationMachine
@@ -40,7 +41,7 @@ from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.followers import ResultsFollower
 from spojoin.simulate.process import Process
 from spojoin.simulate.world import World
-from spojoin.wire.records import I64, Frame, Matches, Part, Partial, Rows, Run, SourceState, StreamSlice
+from spojoin.wire.records import I64, Frame, Matches, Part, Rows, Run, SourceState, StreamSlice
 
 Patches = list[AbstractContextManager[object]]
 Plant = Callable[[], Patches]
@@ -177,19 +178,9 @@ def _lt_for_le() -> Patches:
 def _lost_self_join_role() -> Patches:
     matches = LogicalAndMachine._matches
 
-    def left_only(
-        self: LogicalAndMachine,
-        frame: Frame,
-        number: int,
-        role: Direction,
-        partials: list[Partial],
-        begin: int,
-        end: int,
-    ) -> Matches:
-        found = matches(self, frame, number, role, partials, begin, end)
-        if role.as_left or role.probe != role.target:
-            return found
-        return _nothing_like(found)
+    def left_only(self: LogicalAndMachine, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
+        found = zip(self._query.directions, matches(self, frame, asked), strict=True)
+        return tuple(one if role.as_left or role.probe != role.target else _nothing_like(one) for role, one in found)
 
     return [patch.object(LogicalAndMachine, "_matches", left_only)]
 

@@ -36,7 +36,7 @@ ALLOWED = _table("""
     roles.mutable: kernels protocol wire
     roles.permutation: kernels protocol wire
     index: kernels wire
-    roles.pojoin: index protocol wire
+    roles.pojoin: index kernels protocol wire
     runtime: ports protocol query telemetry wire
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query wire

@@ -69,3 +69,25 @@ def test_code_cached_for_a_moved_type_is_no_failure(house):
     (house / "shapes.py").rename(house / "forms.py")
     change(house / "top.py", "house.shapes", "house.forms")
     assert [run(house), run(house)] == [[30, 0], [30, 1]]
+
+
+def test_machine_code_from_disk_needs_no_compiler_and_leaves_it_usable() -> None:
+    """Loading skips what numba sets up for compiling; a kernel compiled afterwards gets it all the same."""
+    code = """
+import sys
+import numpy as np
+from numba import njit
+from spojoin.kernels import ranks
+from spojoin.kernels.lanes import count_below
+found = ranks.ranks(ranks.sorted_keys(np.arange(100)), ranks.sought(np.array([3, 99])))
+print("numba.typed.typeddict" in sys.modules, [side.tolist() for side in found])
+
+@njit
+def compiled(keys):
+    return count_below(keys, 0, np.int64(4)) + np.sort(keys)[0] + len([1 for _ in range(3)]) + {1: 2}[1]
+
+print(compiled(np.arange(64)))
+"""
+    for _ in range(2):  # the first may have to compile
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["False [[3, 99], [4, 100]]", "9"]

@@ -65,6 +65,10 @@ class RunOptions:
         int | None,
         typer.Option(min=1, help="The number of parts in which the window is searched; default the layout's, or 1."),
     ] = None
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many threads share the work; default one for each core. Results stay the same."),
+    ] = None
     layout: Annotated[
         str | None, typer.Option(help="How the work is spread over workers; `spojoin layouts` lists them.")
     ] = None
@@ -106,7 +110,6 @@ def run(options: RunOptions) -> None:
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.progress import run_progress
         from spojoin.cli.refused import refused_line, too_many_refused
-        from spojoin.cli.summary import show_run
         from spojoin.embedded.reject_limit import parse_reject_limit
         from spojoin.embedded.run import run as run_files
         from spojoin.local.supervise import ending_on_signals
@@ -115,8 +118,10 @@ def run(options: RunOptions) -> None:
         files = _files(options)
         limit = parse_reject_limit(options.max_rejects)
         with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:
-            report = run_files(query, files, workers=options.workers, progress=progress)
+            report = run_files(query, files, workers=options.workers, threads=options.threads, progress=progress)
         if not options.quiet:
+            from spojoin.cli.summary import show_run
+
             show_run(report, options.output)
         if line := refused_line(report, query):
             typer.echo(f"spojoin: {line}", err=True)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
-from spojoin.kernels.intervals16 import and_collect, and_counts
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, first_position, mutable_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.protocol.trims import TrimLedger
-from spojoin.wire.records import Barrier, DirectionRanks, Frame, Matches, Part, Partial, Record
+from spojoin.roles.logical_and.asked import Asked, counted, worthwhile
+from spojoin.wire.records import I64, Barrier, DirectionRanks, Frame, Matches, Part, Partial, Record
 
 #: Frames, and partials of one predicate, that may wait for their counterparts.
 WAITING_MAX = 64
@@ -25,10 +27,14 @@ FrameKey = tuple[int, int]
 
 
 class LogicalAndMachine(Machine):
-    """Combines all predicates' rank intervals of a frame into the mutable part's matches."""
+    """Combines all predicates' rank intervals of a frame into the mutable part's matches.
 
-    def __init__(self, query: Query, result_position: ResultPosition) -> None:
+    runner: runs the pieces of a frame
+    """
+
+    def __init__(self, query: Query, result_position: ResultPosition, runner: TaskRunner = IN_TURN) -> None:
         self._query = query
+        self._runner = runner
         self._result_position = result_position
         self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
@@ -87,32 +93,42 @@ class LogicalAndMachine(Machine):
             frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs
         )
         for begin, end in chunks:
-            directions = tuple(
-                self._matches(frame, number, direction, partials, begin, end)
+            asked = [
+                self._asked(frame, number, direction, partials, begin, end)
                 for number, direction in enumerate(self._query.directions)
-            )
+            ]
+            directions = self._matches(frame, asked)
             chunks.note(directions)
             part = Part(frame.epoch, frame.frame_id, MUTABLE_PART, begin, end, directions)
             yield Emit(Topic.MATCHES, MUTABLE_PART, part)
 
-    def _matches(
+    def _asked(
         self, frame: Frame, number: int, direction: Direction, partials: list[Partial], begin: int, end: int
-    ) -> Matches:
+    ) -> Asked:
         probes, target = frame.slices[direction.probe], frame.slices[direction.target]
         first, last = probe_range(probes.positions, begin, end)
         lower, upper = mutable_bounds(frame, direction, first, last)
         ranks: list[DirectionRanks] = [partial.directions[number] for partial in partials]
-        columns = (
+        return Asked(
             [r.positions for r in ranks],
             [r.start[first:last] for r in ranks],
             [r.length[first:last] for r in ranks],
             lower - target.handover_index,
             upper - target.handover_index,
         )
+
+    def _matches(self, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
         if not self._query.lists_pairs:
-            return Matches(and_counts(*columns))
-        counts, offsets, found = and_collect(*columns, self._query.part_limit)
-        return Matches(counts, offsets, self._trails[direction.target].seqs(target.handover_index + found))
+            return tuple(Matches(counts) for counts in counted(asked, self._runner))
+        runner, limit = worthwhile(asked, self._runner), self._query.part_limit
+        found = runner.each([partial(one.collect, limit) for one in asked])
+        return tuple(
+            Matches(counts, offsets, self._seqs(frame, direction, places))
+            for direction, (counts, offsets, places) in zip(self._query.directions, found, strict=True)
+        )
+
+    def _seqs(self, frame: Frame, direction: Direction, places: I64) -> I64:
+        return self._trails[direction.target].seqs(frame.slices[direction.target].handover_index + places)
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Partials of frames whose results are out are needed no more."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Timer, Work, untimed
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
@@ -28,6 +29,7 @@ class PoJoinMachine(WindowMachine):
 
     workers: the worker count to start with where it is known; else it is the first frame's
     timer: seconds that never run backwards, to time the indexes' own work by
+    runner: runs the pieces of a search
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class PoJoinMachine(WindowMachine):
         result_position: ResultPosition,
         workers: int = 0,
         timer: Timer = untimed,
+        runner: TaskRunner = IN_TURN,
     ) -> None:
         self._query = query
         self._worker = worker
@@ -45,7 +48,7 @@ class PoJoinMachine(WindowMachine):
         self._frames: deque[Frame] = deque()
         self._workers = workers
         self._compared = 0
-        self._work = Work(timer)
+        self._work = Work(timer, runner)
         self._batches = self._no_batches()
 
     def _no_batches(self) -> list[WorkerBatches]:

@@ -1,0 +1,216 @@
+"""The threads that share the work of frames in one process."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from threading import Condition, Thread
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # macOS has none
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+class Threads:
+    """The caller's thread and `threads` - 1 helpers, which start with the first work for them.
+
+    Who waits for pieces of his own work has taken part in it, and who waits for a lane does what waits elsewhere: so
+    nothing waits for ever, however few helpers there are. Helpers end with `close`, or when this object is forgotten.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._jobs = _Jobs()
+        self._helpers: list[Thread] = []
+        weakref.finalize(self, self._jobs.close)
+
+    def each(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """The results of all tasks, in their order; none runs any more when this returns or raises what one raised."""
+        if self.threads == 1 or len(tasks) < 2:
+            return [task() for task in tasks]
+        self._start()
+        pieces = _Pieces(tasks, self._jobs)
+        self._jobs.add_first(pieces.take, min(len(tasks), self.threads) - 1)
+        pieces.take()
+        self._jobs.withdraw(pieces.take)
+        return cast("list[T]", pieces.results())
+
+    def lane(self) -> Lane[T]:
+        """A new lane for tasks that follow each other."""
+        self._start()
+        return Lane(self._jobs)
+
+    def work_until(self, is_done: Callable[[], bool]) -> None:
+        """Do what waits for a thread until `is_done()`, which is called whenever something has been finished."""
+        self._jobs.work_until(is_done)
+
+    def close(self) -> None:
+        """End the helpers; what they have begun is finished first, and what waits is dropped."""
+        self._jobs.close()
+        for helper in self._helpers:
+            helper.join()
+
+    def _start(self) -> None:
+        while len(self._helpers) < self.threads - 1:
+            # Daemons, since an engine may live until the interpreter ends, which waits for all other threads.
+            helper = Thread(target=_help, args=(self._jobs,), name="spojoin-helper", daemon=True)
+            self._helpers.append(helper)
+            helper.start()
+
+
+class Lane(Generic[T]):
+    """Tasks that run one at a time, in the order in which they were added, while the caller goes on."""
+
+    def __init__(self, jobs: _Jobs) -> None:
+        self._jobs = jobs
+        self._tasks: deque[Callable[[], T]] = deque()
+        self._results: deque[T] = deque()
+        self._error: BaseException | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that have no result yet."""
+        return len(self._tasks)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._results) or self._error is not None
+
+    def add(self, task: Callable[[], T]) -> None:
+        """Run a task after all that were added before; after an error none runs."""
+        with self._jobs.changed:
+            self._tasks.append(task)
+            if len(self._tasks) == 1:
+                self._jobs.add(self._next)
+
+    def take(self) -> Iterator[T]:
+        """The results that are there and were not taken yet, in order. Raises what a task raised, once."""
+        while self._results:
+            yield self._results.popleft()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _next(self) -> None:
+        """Run one task: so that whoever does it can look after something else before the next."""
+        try:
+            self._results.append(self._tasks[0]())
+        except BaseException as error:  # noqa: BLE001 - raised by `take`, in the thread that waits for the result
+            with self._jobs.changed:
+                self._error = error
+                self._tasks.clear()
+            return
+        with self._jobs.changed:
+            self._tasks.popleft()
+            if self._tasks:
+                self._jobs.add(self._next)
+
+
+class _Pieces:
+    """Tasks that several threads take, each the next one that nobody has."""
+
+    def __init__(self, tasks: Sequence[Callable[[], object]], jobs: _Jobs) -> None:
+        self._jobs = jobs
+        self._results: list[object] = [None] * len(tasks)
+        self._left = deque(enumerate(tasks))
+        self._running = 0
+        self._error: BaseException | None = None
+
+    def take(self) -> None:
+        """Run tasks until none is left; after an error nobody takes any more."""
+        while (taken := self._next()) is not None:
+            at, task = taken
+            error = None
+            try:
+                self._results[at] = task()
+            except BaseException as raised:  # noqa: BLE001 - raised by `results`, in the thread that asked for them
+                error = raised
+            self._finished(error)
+
+    def results(self) -> list[object]:
+        """What the tasks returned, once all have."""
+        with self._jobs.changed:
+            self._jobs.changed.wait_for(lambda: self._running == 0 or self._jobs.is_closed())
+            if self._running:  # a signal may have ended the thread that would have counted
+                raise RuntimeError("the threads were closed while pieces of a task ran")
+        if self._error is not None:
+            raise self._error
+        return self._results
+
+    def _next(self) -> tuple[int, Callable[[], object]] | None:
+        with self._jobs.changed:
+            if not self._left:
+                return None
+            self._running += 1
+            return self._left.popleft()
+
+    def _finished(self, error: BaseException | None) -> None:
+        with self._jobs.changed:
+            self._running -= 1
+            if error is not None:
+                self._error = self._error or error
+                self._left.clear()
+            if self._running == 0:
+                self._jobs.changed.notify_all()
+
+
+class _Jobs:
+    """What waits for a thread. A job raises nothing: it keeps its error for whoever asks for its result."""
+
+    def __init__(self) -> None:
+        self.changed = Condition()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_closed = False
+
+    def add(self, job: Callable[[], None]) -> None:
+        """Append a job."""
+        with self.changed:
+            self._waiting.append(job)
+            self.changed.notify_all()
+
+    def add_first(self, job: Callable[[], None], times: int) -> None:
+        """Put a job, which somebody waits for, before all others; as many threads do it as there are copies."""
+        with self.changed:
+            self._waiting.extendleft([job] * times)
+            self.changed.notify_all()
+
+    def withdraw(self, job: Callable[[], None]) -> None:
+        """Remove all copies of a job that nobody has begun."""
+        with self.changed:
+            while job in self._waiting:
+                self._waiting.remove(job)
+
+    def work_until(self, is_done: Callable[[], bool]) -> None:
+        """Do jobs, and wait where there is none."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: is_done() or self._waiting)
+                if is_done():
+                    return
+                job = self._waiting.popleft()
+            job()
+            with self.changed:
+                self.changed.notify_all()
+
+    def close(self) -> None:
+        """Drop what waits and let helpers go."""
+        with self.changed:
+            self._waiting.clear()
+            self._is_closed = True
+            self.changed.notify_all()
+
+    def is_closed(self) -> bool:
+        """Whether helpers are to end."""
+        return self._is_closed
+
+
+def _help(jobs: _Jobs) -> None:
+    jobs.work_until(jobs.is_closed)

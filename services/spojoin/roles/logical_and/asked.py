@@ -1,0 +1,61 @@
+"""What the logical AND asks of the kernels for a frame, in pieces that threads can share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spojoin.kernels.intervals16 import and_collect, and_counts
+from spojoin.kernels.pieces import IN_TURN, TaskRunner, shares
+from spojoin.wire.records import I64, U16
+
+#: Stored tuples compared with a probe from which threads pay: fewer take less time than to wake one.
+TOGETHER_MIN = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """m probes of one direction and its n stored tuples, as rank intervals by predicate.
+
+    positions: uint16 (n,) each; starts, lengths: uint16 (m,) each; lower, upper: int64 (m,), offsets within [0, n]
+    """
+
+    positions: Sequence[U16]
+    starts: Sequence[U16]
+    lengths: Sequence[U16]
+    lower: I64
+    upper: I64
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __getitem__(self, share: slice) -> Asked:
+        starts, lengths = [one[share] for one in self.starts], [one[share] for one in self.lengths]
+        return Asked(self.positions, starts, lengths, self.lower[share], self.upper[share])
+
+    @property
+    def comparisons(self) -> int:
+        """Pairs of a probe and a stored tuple."""
+        return len(self) * len(self.positions[0])
+
+    def counts(self) -> I64:
+        """How many stored tuples satisfy all predicates, int64 (m,)."""
+        return and_counts(self.positions, self.starts, self.lengths, self.lower, self.upper)
+
+    def collect(self, limit: int | None) -> tuple[I64, I64, I64]:
+        """Counts int64 (m,), offsets int64 (m + 1,), and the places of the first `limit` stored tuples of each."""
+        return and_collect(self.positions, self.starts, self.lengths, self.lower, self.upper, limit)
+
+
+def counted(asked: Sequence[Asked], runner: TaskRunner) -> list[I64]:
+    """The counts of each direction, its probes shared out."""
+    runner = worthwhile(asked, runner)
+    counts = runner.each([one[share].counts for one in asked for share in shares(len(one), runner.threads)])
+    return np.split(np.concatenate(counts), np.cumsum([len(one) for one in asked])[:-1])
+
+
+def worthwhile(asked: Sequence[Asked], runner: TaskRunner) -> TaskRunner:
+    """`runner` where there is enough to do for threads."""
+    return runner if sum(one.comparisons for one in asked) >= TOGETHER_MIN else IN_TURN
