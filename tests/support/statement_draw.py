@@ -88,7 +88,7 @@ class _Draw:
         unit = rng.choice(["us", "ms", "s"])
         ends = [
             f"{left} - INTERVAL '{rng.choice([0, 1, 5])} {unit}'",
-            f"{left} + INTERVAL '{rng.choice([0, 3, 9])} {unit}'",
+            f"{left} + INTERVAL '{rng.choice([1, 3, 9])} {unit}'",
         ]
         if rng.random() < 0.7:
             return f"{right} BETWEEN {ends[0]} AND {ends[1]}"
