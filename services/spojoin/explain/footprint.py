@@ -98,8 +98,21 @@ def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
     wavelet = ((levels - WAVELET_LEAF_LEVELS) * WAVELET_LEVEL_BYTES + WAVELET_LEAF_BYTES) * padding
-    bitmaps = conditions * PREFIX_BITMAP_BYTES if conditions > 2 or query.output is Output.BITMAP else 0
-    return stored + partners + (wavelet if conditions == 2 and len(slots) == 2 else 0) + bitmaps
+    counts_three = conditions == 3 and query.output is Output.COUNT
+    boxes = _boxes_levels(levels - WAVELET_LEAF_LEVELS) * padding if counts_three and len(slots) == 3 else 0
+    bitmaps = (
+        conditions * PREFIX_BITMAP_BYTES
+        if (conditions > 2 and not counts_three) or query.output is Output.BITMAP
+        else 0
+    )
+    two = len(slots) == 2 and (conditions == 2 or counts_three)
+    return stored + partners + (wavelet if two else 0) + boxes + bitmaps
+
+
+def _boxes_levels(depth: int) -> float:
+    """Bytes a tuple of a decomposition of `depth` levels: two paths, and matrices of all the levels below each."""
+    levels = 2 * depth + depth * (depth - 1) // 2
+    return levels * WAVELET_LEVEL_BYTES + (depth + 1) * WAVELET_LEAF_BYTES
 
 
 def _worker(query: Query, sizes: SetupSizes, window: int) -> int:

@@ -138,6 +138,8 @@ def _index(query: Query, direction: Direction) -> IndexPlan:
 
 
 def _structure(intervals: int, output: Output) -> str:
+    if intervals == 3 and output is Output.COUNT:
+        return "wavelet matrices in the blocks of one column's ranks: box counts"
     if intervals > 2:
         return "permutation and wavelet matrix for two intervals, prefix bitmaps for the rest"
     if output is Output.BITMAP:
