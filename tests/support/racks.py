@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from tests.support.served import PATIENCE_S
 
 ROWS, WINDOW, SLIDE = 4_000, 800, 100
-SITES = ("north", "Süd", "", "it's \"East\"", None)
+SITES = ("north", "Süd", "", 'it\'s "East"', None)
 COLUMNS = ("id", "other", "site", "gap", "l_seq", "r_seq")
 
 QUERY = f"""
