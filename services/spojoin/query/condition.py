@@ -154,8 +154,9 @@ def _indexed(
     if is_held(interval, len(keys) == 1) and None in bounds:
         held = tuple(p.text for p, b in zip(predicates, bounds, strict=True) if b is not None)
         rest = [node for node, b in zip(nodes, bounds, strict=True) if b is None]
-        predicates, keys = _predicates(rest, scope, filters)
-        interval = replace(interval, held=held)
+        others, kept = _predicates(rest, scope, filters)
+        if is_held(interval, len(kept) == 1):  # without the times, both sides may have become one stream
+            predicates, keys, interval = others, kept, replace(interval, held=held)
     return Condition(predicates, keys, window_of(interval), interval)
 
 
