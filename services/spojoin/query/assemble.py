@@ -37,6 +37,7 @@ class StreamOptions:
     time: str | None
     key: str | None
     line: int
+    envelope: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,16 @@ def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices
     return Query(
         name=choices.name,
         streams=tuple(
-            Stream(side.name, side.schema, side.time, side.key, tuple(columns), filter_, payload)
+            Stream(
+                side.name,
+                side.schema,
+                side.time,
+                side.key,
+                tuple(columns),
+                filter_,
+                payload,
+                envelope=side.envelope,
+            )
             for side, columns, filter_, payload in zip(used, condition.keys, condition.filters, needed, strict=False)
         ),
         predicates=condition.predicates,

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from spojoin.errors import QueryError
 from spojoin.model import SEQ, ColumnType, Computed, PairExpression, TypeName, Use, pair_column
+from spojoin.query.exactly import exactly
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import DIALECT, bare
@@ -42,16 +43,18 @@ def of_side(node: exp.Expression, scope: Scope) -> Computed:
                 scope.line_of(node),
             )
     sql = _renamed(node, scope, lambda use: use.name)
-    names = tuple(use.name for use in uses)
-    return Computed(sql, names, _type_of(node, sql, {use.name: use.type for use in uses}, scope))
+    columns = {use.name: use.type for use in uses}
+    kind = _type_of(node, sql, columns, scope)
+    return Computed(_exactly(sql, columns), tuple(columns), kind)
 
 
 def of_pair(node: exp.Expression, scope: Scope) -> PairExpression:
     """An expression of both sides' columns, for the engine."""
     uses = uses_of(node, scope)
     sql = _renamed(node, scope, lambda use: pair_column(use.side, use.name))
-    kind = _type_of(node, sql, {pair_column(use.side, use.name): use.type for use in uses}, scope)
-    return PairExpression(sql, uses, kind, text_of(node))
+    columns = {pair_column(use.side, use.name): use.type for use in uses}
+    kind = _type_of(node, sql, columns, scope)
+    return PairExpression(_exactly(sql, columns), uses, kind, text_of(node))
 
 
 def condition_of_side(node: exp.Expression, scope: Scope) -> Computed:
@@ -112,6 +115,22 @@ def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], sco
             scope.line_of(node),
         )
     return kind
+
+
+def _exactly(sql: str, columns: dict[str, ColumnType]) -> str:
+    """The expression with exact comparisons of integers and decimals with doubles."""
+    import duckdb  # noqa: PLC0415  (few queries need the engine)
+
+    from spojoin.expressions.engine import type_of  # noqa: PLC0415
+    from spojoin.expressions.types import column_type  # noqa: PLC0415
+
+    def kind_of(part: str) -> ColumnType | None:
+        try:
+            return column_type(type_of(part, columns))
+        except duckdb.Error:  # such as a parameter of a lambda: the engine compares it
+            return None
+
+    return exactly(sql, kind_of)
 
 
 def _expect_boolean(node: exp.Expression, kind: ColumnType, scope: Scope) -> None:

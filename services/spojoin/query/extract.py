@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spojoin.errors import BadData
 from spojoin.expressions.types import value_type
 from spojoin.model import Column, Computed, Domain, KeyColumn, Stream, TypeName
-from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values, void_of
+from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import INT64_MAX, INT64_MIN
 from spojoin.query.floating import evaluate
@@ -82,7 +82,7 @@ class Extractor:
         columns = _BatchColumns(stream, batch, Refusals(batch.num_rows))
         evaluation = self._program.run(batch.num_rows, columns.values, columns.refusals)
         made = [code_column(columns, key, evaluation.values) for key in stream.keys]
-        times = columns.times_us(stream.time) if self._needs_time and stream.time else None
+        times = columns.times_us(stream.time_column) if self._needs_time and stream.time_column else None
         keys = _keys(columns, stream.key) if stream.key else None
         payload = self._payload_of(columns, evaluation)
         members, joins = self._flags(made, evaluation)
@@ -217,7 +217,9 @@ def _of_integers(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     form = scaled(linear_form(key.expression), columns.stream.schema, key.scale)
     found = {name: columns.integers(name) for name in form.terms}
     nulls = reduce(np.logical_or, (each.nulls for each in found.values()))
-    return CodeColumn(_linear(columns, key, form, {name: each.values for name, each in found.items()}), void_of(nulls))
+    has_nulls = bool(nulls.any())  # what stands for NULL must not overflow
+    values = {name: np.where(nulls, 0, each.values) if has_nulls else each.values for name, each in found.items()}
+    return CodeColumn(_linear(columns, key, form, values), nulls if has_nulls else None)
 
 
 def _linear(

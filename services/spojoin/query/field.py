@@ -54,7 +54,9 @@ class Field:
                 self.refuse_row(row, reason)
 
     def refuse_row(self, row: int, reason: str) -> None:
-        """Refuse one row with its value."""
+        """Refuse one row with its value, unless it has none: what fills its place is nobody's mistake."""
+        if self.nulls is not None and self.nulls[row]:
+            return
         self.refusals.add(row, reason, f"field {self.name}: {_said(reason, _plain(self.array[row]), self.type)}")
 
 

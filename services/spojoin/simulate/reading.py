@@ -32,7 +32,9 @@ class RowsReader:
             self._whole[source] = _read(self._query, source[0], rows)
         whole = self._whole[source]
         first, end = (messages[0].offset, first_row), messages[-1].offset + 1
-        kept = (whole.offsets < end) & ((whole.offsets > first[0]) | (whole.offsets == first[0]) & (whole.rows >= first_row))
+        kept = (whole.offsets < end) & (
+            (whole.offsets > first[0]) | (whole.offsets == first[0]) & (whole.rows >= first_row)
+        )
         return replace(
             only(whole, kept),
             dead=[letter for letter in whole.dead if first <= (letter.offset, letter.row) < (end, 0)],

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spojoin.model import DEFAULT_METHOD, Direction, Method, Output, Query
+from spojoin.model import DEFAULT_METHOD, Direction, Method, Query
 from spojoin.protocol.parts import first_reached, probe_range
 from spojoin.published.layouts.held import Held
 from spojoin.published.layouts.layout import I64, FrameShare, Layout, indexes, seqs
@@ -83,7 +83,7 @@ class ShareSide:
         if not self._lists:
             return Matches(counts)
         assert found.partners is not None, "a search for partners lists them"
-        return cut(Matches(counts, offsets_of(counts), self._held.seqs(found.partners)), self._query.limit)
+        return cut(Matches(counts, offsets_of(counts), self._held.seqs(found.partners)), self._query.part_limit)
 
     @property
     def nbytes(self) -> int:

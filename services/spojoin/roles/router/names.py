@@ -49,7 +49,9 @@ class Names:
         """
         self._next = max(self._next, first_seq * self._a_tuple)
 
-    def numbered(self, stream: int, codes: tuple[I64, ...], payload: pa.RecordBatch | None, first: int) -> tuple[I64, ...]:
+    def numbered(
+        self, stream: int, codes: tuple[I64, ...], payload: pa.RecordBatch | None, first: int
+    ) -> tuple[I64, ...]:
         """The codes int64 (n,) of rows from index `first` on, with those of texts and bytes filled in."""
         if not self._slots[stream] or payload is None:
             return codes
@@ -58,7 +60,9 @@ class Names:
             filled[slot.slot] = self._numbers_of(payload.column(slot.column), stream, first)
         return tuple(filled)
 
-    def learn(self, stream: int, codes: Mapping[int, I64] | Sequence[I64], payload: pa.RecordBatch | None, first: int) -> None:
+    def learn(
+        self, stream: int, codes: Mapping[int, I64] | Sequence[I64], payload: pa.RecordBatch | None, first: int
+    ) -> None:
         """Take over numbers that are in the log; codes: int64 (n,) by slot, of rows from index `first` on."""
         if payload is None:
             return
