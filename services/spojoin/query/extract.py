@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spojoin.errors import BadData
 from spojoin.expressions.types import value_type
 from spojoin.model import Column, Computed, Domain, KeyColumn, Stream, TypeName
-from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values, void_of
+from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import INT64_MAX, INT64_MIN
 from spojoin.query.floating import evaluate
@@ -217,8 +217,9 @@ def _of_integers(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     form = scaled(linear_form(key.expression), columns.stream.schema, key.scale)
     found = {name: columns.integers(name) for name in form.terms}
     nulls = reduce(np.logical_or, (each.nulls for each in found.values()))
-    integers = {name: np.where(nulls, 0, each.values) if nulls.any() else each.values for name, each in found.items()}
-    return CodeColumn(_linear(columns, key, form, integers), void_of(nulls))
+    has_nulls = bool(nulls.any())  # what stands for NULL must not overflow
+    values = {name: np.where(nulls, 0, each.values) if has_nulls else each.values for name, each in found.items()}
+    return CodeColumn(_linear(columns, key, form, values), nulls if has_nulls else None)
 
 
 def _linear(

@@ -1,6 +1,8 @@
 """A query's meaning, apart from its spelling: a log can be continued only by a query of the same meaning (rule P12).
 
-Comments, spacing, aliases, the order of options and of streams are not part of it. The order of a schema's columns is,
+Comments, spacing, aliases, the order of options and of streams are not part of it. What only some queries have
+(filters, residual conditions, a select list, two streams of one input) is a part of its own, so that the fingerprints
+of all others stay. The order of a schema's columns is,
 since CSV lines are read by position, and so is the order of conditions, since it is the order of columns in the log.
 How a query is searched (`method`) and on how many workers changes no result, and is left out.
 """
@@ -62,15 +64,23 @@ def is_same_order(old: Query, new: Query) -> bool:
 
 
 def _times(query: Query) -> list[tuple[str, str | None, str]]:
-    return [(stream.name, stream.time, str(stream.schema.get(stream.time or ""))) for stream in query.streams]
+    return [(stream.name, stream.time, str(stream.schema.get(stream.time or ""))) for stream in query.inputs]
 
 
 def _parts(query: Query) -> Iterator[tuple[str, str]]:
     yield "sides", " JOIN ".join(stream.name for stream in (query.streams[0], query.streams[-1]))
-    for stream in query.streams:
+    if query.shares_input:
+        yield "streams", "one for each side"
+    for stream in query.inputs:
         yield from _of_stream(stream)
+    for side, stream in zip(("left", "right"), (query.streams[0], query.streams[-1]), strict=True):
+        if stream.filter is not None:
+            yield f"filter of the {side} side", stream.filter.condition.sql
     yield "condition", " AND ".join(_condition(query, predicate) for predicate in query.predicates)
-    yield from _of_engine(query)
+    if query.residuals:
+        yield "residual conditions", " AND ".join(each.sql for each in query.residuals)
+    if query.select:
+        yield "columns of results", ", ".join(f"{each.expression.sql} AS {each.name}" for each in query.select)
     if query.interval is not None:
         yield "interval", f"{query.interval.lower_us} to {query.interval.upper_us} us"
     yield "window", _window(query.window)
@@ -90,17 +100,6 @@ def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:
     yield f"key of {stream.name}", stream.key or _NOTHING
     if stream.envelope is not None:  # without one the meaning is that of programs that knew none
         yield f"envelope of {stream.name}", stream.envelope
-
-
-def _of_engine(query: Query) -> Iterator[tuple[str, str]]:
-    """What only some queries have: filters, residual conditions and a select list, by columns without their aliases."""
-    for side, stream in (("left", query.streams[0]), ("right", query.streams[-1])):
-        if stream.filter is not None:
-            yield f"filter of the {side} side", stream.filter.condition.sql
-    if query.residuals:
-        yield "condition on pairs", " AND ".join(f"({each.sql})" for each in query.residuals)
-    if query.select:
-        yield "columns of results", ", ".join(f"{each.expression.sql} AS {each.name}" for each in query.select)
 
 
 def _condition(query: Query, predicate: Predicate) -> str:

@@ -29,6 +29,8 @@ from spojoin.simulate.oracle import Comparison, OracleJoin
 
 #: Texts of which some differ in case only, and one is empty.
 _TEXTS = ("JFK", "jfk", "LGA", "", "Zürich")
+#: So many that most are in no recent row.
+_MANY_TEXTS = (*_TEXTS, *(f"gate {number}" for number in range(12)))
 _TEXT_FAMILY = -1
 _TEXT_NAMES = ("t", "u")
 _SIGNS = ("<", "<=", ">", ">=", "=", "<>")
@@ -44,6 +46,8 @@ def elaborate(rng: Random, drawn: DrawnQuery) -> DrawnQuery:
     """The query with more to it, over the same columns and two of texts."""
     attributes = tuple((*_without_texts(own), *_texts(rng)) for own in drawn.attributes)
     join = _with_conditions(rng, drawn.join, attributes)
+    if rng.random() < odds.LONG_WINDOW and not join.interval_us:
+        join = replace(join, window=replace(join.window, length=max(odds.LENGTH_SLIDES) * join.window.slide))
     if rng.random() < odds.SELECT_LIST:
         join = replace(join, output=Output.ROWS, limit=None, select=_select(rng, attributes))
     order, lateness_us = drawn.query.order, drawn.query.lateness_us
@@ -57,7 +61,8 @@ def _without_texts(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
 
 def _texts(rng: Random) -> list[Attribute]:
     kind = ColumnType(TypeName.STRING)
-    return [Attribute(name, kind, _TEXTS[: rng.randint(2, len(_TEXTS))], False, _TEXT_FAMILY) for name in _TEXT_NAMES]
+    domain = _MANY_TEXTS if rng.random() < odds.MANY_TEXTS else _TEXTS[: rng.randint(2, len(_TEXTS))]
+    return [Attribute(name, kind, domain, False, _TEXT_FAMILY) for name in _TEXT_NAMES]
 
 
 def _with_conditions(rng: Random, join: OracleJoin, attributes: Attributes) -> OracleJoin:
@@ -177,7 +182,7 @@ def _term(rng: Random, attributes: Attributes) -> Term:
 
 def _computed(rng: Random, attributes: Attributes) -> Term:
     left = _plain(rng, attributes[0])
-    alike = [each for each in attributes[-1] if each.type == left.type and left.type.name in _WHOLE_TYPES]
-    if left.family == _TEXT_FAMILY or not alike or not left.may_compute:
+    alike = [each for each in attributes[-1] if each.type == left.type and each.may_compute]
+    if left.type.name not in _WHOLE_TYPES or not left.may_compute or not alike:
         return Computation("||", SideColumn(0, rng.choice(_TEXT_NAMES)), SideColumn(1, rng.choice(_TEXT_NAMES)))
     return Computation("-", SideColumn(0, left.name), SideColumn(1, rng.choice(alike).name))

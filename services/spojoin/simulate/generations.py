@@ -26,6 +26,7 @@ from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.generations import beginning_after
 from spojoin.simulate import probabilities as odds
+from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.era import Era
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.inputs import InputsLog
@@ -44,7 +45,15 @@ from spojoin.wire.records import Announcement, Record, Result, Takeover
 
 def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:
     """None where every row was answered once, and correctly, by one of the generations."""
-    replacement = draw_replacement(seed)
+    return _run(draw_replacement(seed), mutant)
+
+
+def run_replaced_statement(seed: int, mutant: str | None = None) -> Failure | None:
+    """The same with statements: filters, residual conditions, texts, NULL and columns of results."""
+    return _run(draw_replacement(seed, elaborate), mutant)
+
+
+def _run(replacement: Replacement, mutant: str | None) -> Failure | None:
     world = None
     with ExitStack() as planted:
         for bug in GENERATION_MUTANTS[mutant].plant() if mutant else ():

@@ -163,7 +163,11 @@ TAKEOVER_START_STEPS = (0, 5, 50)
 
 #: Equalities of texts in a statement: none, one, two.
 TEXT_EQUALITIES_WEIGHTS = (40, 45, 15)
-#: Of them, how many compare a column with that of the same name, are equalities, and ignore case.
+#: Of statements, how many have the longest window, so that a service that starts again needs batches.
+LONG_WINDOW = 0.5
+#: Of statements, how many have many different texts.
+MANY_TEXTS = 0.3
+#: Of those equalities, how many compare a column with that of the same name, are equalities, and ignore case.
 SAME_TEXT_COLUMN = 0.7
 TEXT_EQUAL = 0.8
 IGNORES_CASE = 0.2

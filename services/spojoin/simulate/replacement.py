@@ -12,7 +12,7 @@ from spojoin.model import Order
 from spojoin.protocol.backfill import Backfill
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_query import DrawnQuery, as_interval_join, redraw_query
-from spojoin.simulate.scenario import Scenario, draw_with_query, fits
+from spojoin.simulate.scenario import Elaborate, Scenario, draw_with_query, fits, with_reader
 
 #: The backfill looks at this many records of an input at a time: drawn so small that it looks back in many steps.
 SHRUNK = {"spojoin.runtime.backfill.LOOK_RECORDS": (1, 2, 5)}
@@ -26,24 +26,26 @@ class Replacement:
     backfills: tuple[Backfill, ...]
 
 
-def draw_replacement(seed: int) -> Replacement:
-    """The generations of a seed: two or three."""
-    first, drawn = draw_with_query(seed)
+def draw_replacement(seed: int, elaborate: Elaborate | None = None) -> Replacement:
+    """The generations of a seed: two or three; what `elaborate` makes of queries holds for each."""
+    first, drawn = draw_with_query(seed, elaborate)
     rng = Random(f"generations {seed}")
     count = rng.choice(odds.REPLACEMENTS)
-    later = tuple(_redrawn(rng, first, drawn) for _ in range(count))
+    later = tuple(_redrawn(rng, first, drawn, elaborate) for _ in range(count))
     limits = first.limits | {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
     backfills = tuple(rng.choice(odds.BACKFILLS) for _ in later)
     return Replacement((replace(first, limits=limits), *later), backfills)
 
 
-def _redrawn(rng: Random, first: Scenario, drawn: DrawnQuery) -> Scenario:
+def _redrawn(rng: Random, first: Scenario, drawn: DrawnQuery, elaborate: Elaborate | None) -> Scenario:
     """Another query over the same rows."""
     while True:
         other = _other(rng, drawn)
+        if elaborate is not None:
+            other = elaborate(rng, other)
         scenario = replace(first, query=other.query, join=other.join)
         if fits(scenario):
-            return scenario
+            return with_reader(scenario)
 
 
 def _other(rng: Random, drawn: DrawnQuery) -> DrawnQuery:

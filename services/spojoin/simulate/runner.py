@@ -13,9 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from spojoin.errors import ConfigurationError
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
-from spojoin.simulate.generations import run_replacement
+from spojoin.simulate.generations import run_replaced_statement, run_replacement
 from spojoin.simulate.mutants import MUTANTS, Mutant
-from spojoin.simulate.run import Failure, run_seed, warm_up
+from spojoin.simulate.run import Failure, run_seed, run_statement, warm_up
+from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class RunKind:
 
 SERVED = RunKind(run_seed, MUTANTS)
 REPLACED = RunKind(run_replacement, GENERATION_MUTANTS)
+STATEMENTS = RunKind(run_statement, STATEMENT_MUTANTS)
+REPLACED_STATEMENTS = RunKind(run_replaced_statement, GENERATION_MUTANTS)
 
 #: Failures reported before the remaining seeds are given up.
 FAILURES_MAX = 5
@@ -42,6 +45,7 @@ class Simulation:
     jobs: processes; None takes one per core.
     mutant: the planted bug to find.
     generations: the query is replaced while it is served, and mutants are of that.
+    statements: queries are statements with filters, residual conditions, texts, NULL and columns of results.
     """
 
     seeds: int = 2_000
@@ -50,10 +54,13 @@ class Simulation:
     mutant: str | None = None
     seed: int | None = None
     generations: bool = False
+    statements: bool = False
 
     @property
     def kind(self) -> RunKind:
         """What each seed does."""
+        if self.statements:
+            return REPLACED_STATEMENTS if self.generations else STATEMENTS
         return REPLACED if self.generations else SERVED
 
     @property
@@ -128,7 +135,7 @@ def _progress(console: Console) -> Progress:
 
 
 def _report_failures(console: Console, simulation: Simulation, failures: list[Failure]) -> int:
-    option = " --generations" if simulation.generations else ""
+    option = (" --generations" if simulation.generations else "") + (" --statements" if simulation.statements else "")
     for failure in failures:
         console.print(f"\n{failure.account}\n", markup=False, highlight=False)
         console.print(f"replay: spojoin simulate{option} --seed {failure.seed}", markup=False)

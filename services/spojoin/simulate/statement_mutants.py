@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from unittest.mock import patch
 
-from spojoin.simulate.mutants import Mutant, Plant
+import numpy as np
+import pyarrow as pa
+
+from spojoin.model import Query
+from spojoin.query import side_program
+from spojoin.query.codes import CodeColumn
+from spojoin.query.extract import Extractor
+from spojoin.query.payload import is_assigned
+from spojoin.query.side_program import Evaluation
+from spojoin.roles.router.book import StreamBook
+from spojoin.roles.router.cutting import of_stream
+from spojoin.roles.router.names import Names
+from spojoin.roles.router.queue import Origins
+from spojoin.roles.router.slicing import Slicer, Taken
+from spojoin.roles.sink.history import Held, History
+from spojoin.roles.sink.pairs import PairProgram, Pairs, Residual
+from spojoin.simulate.mutants import Mutant, Patches, Plant
+from spojoin.wire.records import I64, U8, Batch, Matches
 
 STATEMENT_MUTANTS: dict[str, Mutant] = {}
+Bits = tuple[U8 | None, U8 | None]
 
 
 def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
@@ -15,3 +36,130 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
         return plant
 
     return register
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+@_mutant("filter-after-numbering", "a row that fails its side's filter takes a number and a place, and joins nothing")
+def _filter_after_numbering() -> Patches:
+    flags = Extractor._flags
+
+    def numbered(self: Extractor, made: list[CodeColumn], evaluation: Evaluation) -> Bits:
+        members, joins = flags(self, made, evaluation)
+        everywhere = sum(1 << member.stream for member in self._fed)
+        return None if members is None else np.full_like(members, everywhere), joins
+
+    return [patch.object(Extractor, "_flags", numbered)]
+
+
+@_mutant("null-is-true-in-a-filter", "a row of which the filter is NULL passes it")
+def _null_is_true_in_a_filter() -> Patches:
+    def is_true(values: pa.Array) -> np.ndarray:
+        return np.asarray(values.fill_null(True).to_numpy(zero_copy_only=False), np.bool_)
+
+    return [patch.object(side_program, "_is_true", is_true)]
+
+
+@_mutant("null-equals-null", "a row with a NULL joins by a value that all NULLs share")
+def _null_equals_null() -> Patches:
+    flags = Extractor._flags
+
+    def joining(self: Extractor, made: list[CodeColumn], evaluation: Evaluation) -> Bits:
+        members, joins = flags(self, made, evaluation)
+        has_texts = any(is_assigned(key) for key in self._stream.keys)  # NULL among texts has no number to share
+        return members, joins if has_texts else members
+
+    return [patch.object(Extractor, "_flags", joining)]
+
+
+@_mutant("void-rows-without-a-place", "a row with a NULL takes no place in windows by count")
+def _void_rows_without_a_place() -> Patches:
+    take = Slicer.take
+
+    def counting_indexes(self: Slicer, origins: Origins) -> Taken:
+        taken = take(self, origins)
+        joining = [of_stream(origins.joins, stream) for stream in range(len(self._books))]
+        taken.places = [b.count + np.cumsum(own) - own for b, own in zip(self._books, joining, strict=True)]
+        return taken
+
+    return [
+        patch.object(Slicer, "take", counting_indexes),
+        patch.object(StreamBook, "place", property(lambda self: self.count)),
+    ]
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+@_mutant("hash-for-a-name", "a text's number is a short hash of it, so that two texts may share one")
+def _hash_for_a_name() -> Patches:
+    return [patch.object(Names, "_number", lambda _, value: zlib.crc32(value.encode()) % 3)]
+
+
+@_mutant("names-forgotten", "a router that starts again doesn't learn from the log what texts are called")
+def _names_forgotten() -> Patches:
+    def nothing(_: Names, _stream: int, _codes: object, _payload: object, _first: int) -> None:
+        return
+
+    return [patch.object(Names, "learn", nothing)]
+
+
+@_mutant("names-of-batches-forgotten", "a router that starts again knows only texts that are in the log's tail")
+def _names_of_batches_forgotten() -> Patches:
+    def nothing(_: Slicer, _batch: Batch) -> None:
+        return
+
+    return [patch.object(Slicer, "restore", nothing)]
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------
+
+
+@_mutant("payload-of-another-row", "a sink that starts again takes the payload of a batch's last row for all of its rows")
+def _payload_of_another_row() -> Patches:
+    restore = History.restore
+
+    def of_last_row(self: History, first: int, held: Held) -> None:
+        if held.payload is not None:
+            held = replace(held, payload=held.payload.take(pa.array(np.full(len(held.seqs), len(held.seqs) - 1))))
+        restore(self, first, held)
+
+    return [patch.object(History, "restore", of_last_row)]
+
+
+@_mutant("residual-in-one-direction", "residual conditions filter a probe's partners on its right only")
+def _residual_in_one_direction() -> Patches:
+    filtered = Residual.filtered
+
+    def left_only(
+        self: Residual, matches: Matches, probes: I64, *, as_left: bool, histories: Sequence[History]
+    ) -> Matches:
+        return filtered(self, matches, probes, as_left=True, histories=histories) if as_left else matches
+
+    return [patch.object(Residual, "filtered", left_only)]
+
+
+@_mutant("null-is-true-of-a-pair", "a pair stays of which a residual condition is NULL")
+def _null_is_true_of_a_pair() -> Patches:
+    run = PairProgram.run
+
+    def filled(self: PairProgram, pairs: Pairs) -> list[pa.Array]:
+        return [each.fill_null(True) if pa.types.is_boolean(each.type) else each for each in run(self, pairs)]
+
+    return [patch.object(PairProgram, "run", filled)]
+
+
+@_mutant("limit-before-residual", "parts cut partners at the limit before residual conditions filter them")
+def _limit_before_residual() -> Patches:
+    return [patch.object(Query, "part_limit", property(lambda self: self.limit))]
+
+
+@_mutant("probe-for-partner", "results of a self join show the probe's columns on both sides")
+def _probe_for_partner() -> Patches:
+    seqs = Pairs._seqs
+
+    def of_probe(self: Pairs, side: int) -> I64:
+        return np.maximum(self.left, self.right) if len(self.histories) == 1 else seqs(self, side)
+
+    return [patch.object(Pairs, "_seqs", of_probe)]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import differences, fingerprint, meaning
+from spojoin.query.meaning import differences, fingerprint, is_same_order, meaning
 
 QUERY = """\
 name: sensors
@@ -143,7 +143,7 @@ def test_reformatting_never_changes_the_meaning(data):
     assert fingerprint(written) == fingerprint(one)
 
 
-STATEMENT = """\
+PRICED = """\
 name: priced
 streams:
   a: {schema: {g: long, d: double, s: string}}
@@ -164,8 +164,8 @@ sql: |
         ("lower(l.s) = lower(r.s)", "l.s = lower(r.s)", "condition"),
         ("l.d > 5", "l.d > 6", "filter of the left side"),
         ("l.d > 5", "r.d > 5", "filter of the right side"),
-        ("|| 'x'", "|| 'y'", "condition on pairs"),
-        (" AND l.s < r.s || 'x'", "", "condition on pairs"),
+        ("|| 'x'", "|| 'y'", "residual conditions"),
+        (" AND l.s < r.s || 'x'", "", "residual conditions"),
         ("r.d + 1 AS more", "r.d + 2 AS more", "columns of results"),
         ("AS more", "AS most", "columns of results"),
         ("l.s, r.d + 1 AS more", "r.d + 1 AS more, l.s", "columns of results"),
@@ -173,8 +173,8 @@ sql: |
     ],
 )
 def test_every_part_of_a_statement_counts(old: str, new: str, part: str):
-    assert old in STATEMENT
-    one, other = parse_query(STATEMENT), parse_query(STATEMENT.replace(old, new, 1))
+    assert old in PRICED
+    one, other = parse_query(PRICED), parse_query(PRICED.replace(old, new, 1))
     assert fingerprint(one) != fingerprint(other)
     assert [each for each in differences(one, other) if each.startswith(f"{part} was ")]
 
@@ -188,6 +188,52 @@ def test_every_part_of_a_statement_counts(old: str, new: str, part: str):
     ],
 )
 def test_the_spelling_of_a_statement_does_not_count(old: str, new: str):
-    one, other = parse_query(STATEMENT), parse_query(STATEMENT.replace(old, new, 1))
+    one, other = parse_query(PRICED), parse_query(PRICED.replace(old, new, 1))
     assert differences(one, other) == []
     assert fingerprint(one) == fingerprint(other)
+
+
+# --- what only some statements have -----------------------------------------------------------------------------------
+
+STATEMENT = """\
+name: sensors
+streams:
+  warm: {schema: {draw: double, load: double, room: string, id: long}, key: id}
+sql: |
+  SELECT l.id AS first, r.room FROM warm AS l JOIN warm AS r
+  ON l.draw < r.draw AND l.room = r.room AND (l.load < 1 OR r.load < 1)
+  WHERE l.load > 0 AND r.load > 0
+  WINDOW AS (SLIDE INTERVAL '10' ON '2K')
+"""
+OTHERS = {
+    "a filter of one side": ("r.load > 0", "r.load > 2", "filter of the right side was "),
+    "a filter less": (" AND r.load > 0", "", "is nothing"),
+    "a residual condition": ("l.load < 1 OR", "l.load < 3 OR", "residual conditions was "),
+    "a residual condition less": (" AND (l.load < 1 OR r.load < 1)", "", "is nothing"),
+    "the columns of results": ("r.room FROM", "r.load FROM", "columns of results was "),
+    "the name of one": ("AS first", "AS last", "columns of results was "),
+    "what an expression computes": ("l.room = r.room", "lower(l.room) = lower(r.room)", "condition was "),
+    "sides that compare different columns": ("l.draw < r.draw", "l.draw < r.load", "streams was nothing"),
+}
+
+
+@pytest.mark.parametrize("change", OTHERS)
+def test_each_part_of_a_statement_is_part_of_its_meaning(change):
+    old, new, said = OTHERS[change]
+    one, other = parse_query(STATEMENT), parse_query(STATEMENT.replace(old, new))
+    assert STATEMENT.replace(old, new) != STATEMENT
+    assert fingerprint(one) != fingerprint(other)
+    assert said in "; ".join(differences(one, other))
+
+
+def test_aliases_and_spelling_are_no_part_of_a_statements_meaning():
+    other = STATEMENT.replace("l.", "a.").replace("r.", "b.").replace("AS l", "AS a").replace("AS r\n", "AS b\n")
+    assert other != STATEMENT
+    assert fingerprint(parse_query(other)) == fingerprint(parse_query(STATEMENT))
+
+
+def test_a_self_join_of_two_streams_reads_its_input_in_one_order():
+    text = STATEMENT.replace("id: long}", "id: long, at: timestamp}, time: at").replace("sql:", "order: event_time\nsql:")
+    one, two = parse_query(text), parse_query(text.replace("l.draw < r.draw", "l.draw < r.load"))
+    assert (len(one.streams), len(two.streams)) == (1, 2)
+    assert is_same_order(one, two)

@@ -23,6 +23,9 @@ class SimulateOptions:
     generations: Annotated[
         bool, typer.Option("--generations", help="Replace the query with others while it is served.")
     ] = False
+    statements: Annotated[
+        bool, typer.Option("--statements", help="Draw filters, residual conditions, texts, NULL and select lists.")
+    ] = False
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None
     debug: Debug = False
 

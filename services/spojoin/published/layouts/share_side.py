@@ -83,7 +83,7 @@ class ShareSide:
         if not self._lists:
             return Matches(counts)
         assert found.partners is not None, "a search for partners lists them"
-        return cut(Matches(counts, offsets_of(counts), self._held.seqs(found.partners)), self._query.limit)
+        return cut(Matches(counts, offsets_of(counts), self._held.seqs(found.partners)), self._query.part_limit)
 
     @property
     def nbytes(self) -> int:

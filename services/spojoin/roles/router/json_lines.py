@@ -108,7 +108,7 @@ class JsonLines(LineReader):
             readout.take_all(taken, self.extract(taken, self._batch(rows, whole_keys)))
 
     def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
-        """The literals distinguish a missing field from a null, and alone decide about every row that is refused."""
+        """The literals alone decide about every row that is refused."""
         refused = [r.row for r in extracted.refused]
         if refused:
             self.read_one_by_one(ids[refused], [lines[row] for row in refused], readout)
@@ -159,7 +159,7 @@ class JsonLines(LineReader):
         return declared is None or declared.name not in {*_REAL, TypeName.DECIMAL}
 
     def _literals(self, line: bytes) -> dict[str, Any]:
-        """The needed fields of a line as they are written; _BadLine where there is no such row."""
+        """The needed fields of a line as they are written, null where there is none; _BadLine where that is no row."""
         row = _row(_pairs(line), self._envelope)
         found: dict[str, Any] = {}
         for name, value in row:
@@ -168,9 +168,7 @@ class JsonLines(LineReader):
                     raise _BadLine("malformed", f"field {name} stands twice in one object")
                 found[name] = value
         for name in self._needed:
-            if name not in found:
-                raise _BadLine("missing-field", f"field {name}: missing, the object has {_names(row)}")
-            if isinstance(found[name], _Pairs | list):
+            if isinstance(found.setdefault(name, None), _Pairs | list):
                 raise _BadLine("type", f"field {name}: expected one value, not an object or array")
         return found
 

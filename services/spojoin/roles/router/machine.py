@@ -157,7 +157,7 @@ class RouterMachine(InputMachine):
                 book.adopt(piece)
             book.apply(frame.frame_id, piece)
             self._books[self._slicer.opposite(stream)].note_lower(int(piece.lower[0]))
-        self._slicer.note(frame, is_own=self.active)
+        self._slicer.note(frame, is_written_here=self.active)
         self._guide.note(frame)
         self._last = frame
         self._rejected = dict(frame.rejected)

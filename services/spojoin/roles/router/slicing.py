@@ -83,11 +83,11 @@ class Slicer:
         if self._names.is_needed:
             self._names.learn(batch.stream, batch_codes(batch), batch.payload, batch.first)
 
-    def note(self, frame: Frame, *, is_own: bool) -> None:
+    def note(self, frame: Frame, *, is_written_here: bool) -> None:
         """Move on by one frame of the log; those that this slicer made hold nothing new."""
         if not self._names.is_needed:
             return
-        if not is_own:
+        if not is_written_here:
             for stream, piece in enumerate(frame.slices):
                 self._names.learn(stream, piece.codes, piece.payload, piece.first_index)
         self._names.forget([int(frame.slices[self.opposite(s)].lower[0]) for s in range(len(frame.slices))])

@@ -29,6 +29,8 @@ class Pairs:
 
     def columns(self, uses: Sequence[Use]) -> dict[Use, pa.Array]:
         """The columns of these uses, n values each."""
+        if not len(self.left):  # a stream that has had no row yet has no columns
+            return {use: pa.array([], value_type(use.type)) for use in uses}
         found = {use: pa.array(self._seqs(use.side)) for use in uses if use.is_number}
         for side in (0, 1):
             own = [use for use in uses if use.side == side and not use.is_number]

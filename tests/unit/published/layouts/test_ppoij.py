@@ -111,13 +111,19 @@ def test_keys_that_come_once_a_frame_take_turns_too():
 
 
 @pytest.mark.parametrize("name", ["kp", "hp"])
-@pytest.mark.parametrize("condition", ["l.a < r.a", "l.a = r.b"])
+@pytest.mark.parametrize("condition", ["l.a < r.a", "l.a = r.b AND l.b = r.a"])
 def test_a_pattern_that_partitions_by_a_key_needs_one(name, condition):
     text = f"{STREAMS}sql: SELECT * FROM s AS l JOIN s AS r ON {condition}{WINDOW}"
     with pytest.raises(QueryError, match=rf"layout '{name}' spreads tuples by a key.*such as 'dp'"):
         parse_query(text + f"layout: {name}\n")
     with pytest.raises(QueryError, match=r"l\.key = r\.key"):
         chosen_layout(parse_query(text), name, 2, ())
+
+
+@pytest.mark.parametrize("name", ["kp", "hp"])
+def test_each_side_of_a_self_join_may_have_a_key_of_its_own(name):
+    text = f"{STREAMS}sql: SELECT * FROM s AS l JOIN s AS r ON l.a = r.b{WINDOW}layout: {name}\n"
+    assert parse_query(text).key_slots == (0, 0)
 
 
 # --- in the simulator -------------------------------------------------------------------------------------------------

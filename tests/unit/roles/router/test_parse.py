@@ -66,18 +66,26 @@ def quoted(text, outcome):
     return Cell(json.dumps(text), text, outcome)
 
 
-NULL, ABSENT = Cell("null", "", "null"), Cell(None, None, "missing-field")
+#: A join column without a value: its row has a number and joins nothing.
+VOID = None
+#: NaN is above all other doubles.
+NAN = 0x7FF8_0000_0000_0000
+NULL = Cell("null", "", "null")
+NO_VALUE, ABSENT = Cell("null", "", VOID), Cell(None, None, VOID)
 GOOD = {
     "d": [
         *(said(t, fold(float(t))) for t in ("1.5", "1", "-0.0", "0.1", "-7e-3", "Infinity", "-Infinity", "1e308")),
         Cell('"2.5"', "2.5", fold(2.5)),
         said("12345678901234567890", fold(12345678901234567890.0)),
+        *(NO_VALUE, ABSENT, said("NaN", NAN)),
     ],
     "n": [said(str(n), n) for n in (0, 1, 2**53 + 1, 2**63 - 1, -(2**63))]
-    + [Cell('"5"', "5", 5), Cell('"7.0"', "7.0", 7), said("8.00", 8), said("2e3", 2000)],
-    "m": [said(t, int(Decimal(t) * 10_000)) for t in ("0.1", "-0.0003", "90071992547409.9301", "7", "2.50", "1e2")],
-    "day": [quoted("2013-01-01", 15706), quoted("1969-12-31", -1)],
-    "at": [quoted("2013-01-01T05:00:00Z", 1357016400 * 10**6), said("1357016400001", 1357016400001 * 1000)],
+    + [Cell('"5"', "5", 5), Cell('"7.0"', "7.0", 7), said("8.00", 8), said("2e3", 2000), NO_VALUE, ABSENT],
+    "m": [said(t, int(Decimal(t) * 10_000)) for t in ("0.1", "-0.0003", "90071992547409.9301", "7", "2.50", "1e2")]
+    + [NO_VALUE, ABSENT],
+    "day": [quoted("2013-01-01", 15706), quoted("1969-12-31", -1), NO_VALUE, ABSENT],
+    "at": [quoted("2013-01-01T05:00:00Z", 1357016400 * 10**6), said("1357016400001", 1357016400001 * 1000)]
+    + [NO_VALUE, ABSENT],
     "t": [quoted("1970-01-01T00:00:01.5Z", 1_500_000), said("2", 2_000), quoted("1970-01-01 00:00:00", 0)],
     "k": [
         said("5", "5"),
@@ -88,22 +96,22 @@ GOOD = {
 }
 BAD = {
     "d": [
-        *(NULL, ABSENT, Cell('{"d": 1}', None, "type"), Cell("[1]", None, "type")),
-        *(said("NaN", "nan"), quoted("x", "type"), said("true", "type")),
+        *(Cell('{"d": 1}', None, "type"), Cell("[1]", None, "type")),
+        *(quoted("x", "type"), said("true", "type")),
         *(said("1e400", "overflow"), said("1.7976931348623159e308", "overflow")),
     ],
-    "n": [NULL, ABSENT, said("1.5", "type"), said(str(2**63), "overflow"), quoted("x", "type"), said("NaN", "type")],
-    "m": [NULL, ABSENT, said("0.00001", "type"), said("1e14", "overflow"), quoted("x", "type")],
-    "day": [NULL, ABSENT, quoted("2013-02-30", "type"), said("15706", "type")],
-    "at": [NULL, ABSENT, quoted("yesterday", "type"), said("1357016400000000", "unit")],
+    "n": [said("1.5", "type"), said(str(2**63), "overflow"), quoted("x", "type"), said("NaN", "type")],
+    "m": [said("0.00001", "type"), said("1e14", "overflow"), quoted("x", "type")],
+    "day": [quoted("2013-02-30", "type"), said("15706", "type")],
+    "at": [quoted("yesterday", "type"), said("1357016400000000", "unit")],
     "t": [
         Cell("null", "", "time"),
-        ABSENT,
+        Cell(None, None, "time"),
         quoted("yesterday", "time"),
         said("99999999999999999", "time"),
         said("1357016400", "unit"),
     ],
-    "k": [NULL, ABSENT, Cell('""', "", "null"), Cell("[1]", None, "type")],
+    "k": [NULL, Cell(None, None, "null"), Cell('""', "", "null"), Cell("[1]", None, "type")],
 }
 
 
@@ -203,13 +211,22 @@ def naive(messages, needs_time):
     return taken, letters
 
 
-def flat(rows):
+def flat(rows, taken=()):
+    """Rows as the twin has them; where it knows of no value, the code may be any, and the row joins nothing."""
     times = [None] * len(rows) if rows.times_us is None else rows.times_us.tolist()
     codes = list(zip(*(c.tolist() for c in rows.codes), strict=True))
+    for at, wanted in enumerate(row[2] for row in taken[: len(codes)]):
+        codes[at] = tuple(VOID if want is VOID else code for code, want in zip(codes[at], wanted, strict=True))
     keys = [str(k) for k in rows.keys.to_pylist()]
     return list(
         zip(rows.offsets.tolist(), rows.rows.tolist(), codes, times, keys, rows.produced_ms.tolist(), strict=True)
     )
+
+
+def joining(rows):
+    """Which rows join: they are members of their stream in any case, as it has no filter."""
+    assert rows.members is None or rows.members.tolist() == [2] * len(rows)
+    return [True] * len(rows) if rows.joins is None else (rows.joins == 2).tolist()
 
 
 def given_to(stream, values, needs_time=False, default=Format.AUTO):
@@ -224,11 +241,22 @@ def test_against_the_naive_twin(messages, needs_time):
         STREAM, needs_time, 1, 4, [InputMessage(i, 1000 + i, m.value, m.headers) for i, m in enumerate(messages)]
     )
     taken, letters = naive(messages, needs_time)
-    assert flat(rows) == taken
+    assert flat(rows, taken) == taken
+    assert joining(rows) == [VOID not in row[2] for row in taken]
     assert [(d.offset, d.row, d.reason) for d in rows.dead] == letters
     assert all((d.stream, d.partition) == (1, 4) and d.detail for d in rows.dead)
     assert rows.next_offset == len(messages)
     assert all(c.dtype == np.int64 for c in rows.codes)
+
+
+@pytest.mark.parametrize("cell", [NO_VALUE, ABSENT])
+@pytest.mark.parametrize("name", ["d", "n", "m", "day", "at"])
+def test_a_row_without_a_value_keeps_its_place_and_joins_nothing(name, cell):
+    good = Row({n: choices[0] for n, choices in GOOD.items()})
+    some = ([good] * 150 + [Row({**good.cells, name: cell})]) * 2
+    rows = given_to(STREAM, [r.as_json().encode() for r in some], True)
+    assert joining(rows) == ([True] * 150 + [False]) * 2
+    assert not rows.dead
 
 
 @pytest.mark.parametrize("name", sorted(BAD))
@@ -240,7 +268,7 @@ def test_a_bad_cell_never_disturbs_its_neighbours(name):
         some += [good] * 150 + [Row({**good.cells, name: cell})]
     rows = given_to(STREAM, [r.as_json().encode() for r in some], True)
     taken, letters = naive([Sent(b"", [r]) for r in some], True)
-    assert [(o, n, c, t, k) for o, n, c, t, k, _ in flat(rows)] == [row[:5] for row in taken]
+    assert [(o, n, c, t, k) for o, n, c, t, k, _ in flat(rows, taken)] == [row[:5] for row in taken]
     assert [(d.offset, d.row, d.reason) for d in rows.dead] == letters
 
 
@@ -252,7 +280,7 @@ def test_a_dead_letter_holds_its_line():
 
 
 def test_default_keys_are_positions():
-    rows = given_to(ONE, [b'{"n": 1}', b'{"n": 1}\n{"n": null}\n{"n": 3}', b"7"])
+    rows = given_to(ONE, [b'{"n": 1}', b'{"n": 1}\n{"n": "x"}\n{"n": 3}', b"7"])
     assert rows.keys.to_pylist() == ["4:0", "4:1:0", "4:1:2", "4:2"]
     assert given_to(ONE, [b'{"n": 1}', b"7"]).keys.to_pylist() == ["4:0", "4:1"]
     assert given_to(ONE, [b"{"]).keys.type == pa.string()
@@ -280,13 +308,15 @@ def test_typed_arrow_batches():
     rows = given_to(STREAM, [arrow_bytes(batch)], True)
     assert flat(rows) == [
         (0, 0, (fold(1.5), 2**53 + 1, 1000, 0, 1000), 1000, "a", 0),
+        (0, 1, (NAN, 1, 10_000, 1, 2000), 2000, "b", 0),
         (0, 2, (fold(0.0), 2, 900719925474099301, 2, 3000), 3000, "c", 0),
     ]
-    assert [(d.offset, d.row, d.reason, d.value) for d in rows.dead] == [(0, 1, "nan", b"")]
+    assert joining(rows) == [True] * 3
+    assert not rows.dead
 
 
 def test_arrow_batches_of_one_message_are_numbered_on():
-    batch = pa.RecordBatch.from_pydict({"n": [1, None]})
+    batch = pa.RecordBatch.from_pydict({"n": ["1", "x"]})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -317,11 +347,11 @@ def arrow_file_bytes(batch):
     "content_type", [None, b"application/vnd.apache.arrow.stream", b"application/vnd.apache.arrow.file"]
 )
 def test_an_arrow_ipc_file_is_read_like_a_stream(content_type):
-    value = arrow_file_bytes(pa.RecordBatch.from_pydict({"n": [7, None]}))
+    value = arrow_file_bytes(pa.RecordBatch.from_pydict({"n": ["7", "x"]}))
     headers = ((("content-type", content_type),) if content_type else ()) + (("other", None),)
     rows = parse(ONE, False, 1, 4, [InputMessage(5, 0, value, headers)])
     assert (rows.codes[0].tolist(), rows.rows.tolist()) == ([7, 7], [0, 2])
-    assert [(d.row, d.reason) for d in rows.dead] == [(1, "null"), (3, "null")]
+    assert [(d.row, d.reason) for d in rows.dead] == [(1, "type"), (3, "type")]
 
 
 def test_a_truncated_arrow_ipc_file_is_reported():
@@ -396,8 +426,9 @@ def test_a_number_in_doubt_is_a_dead_letter_with_its_sentence():
 
 def test_csv_spellings_of_null():
     rows = given_to(ONE, [b"NA", b"null", b"1", b"nan"])
-    assert rows.codes[0].tolist() == [1]
-    assert [d.reason for d in rows.dead] == ["null", "null", "type"]
+    assert joining(rows) == [False, False, True]
+    assert rows.codes[0][2] == 1
+    assert [d.reason for d in rows.dead] == ["type"]
 
 
 def test_heartbeats():

@@ -15,7 +15,7 @@ from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import START, Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.router.book import StreamBook
+from spojoin.roles.router.book import Reach, StreamBook
 from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
@@ -251,4 +251,5 @@ def test_a_book_numbers_from_its_start_and_reaches_no_further_back():
     book = StreamBook(QUERY.window, config("r"))
     book.begin_at(100)
     assert (book.count, book.batch_first, book.handover_index) == (100, 100, 100)
-    assert book.lower(np.array([100, 110, 125]), None, None).tolist() == [100, 100, 105]
+    own = Reach(None, np.array([], np.int64), has_gaps=False)
+    assert book.lower(Reach(None, np.array([100, 110, 125]), has_gaps=False), own).tolist() == [100, 100, 105]
