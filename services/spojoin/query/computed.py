@@ -159,11 +159,14 @@ def _why_not_called(node: exp.Func) -> str | None:
     from spojoin.expressions.functions import why_refused  # noqa: PLC0415  (few queries need the engine)
 
     if isinstance(node, exp.AggFunc):
-        return f"'{text_of(node)}' is an aggregate: expected functions of single values"
+        of_rows = (
+            "a window function" if "is a window function" in (why_refused(node.sql_name()) or "") else "an aggregate"
+        )
+        return f"'{text_of(node)}' is {of_rows}: expected functions of single values"
     written = _CALLED.match(node.sql(dialect=DIALECT, comments=False))
     names = [node.name] if isinstance(node, exp.Anonymous) else [node.sql_name(), written[0] if written else ""]
     for name in filter(None, names):
-        why = why_refused(name)
+        why = why_refused(name, len(node.expressions))
         if why:
             return f"function {name.lower()}() {why}"
     return None
