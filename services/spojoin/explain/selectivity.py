@@ -49,7 +49,8 @@ class Selectivity:
 class _Sampled:
     """Rows of a stream that pass its filter.
 
-    rows: int64 (n,), their places in the sample; codes: by slot, int64 (n,); values: of assigned slots; joins: bool (n,)
+    rows: int64 (n,), their places in the sample; codes: by slot, int64 (n,); joins: bool (n,)
+    values: of assigned slots; passing: the fraction of all rows that pass
     """
 
     rows: NDArray[np.int64]
