@@ -64,7 +64,8 @@ def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
     """Selectivities over up to ROWS_MAX random rows of each stream's sample; refused rows don't count.
 
     They are fractions of the pairs of rows that pass the filters; conditions on pairs, which no index holds, aren't in
-    them. A row with a NULL in any condition of the index matches nothing. Raises ConfigurationError where a stream has no sample, or none of its rows can be used.
+    them. A row with a NULL in any condition of the index matches nothing. Raises ConfigurationError where a stream has
+    no sample, or none of its rows can be used.
     """
     for name in samples:
         known = [stream.name for stream in query.streams]
@@ -76,7 +77,7 @@ def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
     counted = np.broadcast_to(counted, (len(left.rows), len(right.rows)))
     joining = counted & left.joins[:, None] & right.joins[None, :]
     held = [_holds(p, left, right) & joining for p in query.predicates]
-    pairs = np.count_nonzero(counted)
+    pairs = int(np.count_nonzero(counted))
     return Selectivity(
         tuple(_fraction(mask, pairs) for mask in held),
         _fraction(np.logical_and.reduce(held), pairs),

@@ -82,7 +82,9 @@ class _Term:
 def translated(sql: str, columns: Columns) -> Run | None:
     """The function that evaluates an expression in DuckDB's dialect; None where Arrow's functions don't do alike."""
     try:
-        return _term(sqlglot.parse_one(sql, dialect="duckdb"), columns).run
+        node = sqlglot.parse_one(sql, dialect="duckdb")
+        assert isinstance(node, exp.Expression)
+        return _term(node, columns).run
     except Untranslatable:
         return None
 

@@ -58,9 +58,12 @@ def _compared_exactly(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
         if not between.args.get("symmetric"):
             between.replace(exp.paren(_ends(between)))
     # The innermost first: what stands around a comparison is compared as a whole, such as (a < b) = c.
-    for found in reversed([each for each in whole.walk() if type(each) in _SIGNS]):
+    compared = [each for each in whole.walk() if isinstance(each, exp.Expression) and type(each) in _SIGNS]
+    for found in reversed(compared):
         found.replace(_exact(found, type_of))
-    return whole.this
+    inner = whole.this
+    assert isinstance(inner, exp.Expression)
+    return inner
 
 
 def _ends(between: exp.Between) -> exp.Expression:
@@ -104,7 +107,7 @@ def _rounded_or_exact(
 
 
 def _with_one_more_digit(double: str, scale: int) -> str:
-    """A double cut to some digits after the point, and a 5 behind them if digits follow: on the same side of all others.
+    """A double cut to some digits after the point, and a 5 behind them if digits follow: as far as they can tell.
 
     A double that a decimal of up to 18 digits is rounded to has at most 112 digits after the point.
     """

@@ -202,7 +202,7 @@ def _of_doubles(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     def doubles(name: str) -> NDArray[np.float64]:
         found = columns.doubles(name)
         np.logical_or(nulls, found.nulls, out=nulls)
-        return found.values
+        return np.asarray(found.values, np.float64)
 
     with np.errstate(all="ignore"):
         values = evaluate(key.expression, doubles, _as_double)
