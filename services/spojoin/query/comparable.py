@@ -48,7 +48,8 @@ class Comparison:
         cast = self.casts[side]
         if cast is not None:
             found = Computed(f"CAST({expression.sql} AS {cast})", expression.columns, ColumnType(TypeName.TIMESTAMP))
-        return KeyColumn(found, self.domain, self.scale, text, self.roundings[side])
+        has_scale = self.domain is Domain.INTEGER or self.roundings[side] is not None
+        return KeyColumn(found, self.domain, self.scale if has_scale else 0, text, self.roundings[side])
 
 
 def compared(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -> Comparison | None:
@@ -87,9 +88,10 @@ def _of_doubles(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -
     beyond = [kind for kind in (left, right) if kind.name in (TypeName.LONG, TypeName.DECIMAL)]
     if not beyond or is_band:
         return Comparison(op, Domain.FLOAT)
-    if op is Op.NE:
-        raise NotIndexed
     is_left = left.name in _FLOATING
+    if op is Op.NE:
+        exact = (None, Rounding.DOUBLE) if is_left else (Rounding.DOUBLE, None)
+        return Comparison(op, Domain.FLOAT, beyond[0].scale, roundings=exact)
     op, rounding = ROUNDED[op.flipped if is_left else op]
     roundings = (rounding, None) if is_left else (None, rounding)
     scale = beyond[0].scale

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spojoin.errors import BadData
 from spojoin.expressions.types import value_type
-from spojoin.model import Column, Computed, Domain, KeyColumn, Stream, TypeName
+from spojoin.model import Column, Computed, Domain, KeyColumn, Rounding, Stream, TypeName
 from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import INT64_MAX, INT64_MIN
@@ -188,6 +188,9 @@ def code_column(columns: _BatchColumns, key: KeyColumn, computed: Mapping[Comput
         return codes_of_values(key, computed[key.expression], columns.refusals)
     if key.domain is Domain.ASSIGNED:
         assert isinstance(key.expression, Column), "no arithmetic gives texts or bytes"
+        return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
+    if key.rounding is Rounding.DOUBLE:
+        assert isinstance(key.expression, Column), "a sum is evaluated by the engine"
         return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
     if key.rounding is not None or key.domain is Domain.FLOAT:
         return _of_doubles(columns, key)

@@ -132,7 +132,7 @@ def _mixed_predicate(pair: _Pair, keys: KeyTable) -> Predicate:
         slots = [_slot(pair, side, Domain.FLOAT, 0, keys) for side in (0, 1)]
         return Predicate(pair.op, slots[0], slots[1], Domain.FLOAT, _width(pair, Domain.FLOAT, 0), pair.text)
     if pair.op is Op.NE:
-        raise NotIndexed
+        raise NotLinear("an integer or decimal stands for the double that it equals", pair.line)
     is_left = bool({use.type.name for use in pair.left.uses} & _FLOATING)
     exact = pair.right if is_left else pair.left
     schema = pair.schemas[0 if not is_left else 1]

@@ -102,9 +102,10 @@ def test_within_other_expressions():
 
 
 def test_a_residual_inequality_is_exact():
-    query = parse_query(typed("l.i < r.i AND l.g <> r.d"))
+    query = parse_query(typed("l.i < r.i AND (l.g <> r.d OR l.i > r.i)"))
     (residual,) = query.residuals
     columns = {"0.g": ColumnType(TypeName.LONG), "1.d": ColumnType(TypeName.DOUBLE)}
-    table = pa.table({"0.g": [2**53 + 1, 2**53], "1.d": [2.0**53, 2.0**53]})
+    columns |= {"0.i": ColumnType(TypeName.INT), "1.i": ColumnType(TypeName.INT)}
+    table = pa.table({"0.g": [2**53 + 1, 2**53], "1.d": [2.0**53, 2.0**53], "0.i": [0, 0], "1.i": [1, 1]})
     assert Evaluator([residual.sql], columns)(table).values[0].to_pylist() == [True, False]
-    assert residual.text == "l.g <> r.d"
+    assert residual.text == "l.g <> r.d OR l.i > r.i"
