@@ -160,11 +160,12 @@ def _why_refused(node: exp.Expression) -> str | None:
 def _why_not_called(node: exp.Func) -> str | None:
     from spojoin.expressions.functions import why_refused  # noqa: PLC0415  (few queries need the engine)
 
+    text = text_of(node)
     if isinstance(node, exp.AggFunc):
         of_rows = (
             "a window function" if "is a window function" in (why_refused(node.sql_name()) or "") else "an aggregate"
         )
-        return f"'{text_of(node)}' is {of_rows}: expected functions of single values"
+        return f"'{text}' is {of_rows}: expected functions of single values"
     written = _CALLED.match(node.sql(dialect=DIALECT, comments=False))
     names = [node.name] if isinstance(node, exp.Anonymous) else [node.sql_name(), written[0] if written else ""]
     for name in filter(None, names):
