@@ -31,7 +31,7 @@ ALLOWED = _table("""
     telemetry: ports protocol version wire
     helm.tables: ports protocol telemetry
     published: kernels protocol suggest wire
-    query: kernels published suggest
+    query: expressions kernels published suggest
     roles.logical_and: kernels protocol wire
     roles.mutable: kernels protocol wire
     roles.permutation: kernels protocol wire
