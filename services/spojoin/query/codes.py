@@ -126,8 +126,7 @@ def _integers(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
     if pa.types.is_boolean(kind):
         return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
     if pa.types.is_date(kind):
-        days = np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(), np.int64)
-        return days
+        return np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(), np.int64)
     if pa.types.is_timestamp(kind):
         us: Callable[..., pa.Array] = pc.cast
         return np.asarray(us(values, pa.timestamp("us", kind.tz)).cast(pa.int64()).fill_null(0).to_numpy())

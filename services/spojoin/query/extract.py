@@ -205,7 +205,7 @@ def _of_doubles(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     def doubles(name: str) -> NDArray[np.float64]:
         found = columns.doubles(name)
         np.logical_or(nulls, found.nulls, out=nulls)
-        return found.values
+        return np.asarray(found.values, np.float64)
 
     with np.errstate(all="ignore"):
         values = evaluate(key.expression, doubles, _as_double)
@@ -221,7 +221,9 @@ def _of_integers(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     found = {name: columns.integers(name) for name in form.terms}
     nulls = reduce(np.logical_or, (each.nulls for each in found.values()))
     has_nulls = bool(nulls.any())  # what stands for NULL must not overflow
-    values = {name: np.where(nulls, 0, each.values) if has_nulls else each.values for name, each in found.items()}
+    values = {name: np.asarray(each.values, np.int64) for name, each in found.items()}
+    if has_nulls:
+        values = {name: np.where(nulls, 0, each) for name, each in values.items()}
     return CodeColumn(_linear(columns, key, form, values), nulls if has_nulls else None)
 
 

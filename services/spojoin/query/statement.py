@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
+from sqlglot.generators.duckdb import DuckDBGenerator
 
 from spojoin.errors import QueryError
 from spojoin.query.places import PlaceAt
@@ -70,7 +70,7 @@ def parse_statement(sql: str, line_at: PlaceAt) -> Statement:
     return Statement(left, right, tuple(conjuncts), line_of, tuple(select.expressions))
 
 
-class _Writer(DuckDB.Generator):
+class _Writer(DuckDBGenerator):
     """Writes names as they are, without quotes around those that DuckDB reserves, such as `at`."""
 
     RESERVED_KEYWORDS: ClassVar[set[str]] = set()
@@ -78,7 +78,8 @@ class _Writer(DuckDB.Generator):
 
 def written(node: exp.Expression) -> str:
     """A node as text for messages and plans."""
-    return _Writer(comments=False).generate(node)
+    text: str = _Writer(dialect=DIALECT, comments=False).generate(node)
+    return text
 
 
 def bare(node: exp.Expression) -> exp.Expression:
