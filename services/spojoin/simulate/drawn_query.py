@@ -277,6 +277,7 @@ def _scale(expression: Expression, columns: tuple[Attribute, ...]) -> int:
         return next(a.type.scale for a in columns if a.name == expression.name)
     if isinstance(expression, Constant):
         return _digits(expression.value)
+    assert isinstance(expression, Arithmetic), "the engine's expressions aren't drawn"
     scales = _scale(expression.left, columns), _scale(expression.right, columns)
     return sum(scales) if expression.operator == "*" else max(scales)
 
@@ -295,6 +296,7 @@ def as_sql(expression: Expression, side: str) -> str:
         return f"{side}.{expression.name}"
     if isinstance(expression, Constant):
         return _decimal(expression.value)
+    assert isinstance(expression, Arithmetic), "the engine's expressions aren't drawn"
     return f"{as_sql(expression.left, side)} {expression.operator} {as_sql(expression.right, side)}"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -97,6 +96,7 @@ def evaluate(expression: Expression, values: Mapping[str, Value], ieee: bool) ->
         return _column(values[expression.name], ieee)
     if isinstance(expression, Constant):
         return _constant(expression.value, ieee)
+    assert isinstance(expression, Arithmetic), "the engine's expressions aren't drawn"
     left = evaluate(expression.left, values, ieee)
     right = evaluate(expression.right, values, ieee)
     if left is None or right is None:
@@ -180,7 +180,9 @@ def is_valid(join: OracleJoin, row: SourceRow, needs_time: bool) -> bool:
     """Whether a row has everything that the join needs: a time where one is used, and ordered join values."""
     if needs_time and row.time_us is None:
         return False
-    return join.keeps_nulls or not any(is_refused(evaluate(e, row.values, ieee)) for e, ieee in _sides_of(join, row.stream))
+    return join.keeps_nulls or not any(
+        is_refused(evaluate(e, row.values, ieee)) for e, ieee in _sides_of(join, row.stream)
+    )
 
 
 def plays(join: OracleJoin, row: SourceRow, side: int) -> bool:

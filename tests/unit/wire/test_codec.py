@@ -271,7 +271,9 @@ UNFIT = {
     "slices that overlap by less": frame(
         count=4, slices=(*slice_with(), *slice_with(positions=u16(1, 2, 3))), produced_runs=np.array([4], np.uint32)
     ),
-    "a position in no slice": frame(count=4, is_shared=True, slices=slice_with() * 2, produced_runs=np.array([4], np.uint32)),
+    "a position in no slice": frame(
+        count=4, is_shared=True, slices=slice_with() * 2, produced_runs=np.array([4], np.uint32)
+    ),
     "an unjoined row in a slice, too": frame(unjoined=(Unjoined(0, u16(1), pa.array([1])),)),
     "unjoined rows with fewer keys": frame(
         count=4, unjoined=(Unjoined(0, u16(3), pa.array([], pa.int64())),), produced_runs=np.array([4], np.uint32)

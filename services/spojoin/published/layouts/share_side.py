@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spojoin.model import DEFAULT_METHOD, Direction, Method, Output, Query
+from spojoin.model import DEFAULT_METHOD, Direction, Method, Query
 from spojoin.protocol.parts import first_reached, probe_range
 from spojoin.published.layouts.held import Held
 from spojoin.published.layouts.layout import I64, FrameShare, Layout, indexes, seqs

@@ -101,9 +101,7 @@ class Slicer:
         own = [origins.streams == number for number in range(len(self._query.inputs))]
         counts = [int(np.count_nonzero(flags)) for flags in own]
         columns = [concat(self._queue.inputs[i].take(n)) if n else None for i, n in enumerate(counts)]
-        places = [
-            book.place + _before(of_stream(origins.members, stream)) for stream, book in enumerate(self._books)
-        ]
+        places = [book.place + _before(of_stream(origins.members, stream)) for stream, book in enumerate(self._books)]
         return Taken(origins, columns, own, _before(origins.numbered), places)
 
     def slices(self, taken: Taken, cut: Cut, coming: Coming) -> tuple[StreamSlice, ...]:
