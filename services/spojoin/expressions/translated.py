@@ -54,7 +54,7 @@ class Untranslatable(Exception):  # a signal within this room
     """Something that the two engines don't do alike."""
 
 
-class Rows:
+class TableColumns:
     """A table's columns as arrays."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -68,7 +68,7 @@ class Rows:
         return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
-Run = Callable[[Rows], pa.Array]
+Run = Callable[[TableColumns], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _in(node: exp.Expression, columns: Columns) -> _Term:
     kind = pa.string() if value.type.name is TypeName.STRING else pa.int64()
     known = pa.array([_literal(each, value.type) for each in listed], kind)
 
-    def run(rows: Rows) -> pa.Array:
+    def run(rows: TableColumns) -> pa.Array:
         values = value.run(rows)
         return pc.if_else(values.is_valid(), pc.is_in(values.cast(kind), value_set=known), None)
 
@@ -193,7 +193,7 @@ def _sum(add: Callable[..., pa.Array], node: exp.Expression, columns: Columns) -
         raise Untranslatable
     is_double = first.type.name is TypeName.DOUBLE
 
-    def run(rows: Rows) -> pa.Array:
+    def run(rows: TableColumns) -> pa.Array:
         found = add(first.run(rows), second.run(rows))
         if is_double and not np.isfinite(_doubles(found)).all():
             raise Untranslatable
@@ -207,7 +207,7 @@ def _of_case(fold: Callable[..., pa.Array], node: exp.Expression, columns: Colum
     if inner.type.name is not TypeName.STRING:
         raise Untranslatable
 
-    def run(rows: Rows) -> pa.Array:
+    def run(rows: TableColumns) -> pa.Array:
         values = inner.run(rows)
         if not pc.all(pc.string_is_ascii(values), min_count=0).as_py():
             raise Untranslatable

@@ -22,7 +22,7 @@ from spojoin.query.floating import evaluate
 from spojoin.query.linear import ScaledForm, linear_form, scaled
 from spojoin.query.payload import carried
 from spojoin.query.refusals import Refusals
-from spojoin.query.side_program import Evaluation, SideProgram
+from spojoin.query.side_program import SideProgram, SideValues
 from spojoin.query.times import read_times_us
 from spojoin.query.typed import read_values
 
@@ -89,7 +89,7 @@ class Extractor:
         whole = Extracted(_NO_ROWS, tuple(each.codes for each in made), times, keys, [], payload, members, joins)
         return _kept(columns.refusals, whole)
 
-    def _payload_of(self, columns: _BatchColumns, evaluation: Evaluation) -> pa.RecordBatch | None:
+    def _payload_of(self, columns: _BatchColumns, evaluation: SideValues) -> pa.RecordBatch | None:
         if not self._payload:
             return None
         computed = {f"({each.sql})": values for each, values in evaluation.values.items()}
@@ -100,7 +100,7 @@ class Extractor:
         return pa.RecordBatch.from_arrays(arrays, names=list(self._payload))
 
     def _flags(
-        self, made: list[CodeColumn], evaluation: Evaluation
+        self, made: list[CodeColumn], evaluation: SideValues
     ) -> tuple[NDArray[np.uint8] | None, NDArray[np.uint8] | None]:
         """The rows' bits; None where every row joins in every stream."""
         if not any(member.filter for member in self._fed) and all(each.void is None for each in made):
