@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spojoin.model import Direction, Output, Query, Stream
+from spojoin.model import ColumnType, Direction, Output, Query, Stream, TypeName
+from spojoin.query.payload import carried
 
 CODE_BYTES = 8
 MUTABLE_RANK_BYTES = 2
@@ -12,6 +13,9 @@ NODE_OFFSET_BYTES = 4
 SEQ_BYTES = 8
 KEY_BYTES = 8  # an int64; text keys take their length
 TIME_BYTES = 8
+TEXT_BYTES = 16  # expected of texts and bytes without their offsets; they take their length
+OFFSET_BYTES = 8
+HELD_ROOM = 1.2  # the room of the sink's buffers, in times of what they hold
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
 WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
 WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a tuple
@@ -74,9 +78,42 @@ def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
             "logical AND", 1, _ranks_in_frame(query, sizes, mutable), "the rank arrays of one frame's predicates"
         ),
         ServiceState(
-            "sink", 1, _parts_in_frame(query, sizes), "counts of frames that wait for parts; partners come in pieces"
+            "sink",
+            1,
+            _parts_in_frame(query, sizes) + sum(held_row_bytes(query, s) for s in query.streams) * window,
+            "counts of frames that wait for parts, partners in pieces; of a window's rows what results need",
         ),
     )
+
+
+def held_row_bytes(query: Query, stream: Stream) -> int:
+    """What the sink holds of a row of a stream's window: its number, key and payload where results need them."""
+    if not (query.carries_keys or query.has_pair_payload):
+        return 0
+    row = SEQ_BYTES + (KEY_BYTES if query.carries_keys else 0)
+    return round((row + payload_bytes(stream)) * HELD_ROOM)
+
+
+def payload_bytes(stream: Stream) -> int:
+    """The bytes of a row's payload columns; NULLs, where a column has any, take one more for each row."""
+    return sum(_value_bytes(kind) for kind in carried(stream).values())
+
+
+def _value_bytes(kind: ColumnType) -> int:
+    return _VALUE_BYTES.get(kind.name, OFFSET_BYTES + TEXT_BYTES)
+
+
+_VALUE_BYTES = {
+    TypeName.BOOLEAN: 1,
+    TypeName.INT: 4,
+    TypeName.FLOAT: 4,
+    TypeName.DATE: 4,
+    TypeName.LONG: 8,
+    TypeName.DOUBLE: 8,
+    TypeName.TIMESTAMP: 8,
+    TypeName.DECIMAL: 16,
+    TypeName.UUID: OFFSET_BYTES + 36,
+}
 
 
 def _router(query: Query, sizes: SetupSizes, window: int) -> int:
