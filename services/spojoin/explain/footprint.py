@@ -15,6 +15,7 @@ NODE_OFFSET_BYTES = 4
 SEQ_BYTES = 8
 KEY_BYTES = 8  # an int64; text keys take their length
 TIME_BYTES = 8
+HELD_ROOM = 1.2  # the room of the sink's buffers, in times of what they hold
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
 WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
 WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a tuple
@@ -90,7 +91,8 @@ def held_bytes(query: Query, stream: Stream, sample: pa.Table | None = None) -> 
     """What the sink holds of a row of a window: its number, its key and its payload."""
     if not names_rows(query):
         return 0
-    return SEQ_BYTES + (KEY_BYTES if query.carries_keys else 0) + payload_bytes(stream, sample)
+    row = SEQ_BYTES + (KEY_BYTES if query.carries_keys else 0) + payload_bytes(stream, sample)
+    return row * HELD_ROOM
 
 
 def indexed_bytes(query: Query, number: int, sizes: SetupSizes) -> float:

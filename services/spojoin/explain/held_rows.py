@@ -12,7 +12,7 @@ from spojoin.query.payload import carried
 
 #: The length that is assumed of a text, a byte string or a row's headers where no sample tells it.
 TEXT_MEAN_BYTES = 16
-OFFSET_BYTES = 4
+OFFSET_BYTES = 8
 UUID_BYTES = 36  # as text
 _FIXED = {
     TypeName.INT: 4,
