@@ -51,7 +51,8 @@ class Rounding(enum.Enum):
     """The integer that stands for a double where the other side of a comparison is an integer or a decimal.
 
     A value x of the other side is exact, so that x < d iff x < ceil(d), and so on. The first two keep the operator's
-    strictness out: x < d iff x <= ceil(d) - 1, which stays within int64 where ceil(d) doesn't.
+    strictness out: x < d iff x <= ceil(d) - 1, which stays within int64 where ceil(d) doesn't. DOUBLE is the other way
+    round, for `!=`: of an integer or decimal the double that it equals; one that equals none differs from all doubles.
     """
 
     BELOW = "the greatest integer below"
@@ -59,6 +60,7 @@ class Rounding(enum.Enum):
     ABOVE = "the least integer above"
     AT_LEAST = "the least integer that is not below"
     EQUAL = "the equal integer"
+    DOUBLE = "the equal double"
 
 
 class Order(enum.StrEnum):

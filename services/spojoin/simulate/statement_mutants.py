@@ -116,7 +116,9 @@ def _names_of_batches_forgotten() -> Patches:
 # --- pairs ------------------------------------------------------------------------------------------------------------
 
 
-@_mutant("payload-of-another-row", "a sink that starts again takes the payload of a batch's last row for all of its rows")
+@_mutant(
+    "payload-of-another-row", "a sink that starts again takes the payload of a batch's last row for all of its rows"
+)
 def _payload_of_another_row() -> Patches:
     restore = History.restore
 

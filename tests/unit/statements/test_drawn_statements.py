@@ -27,10 +27,10 @@ def test_fresh_statements_are_right_or_refused():
     print(f"the same again: STATEMENT_SEED={first}")
     counts = Counter()
     found = [
-        f"seed {seed}: {v.finding.kind}: {v.finding.text}" for seed, v in findings(range(first, first + 300), counts)
+        f"seed {seed}: {v.finding.kind}: {v.finding.text}" for seed, v in findings(range(first, first + 200), counts)
     ]
     assert not found, "\n".join([f"STATEMENT_SEED={first}", *found])
-    assert counts["right"] > 30
+    assert counts["right"] > 20
 
 
 def drawn(seed):
