@@ -11,7 +11,7 @@ from pathlib import Path
 from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import ColumnType, Order, Output, Query, TypeName
-from spojoin.query.assemble import Choices, Parsed, StreamOptions, assemble, parse_sql
+from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
 from spojoin.query.places import places_in
 from spojoin.query.statement import JoinSide
 from spojoin.query.units import parse_duration_us
@@ -106,12 +106,12 @@ def _of_streams(sql: str, schemas: Mapping[str, Columns], options: StatementOpti
     return _query(parsed, sides, options, sql, needs_time=bool(options.times) or _is_bounded_by_time(parsed))
 
 
-def _is_bounded_by_time(parsed: Parsed) -> bool:
+def _is_bounded_by_time(parsed: ParsedStatement) -> bool:
     return parsed.window is None or parsed.window.is_time
 
 
 def _query(
-    parsed: Parsed,
+    parsed: ParsedStatement,
     sides: Sequence[tuple[JoinSide, str, Columns]],
     options: StatementOptions,
     sql: str,
