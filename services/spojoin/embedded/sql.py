@@ -44,17 +44,15 @@ def sql(
         1   1      3    0.5
         2   2      3    3.5
 
-    Nothing is joined until the results are read. One table or file joined with itself is a stream in its own order;
-    two are merged by event time.
+    Nothing is joined before results are read. A table joined with itself is in its own order; two are merged by time.
 
     Args:
         statement: one SELECT over two sides; a side is a table given by name, or in quotes the path of a file, a
             pattern of several, or '-' for standard input.
-        time: the event-time column of all, or of each by its name in the statement; needed where a table has several
-            timestamps and rows are ordered by time: with two tables, and in time windows.
+        time: the event-time column of all, or of each by name; needed where a table has several timestamps.
         lateness: how far event times may run backwards, such as "5 s".
         limit: the most partners listed of one row.
-        threads: how many share the work, by default as many as this process may use cores; results don't depend on it.
+        threads: how many share the work, by default one for each core; results don't depend on it.
         tables: Arrow tables, data frames of pandas or Polars, dicts of arrays, readers, generators of these, or paths.
 
     Raises ConfigurationError where the statement or the tables are wrong, BadData where they can't be read.
