@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.expressions.types import select_schema, value_type
-from spojoin.model import PairExpression, Query, Use, pair_column
+from spojoin.model import TRACE, PairExpression, Query, Use, pair_column
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
 
 if TYPE_CHECKING:
     from spojoin.expressions.plain import Evaluate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """The rows of a result; probes and traces as in `Result`."""
+
+    rows: pa.RecordBatch
+    probes: I64 | None = None
+    traces: pa.Array | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +47,15 @@ class Pairs:
             if own:
                 history = self.histories[min(side, len(self.histories) - 1)]
                 found.update(zip(own, history.columns([use.name for use in own], self._seqs(side)), strict=True))
+        return found
+
+    def traces(self, probes: I64) -> pa.Array:
+        """The traces of the rows that answered: probes, int64 (n,), of each pair one of its sides."""
+        found = pa.nulls(len(probes), pa.string())
+        for is_probe, history in ((probes == self.left, self.histories[0]), (probes == self.right, self.histories[-1])):
+            if is_probe.any():
+                own = history.columns([TRACE], probes[is_probe])[0].cast(pa.string())
+                found = pc.replace_with_mask(found, pa.array(is_probe), own)
         return found
 
     def _seqs(self, side: int) -> I64:
