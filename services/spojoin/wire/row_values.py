@@ -133,7 +133,9 @@ def message_keys(field: pa.Field, column: pa.Array) -> list[bytes | None]:
 
 
 def _key_text(cell: object) -> bytes | None:
-    return None if cell is None else cell.encode() if isinstance(cell, str) else orjson.dumps(cell)
+    if cell is None:
+        return None
+    return cell.encode() if isinstance(cell, str) else orjson.dumps(cell)
 
 
 def avro_names(names: Sequence[str]) -> list[str]:
