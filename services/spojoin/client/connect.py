@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from spojoin.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from spojoin.client.connection import Connection
+    from spojoin.client.results import ServedQueries
 
 
 def connect(
     bootstrap: str = "127.0.0.1:9092", *, kafka: Mapping[str, str | int | float | bool] | None = None
-) -> Connection:
+) -> ServedQueries:
     """The way to the results of queries that services answer.
 
         for batch in spojoin.connect("localhost:9092").results("trades"):
@@ -28,7 +28,7 @@ def connect(
 
     """
     try:
-        from spojoin.client.connection import Connection  # noqa: PLC0415  (most users need nothing of Kafka)
+        from spojoin.client.results import ServedQueries  # noqa: PLC0415  (most users need nothing of Kafka)
         from spojoin.runtime.settings import load_settings  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("spojoin"):
@@ -37,4 +37,4 @@ def connect(
             f"spojoin.connect needs {error.name}, which this installation lacks: pip install 'spojoin[services]'"
         ) from error
     properties = None if kafka is None else dict(kafka)
-    return Connection(load_settings(query_file="-", bootstrap_servers=bootstrap, kafka=properties))
+    return ServedQueries(load_settings(query_file="-", bootstrap_servers=bootstrap, kafka=properties))

@@ -22,13 +22,13 @@ POLL_S = 0.5
 RECORDS_MAX = 1_000
 
 
-class Connection:
-    """A Kafka cluster in which queries' results are. Every reading has a client of its own."""
+class ServedQueries:
+    """A Kafka cluster in which served queries' results are. Every reading has a client of its own."""
 
     def __init__(self, settings: Settings) -> None:
         self._config = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties())
 
-    def results(self, query: str, *, from_start: bool = True, follow: bool = True) -> Results:
+    def results(self, query: str, *, from_start: bool = True, follow: bool = True) -> ServedResults:
         """The results of the query of this name, in the form `frames`.
 
         from_start: from the earliest ones that the topic holds, or only those that come from now on
@@ -36,10 +36,10 @@ class Connection:
 
         Raises ConfigurationError where there is no such topic, LogUnavailable where Kafka doesn't answer.
         """
-        return Results(KafkaLog(self._config), query, from_start=from_start, follow=follow)
+        return ServedResults(KafkaLog(self._config), query, from_start=from_start, follow=follow)
 
 
-class Results:
+class ServedResults:
     """An iterator of Arrow batches, for `for` and for `async for`; closed at its end, by `close`, or by `with`.
 
     Only committed records are read, and what a crash of the services made them write twice is given once.
