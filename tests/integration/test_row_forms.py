@@ -10,6 +10,7 @@ import base64
 import itertools
 import json
 import random
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ streams:
 """
 JSON_QUERY = f"name: row-forms{SCHEMA}{SQL}key: tenant\ntrace: true\n"
 ARROW_QUERY = f"name: arrow-forms{SCHEMA}{SQL}"
+PAGE = Path(__file__).parents[2] / "services/spojoin/wire/README.md"
 COLUMNS = ("matches", "probe_seq", "pair", "tenant", "day", "weight", "ratio", "raw", "at")
 
 
@@ -156,7 +158,9 @@ def number(text: str) -> Decimal | float:
     return Decimal(text) if len(text.partition(".")[2]) == 3 else float(text)
 
 
-def test_rows_as_json_with_keys_and_traces(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_rows_as_json_with_keys_and_traces(
+    cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     expected = answers()
     assert {each.key for each in expected} == {None, "a", "b"}
     settings = {"results_format": "json", "transactions": "false", "frame_tuples": "32", "batch_tuples": "64"}
@@ -172,7 +176,19 @@ def test_rows_as_json_with_keys_and_traces(cluster: LocalCluster, tmp_path: Path
                 results.read_on()
         finally:
             results.close()
+        check_sample(cluster.broker.bootstrap, results.found[0], capsys)
     assert results.found == expected
+
+
+def check_sample(bootstrap: str, first: Found, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page's reader in Python, as it stands there but for its address, and that it ends."""
+    text = PAGE.read_text().partition("In Python, JSON:\n")[2].partition("\nIn Python, Avro")[0]
+    code = textwrap.dedent(text).replace("localhost:9092", bootstrap).replace("q.results", "row-forms.results")
+    capsys.readouterr()
+    exec(compile(code.replace("while True:", "for _ in range(60):"), str(PAGE), "exec"), {})
+    key = first.key and first.key.encode()
+    row = {name: float(value) if isinstance(value, Decimal) else value for name, value in first.row.items()}
+    assert capsys.readouterr().out.splitlines()[0] == f"{key} {row} {first.trace and first.trace.encode()}"
 
 
 def test_rows_as_arrow_in_python(cluster: LocalCluster, tmp_path: Path) -> None:
