@@ -258,10 +258,10 @@ def _places(result: Result) -> Iterator[Headers]:
 
 
 def _probes_of_rows(result: Result) -> list[int]:
-    if result.probes is not None:
-        return result.probes.tolist()
-    rows = result.rows  # of another output, whose first column they are
-    return rows.column(0).to_pylist() if rows.num_rows else []
+    if result.probes is None:  # of another output, whose first column they are
+        return [int(seq) for seq in result.rows.column(0).to_pylist()] if result.rows.num_rows else []
+    found: list[int] = result.probes.tolist()
+    return found
 
 
 def _probes(rows: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -128,7 +128,8 @@ def message_keys(field: pa.Field, column: pa.Array) -> list[bytes | None]:
     """Values as the keys of messages: bytes as they are, all others as the text that JSON has; None for NULL."""
     kind, cells = _plain(field)
     if pa.types.is_binary(kind):
-        return cells(column).to_pylist()
+        found: list[bytes | None] = cells(column).to_pylist()
+        return found
     return [_key_text(cell) for cell in _json_cells(field, column)]
 
 

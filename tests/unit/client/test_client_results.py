@@ -93,7 +93,7 @@ def test_other_forms_are_refused_with_a_sentence():
         np.empty(0, np.uint32),
     )  # fmt: skip
     log = log_of(counts, form=lambda result: result_messages_json(result)[0])
-    with pytest.raises(ConfigurationError, match="are application/json: .* results_format frames"):
+    with pytest.raises(ConfigurationError, match=r"are application/json: .* results_format frames"):
         next(ServedResults(log, "q"))
 
 
