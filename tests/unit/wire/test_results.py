@@ -244,6 +244,8 @@ def test_a_row_has_the_trace_of_its_probe():
 
 def test_columns_of_a_select_list_are_never_counted():
     assert matches_of(selected()) == 3
+    cut = selected(rows=SELECTED.select(["probe_seq", "note"]), matches=7)
+    assert matches_of(cut) == 7  # more than the limit lists
     assert matches_of(selected(rows=SELECTED.slice(0, 0), probes=np.empty(0, np.int64), matches=0)) == 0
     assert progress(result_to_message(selected(), matches_before=1).headers).matches == 4
 
