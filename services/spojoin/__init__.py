@@ -1,7 +1,7 @@
 """spojoin: exact stream inequality joins, embedded in one process or as services over Kafka.
 
-`spojoin.sql` joins tables and files by a statement, `spojoin.Join` streams that go on, both in this process; the command
-`spojoin` does that for files, and runs the services.
+`spojoin.sql` joins tables and files by a statement, `spojoin.Join` streams that go on, both in this process.
+The command `spojoin` does that for files, and runs the services.
 """
 
 from __future__ import annotations

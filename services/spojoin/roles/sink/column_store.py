@@ -166,9 +166,7 @@ class TextColumn(ColumnStore):
             raise BadData(f"{count:,} results have {size:,} bytes of text in one column, more than Arrow holds at once")
         taken, buffer = _room(size + WORD, np.uint8)
         gather_texts(self._bytes.buffer, self._bytes.origin, begins, offsets, taken)
-        return pa.Array.from_buffers(
-            self._kind, count, [self._valid.take(places, first), ends, buffer.slice(0, size)]
-        )
+        return pa.Array.from_buffers(self._kind, count, [self._valid.take(places, first), ends, buffer.slice(0, size)])
 
     def drop_below(self, index: int) -> None:
         """Forget the values of smaller indexes."""

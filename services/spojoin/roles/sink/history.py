@@ -139,8 +139,11 @@ class RowStore:
 
     def drop_below(self, index: int) -> None:
         """Forget tuples of smaller indexes."""
-        for each in (self._seqs, *([] if self._keys is None else [self._keys]), *self._columns.values()):
-            each.drop_below(index)
+        self._seqs.drop_below(index)
+        if self._keys is not None:
+            self._keys.drop_below(index)
+        for column in self._columns.values():
+            column.drop_below(index)
 
     def __len__(self) -> int:
         return len(self._seqs)
