@@ -1,4 +1,4 @@
-"""Published methods and layouts answer statements: filters, residual conditions, texts, NULL, two streams of an input."""
+"""Published methods and layouts answer statements: filters, residual conditions, texts, NULL, asymmetric self joins."""
 
 from __future__ import annotations
 
