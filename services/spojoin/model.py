@@ -51,7 +51,8 @@ class Rounding(enum.Enum):
     """The integer that stands for a double where the other side of a comparison is an integer or a decimal.
 
     A value x of the other side is exact, so that x < d iff x < ceil(d), and so on. The first two keep the operator's
-    strictness out: x < d iff x <= ceil(d) - 1, which stays within int64 where ceil(d) doesn't.
+    strictness out: x < d iff x <= ceil(d) - 1, which stays within int64 where ceil(d) doesn't. DOUBLE is the other way
+    round, for `!=`: of an integer or decimal the double that it equals; one that equals none differs from all doubles.
     """
 
     BELOW = "the greatest integer below"
@@ -59,6 +60,7 @@ class Rounding(enum.Enum):
     ABOVE = "the least integer above"
     AT_LEAST = "the least integer that is not below"
     EQUAL = "the equal integer"
+    DOUBLE = "the equal double"
 
 
 class Order(enum.StrEnum):
@@ -236,6 +238,10 @@ class Member:
     slots: tuple[int, ...]
 
 
+#: As a stream's `time`, where its schema has no such column: the timestamp that Kafka keeps with each record.
+RECORD_TIME = "record"
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """One logical stream: rows that pass a filter, in order.
@@ -244,6 +250,7 @@ class Stream:
     filter: None where all rows pass
     payload: columns that travel with the rows, because results, residual conditions or equalities of texts need them
     members: of an input that feeds two streams, both; empty for a stream that is its own input
+    envelope: the field of a message that holds the row, such as Debezium's `after`; None where it is the message
     """
 
     name: str
@@ -254,6 +261,7 @@ class Stream:
     filter: Filter | None = None
     payload: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
+    envelope: str | None = None
 
     def type_of(self, column: str) -> ColumnType:
         """The type of a column that expressions use."""
@@ -262,6 +270,16 @@ class Stream:
     def fed(self, number: int) -> tuple[Member, ...]:
         """The streams that this input feeds, where it is number `number` of a query's inputs."""
         return self.members or (Member(number, self.filter, tuple(range(len(self.keys)))),)
+
+    @property
+    def is_record_timed(self) -> bool:
+        """Whether the event time is the timestamp of the Kafka record, not a column."""
+        return self.time == RECORD_TIME and RECORD_TIME not in self.schema
+
+    @property
+    def time_column(self) -> str | None:
+        """The column that holds the event time, if one does."""
+        return None if self.is_record_timed else self.time
 
 
 @dataclass(frozen=True, slots=True)

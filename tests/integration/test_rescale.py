@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,19 +32,62 @@ from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.roles.controller.control_topic import ControlTopic
-from tests.support.readings import QUERY, TUPLES, digest, expected, feed
-from tests.support.served import PATIENCE_S, SIZES, Output
+from tests.support import racks, readings
+from tests.support.served import COUNTS, PATIENCE_S, SIZES, Output
 
 pytestmark = pytest.mark.integration
 
-NAME = "rescale"
 WORKERS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is served: the query, its stream, the columns of its results, its rows and its answers.
+
+    answered: of how many tuples there are answers; pace_s: between two portions of rows
+    """
+
+    name: str
+    text: str
+    stream: str
+    columns: Sequence[str]
+    feed: Callable[[str, str, threading.Event, float], None]
+    answered: int
+    pace_s: float
+    expected: Callable[[], str]
+
+
+def counts() -> Subject:
+    return Subject(
+        "rescale",
+        readings.QUERY,
+        "readings",
+        COUNTS,
+        readings.feed,
+        readings.TUPLES,
+        0.15,
+        lambda: readings.digest(readings.expected()),
+    )
+
+
+def columns() -> Subject:
+    return Subject(
+        "rescale-rows",
+        racks.QUERY,
+        "racks",
+        racks.COLUMNS,
+        racks.feed,
+        racks.numbered(),
+        0.5,
+        lambda: racks.digest(list(racks.expected())),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One query on the cluster: its services, the requested worker counts, and the results."""
 
+    subject: Subject
     services: dict[str, Service]
     cluster: LocalCluster
     control: ControlTopic
@@ -70,42 +113,46 @@ class Stage:
         while not done():
             tended.tend()
             self.output.read_on(0.2)
-            assert time.monotonic() < deadline, f"{len(self.output.rows)} of {TUPLES} results; {self.head()}"
+            assert time.monotonic() < deadline, self.account()
+
+    def account(self) -> str:
+        return f"{self.output.answered} of {self.subject.answered} answered; {self.head()}"
 
     def head(self) -> dict[str, str]:
-        return self.store.get(key(NAME, "head"))
+        return self.store.get(key(self.subject.name, "head"))
 
     def has_come(self, workers: int) -> bool:
         """Whether results under this worker count are out."""
-        head, result_position = self.head(), self.store.get(key(NAME, "result_position"))
+        head, result_position = self.head(), self.store.get(key(self.subject.name, "result_position"))
         known = head.get("workers") == str(workers) and "frame_id" in result_position
         return known and int(result_position["frame_id"]) > int(head["layout_frame"])
 
     def share(self, part: float) -> Callable[[], bool]:
-        return lambda: len(self.output.rows) >= part * TUPLES
+        return lambda: self.output.answered >= part * self.subject.answered
 
 
 @contextmanager
-def staged(cluster: LocalCluster, folder: Path) -> Iterator[tuple[Stage, str]]:
+def staged(subject: Subject, cluster: LocalCluster, folder: Path) -> Iterator[tuple[Stage, str]]:
     query_file = folder / "query.yaml"
-    query_file.write_text(QUERY.replace("NAME", NAME))
+    query_file.write_text(subject.text.replace("NAME", subject.name))
     query = load_query(query_file)
-    topic = f"{NAME}.{input_topic('readings')}"
+    topic = f"{subject.name}.{input_topic(subject.stream)}"
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
-    control = LogPartition(topic_name(NAME, Topic.CONTROL), 0)
+    control = LogPartition(topic_name(subject.name, Topic.CONTROL), 0)
     log.create_topics({topic: 1, f"{topic}.dlq": 1, control.topic: 1})
     settings = {**SIZES, "workers": "1", "workers_max": str(WORKERS_MAX)}
-    settings["input_topics"] = orjson.dumps({"readings": topic}).decode()
+    settings["input_topics"] = orjson.dumps({subject.stream: topic}).decode()
     deployment = Deployment(query, query_file, cluster.broker.bootstrap, cluster.redis.url, WORKERS_MAX, settings)
     services = {service.name: service for service in services_of(deployment)}
     patient = {**services["pojoin-1"].environment, "SPOJOIN_DRAIN_MS": "60000"}
     services["pojoin-1"] = replace(services["pojoin-1"], environment=patient)
     stage = Stage(
+        subject,
         services,
         cluster,
         ControlTopic(log, control, SystemClock()),
         RedisStore(cluster.redis.url),
-        Output(cluster.broker.bootstrap, query),
+        Output(cluster.broker.bootstrap, query, subject.columns),
         folder / "logs",
     )
     try:
@@ -116,12 +163,15 @@ def staged(cluster: LocalCluster, folder: Path) -> Iterator[tuple[Stage, str]]:
         stage.store.close()
 
 
-def test_workers_come_and_go_while_data_flows(cluster: LocalCluster, tmp_path: Path) -> None:
-    stop = threading.Event()
-    with staged(cluster, tmp_path) as (stage, topic), ThreadPoolExecutor() as pool:
+@pytest.mark.parametrize("make", [counts, columns])
+def test_workers_come_and_go_while_data_flows(
+    cluster: LocalCluster, tmp_path: Path, make: Callable[[], Subject]
+) -> None:
+    subject, stop = make(), threading.Event()
+    with staged(subject, cluster, tmp_path) as (stage, topic), ThreadPoolExecutor() as pool:
         always = [name for name in stage.services if name not in ("pojoin-1", "pojoin-2")]
         with stage.running(*always) as all_along:
-            feeding = pool.submit(feed, cluster.broker.bootstrap, topic, stop, 0.15)
+            feeding = pool.submit(subject.feed, cluster.broker.bootstrap, topic, stop, subject.pace_s)
             try:
                 stage.until(stage.share(0.15), all_along)
                 with stage.running("pojoin-1", "pojoin-2") as added:
@@ -135,15 +185,15 @@ def test_workers_come_and_go_while_data_flows(cluster: LocalCluster, tmp_path: P
                     os.kill(added.pids()["pojoin-1"], signal.SIGTERM)
                     stage.ask(1)
                     stage.until(lambda: stage.has_come(1), all_along)
-                    assert len(stage.output.rows) < TUPLES
+                    assert stage.output.answered < subject.answered
                     stage.until(stage.share(1.0), all_along)
                     assert added._running["pojoin-1"].process.wait(PATIENCE_S) == 0
             finally:
                 stop.set()
             feeding.result()
         rows = stage.output.rows
-    assert [row[0] for row in rows] == list(range(TUPLES))
-    assert digest(iter(rows)) == digest(expected())
+    found = readings.digest(iter(rows)) if subject.stream == "readings" else racks.digest(rows)
+    assert found == subject.expected()
 
 
 def lose(stage: Stage, tended: Supervisor, pid: int) -> None:

@@ -9,6 +9,7 @@ the range that it was found in: `--seed N --count 1 --show`.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections import Counter
@@ -17,14 +18,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 
-import spojoin
 from tests.support.statement_draw import DrawnStatement, draw_statement
 from tests.support.statement_mutants import spoilt
 from tests.support.statement_oracle import StatementOracle
 from tests.support.statement_shrink import as_script, shrunk
-from tests.support.statement_streams import by_join
+from tests.support.statement_streams import by_join, by_roles
 from tests.support.statement_tables import DrawnTable, draw_tables
-from tests.support.statement_verdict import Answer, Verdict, by_sql, judged
+from tests.support.statement_verdict import Answer, Finding, Verdict, by_sql, judged
 
 #: Statements over the same tables: reading them takes longer than a statement.
 _SHARED = 16
@@ -50,14 +50,14 @@ def case(seed: int) -> Case:
 
 
 def verdict(seed: int) -> Verdict:
-    """What the product makes of a seed's statement: as a query file, or, every other one, by `spojoin.sql`."""
+    """What the product makes of a seed's statement: by `spojoin.sql`, as a query file, or by the services' machines."""
     drawn = case(seed)
     time_columns = tuple(sorted(drawn.statement.time.items()))
     return judged(drawn.statement, _oracle(seed // _SHARED, time_columns), not drawn.is_spoilt, _answer(seed))
 
 
 def _answer(seed: int) -> Answer:
-    return by_sql if seed % 2 and hasattr(spojoin, "sql") else by_join
+    return (by_sql, by_join, by_roles, by_roles)[seed // 3 % 4]
 
 
 @lru_cache(maxsize=4)
@@ -80,11 +80,16 @@ def smallest(seed: int) -> DrawnStatement:
     def fails(statement: DrawnStatement) -> bool:
         oracle = StatementOracle({each.name: each.table for each in statement.tables}, statement.time)
         found = judged(statement, oracle, not drawn.is_spoilt, answer).finding
-        return (found is not None and (found.kind, found.text[-20:]) == (first.kind, first.text[-20:])) or (
-            found is not None and found.kind == first.kind != "crash"
-        )
+        return found is not None and _signature(found) == _signature(first)
 
     return shrunk(drawn.statement, fails)
+
+
+def _signature(finding: Finding) -> str:
+    """What stays of a finding while its statement is made smaller."""
+    if finding.kind == "crash":
+        return finding.text.rstrip().rpartition("\n")[2].split("'")[0]
+    return re.sub(r"'[^']*'|\d+", "", finding.text) if finding.kind == "refused" else finding.kind
 
 
 def findings(seeds: range, counts: Counter[str]) -> Iterator[tuple[int, Verdict]]:

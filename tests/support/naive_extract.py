@@ -26,7 +26,10 @@ class No(Exception):
 
 
 def naive_extract(stream: Stream, rows: list[dict], needs_time: bool):
-    """Returns (kept rows, codes by row, times by row, refused (row, reason))."""
+    """Returns (kept rows, codes by row, times by row, refused (row, reason)).
+
+    A code is None where the value is NULL, or a NaN that makes a band untrue.
+    """
     kept, codes, times, refused = [], [], [], []
     for number, row in enumerate(rows):
         try:
@@ -57,13 +60,16 @@ def event_time(value, declared: ColumnType | None) -> int:
     return int(time)
 
 
-def code(key, stream: Stream, row: dict) -> int:
+def code(key, stream: Stream, row: dict) -> int | None:
     if key.domain is Domain.FLOAT:
         value = floating(key.expression, stream.schema, row)
-        if math.isnan(value):
-            raise No("nan")
+        if value is None or (key.has_no_nan and math.isnan(value)):
+            return None
         return double_code(value)
-    value = exact(key.expression, stream.schema, row) * 10**key.scale
+    value = exact(key.expression, stream.schema, row)
+    if value is None:
+        return None
+    value *= 10**key.scale
     assert value.denominator == 1
     if not -(2**63) <= value < 2**63:
         raise No("overflow")
@@ -74,26 +80,42 @@ def double_code(value: float) -> int:
     bits = int.from_bytes(struct.pack(">d", value), "big")
     if value == 0:
         return 0
+    if math.isnan(value):
+        return 0x7FF8 << 48  # the quiet NaN, whatever its sign and bits
     return bits if bits < 2**63 else 2**63 - 1 - bits
 
 
-def floating(expression, schema, row) -> float:
+def floating(expression, schema, row) -> float | None:
     if isinstance(expression, Column):
-        return double(schema[expression.name], row[expression.name])
+        return known(double, schema[expression.name], row[expression.name])
     if isinstance(expression, Constant):
         return float(expression.value)
     assert isinstance(expression, Arithmetic)
     left, right = floating(expression.left, schema, row), floating(expression.right, schema, row)
+    if left is None or right is None:
+        return None
     operate = {"+": float.__add__, "-": float.__sub__, "*": float.__mul__, "/": float.__truediv__}
     return operate[expression.operator](left, right)
 
 
-def exact(expression, schema, row) -> Fraction:
+def known(read, kind: ColumnType, value):
+    """The value of a column, None for NULL."""
+    try:
+        return read(kind, value)
+    except No as reason:
+        if str(reason) == "null":
+            return None
+        raise
+
+
+def exact(expression, schema, row) -> Fraction | None:
     if isinstance(expression, Column):
-        return whole(schema[expression.name], row[expression.name])
+        return known(whole, schema[expression.name], row[expression.name])
     if isinstance(expression, Constant):
         return expression.value
     left, right = exact(expression.left, schema, row), exact(expression.right, schema, row)
+    if left is None or right is None:
+        return None
     operate = {"+": Fraction.__add__, "-": Fraction.__sub__, "*": Fraction.__mul__}
     return operate[expression.operator](left, right)
 
@@ -102,8 +124,6 @@ def double(kind: ColumnType, value) -> float:
     if kind.name is TypeName.INT:
         return float(whole(kind, value))
     result = plain_double(value)
-    if math.isnan(result):
-        raise No("nan")
     if kind.name is TypeName.FLOAT:
         try:
             result = struct.unpack("<f", struct.pack("<f", result))[0]

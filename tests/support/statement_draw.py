@@ -88,7 +88,7 @@ class _Draw:
         unit = rng.choice(["us", "ms", "s"])
         ends = [
             f"{left} - INTERVAL '{rng.choice([0, 1, 5])} {unit}'",
-            f"{left} + INTERVAL '{rng.choice([0, 3, 9])} {unit}'",
+            f"{left} + INTERVAL '{rng.choice([1, 3, 9])} {unit}'",
         ]
         if rng.random() < 0.7:
             return f"{right} BETWEEN {ends[0]} AND {ends[1]}"
@@ -321,7 +321,7 @@ class _Draw:
                 lambda: f"{self.number(self.sides[0], 1)} - {self.number(self.sides[1], 1)}",
                 lambda: f"{self.text(self.sides[0], 0)} || ' ' || {self.text(self.sides[1], 0)}",
                 lambda: f"CASE WHEN {self.truth(side, 0)} THEN {self.number(side, 0)} END",
-                lambda: rng.choice([*_NUMBER_TEXTS, *_STRING_TEXTS, "NULL", "TRUE"]),
+                lambda: rng.choice([*_NUMBER_TEXTS, *_STRING_TEXTS, "TRUE"]),
             ]
         )()
         name = rng.choice([f"c{number}", f"C{number}", f'"Column {number}"', f'"ç;{number}"'])

@@ -374,7 +374,8 @@ class _Question:
             raise Undecided(f"DuckDB stops at a constant: {error}") from error
         if len(name) != 1:
             raise Undecided(f"{text} gives {len(name)} columns")
-        is_named = len(tokens) in {1, 3} or any(token.word == "AS" and token.depth == 0 for token in tokens)
+        is_column = [t.kind for t in tokens] == ["identifier"] or (len(tokens) == 3 and tokens[1].text == ".")
+        is_named = is_column or any(token.word == "AS" and token.depth == 0 for token in tokens)
         return name[0] if is_named else None
 
 

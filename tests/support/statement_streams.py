@@ -10,6 +10,12 @@ import pyarrow as pa
 import yaml
 
 import spojoin
+from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.writers import result_schema
+from spojoin.query.load import parse_query
+from spojoin.query.schema import arrow_schema
+from spojoin.roles.router.config import RouterConfig
+from spojoin.wire.codec import decode, encode
 from tests.support.statement_draw import DrawnStatement
 from tests.support.statement_oracle import Expected
 from tests.support.statement_text import clauses
@@ -58,6 +64,25 @@ def by_join(statement: DrawnStatement) -> pa.Table:
     with spojoin.Join(query_file(statement, "rows")) as join:
         found = [join.push(each.table, each.name) for each in statement.tables]
         return pa.concat_tables([*found, join.flush()])
+
+
+def by_roles(statement: DrawnStatement) -> pa.Table:
+    """The answer of the services' machines, with the tiny frames and batches that the statement's text draws.
+
+    Every record between them is written as bytes and read again.
+    """
+    rng = Random(statement.text)
+    query = parse_query(query_file(statement, "rows"))
+    sizes = {"frame_tuples": rng.choice([1, 3, 8]), "batch_tuples": rng.choice([2, 5, 12])}
+    config = RouterConfig("drawn", rng.choice([1, 2, 3]), **sizes, credits_frames=UNLIMITED)
+    engine = Engine(query, config, transport=lambda record: decode(encode(record)))
+    found = []
+    for number, stream in enumerate(query.inputs):
+        table = next(each.table for each in statement.tables if each.name == stream.name)
+        for batch in table.select(arrow_schema(stream, query.needs_time).names).to_batches(max_chunksize=7):
+            found += engine.feed(number, batch)
+    found += engine.flush()
+    return pa.Table.from_batches(found) if found else result_schema(query, []).empty_table()
 
 
 def pushed(statement: DrawnStatement, output: str | None, rng: Random) -> pa.Table:

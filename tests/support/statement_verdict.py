@@ -96,6 +96,11 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True)) if columns else []
 
 
+def expected_rows(expected: Expected) -> list[tuple[Any, ...]]:
+    """The oracle's rows in the same values as `rows_of` gives."""
+    return [tuple(map(_plain, row)) for row in expected.rows]
+
+
 def _refused(message: str, expected: Expected | str, must_answer: bool) -> Verdict:
     if not re.search(r"\w+ \w+", message) or _RAW.search(message):
         return Verdict("refused", Finding("message", repr(message)))
@@ -107,7 +112,7 @@ def _refused(message: str, expected: Expected | str, must_answer: bool) -> Verdi
 def _compared(found: pa.Table, expected: Expected) -> Verdict:
     if found.num_columns != len(expected.names):
         return Verdict("wrong", Finding("names", f"{found.column_names} for {expected.names}"))
-    rows, right = rows_of(found), [tuple(map(_plain, row)) for row in expected.rows]
+    rows, right = rows_of(found), expected_rows(expected)
     if list(map(repr, rows)) != list(map(repr, right)):
         return Verdict("wrong", Finding("rows", _difference(rows, right)))
     wrong = [f"{a!r} for {b!r}" for a, b in zip(found.column_names, expected.names, strict=True) if b not in {None, a}]

@@ -98,13 +98,14 @@ capabilities: {drop: [ALL]}
 {{- else if include "spojoin.redisUrl" . }}
 - {name: SPOJOIN_REDIS_URL, value: {{ include "spojoin.redisUrl" . | quote }}}
 {{- end }}
+{{- include "spojoin.checkRegistry" . }}
 {{ include "spojoin.settings" . | trim }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
 
-{{- /* A component's identity for Kafka: dict "root" $ "user" "router" */}}
+{{- /* Who a component is for Kafka, and for the schema registry if it reaches that: dict "root" $ "user" "router" */}}
 {{- define "spojoin.login" -}}
 {{- $users := .root.Values.kafka.users }}
 {{- if $users.existingSecret -}}
@@ -112,6 +113,13 @@ capabilities: {drop: [ALL]}
 - {name: SPOJOIN_KAFKA_USERNAME, value: {{ include "spojoin.ofUser" (merge (dict "text" (default $users.existingSecret $users.name)) .) | quote }}}
 - name: SPOJOIN_KAFKA_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ $secret | quote }}, key: {{ $users.passwordKey }}}}
+{{- end }}
+{{- with .root.Values.schemaRegistry }}
+{{- if and .username (has $.user (list "router" "sink")) }}
+- {name: SPOJOIN_REGISTRY_USERNAME, value: {{ .username | quote }}}
+- name: SPOJOIN_REGISTRY_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .passwordKey }}}}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- define "spojoin.ofUser" -}}{{ .text | replace "{user}" .user | replace "{fullname}" (include "spojoin.fullname" .root) }}{{- end }}
@@ -132,6 +140,10 @@ capabilities: {drop: [ALL]}
 - name: redis-tls
   secret: {secretName: {{ . }}}
 {{- end }}
+{{- with .root.Values.schemaRegistry.tlsSecret }}
+- name: registry-tls
+  secret: {secretName: {{ . }}}
+{{- end }}
 {{- with .root.Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
@@ -145,6 +157,9 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- if .Values.redis.tlsSecret }}
 - {name: redis-tls, mountPath: /etc/spojoin/redis, readOnly: true}
+{{- end }}
+{{- if .Values.schemaRegistry.tlsSecret }}
+- {name: registry-tls, mountPath: /etc/spojoin/registry, readOnly: true}
 {{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}

@@ -5,7 +5,7 @@
 {{- if not .Values.controller.enabled }}{{ $absent = append $absent "controller" }}{{ end }}
 {{- range $role, $table := (.Files.Get "files/topology.yaml" | fromYaml).roles }}
 {{- if not (has $role $absent) }}
-{{ $role }}: {kafka: {{ not (empty (concat $table.reads $table.writes)) }}, redis: {{ $table.redis }}, kubernetes: {{ $table.kubernetes }}, port: 8080}
+{{ $role }}: {kafka: {{ not (empty (concat $table.reads $table.writes)) }}, redis: {{ $table.redis }}, kubernetes: {{ $table.kubernetes }}, registry: {{ and (has $role (list "router" "sink")) (not (empty $.Values.schemaRegistry.url)) }}, port: 8080}
 {{- end }}
 {{- end }}
 # An upgrade asks Kafka which query is served, under the policies of the old release.
@@ -44,6 +44,9 @@ job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, ku
 {{- end }}
 {{- if .needs.redis }}
 {{ include "spojoin.server" (dict "root" .root "server" "redis" "isInside" (eq (include "spojoin.usesDevRedis" .root) "true") "port" 6379 "ports" $policy.redisPorts "cidrs" $policy.redisCidrs) }}
+{{- end }}
+{{- if .needs.registry }}
+{{ include "spojoin.server" (dict "root" .root "isInside" false "ports" $policy.registryPorts "cidrs" $policy.registryCidrs) }}
 {{- end }}
 {{- if .needs.kubernetes }}
 {{ include "spojoin.server" (dict "root" .root "isInside" false "ports" $policy.kubernetesPorts "cidrs" $policy.kubernetesCidrs) }}

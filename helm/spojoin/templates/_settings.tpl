@@ -14,6 +14,14 @@
 {{- if and .Values.demo.enabled (not (hasKey .Values.settings "results_bytes_max")) }}
 - {name: SPOJOIN_RESULTS_BYTES_MAX, value: {{ include "spojoin.resultsBytesMax" . | quote }}}
 {{- end }}
+{{- with .Values.schemaRegistry }}
+{{- if .url }}
+- {name: SPOJOIN_REGISTRY_URL, value: {{ .url | quote }}}
+{{- if .tlsSecret }}
+- {name: SPOJOIN_REGISTRY_CA, value: /etc/spojoin/registry/ca.crt}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 - {name: SPOJOIN_{{ upper $name }}, value: {{ kindIs "float64" $value | ternary (toJson $value) (toString $value) | quote }}}
 {{- end }}
@@ -25,13 +33,26 @@
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
   "workers_max" "pojoin.maxReplicas" "autoscale" "controller.autoscale.enabled" "scale_min" "controller.autoscale.minReplicas"
   "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
-  "replace" "query.replace" "backfill" "query.backfill" }}
+  "replace" "query.replace" "backfill" "query.backfill"
+  "registry_url" "schemaRegistry.url" "registry_username" "schemaRegistry.username" "registry_ca" "schemaRegistry.tlsSecret" }}
 {{- range $name, $_ := .Values.settings }}
 {{- with get $instead (lower $name) }}
 {{- fail (printf "settings.%s is set by the chart itself: set %s instead" $name .) }}
 {{- end }}
 {{- if has (lower $name) (list "joiner" "worker" "metrics_port" "statefulset" "namespace") }}
 {{- fail (printf "settings.%s is set by the chart itself: remove it" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What is set of a schema registry must be whole. */}}
+{{- define "spojoin.checkRegistry" -}}
+{{- with .Values.schemaRegistry }}
+{{- if and (or .username .existingSecret .tlsSecret) (not .url) }}
+{{- fail "schemaRegistry.url is empty: name the registry, or remove what else is set of it" }}
+{{- end }}
+{{- if ne (empty .username) (empty .existingSecret) }}
+{{- fail "schemaRegistry.username and schemaRegistry.existingSecret belong together: set both or none" }}
 {{- end }}
 {{- end }}
 {{- end }}

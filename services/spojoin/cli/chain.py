@@ -10,13 +10,13 @@ class ResultSequence:
 
     def __init__(self) -> None:
         self._next: tuple[int, int] | None = None
-        self._seq = -1
+        self._place = (-1, 0)
         self._generation = 0
 
     def takes(self, begin: int, progress: ResultProgress) -> bool:
         """Whether a record is new; `begin` is the position in its frame where it starts.
 
-        In the JSON form the messages of one result begin at the same position; their probe distinguishes them.
+        In the forms with several messages a result they begin at the same position; probe and row distinguish them.
         """
         if progress.generation < self._generation:
             return False
@@ -25,9 +25,9 @@ class ResultSequence:
         if self._next is not None and (progress.frame_id, begin) != self._next:
             return False
         if progress.seq is not None:
-            if progress.seq <= self._seq:
+            if progress.place <= self._place:
                 return False
-            self._seq = progress.seq
+            self._place = progress.place
         self._next = (progress.frame_id, progress.position)
         if progress.is_last:
             self._next = (progress.frame_id + 1, 0)
@@ -36,5 +36,5 @@ class ResultSequence:
     def _go_over(self, generation: int) -> None:
         """A new generation counts frames and seqs anew, from its first frame on."""
         if self._generation:
-            self._next, self._seq = (0, 0), -1
+            self._next, self._place = (0, 0), (-1, 0)
         self._generation = generation

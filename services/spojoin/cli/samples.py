@@ -35,8 +35,8 @@ def _first_rows(paths: dict[str, Path], name: str, query: Query, rows: int) -> p
     stream = next(stream for stream in query.streams if stream.name == name)
     schema = arrow_schema(stream, needs_time=False)
     reader = open_reader(paths[name], schema, stream.key)
-    if stream.time:
-        reader.check_has(stream.time)
+    if stream.time_column:
+        reader.check_has(stream.time_column)
     batches: list[pa.RecordBatch] = []
     for batch in reader:
         batches.append(batch.slice(0, rows - sum(each.num_rows for each in batches)))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -38,7 +39,7 @@ def serve(options: UpOptions, console: Console) -> None:
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
     workers = options.workers or query.layout.workers or WORKERS
-    load_settings(query_file=options.query, workers=workers)  # raises what services would refuse
+    load_settings(query_file=options.query, workers=workers, **_forms(options))  # raises what services would refuse
     with _until_interrupted(console), ExitStack() as stack:
         servers = _servers(stack, options, console)
         notice = _quiet if console.is_terminal else _printer(console)
@@ -68,7 +69,7 @@ def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
         workers,
         options.joiners,
         {
-            "results_format": options.results,
+            **_forms(options),
             "replace": str(options.replace),
             "backfill": options.backfill.value,
         },
@@ -77,6 +78,12 @@ def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
         restarts_max=RESTARTS_MAX,
         has_page=True,
     )
+
+
+def _forms(options: UpOptions) -> dict[str, Any]:
+    """Settings of what messages look like; a registry that isn't named here may be in the environment."""
+    named = {} if options.registry is None else {"registry_url": options.registry}
+    return {"results_format": options.results, **named}
 
 
 def run_cluster(port: int | None, redis_port: int | None, folder: Path | None, console: Console) -> None:

@@ -24,7 +24,12 @@ class UpOptions:
     bootstrap: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="A Kafka that is already running.")] = None
     redis: Annotated[str | None, typer.Option(metavar="URL", help="A Redis that is already running.")] = None
     port: Annotated[int | None, typer.Option(help="The port of the Kafka that is started.")] = None
-    results: Annotated[str, typer.Option(metavar="frames|json", help="The format of the results topic.")] = "frames"
+    results: Annotated[
+        str, typer.Option(metavar="frames|json|avro|json-schema", help="The format of the results topic.")
+    ] = "frames"
+    registry: Annotated[
+        str | None, typer.Option(metavar="URL", help="A schema registry, for inputs and results with its schemas.")
+    ] = None
     logs: Annotated[Path | None, typer.Option(help="Keep the services' logs in this folder.")] = None
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace another query that is served there under this name.")

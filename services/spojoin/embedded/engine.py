@@ -73,7 +73,7 @@ class Engine:
         self.frame_times = FrameTimes()
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes)
-        self._sink = SinkMachine(query, START)
+        self._sink = SinkMachine(query, START, each=self._threads.each)
         self._evaluation = evaluation(query, self._sizes.workers, partial(by_batches, runner=self._threads))
         self._searching = self._evaluation.searching
         self._traffic = Traffic(query)
@@ -119,6 +119,11 @@ class Engine:
     def index_bytes(self) -> int:
         """Bytes of all indexes."""
         return sum(machine.state_bytes() for machine in self._searching)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the rows that results name, and their columns."""
+        return self._sink.state_bytes
 
     def counters(self) -> dict[str, float]:
         """What the search has done: comparisons, merges and such, of all its machines together."""

@@ -49,8 +49,8 @@ class InputFile:
             return None
         if self.stream.key:
             batch = with_key_type(batch, self.stream.key, self.key_type, str(self.reader.path))
-        if self.needs_time and self.stream.time:
-            self._note_times(batch, self.stream.time)
+        if self.needs_time and self.stream.time_column:
+            self._note_times(batch, self.stream.time_column)
         self.rows += batch.num_rows
         self._keep(batch)
         return batch
@@ -85,8 +85,8 @@ def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[InputFile]:
     check_names(query, paths)
     readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.inputs]
     for reader, stream in zip(readers, query.inputs, strict=True):
-        if stream.time:  # arrival order doesn't read it, but a missing column is likely a typing error
-            reader.check_has(stream.time)
+        if stream.time_column:  # arrival order doesn't read it, but a missing column is likely a typing error
+            reader.check_has(stream.time_column)
     types = [reader.key_type for reader in readers]
     if query.output is Output.COUNT:  # one column holds the keys of all streams
         types = [common_key_type(types)] * len(types)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from spojoin.embedded.behind import WriterBehind
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.inputs import InputFile, balanced, check_names, open_inputs
+from spojoin.embedded.kafka_only import check_without_kafka
 from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
@@ -122,7 +123,10 @@ def engine_for(query: Query, workers: int | None = None, threads: int | None = N
     """An engine that searches its window in `workers` parts; None takes the layout's number, or one.
 
     threads: how many share the work of a frame; None takes as many as this process may use cores
+
+    Raises ConfigurationError where the query's rows can only come from Kafka.
     """
+    check_without_kafka(query)
     workers = workers or query.layout.workers or 1
     config = RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED)
     return Engine(query, config, threads=threads or cores())

@@ -110,9 +110,7 @@ def _stream_name(side: JoinSide) -> str:
     return _NOT_IN_NAMES.sub("_", stem).strip("_")[:200] or "stdin"
 
 
-def _stream(
-    side: JoinSide, name: str, source: object, options: StatementOptions, *, needs_time: bool
-) -> StreamOptions:
+def _stream(side: JoinSide, name: str, source: object, options: StatementOptions, *, needs_time: bool) -> StreamOptions:
     found = schema_with_notes(source)
     given = options.times.get(side.stream) or options.times.get(name) or options.times.get("")
     schema = dict(found.columns)

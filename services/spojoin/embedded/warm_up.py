@@ -19,9 +19,9 @@ from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.codec import decode, encode
 
-#: Enough batches for merged nodes of several levels, and their split.
-TUPLES = 3_000
-WINDOW, SLIDES = 1_000, (500, 1)
+#: Enough batches for merged nodes of several levels, too large for scans, and their split.
+TUPLES = 4_000
+WINDOW, SLIDES = 2_400, (1_200, 1)
 KEYED = ("l.a < r.a", "l.b >= r.b", "l.c = r.c")
 CONDITIONS = (
     ("l.a < r.a",),

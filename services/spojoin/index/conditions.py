@@ -94,7 +94,7 @@ class Probes:
         op, slot = predicate.op, predicate.probe_slot
         probes = self._sorted(slot)
         if op in (Op.BAND_LT, Op.BAND_LE):
-            lo, hi = (sought(ends) for ends in bounds(op, predicate.domain, predicate.width, self._codes[slot]))
+            lo, hi = (sought(ends, probes) for ends in bounds(op, predicate.domain, predicate.width, self._codes[slot]))
             return RankCondition(
                 predicate.target_slot, (RankEdge(lo, _BELOW),), (RankEdge(hi, _UPTO),), False, probes.probes
             )

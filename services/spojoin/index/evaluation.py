@@ -1,15 +1,16 @@
-"""How a node answers: by interval lengths, the wavelet matrix, bitmaps, or a scan of 16-bit ranks."""
+"""How a node answers: by interval lengths, the wavelet matrix, boxes, bitmaps, or a scan of 16-bit ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.conditions import RankInterval
 from spojoin.index.node import Node
-from spojoin.kernels import bitmaps, intervals16, wavelet
+from spojoin.kernels import bitmaps, boxes, intervals16, wavelet
 
 I64 = NDArray[np.int64]
 U16 = NDArray[np.uint16]
@@ -30,6 +31,8 @@ def count(node: Node, intervals: Sequence[RankInterval]) -> I64:
         return count_masked(node, intervals, *_everything(node, intervals))
     if len(intervals) == 2:
         return _count_two(node, intervals[0], intervals[1])
+    if len(intervals) == 3:
+        return _count_three(node, intervals)
     return _collect_bitmaps(node, intervals, np.zeros(len(intervals[0].a), np.int64))[0]
 
 
@@ -72,6 +75,34 @@ def _overlap(node: Node, x: RankInterval, y: RankInterval) -> I64:
         return np.asarray(np.maximum(np.minimum(x.b, y.b) - np.maximum(x.a, y.a), 0), np.int64)
     x, y = (x, y) if x.slot < y.slot else (y, x)
     return wavelet.rectangle_counts(node.wavelet(x.slot, y.slot), node.size, x.a, x.b, y.a, y.b)
+
+
+def _count_three(node: Node, intervals: Sequence[RankInterval]) -> I64:
+    """A box of ranks; a complement in a column that has another condition, by inclusion and exclusion."""
+    slots = [x.slot for x in intervals]
+    if len(set(slots)) == 3:
+        return _box(node, intervals)
+    at = next(i for i, x in enumerate(intervals) if x.complement and slots.count(x.slot) > 1)
+    others = [x for i, x in enumerate(intervals) if i != at]
+    return _count_two(node, *others) - count(node, _both(replace(intervals[at], complement=False), others))
+
+
+def _both(x: RankInterval, others: Sequence[RankInterval]) -> list[RankInterval]:
+    """The conditions with one more, an interval, joined with another interval of the same column."""
+    for i, y in enumerate(others):
+        if y.slot == x.slot and not y.complement:
+            a = np.maximum(x.a, y.a)
+            joined = replace(x, a=a, b=np.maximum(a, np.minimum(x.b, y.b)))
+            return [*others[:i], joined, *others[i + 1 :]]
+    return [x, *others]
+
+
+def _box(node: Node, intervals: Sequence[RankInterval]) -> I64:
+    """The narrowest intervals' column is decomposed: both their ends share most of a descent."""
+    wide = sorted(intervals, key=lambda x: -int((x.b - x.a).sum()))
+    matrices, slots = node.boxes((wide[0].slot, wide[1].slot, wide[2].slot))
+    sides = {x.slot: boxes.BoxSide(x.a, x.b, x.complement) for x in intervals}
+    return boxes.box_counts(matrices, *(sides[slot] for slot in slots))
 
 
 def _everything(node: Node, intervals: Sequence[RankInterval]) -> tuple[I64, I64]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.work import Work
-from spojoin.kernels import bitmaps, permutation, wavelet
+from spojoin.kernels import bitmaps, boxes, permutation, wavelet
 from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
 from spojoin.wire.records import Batch
@@ -74,6 +74,7 @@ class Node:
     _ranks: dict[Place, Unsigned] = field(default_factory=dict, init=False)
     _wavelets: dict[tuple[Place, Place], wavelet.Wavelet] = field(default_factory=dict, init=False)
     _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
+    _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
 
     @property
     def size(self) -> int:
@@ -93,7 +94,7 @@ class Node:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays: list[Unsigned | SortedKeys | CompositeColumn | wavelet.Wavelet] = [
+        arrays: list[Unsigned | SortedKeys | CompositeColumn | wavelet.Wavelet | boxes.Boxes] = [
             self.piece_firsts,
             self.piece_offsets,
         ]
@@ -103,6 +104,7 @@ class Node:
         arrays.extend(self._ranks.values())
         arrays.extend(self._wavelets.values())
         arrays.extend(self._prefixes.values())
+        arrays.extend(self._boxes.values())
         return sum(a.nbytes for a in arrays) + (0 if self.seqs is None else self.seqs.nbytes)
 
     def offsets_below(self, indexes: I64) -> I64:
@@ -155,6 +157,17 @@ class Node:
             self._wavelets[key] = wavelet.build(self._permutation(place_a, place_b))
             self.work.built(began_s)
         return self._wavelets[key]
+
+    def boxes(self, slots: tuple[int, int, int]) -> tuple[boxes.Boxes, tuple[int, int, int]]:
+        """The boxes of three columns, and the columns as x, y, z: as in `slots`, or as an earlier call wanted them."""
+        for known, held in self._boxes.items():
+            if set(known) == set(slots):
+                return held, known
+        began_s = self.work.timer()
+        x, y, z = (self.columns[slot].order for slot in slots)
+        self._boxes[slots] = boxes.build(permutation.permutation(x, y), permutation.permutation(x, z))
+        self.work.built(began_s)
+        return self._boxes[slots], slots
 
     def prefixes(self, place: Place) -> U64:
         """The prefix bitmaps of an order."""

@@ -21,7 +21,7 @@ from spojoin.wire.records import NO_GROUP, Batch, Matches
 
 I64 = NDArray[np.int64]
 
-#: The largest node for counts by one or two conditions: a larger wavelet matrix doesn't fit into the cache.
+#: The largest node for counts by one to three conditions: a larger wavelet matrix doesn't fit into the cache.
 COUNT_MAX = 1 << 20
 
 #: Searches of a probe in a node from which threads pay: fewer take less time than to wake one.
@@ -61,6 +61,8 @@ class StreamIndex:
         self.work = Work() if work is None else work
         self._counts_only = output is Output.COUNT
         self._with_seqs = not self._counts_only
+        #: directions that ask the same, as both of a self join by bands alone do, are searched once
+        self._searches = list({d.predicates: d for d in self.directions}.values())
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         self._by_wavelet = self._counts_only and all(_few_conditions(direction) for direction in directions)
         self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
@@ -110,16 +112,17 @@ class StreamIndex:
         codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,)
         """
         m = len(codes[self.directions[0].predicates[0].probe_slot])
-        assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self.directions]
+        assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self._searches]
         if m > 0:
             self._evaluate_nodes(Probes(codes), lower, assemblies)
-        return tuple(assembly.matches() for assembly in assemblies)
+        found = {s.predicates: assembly.matches() for s, assembly in zip(self._searches, assemblies, strict=True)}
+        return tuple(found[direction.predicates] for direction in self.directions)
 
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
         low, high = int(lower.min()), int(lower.max())
         merging.part(self._nodes, low, high, evaluation.MASKED_MAX)
-        wanted = [probes.conditions(direction) for direction in self.directions]
-        keyed = [composite.keyed_search(probes, direction) for direction in self.directions]
+        wanted = [probes.conditions(direction) for direction in self._searches]
+        keyed = [composite.keyed_search(probes, direction) for direction in self._searches]
         asked = list(zip(wanted, keyed, strict=True))
         nodes = [node for node in self._nodes if node.end > low]
         runner = self._runner(len(assemblies[0].room) * len(nodes))
@@ -184,4 +187,4 @@ class StreamIndex:
 
 
 def _few_conditions(direction: Direction) -> bool:
-    return direction.condition_count <= 2 or composite.searches_by_key(direction)
+    return direction.condition_count <= 3 or composite.searches_by_key(direction)

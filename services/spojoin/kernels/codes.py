@@ -12,9 +12,11 @@ _SIGN_SHIFT = np.int64(63)
 def fold_doubles(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Codes int64 (n,) of doubles (n,): x < y iff code(x) < code(y); -0.0 gets the code of 0.0.
 
-    NaN has no place in the order: callers must refuse it.
+    NaN, whatever its sign and bits, is one value above all others.
     """
-    bits = np.add(values, 0.0, dtype=np.float64).view(np.int64)
+    doubles = np.add(values, 0.0, dtype=np.float64)
+    doubles[np.isnan(doubles)] = np.nan
+    bits = doubles.view(np.int64)
     flip = np.right_shift(bits, _SIGN_SHIFT)
     flip &= MAGNITUDE
     flip ^= bits

@@ -81,6 +81,29 @@ class _Emitter:
         function = _declared(b.module, signature, f"llvm.masked.gather.v{LANES}i64.v{LANES}p0")
         return b.call(function, [b.inttoptr(address, _POINTERS), _INDEX(8), mask, self.constant(otherwise)])
 
+    def field(self, tuple_type: Any, arrays: Any, i: int, at: Any) -> Any:
+        """Where lanes at..at + LANES of the i-th of a tuple of arrays stand."""
+        return self.slot(tuple_type[i], self.builder.extract_value(arrays, i), at)
+
+    def zeros_before(self, row: Any, place: Any, start: Any) -> Any:
+        """The zeros of a node that begins at `start` before each place of a wavelet matrix's level."""
+        b = self.builder
+        entry = self.gather(row, b.lshr(place, self.constant(5)))
+        below = b.sub(b.shl(self.constant(1), b.and_(place, self.constant(31))), self.constant(1))
+        zeros = b.add(b.lshr(entry, self.constant(32)), self.popcount(b.and_(entry, below)))
+        return b.sub(zeros, b.lshr(start, self.constant(1)))
+
+    def compress(self, value: Any, pointer: Any, chosen: Any) -> None:
+        """Store the chosen lanes one behind the other."""
+        signature = ir.FunctionType(ir.VoidType(), [_VECTOR, _WORD.as_pointer(), _MASK])
+        function = _declared(self.builder.module, signature, f"llvm.masked.compressstore.v{LANES}i64")
+        self.builder.call(function, [value, self.builder.bitcast(pointer, _WORD.as_pointer()), chosen])
+
+    def chosen(self, mask: Any) -> Any:
+        """How many lanes a mask has, as one word."""
+        count = _declared(self.builder.module, ir.FunctionType(_MASK_BITS, [_MASK_BITS]), f"llvm.ctpop.i{LANES}")
+        return self.builder.zext(self.builder.call(count, [self.builder.bitcast(mask, _MASK_BITS)]), _WORD)
+
     def popcount(self, value: Any) -> Any:
         signature = ir.FunctionType(_VECTOR, [_VECTOR])
         function = _declared(self.builder.module, signature, f"llvm.ctpop.v{LANES}i64")
@@ -92,12 +115,9 @@ def _wavelet_step(_context: Any, row: Any, places: Any, caps: Any, totals: Any, 
         e, b = _Emitter(context, builder), builder
         place_slot, cap_slot, total_slot = (e.slot(signature.args[i], arguments[i], arguments[4]) for i in (1, 2, 3))
         place, cap = e.load(place_slot), e.load(cap_slot)
-        entry = e.gather(e.data(signature.args[0], arguments[0]), b.lshr(place, e.constant(5)))
         half = b.shl(e.constant(1), e.splat(arguments[5]))
         start = b.and_(cap, b.neg(b.shl(half, e.constant(1))))
-        below = b.sub(b.shl(e.constant(1), b.and_(place, e.constant(31))), e.constant(1))
-        zeros = b.add(b.lshr(entry, e.constant(32)), e.popcount(b.and_(entry, below)))
-        zeros = b.sub(zeros, b.lshr(start, e.constant(1)))
+        zeros = e.zeros_before(e.data(signature.args[0], arguments[0]), place, start)
         right = b.icmp_unsigned("!=", b.and_(cap, half), e.constant(0))
         e.store(b.add(e.load(total_slot), b.select(right, zeros, e.constant(0))), total_slot)
         ones = b.sub(b.sub(place, start), zeros)
@@ -107,13 +127,64 @@ def _wavelet_step(_context: Any, row: Any, places: Any, caps: Any, totals: Any, 
     return types.void(row, places, caps, totals, types.int64, types.int64), generate
 
 
+def _range_step(_context: Any, row: Any, states: Any, at: Any, shift: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e, b = _Emitter(context, builder), builder
+        slots = [e.field(signature.args[1], arguments[1], i, arguments[2]) for i in range(4)]
+        low, high, cap, total = (e.load(slot) for slot in slots)
+        half = b.shl(e.constant(1), e.splat(arguments[3]))
+        start = b.and_(cap, b.neg(b.shl(half, e.constant(1))))
+        right = b.icmp_unsigned("!=", b.and_(cap, half), e.constant(0))
+        base = e.data(signature.args[0], arguments[0])
+        zeros = [e.zeros_before(base, place, start) for place in (low, high)]
+        for slot, place, before in zip(slots, (low, high), zeros, strict=False):
+            e.store(b.select(right, b.add(half, b.sub(place, before)), b.add(start, before)), slot)
+        e.store(b.add(total, b.select(right, b.sub(zeros[1], zeros[0]), e.constant(0))), slots[3])
+        return context.get_dummy_value()
+
+    return types.void(row, states, types.int64, types.int64), generate
+
+
+def _boxes_step(
+    _context: Any, row_x: Any, row_y: Any, states: Any, jobs: Any, at: Any, shift: Any, waiting: Any
+) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e, b = _Emitter(context, builder), builder
+        at, shift, waiting = arguments[4:]
+        state = [e.field(signature.args[2], arguments[2], i, at) for i in range(len(signature.args[2]))]
+        x, y, cap, below_x, below_y, both, shared, upper = (e.load(slot) for slot in state)
+        half = b.shl(e.constant(1), e.splat(shift))
+        start = b.and_(cap, b.neg(b.shl(half, e.constant(1))))
+        right = b.icmp_unsigned("!=", b.and_(cap, half), e.constant(0))
+        aside = []
+        for i, (row, place, below) in enumerate(((0, x, below_x), (1, y, below_y))):
+            zeros = e.zeros_before(e.data(signature.args[row], arguments[row]), place, start)
+            ones = b.sub(b.sub(place, start), zeros)
+            e.store(b.add(below, b.select(right, zeros, e.constant(0))), state[3 + i])
+            e.store(b.add(start, b.select(right, b.add(half, ones), zeros)), state[i])
+            aside.append(b.select(right, zeros, ones))
+        parted = b.icmp_unsigned("!=", b.ashr(b.xor(cap, shared), e.splat(shift)), e.constant(0))
+        wanted = b.and_(parted, b.xor(right, b.icmp_unsigned("!=", upper, e.constant(0))))
+        within = b.sub(half, e.constant(1))
+        whole = [b.icmp_unsigned("==", b.and_(count, within), e.constant(0)) for count in aside]
+        plain = b.or_(*whole)
+        least = b.select(b.icmp_unsigned("<", *aside), *aside)
+        e.store(b.add(both, b.select(b.and_(wanted, plain), least, e.constant(0))), state[5])
+        begin = b.xor(b.and_(cap, b.neg(half)), half)
+        corner = b.add(e.splat(at), ir.Constant(_VECTOR, list(range(LANES))))
+        pushed = b.and_(wanted, b.not_(plain))
+        for i, value in enumerate((b.add(begin, aside[0]), b.add(begin, aside[1]), corner)):
+            e.compress(value, e.field(signature.args[3], arguments[3], i, waiting), pushed)
+        return b.add(waiting, e.chosen(pushed))
+
+    return types.int64(row_x, row_y, states, jobs, types.int64, types.int64, types.int64), generate
+
+
 def _count_below(_context: Any, column: Any, at: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e = _Emitter(context, builder)
         found = e.load(e.slot(signature.args[0], arguments[0], arguments[1]))
-        below = builder.bitcast(builder.icmp_signed("<", found, e.splat(arguments[2])), _MASK_BITS)
-        count = _declared(builder.module, ir.FunctionType(_MASK_BITS, [_MASK_BITS]), f"llvm.ctpop.i{LANES}")
-        return builder.zext(builder.call(count, [below]), _WORD)
+        return e.chosen(builder.icmp_signed("<", found, e.splat(arguments[2])))
 
     return types.int64(column, types.int64, types.int64), generate
 
@@ -156,6 +227,19 @@ def _bisect_step(operator: str) -> Any:
     return typed
 
 
+def _bytes_below(_context: Any, leaf: Any, at: Any, cap: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e, b = _Emitter(context, builder), builder
+        base = e.data(signature.args[0], arguments[0])
+        line = b.load(b.bitcast(b.gep(base, [arguments[1]]), ir.VectorType(_BYTE, LINE).as_pointer()))
+        line.align = 1
+        single = b.insert_element(ir.Constant(line.type, ir.Undefined), b.trunc(arguments[2], _BYTE), _INDEX(0))
+        caps = b.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, LINE), [0] * LINE))
+        return b.bitcast(b.icmp_unsigned("<", line, caps), _WORD)
+
+    return types.uint64(leaf, types.int64, types.int64), generate
+
+
 def _prefetch(_context: Any, column: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e = _Emitter(context, builder)
@@ -172,9 +256,17 @@ def _prefetch(_context: Any, column: Any, at: Any) -> Any:
 #: (row, places, caps, totals, at, shift): one level's descent of lanes at..at + LANES of a wavelet matrix, where
 #: `row` is the level, uint64; places, caps, totals are the states, int64; 1 << shift is half a node
 wavelet_step: Any = intrinsic(_wavelet_step)
+#: (row, states, at, shift): `wavelet_step` for ranges of places, where `states` is a tuple of the int64 arrays lows,
+#: highs, caps and totals
+range_step: Any = intrinsic(_range_step)
+#: (row_x, row_y, states, jobs, at, shift, waiting) -> jobs waiting now: one level of `boxes` for lanes at..at + LANES,
+#: states and jobs tuples of int64 arrays as `boxes` describes them, jobs with room for LANES more
+boxes_step: Any = intrinsic(_boxes_step)
 #: (leaf, at, cap, upto) -> how many of the bytes leaf[at : at + upto] are smaller than cap; all LINE bytes must exist,
 #: 0 <= upto < LINE
 count_bytes_below: Any = intrinsic(_count_bytes_below)
+#: (leaf, at, cap) -> uint64, bit i for leaf[at + i] < cap; all LINE bytes must exist, 0 <= cap < 256
+bytes_below: Any = intrinsic(_bytes_below)
 #: (column, at, value) -> how many of column[at : at + LANES] are smaller, all int64
 count_below: Any = intrinsic(_count_below)
 #: (column, begins, lengths, values, at): one step of the bisections of lanes at..at + LANES for the first code of

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, popcount
-from spojoin.kernels.lanes import LANES, LINE, count_bytes_below, wavelet_step
+from spojoin.kernels.lanes import LANES, LINE, bytes_below, count_bytes_below, range_step, wavelet_step
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -25,6 +25,10 @@ _LEAF_LEVELS = 6
 
 #: At most this many corners descend together: a level of a large node is read once for all of them.
 _TOGETHER = 1 << 14
+#: At most this many bands descend together.
+_BANDS = 1 << 12
+#: Both ends of a band share the descent as long as nodes hold this many times as many values as a band.
+_WIDTHS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ def build(permutation: NDArray[Any]) -> Wavelet:
     values[: len(permutation)] = permutation
     entries = np.empty((levels - _LEAF_LEVELS, (1 << (levels - 5)) + 1), np.uint64)
     leaves = np.empty(1 << levels, np.uint8)
-    _build(values, np.empty_like(values), entries, leaves)
+    build_levels(values, np.empty_like(values), entries, leaves)
     return Wavelet(entries, leaves)
 
 
@@ -62,18 +66,31 @@ def rectangle_counts(matrix: Wavelet, n: int, a0: I64, b0: I64, a1: I64, b1: I64
     n: the permutation's length; a0, b0, a1, b1: int64 (m,) within [0, n], a <= b. Returns int64 (m,).
     """
     counts = np.zeros(len(a0), np.int64)
+    if a0.any() and a1.any() and (b0 < n).any() and (b1 < n).any():
+        _add_bands(matrix.entries, matrix.leaves, n, _shared_levels(matrix, a1, b1), (a0, b0), (a1, b1), counts)
+        return counts
     states = np.empty((5, min(4 * len(a0), _TOGETHER) + LANES), np.int64)
     _add_rectangles(matrix.entries, matrix.leaves, n, (a0, b0), (a1, b1), states, counts)
     return counts
 
 
+def _shared_levels(matrix: Wavelet, a1: I64, b1: I64) -> int:
+    """The levels whose nodes are much wider than the bands [a1, b1)."""
+    width = int((b1 - a1).sum()) // len(a1) + 1
+    return min(max((len(matrix.leaves) // (_WIDTHS * width)).bit_length() - 1, 0), len(matrix.entries))
+
+
 @kernel
-def _build(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries: U64, leaves: U8) -> None:
+def build_levels(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries: U64, leaves: U8) -> None:
+    """Write the last levels, from nodes of LINE << len(entries) values each on, which must hold their own places.
+
+    values: uint32 (2**L,), overwritten like `spare`; entries: uint64 (levels, 2**L / 32 + 1); leaves: uint8 (2**L,)
+    """
     n = len(values)
     levels = len(entries)
     for level in range(levels):
         shift = np.uint32(levels + _LEAF_LEVELS - 1 - level)
-        node = n >> level
+        node = np.int64(2) << np.int64(shift)
         row = entries[level]
         zeros = np.uint64(0)
         low, high = np.int64(0), np.int64(node >> 1)
@@ -118,18 +135,18 @@ def _add_rectangles(
             places[waiting], caps[waiting], probes[waiting], signs[waiting] = place, cap, q, sign
             waiting += 1
             if waiting == len(places) - LANES:
-                touched += _descend(entries, leaves, places, caps, totals, waiting)
+                touched += descend(entries, leaves, places, caps, totals, waiting)
                 for i in range(waiting):
                     counts[probes[i]] += signs[i] * totals[i]
                 waiting = 0
-    touched += _descend(entries, leaves, places, caps, totals, waiting)
+    touched += descend(entries, leaves, places, caps, totals, waiting)
     for i in range(waiting):
         counts[probes[i]] += signs[i] * totals[i]
     return touched
 
 
 @inlined
-def _descend(entries: U64, leaves: U8, places: I64, caps: I64, totals: I64, m: int) -> np.uint64:
+def descend(entries: U64, leaves: U8, places: I64, caps: I64, totals: I64, m: int) -> np.uint64:
     """totals[q] = #{i < places[q]: permutation[i] < caps[q]} for q < m; lanes beyond m idle at the root.
 
     Many probes visit most of a level, in an order that the processor can't predict: reading it once from end to end
@@ -158,3 +175,110 @@ def _descend(entries: U64, leaves: U8, places: I64, caps: I64, totals: I64, m: i
         else:
             totals[q] += count_bytes_below(leaves, leaf, cap, upto)
     return touched
+
+
+@kernel
+def _add_bands(
+    entries: U64, leaves: U8, n: int, shared: int, first: tuple[I64, I64], second: tuple[I64, I64], counts: I64
+) -> np.uint64:
+    """Add to each count its rectangle: ranges of places descend, to one end of the band less to the other.
+
+    Down to level `shared` both ends of a band in one node descend as one. What is no longer in its range isn't
+    followed any further.
+    """
+    touched = np.uint64(0)
+    room = 2 * min(len(counts), _BANDS) + LANES
+    states, others = np.empty((6, room), np.int64), np.empty((6, room), np.int64)
+    for begin in range(0, len(counts), _BANDS):
+        end = min(begin + _BANDS, len(counts))
+        m = _push_bands(n, len(entries) + _LEAF_LEVELS - shared, first, second, begin, end, states, counts)
+        touched += _descend_ranges(entries[:shared], len(entries) + _LEAF_LEVELS - 1, states, m)
+        m = _part(states, m, second[0], others, counts)
+        touched += _descend_ranges(entries[shared:], len(entries) + _LEAF_LEVELS - 1 - shared, others, m)
+        _count_leaves(leaves, others, m, counts)
+    return touched
+
+
+@inlined
+def _push_bands(
+    n: int, shift: int, first: tuple[I64, I64], second: tuple[I64, I64], begin: int, end: int, states: I64, counts: I64
+) -> int:
+    """Lanes of the bands [begin, end): a range of places, a cap, a total, the probe, its sign or 0 for both ends."""
+    lows, highs, caps, totals, probes, signs = states[0], states[1], states[2], states[3], states[4], states[5]
+    m = 0
+    for q in range(begin, end):
+        low, high, below, upto = first[0][q], first[1][q], second[0][q], second[1][q]
+        if low == high or below == upto:
+            continue
+        if upto == n:
+            counts[q] += high - low
+        else:
+            is_shared = (below ^ upto) >> shift == 0
+            lows[m], highs[m], caps[m], totals[m], probes[m], signs[m] = low, high, upto, 0, q, 1 - is_shared
+            m += 1
+            if is_shared:
+                continue
+        if below > 0:
+            lows[m], highs[m], caps[m], totals[m], probes[m], signs[m] = low, high, below, 0, q, -1
+            m += 1
+    return m
+
+
+@inlined
+def _part(states: I64, m: int, below: I64, others: I64, counts: I64) -> int:
+    """Copy the lanes whose range holds something, those for both ends of a band as two; count the rest."""
+    lows, highs, caps, totals, probes, signs = states[0], states[1], states[2], states[3], states[4], states[5]
+    to_low, to_high, to_cap, to_total, to_probe, to_sign = (
+        others[0],
+        others[1],
+        others[2],
+        others[3],
+        others[4],
+        others[5],
+    )
+    k = 0
+    for i in range(m):
+        low, high, q, sign = lows[i], highs[i], probes[i], signs[i]
+        if low == high:
+            counts[q] += sign * totals[i]
+            continue
+        to_low[k], to_high[k], to_cap[k], to_total[k], to_probe[k] = low, high, caps[i], totals[i] * sign * sign, q
+        to_sign[k] = 1 if sign == 0 else sign
+        k += 1
+        if sign == 0:
+            to_low[k], to_high[k], to_cap[k], to_total[k], to_probe[k] = low, high, below[q], 0, q
+            to_sign[k] = -1
+            k += 1
+    return k
+
+
+@inlined
+def _descend_ranges(entries: U64, shift: int, states: I64, m: int) -> np.uint64:
+    """Bring the ranges of m lanes down the levels `entries`, the first of which has nodes of 2 << shift values."""
+    touched = np.uint64(0)
+    lanes = states[0], states[1], states[2], states[3]
+    states[:4, m : m + LANES] = 0
+    for level in range(len(entries)):
+        row = entries[level]
+        if 4 * m > len(row) >> 3:
+            for word in range(0, len(row), 8):
+                touched ^= row[word]
+        for q in range(0, m, LANES):
+            range_step(row, lanes, q, shift - level)
+    return touched
+
+
+@inlined
+def _count_leaves(leaves: U8, states: I64, m: int, counts: I64) -> None:
+    lows, highs, caps, totals, probes, signs = states[0], states[1], states[2], states[3], states[4], states[5]
+    for i in range(m):
+        leaf = caps[i] & ~np.int64(LINE - 1)
+        below = bytes_below(leaves, leaf, caps[i] & (LINE - 1))
+        within = _first_bits(highs[i] - leaf) & ~_first_bits(lows[i] - leaf)
+        counts[probes[i]] += signs[i] * (totals[i] + np.int64(popcount(below & within)))
+
+
+@inlined
+def _first_bits(count: int) -> np.uint64:
+    """The lowest `count` bits, at most LINE."""
+    return np.uint64(0) if count == 0 else ~np.uint64(0) >> np.uint64(LINE - count)

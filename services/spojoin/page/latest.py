@@ -16,7 +16,8 @@ from spojoin.model import Output
 from spojoin.ports.interfaces import LogRecord
 from spojoin.wire.codec import decode
 from spojoin.wire.records import WorkerCount
-from spojoin.wire.results import CONTENT_TYPE, JSON, result_from_message
+from spojoin.wire.registered import PREFIX_BYTES, schema_id_of
+from spojoin.wire.results import CONTENT_TYPE, JSON, REGISTERED_AVRO, REGISTERED_JSON, SEQ, result_from_message
 
 #: how many of each are shown
 ROWS = 20
@@ -48,25 +49,36 @@ class Letter(NamedTuple):
 
 
 def rows_of(record: LogRecord[bytes]) -> list[Row]:
-    """At most the last `ROWS` results of a record of the results topic, in either form. Raises WireError."""
+    """At most the last `ROWS` results of a record of the results topic, in any form. Raises WireError."""
     headers = dict(record.headers)
     if headers.get(CONTENT_TYPE) == JSON:
-        return _json_rows(record)
+        return _json_rows(record.value, record.offset)
+    if headers.get(CONTENT_TYPE) == REGISTERED_JSON:
+        return _json_rows(record.value[PREFIX_BYTES:], record.offset)
+    if headers.get(CONTENT_TYPE) == REGISTERED_AVRO:
+        return _row_in_avro(headers, record.value)
     rows: pa.RecordBatch = result_from_message(headers, record.value).rows
     found: list[Row] = rows.slice(max(0, rows.num_rows - ROWS)).to_pylist()
     return found
 
 
-def _json_rows(record: LogRecord[bytes]) -> list[Row]:
-    """A message is a probe, or a probe with its pairs; the value is empty where there is none."""
-    if not record.value:
+def _row_in_avro(headers: Mapping[str, bytes], value: bytes) -> list[Row]:
+    """What can be said of a row without the registry that has its schema."""
+    if not value:
+        return []
+    return [{"seq": int(headers.get(SEQ, b"0")), "Avro": f"{len(value):,} bytes, schema {schema_id_of(value)}"}]
+
+
+def _json_rows(value: bytes, offset: int) -> list[Row]:
+    """A message is a probe, or a probe with its pairs, or a row; the value is empty where there is none."""
+    if not value:
         return []
     try:
-        probe = orjson.loads(record.value)
+        probe = orjson.loads(value)
         pairs = probe.pop("pairs", None)
         return [probe] if pairs is None else [{**probe, **pair} for pair in pairs[-ROWS:]]
     except (ValueError, AttributeError, TypeError) as error:
-        raise WireError(f"the result at offset {record.offset} is no JSON object of ours: {error}") from error
+        raise WireError(f"the result at offset {offset} is no JSON object of ours: {error}") from error
 
 
 def result_rows(rows: Sequence[Row], output: Output) -> ResultRows:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from spojoin.errors import Retryable
+from spojoin.wire.registered import RegisteredSchema
 
 V = TypeVar("V")
 V_contra = TypeVar("V_contra", contravariant=True)
@@ -27,6 +28,10 @@ class LogUnavailable(Retryable):
 
 class StoreUnavailable(Retryable):
     """The store doesn't answer within its timeout."""
+
+
+class RegistryUnavailable(Retryable):
+    """The schema registry doesn't answer, or says that it can't now."""
 
 
 class LogPartition(NamedTuple):
@@ -211,4 +216,27 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
+        ...
+
+
+class SchemaRegistry(Protocol):
+    """Gives schemas by their ids, and ids to schemas."""
+
+    def find(self, schema_id: int) -> RegisteredSchema:
+        """The schema with this id and all that it imports.
+
+        Raises UnknownSchema where there is none, RegistryUnavailable, and ConfigurationError where the user may not
+        ask.
+        """
+        ...
+
+    def register(self, subject: str, schema: RegisteredSchema) -> int:
+        """The id of a schema under a subject; the same schema keeps its id.
+
+        Raises RegistryUnavailable, and ConfigurationError where the registry refuses the schema or the user.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
         ...

@@ -114,7 +114,7 @@ class KafkaWriter:
         try:
             self._producer.produce(
                 target.topic,
-                value,
+                value or None,  # others' deserialisers skip a message without a value, and fail on an empty one
                 partition=target.partition,
                 headers=list(headers),
                 timestamp=timestamp_ms or 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spojoin.errors import QueryError
@@ -37,10 +37,11 @@ class StreamOptions:
     time: str | None
     key: str | None
     line: int
+    envelope: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedStatement:
     """A statement, its window clause if there is one, and the line at which it ends.
 
     plain: its text without the window clause; line_at: gives the line of a character of it
@@ -70,13 +71,13 @@ class Choices:
     layout: LayoutChoice = LayoutChoice()
 
 
-def parse_sql(sql: str, line_at: PlaceAt) -> Parsed:
+def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
     plain, window = split_window(sql, line_at)
-    return Parsed(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1), plain, line_at)
+    return ParsedStatement(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1), plain, line_at)
 
 
-def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int) -> Query:
+def assemble(parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
     scope = _scope(parsed.statement, sides)
     condition = read_condition(parsed.statement, scope, parsed.window, parsed.end)
@@ -92,7 +93,16 @@ def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices
     return Query(
         name=choices.name,
         streams=tuple(
-            Stream(side.name, side.schema, side.time, side.key, tuple(columns), filter_, payload)
+            Stream(
+                side.name,
+                side.schema,
+                side.time,
+                side.key,
+                tuple(columns),
+                filter_,
+                payload,
+                envelope=side.envelope,
+            )
             for side, columns, filter_, payload in zip(used, condition.keys, condition.filters, needed, strict=False)
         ),
         predicates=condition.predicates,

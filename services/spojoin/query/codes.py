@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spojoin.kernels.bounds import LEAST
 from spojoin.kernels.codes import fold_doubles
 from spojoin.model import Domain, KeyColumn, Rounding
 from spojoin.query.field import F64, I64, INT64_MAX, INT64_MIN, Mask
@@ -79,6 +80,17 @@ def _integer_for(value: float, scale: int, rounding: Rounding) -> int | None:
         case Rounding.EQUAL:
             whole = exact is not None and exact.denominator == 1 and INT64_MIN <= exact <= INT64_MAX
             return int(exact) if exact is not None and whole else None
+        case Rounding.DOUBLE:
+            raise ValueError("an integer or decimal is rounded so, not a double")
+
+
+def codes_of_exact(values: I64, scale: int) -> I64:
+    """The codes int64 (n,) of the doubles that equal integers (n,) over 10**scale; LEAST, no double's, for the others."""
+    distinct, places = np.unique(values, return_inverse=True)
+    exact = [Fraction(value, 10**scale) for value in distinct.tolist()]
+    doubles = np.array([float(each) for each in exact], np.float64)
+    has_none = np.array([Fraction(float(each)) != each for each in exact], np.bool_)
+    return np.where(has_none, LEAST, fold_doubles(doubles))[places]
 
 
 def _down(exact: Fraction | None, is_above: bool, *, strict: bool) -> int:
@@ -100,6 +112,8 @@ def codes_of_values(key: KeyColumn, values: pa.Array, refusals: Refusals) -> Cod
         return CodeColumn(np.zeros(len(values), np.int64), void_of(nulls))
     if pa.types.is_null(values.type):
         return CodeColumn(np.zeros(len(values), np.int64), nulls)
+    if key.rounding is Rounding.DOUBLE:
+        return CodeColumn(codes_of_exact(_integers(key, values, refusals), key.scale), void_of(nulls))
     if key.domain is Domain.FLOAT or key.rounding is not None:
         doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
         return codes_of_doubles(key, np.asarray(doubles, np.float64), nulls)
@@ -112,8 +126,7 @@ def _integers(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
     if pa.types.is_boolean(kind):
         return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
     if pa.types.is_date(kind):
-        days = np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(), np.int64)
-        return days
+        return np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(), np.int64)
     if pa.types.is_timestamp(kind):
         us: Callable[..., pa.Array] = pc.cast
         return np.asarray(us(values, pa.timestamp("us", kind.tz)).cast(pa.int64()).fill_null(0).to_numpy())

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from spojoin.errors import QueryError
 from spojoin.model import SEQ, ColumnType, Computed, PairExpression, TypeName, Use, pair_column
+from spojoin.query.exactly import exactly
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import DIALECT, bare
@@ -26,6 +27,7 @@ def uses_of(node: exp.Expression, scope: Scope) -> tuple[Use, ...]:
 def check(node: exp.Expression, scope: Scope) -> None:
     """QueryError where an expression holds what none may: tables, aggregates, volatile functions, parameters."""
     for found in node.walk():
+        assert isinstance(found, exp.Expression)
         why = _why_refused(found)
         if why:
             raise QueryError(why, scope.line_of(found))
@@ -42,16 +44,18 @@ def of_side(node: exp.Expression, scope: Scope) -> Computed:
                 scope.line_of(node),
             )
     sql = _renamed(node, scope, lambda use: use.name)
-    names = tuple(use.name for use in uses)
-    return Computed(sql, names, _type_of(node, sql, {use.name: use.type for use in uses}, scope))
+    columns = {use.name: use.type for use in uses}
+    kind = _type_of(node, sql, columns, scope)
+    return Computed(_exactly(sql, columns), tuple(columns), kind)
 
 
 def of_pair(node: exp.Expression, scope: Scope) -> PairExpression:
     """An expression of both sides' columns, for the engine."""
     uses = uses_of(node, scope)
     sql = _renamed(node, scope, lambda use: pair_column(use.side, use.name))
-    kind = _type_of(node, sql, {pair_column(use.side, use.name): use.type for use in uses}, scope)
-    return PairExpression(sql, uses, kind, text_of(node))
+    columns = {pair_column(use.side, use.name): use.type for use in uses}
+    kind = _type_of(node, sql, columns, scope)
+    return PairExpression(_exactly(sql, columns), uses, kind, text_of(node))
 
 
 def condition_of_side(node: exp.Expression, scope: Scope) -> Computed:
@@ -114,6 +118,22 @@ def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], sco
     return kind
 
 
+def _exactly(sql: str, columns: dict[str, ColumnType]) -> str:
+    """The expression with exact comparisons of integers and decimals with doubles."""
+    import duckdb  # noqa: PLC0415  (few queries need the engine)
+
+    from spojoin.expressions.engine import type_of  # noqa: PLC0415
+    from spojoin.expressions.types import column_type  # noqa: PLC0415
+
+    def kind_of(part: str) -> ColumnType | None:
+        try:
+            return column_type(type_of(part, columns))
+        except duckdb.Error:  # such as a parameter of a lambda: the engine compares it
+            return None
+
+    return exactly(sql, kind_of)
+
+
 def _expect_boolean(node: exp.Expression, kind: ColumnType, scope: Scope) -> None:
     if kind.name is not TypeName.BOOLEAN:
         raise QueryError(
@@ -130,7 +150,8 @@ def _why_refused(node: exp.Expression) -> str | None:
     if isinstance(node, exp.Placeholder | exp.Parameter):
         return f"'{text_of(node)}' is a parameter: expected a value"
     if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Column):
-        return f"'{text_of(node.parent or node)}': '*' stands in a select list only"
+        around = node.parent if isinstance(node.parent, exp.Expression) else node
+        return f"'{text_of(around)}': '*' stands in a select list only"
     if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast | exp.Case | exp.If):
         return _why_not_called(node)
     return None
@@ -139,12 +160,16 @@ def _why_refused(node: exp.Expression) -> str | None:
 def _why_not_called(node: exp.Func) -> str | None:
     from spojoin.expressions.functions import why_refused  # noqa: PLC0415  (few queries need the engine)
 
+    text = text_of(node)
     if isinstance(node, exp.AggFunc):
-        return f"'{text_of(node)}' is an aggregate: expected functions of single values"
+        of_rows = (
+            "a window function" if "is a window function" in (why_refused(node.sql_name()) or "") else "an aggregate"
+        )
+        return f"'{text}' is {of_rows}: expected functions of single values"
     written = _CALLED.match(node.sql(dialect=DIALECT, comments=False))
     names = [node.name] if isinstance(node, exp.Anonymous) else [node.sql_name(), written[0] if written else ""]
     for name in filter(None, names):
-        why = why_refused(name)
+        why = why_refused(name, len(node.expressions))
         if why:
             return f"function {name.lower()}() {why}"
     return None

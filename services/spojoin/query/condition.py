@@ -154,16 +154,23 @@ def _indexed(
     if is_held(interval, len(keys) == 1) and None in bounds:
         held = tuple(p.text for p, b in zip(predicates, bounds, strict=True) if b is not None)
         rest = [node for node, b in zip(nodes, bounds, strict=True) if b is None]
-        predicates, keys = _predicates(rest, scope, filters)
+        predicates, keys = _predicates(rest, scope, filters, is_apart=len(keys) == len(scope.streams))
         interval = replace(interval, held=held)
     return Condition(predicates, keys, window_of(interval), interval)
 
 
 def _predicates(
-    nodes: Sequence[exp.Expression], scope: Scope, filters: tuple[Filter | None, Filter | None]
+    nodes: Sequence[exp.Expression],
+    scope: Scope,
+    filters: tuple[Filter | None, Filter | None],
+    *,
+    is_apart: bool = False,
 ) -> tuple[tuple[Predicate, ...], tuple[list[KeyColumn], ...]]:
-    """The predicates and each stream's key columns; a self join is of one stream if its sides take the same of it."""
-    if scope.is_self and _condition_of(filters[0]) == _condition_of(filters[1]):
+    """The predicates and each stream's key columns; a self join is of one stream if its sides take the same of it.
+
+    is_apart: whether the sides are two streams in any case, as their windows differ
+    """
+    if not is_apart and scope.is_self and _condition_of(filters[0]) == _condition_of(filters[1]):
         shared = KeyTable(([],))
         predicates = tuple(build_predicate(node, scope, shared) for node in nodes)
         if {p.left_slot for p in predicates} == {p.right_slot for p in predicates}:

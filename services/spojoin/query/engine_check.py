@@ -13,9 +13,7 @@ _FURTHER = re.compile(r"\binterval\b", re.IGNORECASE)
 _LINE = re.compile(r"^LINE (\d+): (.*)$", re.MULTILINE)
 
 
-def check_statement(
-    sql: str, tables: Mapping[str, Mapping[str, ColumnType]], line_at: Callable[[int], int]
-) -> None:
+def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], line_at: Callable[[int], int]) -> None:
     """QueryError where DuckDB can't parse or bind a statement over these tables, with DuckDB's sentence.
 
     sql: without its window clause

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spojoin.errors import BadData
 from spojoin.expressions.types import value_type
-from spojoin.model import Column, Computed, Domain, KeyColumn, Stream, TypeName
+from spojoin.model import Column, Computed, Domain, KeyColumn, Rounding, Stream, TypeName
 from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import INT64_MAX, INT64_MIN
@@ -22,7 +22,7 @@ from spojoin.query.floating import evaluate
 from spojoin.query.linear import ScaledForm, linear_form, scaled
 from spojoin.query.payload import carried
 from spojoin.query.refusals import Refusals
-from spojoin.query.side_program import Evaluation, SideProgram
+from spojoin.query.side_program import SideProgram, SideValues
 from spojoin.query.times import read_times_us
 from spojoin.query.typed import read_values
 
@@ -82,14 +82,14 @@ class Extractor:
         columns = _BatchColumns(stream, batch, Refusals(batch.num_rows))
         evaluation = self._program.run(batch.num_rows, columns.values, columns.refusals)
         made = [code_column(columns, key, evaluation.values) for key in stream.keys]
-        times = columns.times_us(stream.time) if self._needs_time and stream.time else None
+        times = columns.times_us(stream.time_column) if self._needs_time and stream.time_column else None
         keys = _keys(columns, stream.key) if stream.key else None
         payload = self._payload_of(columns, evaluation)
         members, joins = self._flags(made, evaluation)
         whole = Extracted(_NO_ROWS, tuple(each.codes for each in made), times, keys, [], payload, members, joins)
         return _kept(columns.refusals, whole)
 
-    def _payload_of(self, columns: _BatchColumns, evaluation: Evaluation) -> pa.RecordBatch | None:
+    def _payload_of(self, columns: _BatchColumns, evaluation: SideValues) -> pa.RecordBatch | None:
         if not self._payload:
             return None
         computed = {f"({each.sql})": values for each, values in evaluation.values.items()}
@@ -100,7 +100,7 @@ class Extractor:
         return pa.RecordBatch.from_arrays(arrays, names=list(self._payload))
 
     def _flags(
-        self, made: list[CodeColumn], evaluation: Evaluation
+        self, made: list[CodeColumn], evaluation: SideValues
     ) -> tuple[NDArray[np.uint8] | None, NDArray[np.uint8] | None]:
         """The rows' bits; None where every row joins in every stream."""
         if not any(member.filter for member in self._fed) and all(each.void is None for each in made):
@@ -189,6 +189,9 @@ def code_column(columns: _BatchColumns, key: KeyColumn, computed: Mapping[Comput
     if key.domain is Domain.ASSIGNED:
         assert isinstance(key.expression, Column), "no arithmetic gives texts or bytes"
         return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
+    if key.rounding is Rounding.DOUBLE:
+        assert isinstance(key.expression, Column), "a sum is evaluated by the engine"
+        return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
     if key.rounding is not None or key.domain is Domain.FLOAT:
         return _of_doubles(columns, key)
     if isinstance(key.expression, Column) and columns.stream.schema[key.expression.name].name is TypeName.BOOLEAN:
@@ -202,7 +205,7 @@ def _of_doubles(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     def doubles(name: str) -> NDArray[np.float64]:
         found = columns.doubles(name)
         np.logical_or(nulls, found.nulls, out=nulls)
-        return found.values
+        return np.asarray(found.values, np.float64)
 
     with np.errstate(all="ignore"):
         values = evaluate(key.expression, doubles, _as_double)
@@ -218,7 +221,9 @@ def _of_integers(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     found = {name: columns.integers(name) for name in form.terms}
     nulls = reduce(np.logical_or, (each.nulls for each in found.values()))
     has_nulls = bool(nulls.any())  # what stands for NULL must not overflow
-    values = {name: np.where(nulls, 0, each.values) if has_nulls else each.values for name, each in found.items()}
+    values = {name: np.asarray(each.values, np.int64) for name, each in found.items()}
+    if has_nulls:
+        values = {name: np.where(nulls, 0, each) for name, each in values.items()}
     return CodeColumn(_linear(columns, key, form, values), nulls if has_nulls else None)
 
 

@@ -54,7 +54,7 @@ class Field:
                 self.refuse_row(row, reason)
 
     def refuse_row(self, row: int, reason: str) -> None:
-        """Refuse one row with its value; one without a value, which holds another's meanwhile, is none of the bad."""
+        """Refuse one row with its value, unless it has none: what fills its place is nobody's mistake."""
         if self.nulls is not None and self.nulls[row]:
             return
         self.refusals.add(row, reason, f"field {self.name}: {_said(reason, _plain(self.array[row]), self.type)}")

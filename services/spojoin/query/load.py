@@ -23,7 +23,7 @@ from spojoin.model import (
 from spojoin.published.door import check_method, check_served
 from spojoin.published.layouts.catalog import check_key, layout
 from spojoin.published.methods.catalog import method
-from spojoin.query.assemble import Choices, Parsed, StreamOptions, assemble, parse_sql
+from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
 from spojoin.query.column_types import parse_type
 from spojoin.query.document import Item, compose, items, text_of
 from spojoin.query.places import places_within
@@ -35,7 +35,7 @@ from spojoin.suggest import listed, unknown
 LIMIT_MAX = 2**31 - 1
 
 _OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "method", "layout")
-_STREAM_OPTIONS = ("schema", "time", "key")
+_STREAM_OPTIONS = ("schema", "time", "key", "envelope")
 _TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249; the endings of topic names need the rest
 _STREAM_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # no dot: 'in.<stream>.dlq' must stay unambiguous
@@ -144,7 +144,11 @@ def _stream(item: Item) -> StreamOptions:
     if not schema:
         raise QueryError(f"{what}: its schema is empty: expected columns and their types", options["schema"].line)
     time, key = _time(options.get("time"), schema), _column_name(options.get("key"))
-    return StreamOptions(item.name, schema, time, key, item.line)
+    return StreamOptions(item.name, schema, time, key, item.line, _envelope(options.get("envelope")))
+
+
+def _envelope(item: Item | None) -> str | None:
+    return None if item is None else text_of(item, "the name of the field that holds the row, such as after")
 
 
 def _column_name(item: Item | None) -> str | None:
@@ -162,7 +166,7 @@ def _time(item: Item | None, schema: dict[str, ColumnType]) -> str | None:
     return name
 
 
-def _read_sql(item: Item, text: str) -> Parsed:
+def _read_sql(item: Item, text: str) -> ParsedStatement:
     sql = text_of(item, "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     assert isinstance(item.node, yaml.ScalarNode)
     return parse_sql(sql, places_within(item.node, text))

@@ -98,6 +98,8 @@ def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:
     yield f"columns of {stream.name}", ", ".join(stream.schema)
     yield f"time of {stream.name}", stream.time or _NOTHING
     yield f"key of {stream.name}", stream.key or _NOTHING
+    if stream.envelope is not None:  # without one the meaning is that of programs that knew none
+        yield f"envelope of {stream.name}", stream.envelope
 
 
 def _condition(query: Query, predicate: Predicate) -> str:
@@ -112,7 +114,7 @@ def _condition(query: Query, predicate: Predicate) -> str:
 def _side(side: str, key: KeyColumn) -> str:
     written = _expression(side, key.expression)
     if key.rounding is not None:
-        written = f"{written} ({key.rounding.value})"
+        written = f"{key.rounding.value} {written}"
     return f"{written} (to {key.scale} decimals)" if key.scale else written
 
 

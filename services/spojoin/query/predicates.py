@@ -23,7 +23,7 @@ from spojoin.model import (
     Predicate,
     TypeName,
 )
-from spojoin.query.comparable import ROUNDED, SCALE_MAX, Comparison, NotIndexed, compared
+from spojoin.query.comparable import ROUNDED, SCALE_MAX, CodeComparison, NotIndexed, compared
 from spojoin.query.computed import of_side, uses_of, value_of
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import linear_form, scale_needed, scaled
@@ -132,7 +132,7 @@ def _mixed_predicate(pair: _Pair, keys: KeyTable) -> Predicate:
         slots = [_slot(pair, side, Domain.FLOAT, 0, keys) for side in (0, 1)]
         return Predicate(pair.op, slots[0], slots[1], Domain.FLOAT, _width(pair, Domain.FLOAT, 0), pair.text)
     if pair.op is Op.NE:
-        raise NotIndexed
+        raise NotLinear("an integer or decimal stands for the double that it equals", pair.line)
     is_left = bool({use.type.name for use in pair.left.uses} & _FLOATING)
     exact = pair.right if is_left else pair.left
     schema = pair.schemas[0 if not is_left else 1]
@@ -216,7 +216,7 @@ def _not_comparable(
     )
 
 
-def _computed_width(found: _Parts, comparison: Comparison, sides: list[Computed], scope: Scope) -> int | float:
+def _computed_width(found: _Parts, comparison: CodeComparison, sides: list[Computed], scope: Scope) -> int | float:
     assert found.width is not None
     line = scope.line_of(found.width)
     value = _band_value(found.width, sides, scope)

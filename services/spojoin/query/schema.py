@@ -40,7 +40,7 @@ def arrow_schema(stream: Stream, needs_time: bool = True) -> pa.Schema:
     expressions = [key.expression for key in stream.keys]
     expressions += [member.filter.condition for member in stream.fed(0) if member.filter is not None]
     names = dict.fromkeys([*(name for each in expressions for name in columns_of(each)), *stream.payload])
-    extra = [name for name in (stream.time if needs_time else None, stream.key) if name is not None]
+    extra = [name for name in (stream.time_column if needs_time else None, stream.key) if name is not None]
     return pa.schema([(name, _found_as(stream, name)) for name in dict.fromkeys([*names, *extra])])
 
 

@@ -18,11 +18,19 @@ from spojoin.query.statement import written
 
 def read_select(columns: Sequence[exp.Expression], scope: Scope) -> tuple[Selected, ...]:
     """The columns of results in order; names that would stand twice get the alias of their side before them."""
-    found = [selected for node in columns for selected in _expanded(node, scope)]
-    times = Counter(each.name.lower() for each in found)
-    named = [_apart(each, scope) if times[each.name.lower()] > 1 else each for each in found]
+    found = [(selected, _is_star(node)) for node in columns for selected in _expanded(node, scope)]
+    times = Counter(each.name.lower() for each, _ in found)
+    written = Counter(each.name.lower() for each, is_of_star in found if not is_of_star)
+    named = [
+        _apart(each, scope) if (times if is_of_star else written)[each.name.lower()] > 1 else each
+        for each, is_of_star in found
+    ]
     _check_names(named, columns, scope)
     return tuple(named)
+
+
+def _is_star(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
 def _expanded(node: exp.Expression, scope: Scope) -> list[Selected]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import sqlglot
 from sqlglot import Token, TokenType
@@ -35,8 +35,15 @@ def split_window(sql: str, line_at: PlaceAt) -> tuple[str, Window | None]:
             raise QueryError(f"window: found '{token.text}', expected {CLAUSE_EXPECTED}", line_at(token.start))
     if len(clause) < len(_SHAPE):
         raise QueryError(f"window: the clause is incomplete, expected {CLAUSE_EXPECTED}", line_at(tokens[-1].start))
+    _check_next(tokens[begin + 1 + len(_SHAPE) :], line_at)
     window = _window(clause[4].text, clause[6].text, line_at(tokens[begin].start))
     return _blanked(sql, tokens[begin].start, clause[-1].end + 1), window
+
+
+def _check_next(rest: Sequence[Token], line_at: Callable[[int], int]) -> None:
+    """A comma would announce a second window."""
+    if rest and rest[0].token_type is TokenType.COMMA:
+        raise QueryError("window: a comma follows, expected nothing or a semicolon", line_at(rest[0].start))
 
 
 def _tokens(sql: str, line_at: PlaceAt) -> Sequence[Token]:

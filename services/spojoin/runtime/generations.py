@@ -213,9 +213,7 @@ def beginning_after(
     )
 
 
-def _rows_before(
-    takeover: Takeover, before: Query, query: Query, stream: int, sources: Mapping[int, int]
-) -> int:
+def _rows_before(takeover: Takeover, before: Query, query: Query, stream: int, sources: Mapping[int, int]) -> int:
     """How many rows a stream of `query` had; sources: by input of `query`, the input of `before` with its topic."""
     fed_by = query.fed_by[stream]
     then = [s for s, number in enumerate(before.fed_by) if number == sources.get(fed_by)]

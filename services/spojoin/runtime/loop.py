@@ -24,7 +24,7 @@ from spojoin.protocol.machine import Action, Emit, InputMachine, Leaver, Machine
 from spojoin.protocol.topology import NOT_RECORDS, Role, Topic
 from spojoin.runtime.inputs import InputFeed, Parse
 from spojoin.runtime.intake import Intake
-from spojoin.runtime.outbox import Outbox, OutputSoFar, WriteMode
+from spojoin.runtime.outbox import Outbox, OutputSoFar, RowForm, WriteMode
 from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnd, position_of_results
 from spojoin.runtime.topics import Topics, edge_of
 from spojoin.telemetry.health import Health
@@ -59,6 +59,7 @@ class LoopSpec:
     machine_factory: MachineFactory
     transactional_id: str | None = None
     is_json: bool = False
+    row_form: RowForm | None = None
     tick_ms: float = 20.0
     result_position_ms: float = 50.0
     credits_frames: int = 0
@@ -172,7 +173,7 @@ class Loop:
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
         self._follower = ResultPositionFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
         is_transactional = spec.transactional_id is not None
-        mode = WriteMode(is_transactional or spec.role is Role.SINK, is_transactional, spec.is_json)
+        mode = WriteMode(is_transactional or spec.role is Role.SINK, is_transactional, spec.is_json, spec.row_form)
         before = OutputSoFar(self._tail.furthest, self._tail.matches)
         self._outbox = Outbox(self._writer, spec.topics, world.metrics, world.clock, mode, before)
         self._machine = spec.machine_factory(position_of_results(self._tail.furthest))

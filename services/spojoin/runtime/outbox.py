@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
 
 from spojoin.ports.interfaces import Clock, Headers, LogPartition, LogWriter
 from spojoin.protocol.machine import Emit, ResultPosition
@@ -20,6 +22,7 @@ from spojoin.wire.results import (
     matches_of,
     progress,
     result_messages_json,
+    result_messages_rows,
     result_to_message,
 )
 
@@ -37,17 +40,32 @@ class OutgoingMessage(NamedTuple):
     headers: Headers = ()
 
 
+class RowForm(Protocol):
+    """A form of results with a message for each row."""
+
+    @property
+    def content_type(self) -> bytes:
+        """What its messages' header says."""
+        ...
+
+    def values(self, rows: pa.RecordBatch) -> Sequence[bytes]:
+        """The messages' values. Raises Retryable, and ConfigurationError where the rows can't have this form."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class WriteMode:
     """How a service writes.
 
     settles: whether somebody waits for emits to be readable: a transaction's commit, or the result position's move
-    is_transactional: whether emits are settled in transactions; is_json: the form of results
+    is_transactional: whether emits are settled in transactions
+    is_json: the form of results; row_form: one of a message a row, in place of the others
     """
 
     settles: bool
     is_transactional: bool
     is_json: bool = False
+    row_form: RowForm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +81,7 @@ class OutputSoFar:
 
 
 NO_OUTPUT = OutputSoFar()
+NO_PLACE = (-1, 0)
 
 
 class Outbox:
@@ -83,7 +102,7 @@ class Outbox:
         self._clock = clock
         self._mode = mode
         self._letters_unsettled = False
-        self._seq_out = -1 if before.last is None or before.last.seq is None else before.last.seq
+        self._place_out = NO_PLACE if before.last is None else before.last.place
         #: matches since the output began: in all results that are readable, and in all that were appended
         self.matches_out = self._matches = before.matches
         self._unsettled_since_ms: float | None = None
@@ -152,17 +171,23 @@ class Outbox:
     def _result(self, result: Result) -> Iterator[OutgoingMessage]:
         target = LogPartition(self._topics.name(Topic.RESULTS), 0)
         before = self._matches
-        messages = result_messages_json(result, before) if self._mode.is_json else [result_to_message(result, before)]
-        for message in messages:
+        for message in self._in_form(result, before):
             if not self._is_out(message):
                 yield OutgoingMessage(target, message.value, tuple(message.headers.items()))
 
+    def _in_form(self, result: Result, before: int) -> list[OutputMessage]:
+        form = self._mode.row_form
+        if form is not None:
+            values = form.values(result.rows) if result.rows.num_rows else ()
+            return result_messages_rows(result, values, form.content_type, before)
+        return result_messages_json(result, before) if self._mode.is_json else [result_to_message(result, before)]
+
     def _is_out(self, message: OutputMessage) -> bool:
         """Without transactions, some of a result's messages may be in the topic from before a crash."""
-        if self._seq_out < 0:
+        if self._place_out == NO_PLACE:
             return False
-        seq = progress(message.headers).seq
-        return seq is not None and seq <= self._seq_out
+        at = progress(message.headers)
+        return at.seq is not None and at.place <= self._place_out
 
     def _count(self, action: Emit) -> None:
         record = action.record

@@ -92,8 +92,8 @@ class ResultsEnd:
             self.begin()
 
 
-def _rank(at: ResultProgress) -> tuple[int, ResultPosition, int]:
-    return at.generation, position_of_results(at), -1 if at.seq is None else at.seq
+def _rank(at: ResultProgress) -> tuple[int, ResultPosition, tuple[int, int]]:
+    return at.generation, position_of_results(at), at.place
 
 
 def position_of_results(at: ResultProgress | None) -> ResultPosition:

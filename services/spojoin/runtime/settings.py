@@ -29,7 +29,7 @@ _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", 
 
 
 #: Settings whose values may hold passwords, and are never printed.
-_SECRET = ("kafka", "kafka_password", "redis_url", "redis_password")
+_SECRET = ("kafka", "kafka_password", "redis_url", "redis_password", "registry_url", "registry_password")
 
 
 class Settings(BaseSettings):
@@ -47,12 +47,15 @@ class Settings(BaseSettings):
     kafka_password, kafka_password_file: its password (its client's secret), or a file that holds nothing else
     redis_url: the store; without it services find the result position in the results topic alone
     redis_username, redis_password, redis_password_file: who this service is for the store, where the URL doesn't say
+    registry_url: the schema registry, for inputs and results with registered schemas; several with commas between them
+    registry_username, registry_password, registry_password_file: who this service is for the registry
+    registry_ca: a file of certificates that the registry's own is checked against; default the usual authorities
     input_topics: the topic of a stream, where it isn't `in.<stream>`
     replace: whether a query of another meaning replaces the one that is served under its name
     backfill: how far back such a query reads its inputs again: window, none or earliest
     transactions: whether router and sink write in Kafka transactions
     compression: of the records that services write
-    results_format: one Arrow message a frame, or one JSON message a probe
+    results_format: one Arrow message a frame, one JSON message a probe, or one message a row with a registered schema
     results_bytes_max: how much of the results topic is kept; default all
     frame_tuples, linger_ms: a frame is closed at this size, or this long after its first tuple
     batch_tuples, batch_frames: a batch is sealed at this size, or this many frames after its first
@@ -89,12 +92,17 @@ class Settings(BaseSettings):
     redis_username: str | None = Field(None, min_length=1)
     redis_password: SecretStr | None = None
     redis_password_file: Path | None = None
+    registry_url: str | None = Field(None, repr=False)
+    registry_username: str | None = Field(None, min_length=1)
+    registry_password: SecretStr | None = None
+    registry_password_file: Path | None = None
+    registry_ca: Path | None = None
     input_topics: dict[str, str] = Field(default_factory=dict)
     replace: bool = False
     backfill: Backfill = Backfill.WINDOW
     transactions: bool = True
     compression: Literal["none", "lz4", "zstd"] = "none"
-    results_format: Literal["frames", "json"] = "frames"
+    results_format: Literal["frames", "json", "avro", "json-schema"] = "frames"
     results_bytes_max: int | None = Field(None, ge=1 << 20)
     frame_tuples: int = Field(4_096, ge=1)
     linger_ms: int = Field(5, ge=0)
@@ -133,6 +141,8 @@ class Settings(BaseSettings):
         self._check_scale()
         check_credentials("kafka", self.kafka_username, self.kafka_password, self.kafka_password_file)
         check_credentials("redis", self.redis_username, self.redis_password, self.redis_password_file)
+        check_credentials("registry", self.registry_username, self.registry_password, self.registry_password_file)
+        self._check_registry()
         return self
 
     def kafka_properties(self) -> Properties:
@@ -146,6 +156,20 @@ class Settings(BaseSettings):
             return None
         password = secret("redis_password", self.redis_password, self.redis_password_file)
         return with_user(self.redis_url, self.redis_username, password)
+
+    def registry_login(self) -> str | None:
+        """The schema registry's password, for its client alone. Raises ConfigurationError."""
+        return secret("registry_password", self.registry_password, self.registry_password_file)
+
+    def _check_registry(self) -> None:
+        """A URL isn't shown: it may hold a password."""
+        for url in (self.registry_url or "").split(",") if self.registry_url is not None else ():
+            if not url.strip().startswith(("http://", "https://")):
+                raise ValueError("registry_url doesn't begin with http:// or https://")
+            if "@" in url:
+                raise ValueError("registry_url holds a user or a password: set registry_username, registry_password")
+        if self.registry_url is None and self.results_format in ("avro", "json-schema"):
+            raise ValueError(f"results_format {self.results_format} needs registry_url, where its schema is registered")
 
     def _check_scale(self) -> None:
         if not self.scale_min <= self.scale_max <= self.workers_max:

@@ -9,6 +9,7 @@ from spojoin.errors import ConfigurationError
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.inputs import Parse
 from spojoin.runtime.loop import MachineFactory
+from spojoin.runtime.outbox import RowForm
 from spojoin.runtime.settings import ENV_PREFIX, Settings
 
 
@@ -17,7 +18,8 @@ class Wiring:
     """A service: its name among its query's services and how its machine is made.
 
     `is_transactional` is whether it writes in transactions (where the settings allow them). `tick_ms` is the time
-    between `on_time` calls. `parse` makes rows of the users' messages, where the machine takes them.
+    between `on_time` calls. `parse` makes rows of the users' messages, where the machine takes them. `row_form` is
+    the form of results, where they have a message for each row.
     """
 
     service: str
@@ -25,6 +27,7 @@ class Wiring:
     is_transactional: bool = False
     tick_ms: float = 20.0
     parse: Parse | None = None
+    row_form: RowForm | None = None
 
 
 Wire = Callable[[Serving, Settings], Wiring]

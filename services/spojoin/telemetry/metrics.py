@@ -29,7 +29,19 @@ SERVICE_LABELS = {
     "service_name": "the role, and its number where there are several: pojoin-1",
 }
 #: label values that are known before the first event: a counter that begins with it would hide it from `increase`
-DEAD_LETTER_REASONS = ("late", "malformed", "missing-field", "nan", "null", "overflow", "time", "type", "unit")
+DEAD_LETTER_REASONS = (
+    "delete",
+    "late",
+    "malformed",
+    "missing-field",
+    "nan",
+    "null",
+    "overflow",
+    "schema",
+    "time",
+    "type",
+    "unit",
+)
 RETRY_ERRORS = ("AmbiguousAppend", "LogUnavailable")
 SCALE_STEPS = ("ask", "scale", "event")
 KAFKA_ERRORS = ("_ALL_BROKERS_DOWN", "_TRANSPORT")

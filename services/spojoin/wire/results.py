@@ -1,14 +1,16 @@
 """Results as Kafka messages that clients can read without this package.
 
-Frames form: one message a result; the value is a plain Arrow IPC stream. JSON form: one message a probe, and one
-without a value for a result without rows, so that the output always shows its progress. All that this system needs
-of a message is in its headers, numbers as decimal text:
+Frames form: one message a result; the value is a plain Arrow IPC stream. JSON form: one message a probe. Row forms
+(Avro, JSON Schema): one message a row, in Confluent's wire format. But for the first, a result without rows is one
+message without a value, so that the output always shows its progress. All that this system needs of a message is in
+its headers, numbers as decimal text:
 
     spojoin-generation              the generation of the query that answered, from 1; it has its own frames and seqs
     spojoin-frame, spojoin-begin    the frame, and the position where the result starts
-    spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, else 0; in the JSON
-                                    form on a result's last message only
-    spojoin-seq                     JSON form: the probe of this message; the output ascends by it
+    spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, else 0; on a result's
+                                    last message only
+    spojoin-seq                     JSON and row forms: the probe of this message; the output ascends by it
+    spojoin-row                     row forms: the row's number among its probe's, from 0; not on the last of them
     spojoin-produced                when the inputs were produced, run-length coded (see `pack_produced`)
     spojoin-matches                 matches in all results up to the message's end, or else to its start; for people
 """
@@ -17,8 +19,8 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,11 +41,17 @@ BEGIN = "spojoin-begin"
 END = "spojoin-end"
 LAST = "spojoin-last"
 SEQ = "spojoin-seq"
+ROW = "spojoin-row"
 PRODUCED = "spojoin-produced"
 MATCHES = "spojoin-matches"
 CONTENT_TYPE = "content-type"
 ARROW_STREAM = b"application/vnd.apache.arrow.stream"
 JSON = b"application/json"
+#: Row forms; not the types of bare Avro and JSON, since a schema's id stands first.
+REGISTERED_AVRO = b"application/vnd.schemaregistry.avro"
+REGISTERED_JSON = b"application/vnd.schemaregistry.json"
+
+_ALL_ROWS = 2**63 - 1
 
 #: number of runs, first time in ms, and the widths in bytes of the time differences and of the run lengths
 _PRODUCED = struct.Struct("<IqBB")
@@ -61,9 +69,10 @@ class OutputMessage(NamedTuple):
 class ResultProgress(NamedTuple):
     """The progress of the output up to a message.
 
-    Results are out for the positions of `frame_id` before `position`, which is its end if `is_last`. In the JSON form
-    those of probes up to `seq` are out too, and must not be written again. `matches` counts those of all results that
-    are out; 0 if the message does not say.
+    Results are out for the positions of `frame_id` before `position`, which is its end if `is_last`. In the forms with
+    several messages a result those of probes up to `seq` are out too, but of `seq` itself, where `row` is given, only
+    the rows up to that; they must not be written again. `matches` counts those of all results that are out; 0 if the
+    message does not say.
     """
 
     frame_id: int
@@ -72,6 +81,12 @@ class ResultProgress(NamedTuple):
     seq: int | None
     generation: int = 1
     matches: int = 0
+    row: int | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The last probe and row that are out, ascending with the output; before all where no probe is named."""
+        return (-1, 0) if self.seq is None else (self.seq, _ALL_ROWS if self.row is None else self.row)
 
 
 def matches_of(result: Result) -> int:
@@ -120,6 +135,19 @@ def result_messages_json(result: Result, matches_before: int = 0) -> list[Output
     return messages
 
 
+def result_messages_rows(
+    result: Result, values: Sequence[bytes], content_type: bytes, matches_before: int = 0
+) -> list[OutputMessage]:
+    """A row form: a message for each row, with the values given. See `result_messages_json` for the rest."""
+    check(result)
+    start = {**_start(result), CONTENT_TYPE: content_type, MATCHES: _decimal(matches_before)}
+    messages = [
+        OutputMessage({**start, **place}, value) for place, value in zip(_places(result.rows), values, strict=True)
+    ] or [OutputMessage(start, b"")]
+    messages[-1].headers.update(_close(result, matches_before))
+    return messages
+
+
 def progress(headers: Mapping[str, bytes]) -> ResultProgress:
     """What a message of either form says about the output before it and with it; WireError if it is not ours."""
     at = END if END in headers else BEGIN
@@ -130,6 +158,7 @@ def progress(headers: Mapping[str, bytes]) -> ResultProgress:
         seq=_number(headers, SEQ) if SEQ in headers else None,
         generation=_generation(headers),
         matches=_number(headers, MATCHES) if MATCHES in headers else 0,
+        row=_number(headers, ROW) if ROW in headers else None,
     )
 
 
@@ -204,6 +233,15 @@ def _number(headers: Mapping[str, bytes], name: str, most: int = 2**63 - 1) -> i
     if not text.isdigit() or len(text) > 19 or int(text) > most:
         raise WireError(f"header {name} is {text!r}, expected a decimal number from 0 to {most}")
     return int(text)
+
+
+def _places(rows: pa.RecordBatch) -> Iterator[Headers]:
+    """The headers that say which row of which probe each row is; the first column is the probes' numbers."""
+    probes = rows.column(0).to_pylist() if rows.num_rows else []
+    row = 0
+    for probe, following in zip_longest(probes, probes[1:]):
+        yield {SEQ: _decimal(probe), ROW: _decimal(row)} if probe == following else {SEQ: _decimal(probe)}
+        row = row + 1 if probe == following else 0
 
 
 def _probes(rows: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:

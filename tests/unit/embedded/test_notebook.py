@@ -18,7 +18,7 @@ sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1'
 
 def a_join():
     join = spojoin.Join(QUERY)
-    join.push({"a": pa.array([2, 1, None]), "k": ["<b>", "y", "<i>z"]})
+    join.push({"a": pa.array([2, 1, 2**40]), "k": ["<b>", "y", "<i>z"]})
     return join, join.flush()
 
 
@@ -31,14 +31,14 @@ def test_a_join_in_a_line():
 
 def test_a_join_in_a_notebook():
     html = a_join()[0]._repr_html_()
-    for part in ("<th>q</th>", "l.a &lt; r.a", "<td>matches</td><td>1</td>", "<td>refused: null</td><td>1</td>"):
+    for part in ("<th>q</th>", "l.a &lt; r.a", "<td>matches</td><td>1</td>", "<td>refused: overflow</td><td>1</td>"):
         assert part in html
 
 
 def test_refused_rows_in_a_notebook():
     html = a_join()[0].take_rejects()._repr_html_()
     assert "1 refused rows" in html
-    assert "a: None, k: &lt;i&gt;z" in html
+    assert "a: 1099511627776, k: &lt;i&gt;z" in html
 
 
 def test_results_in_a_notebook():

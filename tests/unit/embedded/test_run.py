@@ -75,11 +75,11 @@ def trips(request, tmp_path):
     """Forty good rows between bad ones, and the good rows' ids."""
     rows = random_rows(40, seed=3)
     cells = [(100 + i, a, b) for i, (a, b) in enumerate(rows)]
-    cells.insert(5, (500, None, 1.0))
-    cells.insert(20, (501, 2, math.nan))
+    cells.insert(5, (500, 2**40, 1.0))
+    cells.insert(20, (None, 2, 1.0))
     path = tmp_path / f"trips.{request.param}"
     if request.param == "csv":
-        lines = [f"{i},{'' if a is None else a},{b}" for i, a, b in cells]
+        lines = [f"{'' if i is None else i},{a},{b}" for i, a, b in cells]
         path.write_text("\n".join(["id,a,b", *lines]) + "\n")
     elif request.param == "jsonl":
         path.write_text("".join(json.dumps({"id": i, "a": a, "b": b}) + "\n" for i, a, b in cells))
@@ -106,13 +106,43 @@ def test_counts_of_a_self_join_from_every_format(trips, tmp_path):
         for t in range(len(rows))
     ]
     assert read_json(tmp_path / "out.jsonl") == expected
-    assert report["rejected_by_reason"] == {"nan": 1, "null": 1}
+    assert report["rejected_by_reason"] == {"overflow": 1, "null": 1}
     assert (report["tuples"], report["matches"]) == (40, len(pairs))
     bad = read_json(tmp_path / "bad.jsonl")
-    assert [(r["position"], r["stream"], r["reason"], int(r["row"]["id"])) for r in bad] == [
-        (5, "trips", "null", 500),
-        (20, "trips", "nan", 501),
+    assert [(r["position"], r["stream"], r["reason"], int(r["row"]["a"])) for r in bad] == [
+        (5, "trips", "overflow", 2**40),
+        (20, "trips", "null", 2),
     ]
+
+
+@pytest.mark.parametrize("slide", [1, 3])
+def test_a_null_joins_nothing_but_takes_a_place_and_nan_is_the_greatest(tmp_path, slide):
+    draw = random.Random(5)
+    rows = [(draw.choice([None, 0, 1, 2]), draw.choice([None, 0.5, 1.5, math.nan, math.inf])) for _ in range(60)]
+    table = pa.table({"id": range(60), "a": [a for a, _ in rows], "b": [b for _, b in rows]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    query = parse_query(SELF.format(slide=slide, window=12, output="pairs"))
+    report = run(query, RunFiles({"trips": tmp_path / "x.parquet"}, tmp_path / "out.jsonl"))
+    assert (report["tuples"], report["rejected"]) == (60, 0)
+    found = [(r["probe_seq"], r["left_seq"], r["right_seq"]) for r in read_json(tmp_path / "out.jsonl")]
+    assert found == [pair for pair in _all_pairs(60, 12, slide) if _matches(rows[pair[1]], rows[pair[2]])]
+    assert len(found) > 50
+
+
+def _all_pairs(count, window, slide):
+    """(probe, left, right) of all rows that see each other, in order."""
+    pairs = []
+    for t in range(count):
+        for u in range(max(0, window_start(t, window, slide)), t):
+            pairs += [(t, t, u), (t, u, t)]
+    return sorted(pairs)
+
+
+def _matches(left, right):
+    if None in (*left, *right):
+        return False
+    low, high = ((2, 0.0) if math.isnan(b) else (1, b) for b in (left[1], right[1]))
+    return left[0] > right[0] and low < high
 
 
 def test_pairs_come_sorted_with_their_keys(trips, tmp_path):
@@ -204,8 +234,8 @@ def test_the_figures_once_the_window_is_full(tmp_path, monkeypatch):
 
 def test_rejected_rows_show_their_values_though_frames_close_later(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 100)
-    b = [math.nan if i % 1000 == 500 else 1.0 for i in range(20_000)]
-    pq.write_table(pa.table({"id": range(20_000), "a": [1] * 20_000, "b": b}), tmp_path / "x.parquet")
+    a = [2**40 if i % 1000 == 500 else 1 for i in range(20_000)]
+    pq.write_table(pa.table({"id": range(20_000), "a": a, "b": [1.0] * 20_000}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1, window=2, output="count"))
     run(query, RunFiles({"trips": tmp_path / "x.parquet"}, tmp_path / "o.jsonl", rejects=tmp_path / "bad.jsonl"))
     assert [(r["position"], r["row"]["id"]) for r in read_json(tmp_path / "bad.jsonl")] == [

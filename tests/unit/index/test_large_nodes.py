@@ -12,7 +12,13 @@ OPS = {
     "two": (Op.LT, Op.GE),
     "two, one a complement": (Op.NE, Op.LE),
     "band and equality": (Op.BAND_LE, Op.EQ),
+    "two bands": (Op.BAND_LE, Op.BAND_LT),
     "three": (Op.GT, Op.LT, Op.BAND_LT),
+    "three, below": (Op.LT, Op.LT, Op.LE),
+    "three, above": (Op.GT, Op.GE, Op.GT),
+    "three, a complement": (Op.NE, Op.LE, Op.GT),
+    "three complements": (Op.NE, Op.NE, Op.NE),
+    "three, an equality": (Op.EQ, Op.BAND_LE, Op.LT),
 }
 WIDTH = 3
 

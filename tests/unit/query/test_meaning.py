@@ -55,6 +55,8 @@ CHANGED = {
     "the order of columns": ("{draw: double, cooling: decimal(8,2), at: timestamp}\n    time: at\n    key",
                              "{cooling: decimal(8,2), draw: double, at: timestamp}\n    time: at\n    key",
                              "columns of warm was draw, cooling, at, is cooling, draw, at"),
+    "an envelope": ("    key: id\n", "    key: id\n    envelope: after\n", "envelope of warm was nothing, is after"),
+    "the record's time": ("    time: at\n    key", "    time: record\n    key", "time of warm was at, is record"),
     "a column more": ("cooling: decimal(8,2), at: timestamp}\n    time: at\n    key",
                       "cooling: decimal(8,2), at: timestamp, more: int}\n    time: at\n    key",
                       "type of warm.more was nothing, is int"),
@@ -139,6 +141,56 @@ def test_reformatting_never_changes_the_meaning(data):
     written = parse_query(text)
     assert differences(one, written) == []
     assert fingerprint(written) == fingerprint(one)
+
+
+PRICED = """\
+name: priced
+streams:
+  a: {schema: {g: long, d: double, s: string}}
+sql: |
+  SELECT l.s, r.d + 1 AS more FROM a AS l JOIN a AS r
+  ON l.g < r.d AND lower(l.s) = lower(r.s)
+  WHERE l.d > 5 AND l.s < r.s || 'x'
+  WINDOW AS (SLIDE INTERVAL '1' ON '10')
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("l.g < r.d", "l.g <= r.d", "condition"),
+        ("l.g < r.d", "l.g < r.d + 1", "condition"),
+        ("lower(l.s) = lower(r.s)", "upper(l.s) = lower(r.s)", "condition"),
+        ("lower(l.s) = lower(r.s)", "l.s = lower(r.s)", "condition"),
+        ("l.d > 5", "l.d > 6", "filter of the left side"),
+        ("l.d > 5", "r.d > 5", "filter of the right side"),
+        ("|| 'x'", "|| 'y'", "residual conditions"),
+        (" AND l.s < r.s || 'x'", "", "residual conditions"),
+        ("r.d + 1 AS more", "r.d + 2 AS more", "columns of results"),
+        ("AS more", "AS most", "columns of results"),
+        ("l.s, r.d + 1 AS more", "r.d + 1 AS more, l.s", "columns of results"),
+        ("SELECT l.s, r.d + 1 AS more", "SELECT *", "output"),
+    ],
+)
+def test_every_part_of_a_statement_counts(old: str, new: str, part: str):
+    assert old in PRICED
+    one, other = parse_query(PRICED), parse_query(PRICED.replace(old, new, 1))
+    assert fingerprint(one) != fingerprint(other)
+    assert [each for each in differences(one, other) if each.startswith(f"{part} was ")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("WHERE l.d > 5 AND", "AND l.d > 5 AND"),
+        ("lower(l.s) = lower(r.s)", "(LOWER( l.S ) = lower(R.s))"),
+        ("SELECT l.s, r.d + 1", "SELECT /* all */ L.s, (r.D + 1)"),
+    ],
+)
+def test_the_spelling_of_a_statement_does_not_count(old: str, new: str):
+    one, other = parse_query(PRICED), parse_query(PRICED.replace(old, new, 1))
+    assert differences(one, other) == []
+    assert fingerprint(one) == fingerprint(other)
 
 
 # --- what only some statements have -----------------------------------------------------------------------------------

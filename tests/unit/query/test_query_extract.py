@@ -186,7 +186,13 @@ def check(query, batch: pa.RecordBatch, needs_time: bool = False):
     assert got.kept.dtype == np.int64
     assert len(got.codes) == len(stream.keys)
     assert all(column.dtype == np.int64 for column in got.codes)
-    assert [list(row) for row in zip(*(column.tolist() for column in got.codes), strict=True)] == codes
+    found = [list(row) for row in zip(*(column.tolist() for column in got.codes), strict=True)]
+    joining = [None not in row for row in codes]
+    assert (got.joins is None) == all(joining)
+    assert (np.ones(len(kept), np.uint8) if got.joins is None else got.joins).tolist() == joining
+    assert [row for row, joins in zip(found, joining, strict=True) if joins] == [
+        row for row in codes if None not in row
+    ]
     assert (got.times_us is None) == (not needs_time)
     if got.times_us is not None:
         assert got.times_us.tolist() == times
@@ -292,11 +298,12 @@ def test_nanoseconds():
     assert (got.times_us.tolist(), got.kept.tolist()) == ([1, -1, 2], [0, 1, 2])
     compared = parse_query(one_column("timestamp"))
     got = extract(compared.streams[0], pa.record_batch({"x": stamps, "flight_id": np.arange(4)}), False)
-    assert [(r.row, r.reason) for r in got.refused] == [(0, "type"), (1, "type"), (3, "null")]
+    assert [(r.row, r.reason) for r in got.refused] == [(0, "type"), (1, "type")]
     assert got.refused[0].detail == (
         "field x: value 1970-01-01T00:00:00.000001999 has digits below a microsecond, the finest that is compared"
     )
-    assert got.codes[0].tolist() == [2]
+    assert got.codes[0].tolist()[:1] == [2]
+    assert (got.kept.tolist(), got.joins.tolist()) == ([2, 3], [1, 0])
 
 
 def test_a_refusal_states_value_and_reason():
@@ -305,20 +312,29 @@ def test_a_refusal_states_value_and_reason():
     got = extract(query.streams[0], batch, False)
     assert [(r.row, r.reason, r.detail) for r in got.refused] == [
         (1, "type", "field x: value 'abc' is not a double"),
-        (2, "null", "field x: no value, expected a double"),
-        (3, "nan", "field x: value 'nan' is not a number"),
         (4, "overflow", "field x: value '1e999' is out of range of double"),
     ]
-    assert got.keys.to_pylist() == ["a"]
+    assert got.keys.to_pylist() == ["a", "c", "d"]
+    assert got.joins.tolist() == [1, 0, 1]
+    assert got.codes[0].tolist()[2] > fold_doubles(np.array([math.inf]))[0]
+
+
+def test_a_null_joins_nothing_and_hides_no_overflow_of_another_row():
+    """What fills the place of NULL is no value: a sum with it isn't refused."""
+    query = parse_query(one_column("long", "COLUMN + OTHER"))
+    columns = {"x": [None, 2**63 - 1, 2**63 - 1, 5], "y": [2**63 - 1, None, 1, 7]}
+    got = check(query, pa.record_batch({**columns, "flight_id": range(4)}))
+    assert [(r.row, r.reason) for r in got.refused] == [(2, "overflow")]
+    assert got.joins.tolist() == [0, 0, 1]
 
 
 def test_each_row_is_refused_once_with_its_first_reason():
     query = parse_query(TRIPS)
     batch = pa.record_batch(
-        {"distance": ["x", "1", None], "air_time": [math.nan, None, math.nan], "flight_id": [None, 2, 3]}
+        {"distance": ["x", "1", None, "y"], "air_time": ["1e999", "1e999", "z", "1"], "flight_id": [None, None, 3, 4]}
     )
     got = extract(query.streams[0], batch, False)
-    assert [(r.row, r.reason) for r in got.refused] == [(0, "type"), (1, "null"), (2, "null")]
+    assert [(r.row, r.reason) for r in got.refused] == [(0, "type"), (1, "overflow"), (2, "type"), (3, "type")]
 
 
 @pytest.mark.parametrize(

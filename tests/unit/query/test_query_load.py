@@ -195,8 +195,19 @@ def test_key_columns_are_shared():
     query = parse_query(
         TRIPS.replace("l.air_time < r.air_time", "l.distance != r.air_time AND (l.distance + 1 >= r.distance + 1)")
     )
-    assert [k.text for k in query.streams[0].keys] == ["distance", "air_time", "distance + 1"]
-    assert [(p.left_slot, p.right_slot) for p in query.predicates] == [(0, 0), (0, 1), (2, 2)]
+    assert [[k.text for k in stream.keys] for stream in query.streams] == [
+        ["distance", "distance + 1"],
+        ["distance", "air_time", "distance + 1"],
+    ]
+    assert [(p.left_slot, p.right_slot) for p in query.predicates] == [(0, 0), (0, 1), (1, 2)]
+    assert [k.text for k in query.inputs[0].keys] == [k.text for stream in query.streams for k in stream.keys]
+
+
+def test_sides_that_take_the_same_of_one_stream_are_one():
+    query = parse_query(TRIPS.replace("l.air_time < r.air_time", "l.air_time < r.distance AND l.distance < r.air_time"))
+    assert [k.text for k in query.streams[0].keys] == ["distance", "air_time"]
+    assert [(p.left_slot, p.right_slot) for p in query.predicates] == [(0, 0), (1, 0), (0, 1)]
+    assert query.is_self
 
 
 def test_one_column_in_two_domains_or_scales_is_two_keys():

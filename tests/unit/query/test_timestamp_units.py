@@ -83,7 +83,9 @@ def test_every_unit_from_every_source(kind: str, arrow: pa.DataType, values):
     kept, codes, _, refused = naive_extract(stream, _rows(batch), False)
     assert [(r.row, r.reason) for r in got.refused] == refused
     assert got.kept.tolist() == kept
-    assert got.codes[0].tolist() == [code for (code,) in codes]
+    assert got.joins.tolist() == [code is not None for (code,) in codes]
+    assert not got.joins[-1]
+    assert got.codes[0][got.joins == 1].tolist() == [code for (code,) in codes if code is not None]
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict]:

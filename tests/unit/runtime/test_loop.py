@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from spojoin.cli.chain import ResultSequence
 from spojoin.errors import Fenced, WireError
 from spojoin.ports.interfaces import AmbiguousAppend, Bounds, LogPartition
 from spojoin.ports.memory import Fate
@@ -13,7 +18,8 @@ from spojoin.runtime.loop import DISCOVERY_MS, TRIM_MS
 from spojoin.runtime.result_position import SILENCE_MS
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.codec import decode
-from spojoin.wire.records import DeadLetter
+from spojoin.wire.records import DeadLetter, Result
+from spojoin.wire.results import BEGIN, progress
 from tests.support.runtime_world import FRAMES, RESULTS, TOPICS, Bench, barrier, emits, partial, result
 
 PARTIALS = LogPartition("q.partials", 0)
@@ -282,6 +288,41 @@ def test_json_results_already_out_are_not_written_again():
     again.loop().step(0)
     assert again.machines[0].start == ResultPosition(0, 0)
     assert [r.value for r in again.log.records(RESULTS)] == [r.value for r in whole]
+
+
+class Lines:
+    """A form of results with a message a row."""
+
+    content_type = b"text/plain"
+
+    def values(self, rows):
+        return [json.dumps(row).encode() for row in rows.to_pylist()]
+
+
+@pytest.mark.parametrize("written", range(8))
+def test_rows_already_out_are_not_written_again(written):
+    """Three probes of one, three and two rows; a crash may come between any two messages."""
+    rows = pa.RecordBatch.from_pydict({"probe_seq": [0, 1, 1, 1, 3, 3], "right_seq": [9, 8, 7, 6, 5, 4]})
+    found = Result(0, 0, 4, True, rows, np.array([1000]), np.array([4], np.uint32))
+    then = Result(1, 0, 1, True, rows.slice(0, 0), np.array([1000]), np.array([1], np.uint32))
+    bench = Bench(Role.SINK, row_form=Lines())
+    both = [*emits(Topic.RESULTS, found), *emits(Topic.RESULTS, then)]
+    bench.prepare = lambda machine: setattr(machine, "answer", lambda _: both)
+    bench.append(FRAMES, barrier(0))
+    bench.loop().step(0)
+    whole = bench.log.records(RESULTS)[:]
+    assert [r.value for r in whole] == [*Lines().values(rows), b""]
+    again = Bench(Role.SINK, row_form=Lines())
+    again.prepare = lambda machine: setattr(machine, "answer", lambda _: both if written < 6 else both[1:])
+    for record in whole[:written]:
+        again.append_bytes(RESULTS, record.value, dict(record.headers))
+    again.append(FRAMES, barrier(0))
+    if written < 7:
+        again.loop().step(0)
+    assert [r.value for r in again.log.records(RESULTS)] == [r.value for r in whole]
+    chain = ResultSequence()
+    twice = [dict(r.headers) for r in (*whole[:written], *whole)]
+    assert sum(chain.takes(int(each[BEGIN]), progress(each)) for each in twice) == len(whole)
 
 
 def test_dead_letters_go_to_the_inputs_own_topic_with_reason_and_place():

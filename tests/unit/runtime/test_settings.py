@@ -65,6 +65,9 @@ def test_files(tmp_path, monkeypatch, name, text):
             "setting results_format is 'xml': input should be",
         ),
         ({"query_file": "q", "redis_url": "localhost"}, "redis_url doesn't begin with redis://"),
+        ({"query_file": "q", "registry_url": "localhost:8081"}, "registry_url doesn't begin with http://"),
+        ({"query_file": "q", "registry_url": "http://a@b"}, "registry_url holds a user or a password"),
+        ({"query_file": "q", "results_format": "avro"}, "results_format avro needs registry_url"),
         ({"query_file": "q", "kafka": {"group.id": "x"}}, "kafka: group.id is set by the service itself"),
         ({"query_file": "q", "wrokers": 2}, "setting wrokers is unknown"),
     ],
@@ -100,7 +103,14 @@ def test_numbers_of_instances():
 
 @pytest.mark.parametrize(
     "given",
-    [{"redis_url": "user:hunter2@redis"}, {"kafka": "hunter2"}, {"kafka": {"sasl.password": ["hunter2"]}}],
+    [
+        {"redis_url": "user:hunter2@redis"},
+        {"registry_url": "http://user:hunter2@registry"},
+        {"registry_url": ["hunter2"]},
+        {"registry_password": ["hunter2"]},
+        {"kafka": "hunter2"},
+        {"kafka": {"sasl.password": ["hunter2"]}},
+    ],
 )
 def test_error_messages_contain_no_password(given):
     with pytest.raises(ConfigurationError) as raised:
@@ -147,6 +157,7 @@ def test_a_user_and_a_password_become_part_of_the_stores_address(tmp_path):
     [
         ({"kafka_password": "hunter2", "kafka_password_file": "f"}, "kafka_password and kafka_password_file are both"),
         ({"redis_password": "hunter2", "redis_password_file": "f"}, "redis_password and redis_password_file are both"),
+        ({"registry_username": "me"}, "registry_username is set without registry_password"),
         ({"kafka_username": "me"}, "kafka_username is set without kafka_password"),
         ({"redis_username": "me"}, "redis_username is set without redis_password"),
     ],

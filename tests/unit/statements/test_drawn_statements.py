@@ -10,7 +10,7 @@ from tests.support.fuzz_statements import case, findings, verdict
 from tests.support.statement_draw import draw_statement
 from tests.support.statement_oracle import StatementOracle
 from tests.support.statement_streams import all_columns, outputs_of, pushed
-from tests.support.statement_verdict import rows_of
+from tests.support.statement_verdict import expected_rows, rows_of
 
 #: Seeds that were answered wrongly once.
 KEPT: list[int] = []
@@ -27,10 +27,10 @@ def test_fresh_statements_are_right_or_refused():
     print(f"the same again: STATEMENT_SEED={first}")
     counts = Counter()
     found = [
-        f"seed {seed}: {v.finding.kind}: {v.finding.text}" for seed, v in findings(range(first, first + 300), counts)
+        f"seed {seed}: {v.finding.kind}: {v.finding.text}" for seed, v in findings(range(first, first + 200), counts)
     ]
     assert not found, "\n".join([f"STATEMENT_SEED={first}", *found])
-    assert counts["right"] > 30
+    assert counts["right"] > 20
 
 
 def drawn(seed):
@@ -59,4 +59,5 @@ def test_rows_pushed_in_pieces(seed):
     statement = draw_statement(Random(seed))
     oracle = StatementOracle({each.name: each.table for each in statement.tables}, statement.time)
     expected = oracle.expected(statement.text)
-    assert repr(rows_of(pushed(statement, "rows", Random(seed)))) == repr(expected.rows), statement.text
+    found = rows_of(pushed(statement, "rows", Random(seed)))
+    assert repr(found) == repr(expected_rows(expected)), statement.text

@@ -20,6 +20,7 @@ from spojoin.wire.results import (
     progress,
     result_from_message,
     result_messages_json,
+    result_messages_rows,
     result_to_message,
     unpack_produced,
 )
@@ -185,3 +186,32 @@ def test_results_from_before_generations_belong_to_the_first():
     assert message.headers.pop("spojoin-generation") == b"1"
     assert progress(message.headers).generation == 1
     assert result_from_message(message.headers, message.value).generation == 1
+
+
+# -- a message a row
+
+
+def test_rows_as_messages_say_where_they_stand():
+    messages = result_messages_rows(result(PAIRS, is_last=True), [b"a", b"b", b"c"], b"x/y", matches_before=5)
+    assert [m.value for m in messages] == [b"a", b"b", b"c"]
+    assert [progress(m.headers).place for m in messages] == [(10, 0), (10, 2**63 - 1), (12, 2**63 - 1)]
+    assert [progress(m.headers).position for m in messages] == [3, 3, 5]
+    assert [progress(m.headers).is_last for m in messages] == [False, False, True]
+    assert progress(messages[-1].headers).matches == 8
+    assert {m.headers["content-type"] for m in messages} == {b"x/y"}
+
+
+def test_no_rows_are_one_message_without_a_value():
+    [message] = result_messages_rows(result(EMPTY, is_last=True), [], b"x/y")
+    assert message.value == b""
+    assert progress(message.headers) == ResultProgress(7, 5, True, None)
+
+
+@given(st.lists(st.integers(0, 3), max_size=6).map(sorted))
+def test_places_ascend_and_end_each_probe(probes):
+    rows = pa.RecordBatch.from_pydict({"probe_seq": pa.array(probes, pa.int64())})
+    messages = result_messages_rows(result(rows), [b"v"] * len(probes), b"x/y")
+    places = [progress(m.headers).place for m in messages] if probes else []
+    assert places == sorted(set(places))
+    ends = [at for at in range(len(probes)) if probes[at + 1 : at + 2] != [probes[at]]]
+    assert [at for at, place in enumerate(places) if place[1] == 2**63 - 1] == ends

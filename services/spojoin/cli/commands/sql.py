@@ -125,9 +125,7 @@ def _run(found: BareStatement, options: SqlOptions) -> None:
     from spojoin.local.supervise import ending_on_signals
 
     inputs = {name: Path(str(source)) for name, source in found.sources.items()}
-    files = RunFiles(
-        inputs, options.output, options.rejects, options.report, format=named_format(options.format)
-    )
+    files = RunFiles(inputs, options.output, options.rejects, options.report, format=named_format(options.format))
     is_quiet = options.quiet or options.output == DASH
     with ending_on_signals(), run_progress(found.query.name, is_quiet=is_quiet) as progress:
         report = run(found.query, files, progress=progress)

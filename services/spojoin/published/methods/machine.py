@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from spojoin.kernels.bounds import bounds
-from spojoin.model import Direction, Method, Op, Output, Query
+from spojoin.model import Direction, Method, Op, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, WindowMachine
 from spojoin.protocol.parts import Chunks, SeqTrail, expected_parts, first_reached, lower_bounds, probe_range

@@ -89,9 +89,7 @@ class LogicalAndMachine(Machine):
                 del waiting[key]
 
     def _evaluate(self, frame: Frame, partials: list[Partial]) -> Iterator[Action]:
-        chunks = Chunks(
-            frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs
-        )
+        chunks = Chunks(frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
             asked = [
                 self._asked(frame, number, direction, partials, begin, end)

@@ -107,9 +107,7 @@ class PoJoinMachine(WindowMachine):
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
         for stream, batches in enumerate(self._batches):
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
-        chunks = Chunks(
-            frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs
-        )
+        chunks = Chunks(frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
             directions = self._matches(frame, begin, end)
             chunks.note(directions)

@@ -15,8 +15,10 @@ from spojoin.query.meaning import is_same_order
 from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.parse import InputMessage, parse
+from spojoin.roles.router.parse import InputMessage, Reading, parse
+from spojoin.roles.router.registered_rows import RegisteredSchemas
 from spojoin.runtime.generations import Serving
+from spojoin.runtime.registry import registry_of
 from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.runtime.wiring import Wiring
@@ -30,7 +32,8 @@ _log = structlog.get_logger(__name__)
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it; each life of the machine is a router of its own to the protocol."""
-    query = serving.query
+    query, registry = serving.query, registry_of(settings)
+    reading = Reading(schemas=RegisteredSchemas(None if registry is None else registry.find))
 
     def machine(result_position: ResultPosition) -> RouterMachine:
         config, beginning = router_config(settings), serving.begin(result_position, rows)
@@ -43,7 +46,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
         messages = [
             InputMessage(record.offset, record.timestamp_ms, record.value, record.headers) for record in records
         ]
-        return parse(query.inputs[stream], query.needs_time, stream, partition, messages)
+        return parse(query.inputs[stream], query.needs_time, stream, partition, messages, reading)
 
     router_config(settings)  # a contradiction must end the start, not the first life
     if query.layout.workers not in (0, settings.workers):

@@ -16,13 +16,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
+from numpy.typing import NDArray
 
 from spojoin.model import Stream, TypeName
 from spojoin.query.extract import Extracted
 from spojoin.query.json_number import JsonNumber
 from spojoin.query.schema import JSON_FRACTIONS
 from spojoin.roles.router.columns import columns_needed
-from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, Readout
+from spojoin.roles.router.envelope import OPERATION, PAYLOAD, no_envelope, no_row, not_a_row
+from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, Readout, whole
 
 _WHOLE = {TypeName.INT, TypeName.LONG}
 _REAL = {TypeName.FLOAT, TypeName.DOUBLE}
@@ -39,6 +41,7 @@ class JsonLines(LineReader):
     def __init__(self, stream: Stream, needs_time: bool, number: int = 0) -> None:
         super().__init__(stream, needs_time, number)
         self._needed = columns_needed(stream, needs_time)
+        self._envelope = stream.envelope
 
     def split(self, value: bytes) -> list[bytes]:
         """One object, however it is laid out, or one object a line."""
@@ -63,9 +66,28 @@ class JsonLines(LineReader):
             table = pa_json.read_json(io.BytesIO(text), *self._options(lines[0], len(text)))
         except (pa.ArrowInvalid, UnicodeDecodeError):
             return None
-        if table.num_rows != len(lines) or _has_infinity(table):
+        if table.num_rows != len(lines):
             return None
-        return Parsed(table.combine_chunks().to_batches()[0])
+        parsed = self._rows_of(table, lines)
+        return None if parsed is None or _has_infinity(parsed.batch) else parsed
+
+    def _rows_of(self, table: pa.Table, lines: Sequence[bytes]) -> Parsed | None:
+        """The messages' rows; None where a message that seems to have none does have one."""
+        if self._envelope is None:
+            return Parsed(table.combine_chunks().to_batches()[0])
+        holder = _holder(table, self._envelope)
+        if holder is None:
+            return None
+        faults = [self._fault(row, lines[row]) for row in np.flatnonzero(~_is_valid(holder)).tolist()]
+        batch = pa.RecordBatch.from_struct_array(holder.drop_null())
+        return None if None in faults else Parsed(batch, [fault for fault in faults if fault is not None])
+
+    def _fault(self, row: int, line: bytes) -> BadLine | None:
+        try:
+            self._literals(line)
+        except _BadLine as error:
+            return BadLine(row, error.reason, error.detail)
+        return None
 
     def read_one_by_one(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
         """From the literals, as text."""
@@ -82,7 +104,8 @@ class JsonLines(LineReader):
             good.append(id_)
             rows.append({name: _text(value) for name, value in values.items()})
         if rows:
-            readout.take_all(np.array(good, np.int64), self.extract(self._batch(rows, whole_keys)))
+            taken = np.array(good, np.int64)
+            readout.take_all(taken, self.extract(taken, self._batch(rows, whole_keys)))
 
     def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
         """The literals alone decide about every row that is refused."""
@@ -100,10 +123,20 @@ class JsonLines(LineReader):
     def _schema(self, first: bytes) -> pa.Schema:
         """Types that hold every value exactly; where JSON has two forms, the one of the first row."""
         try:
-            row = orjson.loads(first)
+            message = orjson.loads(first)
         except orjson.JSONDecodeError:
-            row = {}
-        return pa.schema([(name, self._type(name, row.get(name))) for name in self._needed])
+            message = {}
+        if self._envelope is None:
+            return pa.schema(self._fields(message))
+        payload = message.get(PAYLOAD)
+        if message.get(self._envelope) is None and isinstance(payload, dict):
+            holder = self._envelope, pa.struct(self._fields(payload.get(self._envelope)))
+            return pa.schema([(PAYLOAD, pa.struct([holder])), holder])
+        return pa.schema([(self._envelope, pa.struct(self._fields(message.get(self._envelope))))])
+
+    def _fields(self, first: object) -> list[tuple[str, pa.DataType]]:
+        row = first if isinstance(first, dict) else {}
+        return [(name, self._type(name, row.get(name))) for name in self._needed]
 
     def _type(self, name: str, first: object) -> pa.DataType:
         declared = self.stream.schema.get(name)
@@ -127,8 +160,9 @@ class JsonLines(LineReader):
 
     def _literals(self, line: bytes) -> dict[str, Any]:
         """The needed fields of a line as they are written, null where there is none; _BadLine where that is no row."""
+        row = _row(_pairs(line), self._envelope)
         found: dict[str, Any] = {}
-        for name, value in _pairs(line):
+        for name, value in row:
             if name in self._needed:
                 if name in found:
                     raise _BadLine("malformed", f"field {name} stands twice in one object")
@@ -172,8 +206,8 @@ def _are_objects(lines: Sequence[bytes]) -> bool:
     return all(line[0] == _OPEN and line[-1] == _CLOSE for line in lines)
 
 
-def _has_infinity(table: pa.Table) -> bool:
-    columns = (column for column in table.columns if pa.types.is_floating(column.type))
+def _has_infinity(batch: pa.RecordBatch) -> bool:
+    columns = (column for column in batch.columns if pa.types.is_floating(column.type))
     return any(pc.any(pc.is_inf(column)).as_py() for column in columns)
 
 
@@ -199,6 +233,47 @@ def _check_unicode(pairs: _Pairs) -> None:
                 value.encode()
         except UnicodeEncodeError as error:
             raise _BadLine("malformed", f"an escape is no Unicode character: {error.reason}") from error
+
+
+def _names(pairs: _Pairs) -> str:
+    return ", ".join(name for name, _ in pairs) or "none"
+
+
+def _row(message: _Pairs, envelope: str | None) -> _Pairs:
+    """The row that a message is or has. Where its envelope has none, one within its payload counts."""
+    if envelope is None:
+        return message
+    found = _only(message, envelope)
+    payload = _only(message, PAYLOAD)
+    if found is None and isinstance(payload, _Pairs):
+        message, found = payload, _only(payload, envelope)
+    if isinstance(found, _Pairs):
+        return found
+    if found is not None:
+        raise _BadLine(*not_a_row(envelope, "an array" if isinstance(found, list) else repr(found)))
+    if envelope in (name for name, _ in message):
+        raise _BadLine(*no_row(envelope, _only(message, OPERATION)))
+    raise _BadLine(*no_envelope(envelope, _names(message)))
+
+
+def _only(message: _Pairs, wanted: str) -> object:
+    """A field's value, None where it is missing; _BadLine where it stands twice."""
+    values = [value for name, value in message if name == wanted]
+    if len(values) > 1:
+        raise _BadLine("malformed", f"field {wanted} stands twice in one object")
+    return values[0] if values else None
+
+
+def _holder(table: pa.Table, envelope: str) -> pa.StructArray | None:
+    """The messages' rows as structs; None where some are within a payload and others are not."""
+    direct = whole(table.column(envelope))
+    if PAYLOAD not in table.column_names:
+        return direct
+    return None if direct.null_count < len(direct) else pc.struct_field(whole(table.column(PAYLOAD)), [envelope])
+
+
+def _is_valid(array: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
 
 
 def _text(value: str | bool | None) -> str | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from spojoin.model import Stream
 from spojoin.query.extract import Extracted, extract
+from spojoin.roles.router.message_headers import AddHeaders
 
 Ids = NDArray[np.int64]
 
@@ -34,6 +35,11 @@ class Readout:
 
     taken: list[tuple[Ids, Extracted]] = field(default_factory=list)
     faults: list[BadLine] = field(default_factory=list)
+
+    @classmethod
+    def of_none(cls, count: int, reason: str, detail: str) -> Readout:
+        """No row of `count` messages, for one reason."""
+        return cls(faults=[BadLine(at, reason, detail) for at in range(count)])
 
     def take(self, ids: Ids, extracted: Extracted) -> None:
         """Keep what was extracted of the rows `ids`."""
@@ -67,6 +73,8 @@ class LineReader(ABC):
         self.stream = stream
         self.needs_time = needs_time
         self.number = number
+        #: adds what the lines' messages bring besides, by the ids of lines
+        self.add_headers: AddHeaders | None = None
 
     def read(self, lines: Sequence[bytes]) -> Readout:
         """Every line either taken or at fault."""
@@ -95,9 +103,10 @@ class LineReader(ABC):
     def look_again(self, ids: Ids, lines: Sequence[bytes], extracted: Extracted, readout: Readout) -> None:
         """Judge the rows that `extracted` refused."""
 
-    def extract(self, batch: pa.RecordBatch) -> Extracted:
-        """The batch's codes, times and keys."""
-        return extract(self.stream, batch, self.needs_time, self.number)
+    def extract(self, ids: Ids, batch: pa.RecordBatch) -> Extracted:
+        """The codes, times and keys of the batch, whose rows are the lines `ids`."""
+        whole_rows = batch if self.add_headers is None else self.add_headers(batch, ids)
+        return extract(self.stream, whole_rows, self.needs_time, self.number)
 
     def _read(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
         if not len(lines):
@@ -117,6 +126,6 @@ class LineReader(ABC):
             readout.faults += [fault._replace(id=int(ids[fault.id])) for fault in parsed.faults]
             good = np.delete(np.arange(len(lines)), [fault.id for fault in parsed.faults])
             ids, lines = ids[good], [lines[at] for at in good.tolist()]
-        extracted = self.extract(parsed.batch)
+        extracted = self.extract(ids, parsed.batch)
         readout.take(ids, extracted)
         self.look_again(ids, lines, extracted, readout)

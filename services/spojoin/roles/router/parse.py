@@ -1,9 +1,11 @@
-"""Messages of an input partition to rows: JSON, CSV lines and Arrow batches, recognised message by message.
+"""Messages of an input partition to rows, their formats recognised message by message.
+
+They are JSON, CSV lines, Arrow batches, or Avro, Protobuf and JSON of registered schemas.
 
 A message's format is its Kafka header `content-type`, or else the given default, or else recognised by its first byte.
-The messages of one format are read together; whether a row is good, and its codes, never depend on its
-neighbours. A message with an empty value and the header `spojoin-heartbeat` promises that nothing earlier than so
-many milliseconds follows.
+A first byte of zero means a registered schema whatever is said, since no text begins with it. The messages of one
+format are read together; whether a row is good, and its codes, never depend on its neighbours. A message with an empty
+value and the header `spojoin-heartbeat` promises that nothing earlier than so many milliseconds follows.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import enum
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -19,20 +22,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spojoin.errors import BadData
 from spojoin.model import Stream
 from spojoin.protocol.topology import HEARTBEAT
-from spojoin.query.extract import Extracted
+from spojoin.query.extract import Extracted, extract
 from spojoin.query.payload import no_payload
 from spojoin.roles.router.arrow_rows import FILE_MAGIC, BadMessage, read_arrow
+from spojoin.roles.router.columns import columns_needed, needs_headers
 from spojoin.roles.router.csv_lines import CsvLines
+from spojoin.roles.router.decoded import Decoder, Wanted
+from spojoin.roles.router.envelope import DELETE
 from spojoin.roles.router.json_lines import JsonLines
-from spojoin.roles.router.line_reader import LineReader
+from spojoin.roles.router.line_reader import LineReader, Readout
+from spojoin.roles.router.message_headers import AddHeaders, header_column, with_headers
+from spojoin.roles.router.registered_rows import Bad, RegisteredSchemas
 from spojoin.wire.columns import Keys
 from spojoin.wire.keys import NO_KEYS, concat_keys
 from spojoin.wire.records import U8, DeadLetter, Rows
+from spojoin.wire.registered import MAGIC
 
 CONTENT_TYPE = "content-type"
-_HEARTBEAT_MS_MAX = 253_402_300_799_999  # the end of the year 9999
+_TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
+_OPEN = ord("{")
 _ARROW_CONTINUATION = b"\xff\xff\xff\xff"
 
 I64 = NDArray[np.int64]
@@ -55,6 +66,20 @@ class Format(enum.StrEnum):
     CSV = "text/csv"
     ARROW = "application/vnd.apache.arrow.stream"
     ARROW_FILE = "application/vnd.apache.arrow.file"
+    #: which no header names: its values say so themselves
+    REGISTERED = "application/vnd.schemaregistry"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How messages are read: the format of those that don't name theirs, and what knows the registered schemas."""
+
+    default: Format = Format.AUTO
+    schemas: RegisteredSchemas = field(default_factory=RegisteredSchemas)
+
+
+#: Without a registry.
+PLAIN = Reading()
 
 
 def parse(
@@ -63,23 +88,22 @@ def parse(
     index: int,
     partition: int,
     messages: Sequence[InputMessage],
-    *,
-    default: Format = Format.AUTO,
+    reading: Reading = PLAIN,
 ) -> Rows:
     """The rows of at least one message, in order, and a dead letter for each row or message that can't take part.
 
-    `index` is the stream's number in the query. Reasons: malformed, missing-field, type, null, nan, unit,
-    overflow, time. Where the stream names no key, a row's is "partition:offset", or "partition:offset:row" if its
-    message has several.
+    `index` is the stream's number in the query. Reasons: malformed, missing-field, type, null, nan, unit, overflow,
+    time, schema (no schema reads the message), delete (it takes a row away). Where the stream names no key, a row's is
+    "partition:offset", or "partition:offset:row" if its message has several.
     """
     if not messages:
         raise ValueError("parse() takes at least one message: without one there is no next offset")
-    parsing = _Parsing(stream, needs_time, index, partition, messages)
+    parsing = _Parsing(stream, needs_time, index, partition, messages, reading.schemas)
     kinds: dict[_Kind, list[int]] = defaultdict(list)
     for at, message in enumerate(messages):
-        kinds[_kind_of(message, default)].append(at)
+        kinds[_kind_of(message, reading.default)].append(at)
     for kind, places in kinds.items():
-        parsing.add(kind, places)
+        parsing.add(kind, places if kind is None else parsing.timed(places))
     return parsing.rows()
 
 
@@ -87,12 +111,18 @@ _Kind = Format | str | None  # a format, or the name of one that is not known, o
 
 
 def _kind_of(message: InputMessage, default: Format) -> _Kind:
-    if not message.value:
+    value = message.value
+    if not value:
         return None
-    for name, value in message.headers:
-        if name.lower() == CONTENT_TYPE and value is not None:
-            return _named(value)
-    return _told_by(message.value) if default is Format.AUTO else default
+    for name, content_type in message.headers:
+        if name.lower() == CONTENT_TYPE and content_type is not None:
+            return _unless_registered(_named(content_type), value)
+    return _told_by(value) if default is Format.AUTO else _unless_registered(default, value)
+
+
+def _unless_registered(said: _Kind, value: bytes) -> _Kind:
+    is_registered = value[0] == MAGIC and said not in (Format.ARROW, Format.ARROW_FILE)
+    return Format.REGISTERED if is_registered else said
 
 
 def _named(content_type: bytes) -> _Kind:
@@ -101,9 +131,14 @@ def _named(content_type: bytes) -> _Kind:
 
 
 def _told_by(value: bytes) -> Format:
+    first = value[0]
+    if first == _OPEN:
+        return Format.JSON
+    if first == MAGIC:
+        return Format.REGISTERED
     if value.startswith((_ARROW_CONTINUATION, FILE_MAGIC)):
         return Format.ARROW
-    return Format.JSON if value[:1] == b"{" or value.lstrip()[:1] == b"{" else Format.CSV
+    return Format.JSON if value.lstrip()[:1] == b"{" else Format.CSV
 
 
 class _Piece(NamedTuple):
@@ -118,17 +153,35 @@ class _Parsing:
     """What has been read of the messages so far."""
 
     def __init__(
-        self, stream: Stream, needs_time: bool, index: int, partition: int, messages: Sequence[InputMessage]
+        self,
+        stream: Stream,
+        needs_time: bool,
+        index: int,
+        partition: int,
+        messages: Sequence[InputMessage],
+        schemas: RegisteredSchemas,
     ) -> None:
         self.stream = stream
         self.needs_time = needs_time
+        self.schemas = schemas
         self.index = index
         self.partition = partition
         self.messages = messages
         self.pieces: list[_Piece] = []
+        self._headers: pa.MapArray | None = None
         self.dead: list[DeadLetter] = []
         self.heartbeat_us: int | None = None
         self.row_counts = np.zeros(len(messages), np.int64)
+
+    def timed(self, places: list[int]) -> list[int]:
+        """The messages but those that are refused because they have no timestamp, where it is the rows' time."""
+        if not (self.needs_time and self.stream.is_record_timed):
+            return places
+        good = [at for at in places if 0 <= self.messages[at].timestamp_ms <= _TIME_MS_MAX]
+        for at in sorted({*places} - {*good}):
+            timestamp_ms = self.messages[at].timestamp_ms
+            self.bury(at, 0, "time", f"time: record: the record's timestamp is {timestamp_ms} ms since 1970")
+        return good
 
     def add(self, kind: _Kind, places: list[int]) -> None:
         """Read all messages of one kind."""
@@ -139,14 +192,47 @@ class _Parsing:
             for at in places:
                 self.bury(at, 0, "malformed", f"content-type {kind!r} is none of {', '.join(map(str, _READERS))}")
 
-    def add_lines(self, places: list[int], reader: LineReader) -> None:
-        split = [reader.split(self.messages[at].value or b"") for at in places]
+    def add_registered(self, places: list[int]) -> None:
+        for alike in self.schemas.sort([(at, self.messages[at].value or b"") for at in places]):
+            if isinstance(alike, Bad):
+                for at in alike.places:
+                    self.bury(at, 0, alike.reason, alike.detail)
+            elif alike.decoder is None:
+                self.add_lines(alike.places, JsonLines(self.stream, self.needs_time, self.index), alike.data)
+            else:
+                self.add_decoded(alike.places, alike.decoder, alike.data)
+
+    def add_decoded(self, places: list[int], decoder: Decoder, data: list[bytes]) -> None:
+        """Messages of one schema, each a row."""
+        readout = Readout()
+        try:
+            wanted = Wanted(columns_needed(self.stream, self.needs_time), self.stream.envelope)
+            decoded = decoder.read(data, wanted)
+            readout.faults += decoded.faults
+            add_headers = self._headers_of(np.array(places, np.int64))
+            rows = decoded.rows if add_headers is None else add_headers(decoded.rows, decoded.ids)
+            readout.take_all(decoded.ids, extract(self.stream, rows, self.needs_time, self.index))
+        except BadMessage as error:
+            readout = Readout.of_none(len(places), error.reason, error.detail)
+        except BadData as error:
+            readout = Readout.of_none(len(places), "type", str(error))
+        self.row_counts[places] = 1
+        at_place = np.array(places, np.int64)
+        self.pieces += [_Piece(at_place[ids], np.zeros_like(ids), extracted) for ids, extracted in readout.taken]
+        for fault in readout.faults:
+            self.bury(places[fault.id], 0, fault.reason, fault.detail)
+
+    def add_lines(self, places: list[int], reader: LineReader, data: Sequence[bytes] | None = None) -> None:
+        """Messages of text, which `data` holds where they don't begin with it."""
+        texts = [self.messages[at].value or b"" for at in places] if data is None else data
+        split = [reader.split(text) for text in texts]
         counts = np.fromiter(map(len, split), np.int64, len(split))
         for blank in np.flatnonzero(counts == 0).tolist():
             self.bury(places[blank], 0, "malformed", "the message holds nothing but white space")
         self.row_counts[places] = counts
         owners, row_of = np.repeat(np.array(places, np.int64), counts), _numbered(counts)
         lines = list(chain.from_iterable(split))
+        reader.add_headers = self._headers_of(owners)
         readout = reader.read(lines)
         self.pieces += [_Piece(owners[ids], row_of[ids], extracted) for ids, extracted in readout.taken]
         for fault in readout.faults:
@@ -156,8 +242,8 @@ class _Parsing:
     def add_batches(self, places: list[int]) -> None:
         for at in places:
             try:
-                value = self.messages[at].value or b""
-                readout, self.row_counts[at] = read_arrow(self.stream, self.needs_time, self.index, value)
+                value, all_its = self.messages[at].value or b"", self._headers_of(None, at)
+                readout, self.row_counts[at] = read_arrow(self.stream, self.needs_time, self.index, value, all_its)
             except BadMessage as error:
                 self.bury(at, 0, error.reason, error.detail)
                 continue
@@ -165,12 +251,28 @@ class _Parsing:
             for fault in readout.faults:
                 self.bury(at, fault.id, fault.reason, fault.detail, b"")
 
+    def _headers_of(self, owners: I64 | None, message: int = 0) -> AddHeaders | None:
+        """What adds the headers of messages to rows, where they are needed.
+
+        owners: the messages (n,) of n numbers that rows have; None where all rows are of `message`
+        """
+        if not needs_headers(self.stream, self.needs_time):
+            return None
+        if self._headers is None:
+            self._headers = header_column([message.headers for message in self.messages])
+        column = self._headers
+        if owners is None:
+            return lambda rows, ids: with_headers(rows, column, np.full(len(ids), message))
+        return lambda rows, ids: with_headers(rows, column, owners[ids])
+
     def add_heartbeats(self, places: list[int]) -> None:
         for at in places:
             text = dict(self.messages[at].headers).get(HEARTBEAT)
-            if text is None:
+            if text is None and self.stream.envelope is not None:
+                self.bury(at, 0, DELETE, "a tombstone: no value, so the row of its key is gone")
+            elif text is None:
                 self.bury(at, 0, "malformed", f"an empty value, and no header {HEARTBEAT}")
-            elif not text.isdigit() or int(text) > _HEARTBEAT_MS_MAX:
+            elif not text.isdigit() or int(text) > _TIME_MS_MAX:
                 self.bury(at, 0, "malformed", f"header {HEARTBEAT} is {text!r}, expected milliseconds since 1970")
             else:
                 self.heartbeat_us = max(self.heartbeat_us or 0, int(text) * 1000)
@@ -195,7 +297,7 @@ class _Parsing:
             rows=rows,
             next_offset=self.messages[-1].offset + 1,
             codes=tuple(self._codes(slot)[order] for slot in range(len(self.stream.keys))),
-            times_us=self._times()[order] if self.needs_time else None,
+            times_us=self._times(order, produced_ms) if self.needs_time else None,
             keys=self._keys(order, offsets, rows, self.row_counts[messages] > 1),
             produced_ms=produced_ms,
             dead=sorted(self.dead, key=lambda letter: (letter.offset, letter.row)),
@@ -227,8 +329,10 @@ class _Parsing:
     def _codes(self, slot: int) -> I64:
         return _joined([piece.extracted.codes[slot] for piece in self.pieces])
 
-    def _times(self) -> I64:
-        return _joined([p.extracted.times_us for p in self.pieces if p.extracted.times_us is not None])
+    def _times(self, order: I64 | slice, produced_ms: I64) -> I64:
+        if self.stream.is_record_timed:
+            return produced_ms * 1000
+        return _joined([p.extracted.times_us for p in self.pieces if p.extracted.times_us is not None])[order]
 
     def _keys(self, order: I64 | slice, offsets: I64, rows: I64, is_one_of_several: NDArray[np.bool_]) -> Keys:
         if self.stream.key is None:
@@ -274,6 +378,10 @@ def _add_json(parsing: _Parsing, places: list[int]) -> None:
 
 
 def _add_csv(parsing: _Parsing, places: list[int]) -> None:
+    if parsing.stream.envelope is not None:
+        for at in places:
+            parsing.bury(at, 0, "malformed", f"envelope {parsing.stream.envelope}: a CSV line has no such field")
+        return
     parsing.add_lines(places, CsvLines(parsing.stream, parsing.needs_time, parsing.index))
 
 
@@ -282,5 +390,6 @@ _READERS: dict[Any, Callable[[_Parsing, list[int]], None]] = {
     Format.CSV: _add_csv,
     Format.ARROW: _Parsing.add_batches,
     Format.ARROW_FILE: _Parsing.add_batches,
+    Format.REGISTERED: _Parsing.add_registered,
     None: _Parsing.add_heartbeats,
 }

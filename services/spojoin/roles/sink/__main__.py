@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from spojoin.protocol.topology import Role
+from spojoin.protocol.topology import Role, Topic, topic_name
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime.generations import Serving
+from spojoin.runtime.registry import row_form_of
 from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring
@@ -14,7 +15,10 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it."""
     query, generation = serving.query, serving.generation
     return Wiring(
-        "sink", lambda result_position: SinkMachine(query, result_position, generation), is_transactional=True
+        "sink",
+        lambda result_position: SinkMachine(query, result_position, generation),
+        is_transactional=True,
+        row_form=row_form_of(settings, topic_name(query.name, Topic.RESULTS)),
     )
 
 

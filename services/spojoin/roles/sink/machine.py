@@ -22,7 +22,7 @@ from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
 from spojoin.roles.sink.history import Held, History
 from spojoin.roles.sink.made import MadeBatches
-from spojoin.roles.sink.pairs import Pairs, Projection, Residual
+from spojoin.roles.sink.pairs import Each, Pairs, Projection, Residual, in_turn
 from spojoin.roles.sink.rows import (
     answered_only,
     bitmap_rows,
@@ -55,7 +55,14 @@ class FrameMark:
 class SinkMachine(Machine):
     """Completes frames and puts their results in order."""
 
-    def __init__(self, query: Query, result_position: ResultPosition, generation: int = FIRST_GENERATION) -> None:
+    def __init__(
+        self,
+        query: Query,
+        result_position: ResultPosition,
+        generation: int = FIRST_GENERATION,
+        each: Each = in_turn,
+    ) -> None:
+        """each: calls functions, and returns their results in order; it may share them among threads."""
         self._query = query
         self._generation = generation
         self._result_position = result_position
@@ -68,7 +75,7 @@ class SinkMachine(Machine):
         self._histories = [History(has_keys=query.carries_keys) for _ in query.streams]
         self._holds_rows = query.carries_keys or query.has_pair_payload
         self._residual = Residual(query) if query.residuals else None
-        self._projection = Projection(query)
+        self._projection = Projection(query, each)
         self._marks: deque[FrameMark] = deque()
         self._made = [MadeBatches() for _ in query.streams]
         self._matches_trims = TrimLedger(Topic.MATCHES)
@@ -211,11 +218,16 @@ class SinkMachine(Machine):
         return count_rows(query, frame, begin, end, directions)
 
     def _selected_rows(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
-        probes, left, right = listed_pairs(self._query, frame, begin, end, directions)
+        left, right = listed_pairs(self._query, frame, begin, end, directions)
         if len(frame.silent):
-            answered = frame.silent[probes - frame.first_seq] == 0
+            answered = frame.silent[np.maximum(left, right) - frame.first_seq] == 0
             left, right = left[answered], right[answered]
         return self._projection.rows(Pairs(left, right, self._histories))
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the rows that windows reach, as far as results need them."""
+        return sum(history.nbytes for history in self._histories)
 
     @property
     def failures(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from spojoin.expressions.plain import Evaluate
 
 
+Each = Callable[[Sequence[Callable[[], pa.Array]]], list[pa.Array]]
+
+
+def in_turn(tasks: Sequence[Callable[[], pa.Array]]) -> list[pa.Array]:
+    """The results of functions, called one after the other."""
+    return [task() for task in tasks]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held."""
@@ -27,17 +35,19 @@ class Pairs:
     right: I64
     histories: Sequence[History]
 
-    def columns(self, uses: Sequence[Use]) -> dict[Use, pa.Array]:
-        """The columns of these uses, n values each."""
+    def columns(self, uses: Sequence[Use], each: Each = in_turn) -> dict[Use, pa.Array]:
+        """The columns of these uses, n values each; `each` calls what gathers them."""
         if not len(self.left):  # a stream that has had no row yet has no columns
             return {use: pa.array([], value_type(use.type)) for use in uses}
         found = {use: pa.array(self._seqs(use.side)) for use in uses if use.is_number}
-        for side in (0, 1):
-            own = [use for use in uses if use.side == side and not use.is_number]
-            if own:
-                history = self.histories[min(side, len(self.histories) - 1)]
-                found.update(zip(own, history.columns([use.name for use in own], self._seqs(side)), strict=True))
-        return found
+        held = [use for side in (0, 1) for use in uses if use.side == side and not use.is_number]
+        gathers = [gather for side in (0, 1) for gather in self._gathers(side, held)]
+        return found | dict(zip(held, each(gathers), strict=True))
+
+    def _gathers(self, side: int, uses: Sequence[Use]) -> list[Callable[[], pa.Array]]:
+        names = [use.name for use in uses if use.side == side]
+        history = self.histories[min(side, len(self.histories) - 1)]
+        return history.gathers(names, self._seqs(side)) if names else []
 
     def _seqs(self, side: int) -> I64:
         return self.right if side else self.left
@@ -95,8 +105,9 @@ class Residual:
 class Projection:
     """The select list: a record batch of exactly its columns."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, each: Each = in_turn) -> None:
         self._select = query.select
+        self._each = each
         self._plain = list(dict.fromkeys(each.plain for each in query.select if each.plain is not None))
         self.program = PairProgram([each.expression for each in query.select if each.plain is None])
 
@@ -104,7 +115,7 @@ class Projection:
         """The columns of n pairs."""
         if not len(pairs.left):
             return pa.RecordBatch.from_pylist([], schema=select_schema(self._select))
-        plain = pairs.columns(self._plain)
+        plain = pairs.columns(self._plain, self._each)
         computed = iter(self.program.run(pairs)) if len(self._plain) < len(self._select) else iter(())
         columns = [next(computed) if each.plain is None else plain[each.plain] for each in self._select]
         return pa.RecordBatch.from_arrays(columns, names=[each.name for each in self._select])

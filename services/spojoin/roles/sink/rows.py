@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 
-from spojoin.kernels.pairs import interleave
+from spojoin.kernels.pairs import interleave, interleave_sides
 from spojoin.model import Query
 from spojoin.protocol.parts import probe_range
 from spojoin.roles.sink.columns import int64_column
@@ -48,7 +45,10 @@ def pair_rows(
         made.append(array)
         return values
 
-    probe_seq, left_seq, right_seq = listed_pairs(query, frame, begin, end, directions, column)
+    left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
+    probe_seq, left_seq, right_seq = interleave(
+        _segments(right), _segments(left), query.limit, frame.first_seq + begin, column
+    )
     columns = {
         **dict(zip(("probe_seq", "left_seq", "right_seq"), made, strict=True)),
         "left_key": histories[0].keys(left_seq),
@@ -60,17 +60,19 @@ def pair_rows(
     return pa.record_batch(columns)
 
 
-def listed_pairs(
-    query: Query,
-    frame: Frame,
-    begin: int,
-    end: int,
-    directions: list[Matches],
-    column: Callable[[int], I64] = partial(np.empty, dtype=np.int64),
-) -> tuple[I64, I64, I64]:
-    """The seqs of probe, left and right of each pair, int64 (n,) each, sorted by them; `column` makes n of them."""
+def listed_pairs(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> tuple[I64, I64]:
+    """The seqs of left and right of each pair, int64 (n,), sorted by probe, the greater of both, then left, then right.
+
+    Their memory is Arrow's.
+    """
     left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
-    return interleave(_segments(right), _segments(left), query.limit, frame.first_seq + begin, column)
+    return interleave_sides(
+        _segments(right),
+        _segments(left),
+        query.limit,
+        frame.first_seq + begin,
+        lambda n: int64_column(n)[0],
+    )
 
 
 def bitmap_rows(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
 from spojoin.roles.router.json_lines import JsonLines
-from spojoin.roles.router.parse import Format, InputMessage, parse
+from spojoin.roles.router.parse import Format, InputMessage, Reading, parse
 
 MISSING = object()
 
@@ -229,9 +229,9 @@ def joining(rows):
     return [True] * len(rows) if rows.joins is None else (rows.joins == 2).tolist()
 
 
-def given_to(stream, values, needs_time=False, **settings_):
+def given_to(stream, values, needs_time=False, default=Format.AUTO):
     """Rows of plain values, offsets counted from 0."""
-    return parse(stream, needs_time, 1, 4, [InputMessage(i, 0, v) for i, v in enumerate(values)], **settings_)
+    return parse(stream, needs_time, 1, 4, [InputMessage(i, 0, v) for i, v in enumerate(values)], Reading(default))
 
 
 @settings(max_examples=150, deadline=None)

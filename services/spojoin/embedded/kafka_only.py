@@ -1,0 +1,27 @@
+"""Options of a stream that only messages of Kafka have a meaning for."""
+
+from __future__ import annotations
+
+from spojoin.errors import ConfigurationError
+from spojoin.model import RECORD_TIME, Query
+
+
+def check_without_kafka(query: Query) -> None:
+    """Raise ConfigurationError where a stream asks for what files and tables don't have."""
+    check_no_envelope(query)
+    for stream in query.streams:
+        if stream.is_record_timed:
+            raise ConfigurationError(
+                f"stream {stream.name!r}: 'time: {RECORD_TIME}' is the timestamp that Kafka keeps with each record, "
+                "which files and tables don't have: name a column"
+            )
+
+
+def check_no_envelope(query: Query) -> None:
+    """Raise ConfigurationError where rows are expected within other messages."""
+    for stream in query.streams:
+        if stream.envelope is not None:
+            raise ConfigurationError(
+                f"stream {stream.name!r}: 'envelope: {stream.envelope}' is for messages that others write into Kafka; "
+                "rows of files and tables stand alone: remove it"
+            )

@@ -1,0 +1,180 @@
+"""A schema registry over HTTP, by Confluent's client. Its packages are those of the extra `registry`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError
+
+from spojoin.errors import ConfigurationError, SpoJoinError
+from spojoin.ports.interfaces import RegistryUnavailable
+from spojoin.wire.registered import Reference, RegisteredSchema, SchemaKind, UnknownSchema
+
+#: A request takes this long at most, and is tried again so often, after some hundred milliseconds each time.
+TIMEOUT_S, RETRIES, RETRY_MS, RETRY_MS_MAX = 5.0, 2, 100, 1_000
+#: References of references; a circle would have no end.
+_DEPTH_MAX = 32
+_FORBIDDEN = (401, 403)
+_LATER = (408, 429)
+_ID_MAX = 2**31 - 1
+_SERIALIZED = "serialized"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAddress:
+    """Where a registry is, and who asks.
+
+    url: one address, or several with commas between them
+    ca: a file of certificates that the registry's own is checked against; default the usual authorities
+    """
+
+    url: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: Path | None = None
+
+    def properties(self) -> dict[str, Any]:
+        """The client's settings, password included."""
+        found: dict[str, Any] = {
+            "url": self.url,
+            "timeout": TIMEOUT_S,
+            "max.retries": RETRIES,
+            "retries.wait.ms": RETRY_MS,
+            "retries.max.wait.ms": RETRY_MS_MAX,
+        }
+        if self.username is not None:
+            found["basic.auth.user.info"] = f"{self.username}:{self.password or ''}"
+        return found if self.ca is None else {**found, "ssl.ca.location": str(self.ca)}
+
+
+class ConfluentRegistry:
+    """`SchemaRegistry` over HTTP. Asks once for each id, since a registered schema never changes."""
+
+    def __init__(self, address: RegistryAddress) -> None:
+        self._url = address.url
+        # The client keeps one form of each schema, and Protobuf is needed in another one than that of writing.
+        self._as_written, self._serialized = _client(address), _client(address)
+        self._found: dict[int, RegisteredSchema] = {}
+
+    def find(self, schema_id: int) -> RegisteredSchema:
+        """The schema with this id."""
+        if schema_id > _ID_MAX:
+            raise UnknownSchema(f"schema {schema_id}: registries count schemas up to {_ID_MAX}")
+        if schema_id not in self._found:
+            asked = _Request(self._url, f"schema {schema_id}", UnknownSchema)
+            self._found[schema_id] = asked.answer(lambda: self._read(schema_id))
+        return self._found[schema_id]
+
+    def register(self, subject: str, schema: RegisteredSchema) -> int:
+        """The id of a schema under a subject."""
+        new = Schema(schema.text, schema.kind.value)
+        asked = _Request(self._url, f"subject {subject}", ConfigurationError)
+        return asked.answer(lambda: int(self._as_written.register_schema(subject, new)))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._as_written.close()
+        self._serialized.close()
+
+    def _read(self, schema_id: int) -> RegisteredSchema:
+        schema = self._as_written.get_schema(schema_id)
+        if _kind(schema) is SchemaKind.PROTOBUF:
+            return self._resolved(self._serialized.get_schema(schema_id, fmt=_SERIALIZED))
+        return self._resolved(schema)
+
+    def _resolved(self, schema: Schema, depth: int = 0) -> RegisteredSchema:
+        if depth > _DEPTH_MAX:
+            raise UnknownSchema(f"its references are nested deeper than {_DEPTH_MAX}: expected no circle")
+        kind, text = _kind(schema), schema.schema_str or ""
+        references = [
+            Reference(each.name or "", self._resolved(self._version(kind, each), depth + 1))
+            for each in schema.references or ()
+        ]
+        if kind is SchemaKind.PROTOBUF:
+            references += _well_known(text, {each.name for each in references})
+        return RegisteredSchema(kind, text, tuple(references))
+
+    def _version(self, kind: SchemaKind, reference: SchemaReference) -> Schema:
+        """A referenced schema, even if it has been deleted since."""
+        if reference.subject is None or reference.version is None:
+            raise UnknownSchema(f"its reference {reference.name} has no subject or no version")
+        subject, version = reference.subject, reference.version
+        if kind is SchemaKind.PROTOBUF:
+            return self._serialized.get_version(subject, version, True, _SERIALIZED).schema
+        return self._as_written.get_version(subject, version, True).schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked of a registry, and what it means if it refuses."""
+
+    url: str
+    what: str
+    refusal: type[SpoJoinError]
+
+    def answer(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except SchemaRegistryError as error:
+            raise self._told(error) from error
+        except (httpx2.HTTPError, OSError, ValueError) as error:  # ValueError: an answer that is no JSON
+            raise RegistryUnavailable(f"{self}: {error or type(error).__name__}") from error
+
+    def _told(self, error: SchemaRegistryError) -> SpoJoinError:
+        status = error.http_status_code
+        sentence = f"{self}: {error.error_message} (HTTP {status})"
+        if status in _FORBIDDEN:
+            return ConfigurationError(f"{sentence}: check registry_username, registry_password and their rights")
+        return self.refusal(sentence) if 400 <= status < 500 and status not in _LATER else RegistryUnavailable(sentence)
+
+    def __str__(self) -> str:
+        return f"schema registry {self.url}, {self.what}"
+
+
+def _client(address: RegistryAddress) -> SchemaRegistryClient:
+    try:
+        return SchemaRegistryClient(address.properties())
+    except (ValueError, OSError) as error:  # OSError: no such file, or nothing of the kind in it
+        raise ConfigurationError(f"schema registry {address.url}: {error}") from error
+
+
+def _kind(schema: Schema) -> SchemaKind:
+    try:
+        return SchemaKind(schema.schema_type or SchemaKind.AVRO)
+    except ValueError as error:
+        raise UnknownSchema(f"its type is {schema.schema_type}; expected {', '.join(SchemaKind)}") from error
+
+
+def _well_known(text: str, registered: set[str]) -> Iterator[Reference]:
+    """The files that every Protobuf has, which nobody registers, and those that they import."""
+    from confluent_kafka.schema_registry import protobuf  # noqa: F401, PLC0415  (adds such files to the pool)
+
+    for name in _imports(text):
+        if name in registered:
+            continue
+        registered.add(name)
+        try:
+            found = descriptor_pool.Default().FindFileByName(name)
+        except KeyError:
+            continue  # whether the type can do without it shows when it is made
+        inner = base64.b64encode(found.serialized_pb).decode()
+        yield Reference(name, RegisteredSchema(SchemaKind.PROTOBUF, inner, tuple(_well_known(inner, registered))))
+
+
+def _imports(text: str) -> list[str]:
+    try:
+        return list(FileDescriptorProto.FromString(base64.b64decode(text, validate=True)).dependency)
+    except (binascii.Error, DecodeError):
+        return []  # which the reader of the type says in a sentence of its own

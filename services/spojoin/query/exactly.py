@@ -1,0 +1,118 @@
+"""Comparisons of integers and decimals with doubles that are exact, though the engine rounds both to doubles.
+
+The index compares them by the integers that stand for the doubles (see `comparable.py`); this is for filters and
+residual conditions. Where the rounded values differ, so do the exact ones, in the same direction, since rounding keeps
+the order. Where they don't, the double's digits are compared with the exact value's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlglot
+from sqlglot import exp
+
+from spojoin.model import ColumnType, TypeName
+from spojoin.query.statement import DIALECT
+
+_SIGNS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_FLOATING = (TypeName.FLOAT, TypeName.DOUBLE)
+_PRECISION_MAX = 37  # one digit is added
+#: From an expression of the engine's dialect to its type; None where it has none of a column's.
+TypeOf = Callable[[str], ColumnType | None]
+
+
+def _parsed(sql: str) -> exp.Expression:
+    node = sqlglot.parse_one(sql, dialect=DIALECT)
+    assert isinstance(node, exp.Expression)
+    return node
+
+
+def exactly(sql: str, type_of: TypeOf) -> str:
+    """An expression with each comparison of a whole number or decimal with a double made exact."""
+    node = _parsed(sql)
+    kinds = _kinds_compared(node, type_of)
+    if not (any(map(_is_beyond, kinds)) and any(kind.name in _FLOATING for kind in kinds)):
+        return sql
+    return _compared_exactly(node, type_of).sql(dialect=DIALECT, comments=False)
+
+
+def _kinds_compared(node: exp.Expression, type_of: TypeOf) -> list[ColumnType]:
+    """The types of all that is compared."""
+    compared = [each for each in node.walk() if type(each) in _SIGNS or isinstance(each, exp.Between)]
+    parts = [part for each in compared for part in each.args.values() if isinstance(part, exp.Expression)]
+    found = (type_of(part.sql(dialect=DIALECT, comments=False)) for part in parts)
+    return [kind for kind in found if kind is not None]
+
+
+def _compared_exactly(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+    whole = exp.paren(node.copy())
+    for between in list(whole.find_all(exp.Between)):
+        if not between.args.get("symmetric"):
+            between.replace(exp.paren(_ends(between)))
+    # The innermost first: what stands around a comparison is compared as a whole, such as (a < b) = c.
+    compared = [each for each in whole.walk() if isinstance(each, exp.Expression) and type(each) in _SIGNS]
+    for found in reversed(compared):
+        found.replace(_exact(found, type_of))
+    inner = whole.this
+    assert isinstance(inner, exp.Expression)
+    return inner
+
+
+def _ends(between: exp.Between) -> exp.Expression:
+    value, low, high = (between.args[name] for name in ("this", "low", "high"))
+    return exp.And(
+        this=exp.GTE(this=value.copy(), expression=low.copy()),
+        expression=exp.LTE(this=value.copy(), expression=high.copy()),
+    )
+
+
+def _exact(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+    left, right = (type_of(each.sql(dialect=DIALECT, comments=False)) for each in (node.this, node.expression))
+    if left is None or right is None:
+        return node
+    if _is_beyond(left) and right.name in _FLOATING:
+        return _rounded_or_exact(node, node.this, node.expression, left)
+    if _is_beyond(right) and left.name in _FLOATING:
+        return _rounded_or_exact(node, node.expression, node.this, right)
+    return node
+
+
+def _is_beyond(kind: ColumnType) -> bool:
+    """Whether a type has values that no double equals."""
+    return kind.name in (TypeName.LONG, TypeName.DECIMAL)
+
+
+def _rounded_or_exact(
+    node: exp.Expression, exact: exp.Expression, floating: exp.Expression, kind: ColumnType
+) -> exp.Expression:
+    """Compares the rounded value with the double where they differ, else the exact value with the double's digits."""
+    if kind.precision > _PRECISION_MAX:
+        return node
+    own, double = (each.sql(dialect=DIALECT, comments=False) for each in (exact, floating))
+    rounded = f"CAST(({own}) AS DOUBLE)"
+    known = _with_one_more_digit(double, kind.scale) if kind.scale else f"TRY_CAST(({double}) AS HUGEINT)"
+    sign = _SIGNS[type(node)]
+    pairs = [(rounded, f"({double})"), (f"({own})", known)]
+    whole, same = (f"{a} {sign} {b}" if exact is node.this else f"{b} {sign} {a}" for a, b in pairs)
+    sql = f"(CASE WHEN {rounded} <> ({double}) THEN {whole} ELSE {same} END)"
+    return _parsed(sql)
+
+
+def _with_one_more_digit(double: str, scale: int) -> str:
+    """A double cut to some digits after the point, and a 5 behind them if digits follow: as far as they can tell.
+
+    A double that a decimal of up to 18 digits is rounded to has at most 112 digits after the point.
+    """
+    digits = f"FORMAT('{{:.120f}}', CAST(({double}) AS DOUBLE))"
+    point = f"INSTR({digits}, '.')"
+    rest = f"TRIM(SUBSTR({digits}, {point} + {scale + 1}), '0')"
+    text = f"SUBSTR({digits}, 1, {point} + {scale}) || CASE WHEN {rest} = '' THEN '0' ELSE '5' END"
+    return f"TRY_CAST({text} AS DECIMAL(38, {scale + 1}))"

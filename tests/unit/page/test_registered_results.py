@@ -1,0 +1,66 @@
+"""Results with a registered schema as rows of the page, and as lines of `spojoin results`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spojoin.cli import topics
+from spojoin.errors import ConfigurationError
+from spojoin.page.latest import rows_of
+from spojoin.ports.interfaces import LogPartition, LogRecord
+from spojoin.ports.memory_registry import MemoryRegistry
+from spojoin.runtime.registry import RegisteredRows
+from spojoin.runtime.settings import load_settings
+from spojoin.wire.records import Result
+from spojoin.wire.registered import SchemaKind
+from spojoin.wire.results import result_messages_rows
+
+ROWS = pa.RecordBatch.from_pydict({"probe_seq": [4, 4, 6], "key": ["a", "b", None], "data": [b"\xff", b"", None]})
+LINES = [
+    {"probe_seq": 4, "key": "a", "data": "/w=="},
+    {"probe_seq": 4, "key": "b", "data": ""},
+    {"probe_seq": 6, "key": None, "data": None},
+]
+
+
+def records(kind, registry):
+    form = RegisteredRows(registry, "q.results", kind)
+    results = [
+        Result(frame, 0, 9, True, rows, np.array([1]), np.array([9], np.uint32))
+        for frame, rows in enumerate((ROWS, ROWS.slice(3)))
+    ]
+    return [
+        LogRecord(LogPartition("q.results", 0), 0, 1, message.value, tuple(message.headers.items()))
+        for each in results
+        for message in result_messages_rows(
+            each, form.values(each.rows) if each.rows.num_rows else [], form.content_type
+        )
+    ]
+
+
+def test_the_page_shows_rows_of_json():
+    assert [row for each in records(SchemaKind.JSON, MemoryRegistry()) for row in rows_of(each)] == LINES
+
+
+def test_the_page_says_what_it_can_of_avro():
+    found = [row for each in records(SchemaKind.AVRO, MemoryRegistry()) for row in rows_of(each)]
+    assert found == [{"seq": seq, "Avro": f"{size} bytes, schema 1"} for seq, size in ((4, 13), (4, 12), (6, 9))]
+
+
+@pytest.mark.parametrize("kind", [SchemaKind.AVRO, SchemaKind.JSON])
+def test_lines_of_the_results_command(kind, monkeypatch):
+    registry = MemoryRegistry()
+    monkeypatch.setattr(topics, "registry_of", lambda _: registry)
+    read = topics._Registered(load_settings(query_file="q"))
+    found = [line for line in topics._texts(records(kind, registry), read) if line]
+    assert [json.loads(line) for line in found] == LINES
+
+
+def test_avro_without_a_registry_is_a_sentence():
+    read = topics._Registered(load_settings(query_file="q"))
+    with pytest.raises(ConfigurationError, match="set SPOJOIN_REGISTRY_URL"):
+        list(topics._texts(records(SchemaKind.AVRO, MemoryRegistry()), read))
