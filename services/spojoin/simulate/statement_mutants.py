@@ -15,7 +15,7 @@ from spojoin.query import side_program
 from spojoin.query.codes import CodeColumn
 from spojoin.query.extract import Extractor
 from spojoin.query.payload import is_assigned
-from spojoin.query.side_program import Evaluation
+from spojoin.query.side_program import SideValues
 from spojoin.roles.router.book import StreamBook
 from spojoin.roles.router.cutting import of_stream
 from spojoin.roles.router.names import Names
@@ -45,7 +45,7 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
 def _filter_after_numbering() -> Patches:
     flags = Extractor._flags
 
-    def numbered(self: Extractor, made: list[CodeColumn], evaluation: Evaluation) -> Bits:
+    def numbered(self: Extractor, made: list[CodeColumn], evaluation: SideValues) -> Bits:
         members, joins = flags(self, made, evaluation)
         everywhere = sum(1 << member.stream for member in self._fed)
         return None if members is None else np.full_like(members, everywhere), joins
@@ -65,7 +65,7 @@ def _null_is_true_in_a_filter() -> Patches:
 def _null_equals_null() -> Patches:
     flags = Extractor._flags
 
-    def joining(self: Extractor, made: list[CodeColumn], evaluation: Evaluation) -> Bits:
+    def joining(self: Extractor, made: list[CodeColumn], evaluation: SideValues) -> Bits:
         members, joins = flags(self, made, evaluation)
         has_texts = any(is_assigned(key) for key in self._stream.keys)  # NULL among texts has no number to share
         return members, joins if has_texts else members
