@@ -224,7 +224,8 @@ class SinkMachine(Machine):
             left, right = left[answered], right[answered]
         return self._projection.rows(Pairs(left, right, self._histories))
 
-    def state_bytes(self) -> int:
+    @property
+    def payload_bytes(self) -> int:
         """Bytes of the rows that windows reach, as far as results need them."""
         return sum(history.nbytes for history in self._histories)
 
