@@ -225,7 +225,7 @@ class SinkMachine(Machine):
         return self._projection.rows(Pairs(left, right, self._histories))
 
     @property
-    def state_bytes(self) -> int:
+    def payload_bytes(self) -> int:
         """Bytes of the rows that windows reach, as far as results need them."""
         return sum(history.nbytes for history in self._histories)
 

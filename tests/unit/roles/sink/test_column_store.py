@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_a_history_restored_from_batches_in_any_order_is_the_whole(seed: int) ->
         )
 
     bounds = [0, *sorted(random.sample(range(1, 60), 4)), 60]
-    batches = list(zip(bounds, bounds[1:], strict=False)) * 2
+    batches = list(pairwise(bounds)) * 2
     random.shuffle(batches)
     tail = random.choice([30, 60])
     history = History(has_keys=True)
