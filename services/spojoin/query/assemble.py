@@ -90,7 +90,7 @@ def assemble(
     needed = _payload([*(each.expression for each in select), *condition.residuals], len(condition.keys))
     if select or _needs_engine(condition):
         written = (parsed.statement.left.stream, parsed.statement.right.stream)
-        schemas = {name: side.schema for name, side in zip(written, sides, strict=True)}
+        schemas = {name.lower(): side.schema for name, side in zip(written, sides, strict=True)}
         check_statement(parsed.plain, schemas, parsed.line_at)
     return Query(
         name=choices.name,

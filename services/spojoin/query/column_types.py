@@ -45,7 +45,7 @@ _TOO_WIDE = ("uint64", "ubigint", "hugeint", "uhugeint", "int128", "uint128")
 _BARE_DECIMALS = ("decimal", "numeric", "number", "dec", "money")
 
 
-def parse_type(text: str, column: str, line: int) -> ColumnType:
+def parse_type(text: str, column: str, line: int | None) -> ColumnType:
     """The type that `text` declares for `column`. Raises QueryError."""
     plain = " ".join(text.lower().split())
     if match := _DECIMAL.fullmatch(plain):
@@ -69,7 +69,7 @@ def _sized_text(plain: str) -> TypeName | None:
     return name if name in (TypeName.STRING, TypeName.BINARY) else None
 
 
-def _decimal(precision: int, scale: int, column: str, line: int) -> ColumnType:
+def _decimal(precision: int, scale: int, column: str, line: int | None) -> ColumnType:
     if not 1 <= precision <= DECIMAL_PRECISION_MAX or scale > precision:
         raise QueryError(
             f"column '{column}': decimal({precision},{scale}) is out of range: expected decimal(p,s) with "
