@@ -67,7 +67,9 @@ def test_commands_run_and_print_what_is_shown(folder):
         here = [command for command in commands(block) if not ELSEWHERE.match(command)]
         assert all(command.startswith("spojoin ") for command in here)
         tried += len(here)
-        printed = "".join(ran(folder, "bash", "-o", "pipefail", "-c", f"{{ {each}; }} || test $? = 141") for each in here)
+        printed = "".join(
+            ran(folder, "bash", "-o", "pipefail", "-c", f"{{ {each}; }} || test $? = 141") for each in here
+        )
         if printed:
             assert printed.splitlines() == after.splitlines()
             shown.append(printed)
