@@ -92,7 +92,8 @@ class Residual:
 
     def filtered(self, matches: Matches, probes: I64, *, as_left: bool, histories: Sequence[History]) -> Matches:
         """The matches of one direction of which the conditions are true; probes: int64 (m,), their seqs."""
-        assert matches.offsets is not None and matches.partners is not None, "pairs are listed to be filtered"
+        assert matches.offsets is not None, "pairs are listed to be filtered"
+        assert matches.partners is not None, "pairs are listed to be filtered"
         lengths = np.diff(matches.offsets)
         own = np.repeat(probes, lengths)
         left, right = (own, matches.partners) if as_left else (matches.partners, own)
