@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import orjson
 import pyarrow as pa
 
-from spojoin.cli.chain import ResultSequence
+from spojoin.wire.chain import ResultSequence
 from spojoin.embedded.inputs import balanced, open_inputs
 from spojoin.embedded.kafka_only import check_no_envelope
 from spojoin.embedded.writers import TEXT_ROWS, json_lines

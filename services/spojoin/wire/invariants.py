@@ -211,6 +211,10 @@ def _check_result(result: Result) -> None:
     where = f"result of frame {result.frame_id}"
     _check_range(where, result.begin, result.end)
     _check_produced(where, result.produced_ms, result.produced_runs)
+    _expect_length(f"{where}: probes", result.probes, result.rows.num_rows)
+    _expect_length(f"{where}: traces", result.traces, result.rows.num_rows)
+    if result.probes is not None and (result.probes[1:] < result.probes[:-1]).any():
+        _fail(f"{where}: the probes of its rows descend")
 
 
 def _check_range(where: str, begin: int, end: int) -> None:

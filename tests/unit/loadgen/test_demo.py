@@ -12,7 +12,7 @@ from loadgen.demo.follower import Follower, OutputMark, OutputTrace
 from loadgen.demo.jobs import JOBS, rows_until_full, split
 from loadgen.demo.play import QueryOutcome
 from loadgen.demo.screen import PlayProgress, Screen
-from spojoin.cli.chain import ResultSequence
+from spojoin.wire.chain import ResultSequence
 from spojoin.model import Order
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.cli.chain import ResultSequence
+from spojoin.wire.chain import ResultSequence
 from spojoin.errors import Fenced, WireError
 from spojoin.ports.interfaces import AmbiguousAppend, Bounds, LogPartition
 from spojoin.ports.memory import Fate

@@ -19,7 +19,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from spojoin.cli.chain import ResultSequence
+from spojoin.wire.chain import ResultSequence
 from spojoin.errors import ConfigurationError, WireError
 from spojoin.model import Query
 from spojoin.ports.interfaces import LogPartition, LogRecord

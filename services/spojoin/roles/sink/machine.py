@@ -22,7 +22,7 @@ from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
 from spojoin.roles.sink.history import Held, History
 from spojoin.roles.sink.made import MadeBatches
-from spojoin.roles.sink.pairs import Each, Pairs, Projection, Residual, in_turn
+from spojoin.roles.sink.pairs import Answers, Each, Pairs, Projection, Residual, in_turn
 from spojoin.roles.sink.rows import (
     answered_only,
     bitmap_rows,
@@ -32,7 +32,7 @@ from spojoin.roles.sink.rows import (
     matches,
     pair_rows,
 )
-from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, Result
+from spojoin.wire.records import I64, Barrier, Batch, Frame, Matches, Part, Record, Result
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
 FRAMES_MAX = 512
@@ -183,46 +183,53 @@ class SinkMachine(Machine):
 
     def _result(self, frame: Frame, end: int) -> Result:
         begin, before = self._position, self.matches
-        rows = self._rows(frame, begin, end)
+        answers = self._answers(frame, begin, end)
         return Result(
             frame_id=frame.frame_id,
             begin=begin,
             end=end,
             is_last=end == frame.count,
-            rows=rows,
+            rows=answers.rows,
             # rows that were answered long ago have no latency
             produced_ms=frame.produced_ms[:0] if frame.is_silent else frame.produced_ms,
             produced_runs=frame.produced_runs[:0] if frame.is_silent else frame.produced_runs,
             generation=self._generation,
             matches=self.matches - before if self._query.output in (Output.BITMAP, Output.ROWS) else 0,
+            probes=answers.probes,
+            traces=answers.traces,
         )
 
-    def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
+    def _answers(self, frame: Frame, begin: int, end: int) -> Answers:
         query = self._query
         if frame.is_silent:  # no part reports, and no row is written
-            return self._all_rows(frame, end, end, self._directions(frame, end, end))
+            return self._of_directions(frame, end, end, self._directions(frame, end, end))
         directions = self._directions(frame, begin, end)
         self.matches += matches(query, directions, frame, begin, end)
         self.cut_probes += cut_probes(query, directions, frame, begin, end)
-        rows = self._all_rows(frame, begin, end, directions)
-        return rows if query.output is Output.ROWS else answered_only(rows, frame)
+        return self._of_directions(frame, begin, end, directions)
+
+    def _of_directions(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> Answers:
+        if self._query.output is Output.ROWS:
+            return self._selected(frame, begin, end, directions)
+        return Answers(answered_only(self._all_rows(frame, begin, end, directions), frame))
 
     def _all_rows(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
         query = self._query
         if query.output is Output.PAIRS:
             return pair_rows(query, frame, begin, end, directions, self._histories)
-        if query.output is Output.ROWS:
-            return self._selected_rows(frame, begin, end, directions)
         if query.output is Output.BITMAP:
             return bitmap_rows(query, frame, begin, end, directions)
         return count_rows(query, frame, begin, end, directions)
 
-    def _selected_rows(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
+    def _selected(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> Answers:
         left, right = listed_pairs(self._query, frame, begin, end, directions)
+        probes: I64 = np.maximum(left, right)
         if len(frame.silent):
-            answered = frame.silent[np.maximum(left, right) - frame.first_seq] == 0
-            left, right = left[answered], right[answered]
-        return self._projection.rows(Pairs(left, right, self._histories))
+            answered = frame.silent[probes - frame.first_seq] == 0
+            probes, left, right = probes[answered], left[answered], right[answered]
+        pairs = Pairs(left, right, self._histories)
+        traces = pairs.traces(probes) if self._query.is_traced else None
+        return Answers(self._projection.rows(pairs), probes, traces)
 
     @property
     def payload_bytes(self) -> int:

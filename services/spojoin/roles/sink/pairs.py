@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.expressions.types import select_schema, value_type
-from spojoin.model import PairExpression, Query, Use, pair_column
+from spojoin.model import TRACE, PairExpression, Query, Use, pair_column
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
 
@@ -25,6 +26,15 @@ Each = Callable[[Sequence[Callable[[], pa.Array]]], list[pa.Array]]
 def in_turn(tasks: Sequence[Callable[[], pa.Array]]) -> list[pa.Array]:
     """The results of functions, called one after the other."""
     return [task() for task in tasks]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """The rows of a result; probes and traces as in `Result`."""
+
+    rows: pa.RecordBatch
+    probes: I64 | None = None
+    traces: pa.Array | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +58,15 @@ class Pairs:
         names = [use.name for use in uses if use.side == side]
         history = self.histories[min(side, len(self.histories) - 1)]
         return history.gathers(names, self._seqs(side)) if names else []
+
+    def traces(self, probes: I64) -> pa.Array:
+        """The traces of the rows that answered: probes, int64 (n,), of each pair one of its sides."""
+        found = pa.nulls(len(probes), pa.string())
+        for is_probe, history in ((probes == self.left, self.histories[0]), (probes == self.right, self.histories[-1])):
+            if is_probe.any():
+                own = history.columns([TRACE], probes[is_probe])[0].cast(pa.string())
+                found = pc.replace_with_mask(found, pa.array(is_probe), own)
+        return found
 
     def _seqs(self, side: int) -> I64:
         return self.right if side else self.left
