@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.wire.chain import ResultSequence
 from spojoin.model import Output, Query
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord
 from spojoin.protocol.topology import Topic, dead_letter_topic, input_topic, topic_name
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
 from spojoin.wire.results import progress, result_from_message
 

@@ -21,8 +21,8 @@ from spojoin.roles.router.cutting import of_stream
 from spojoin.roles.router.names import Names
 from spojoin.roles.router.queue import Origins
 from spojoin.roles.router.slicing import Slicer, Taken
-from spojoin.roles.sink.history import Held, History
-from spojoin.roles.sink.pairs import PairProgram, Pairs, Residual
+from spojoin.roles.sink.history import HeldRows, History
+from spojoin.roles.sink.pairs import PairProgram, Residual, SeqPairs
 from spojoin.simulate.mutants import Mutant, Patches, Plant
 from spojoin.wire.records import I64, U8, Batch, Matches
 
@@ -122,7 +122,7 @@ def _names_of_batches_forgotten() -> Patches:
 def _payload_of_another_row() -> Patches:
     restore = History.restore
 
-    def of_last_row(self: History, first: int, held: Held) -> None:
+    def of_last_row(self: History, first: int, held: HeldRows) -> None:
         if held.payload is not None:
             held = replace(held, payload=held.payload.take(pa.array(np.full(len(held.seqs), len(held.seqs) - 1))))
         restore(self, first, held)
@@ -146,7 +146,7 @@ def _residual_in_one_direction() -> Patches:
 def _null_is_true_of_a_pair() -> Patches:
     run = PairProgram.run
 
-    def filled(self: PairProgram, pairs: Pairs) -> list[pa.Array]:
+    def filled(self: PairProgram, pairs: SeqPairs) -> list[pa.Array]:
         return [each.fill_null(True) if pa.types.is_boolean(each.type) else each for each in run(self, pairs)]
 
     return [patch.object(PairProgram, "run", filled)]
@@ -159,9 +159,9 @@ def _limit_before_residual() -> Patches:
 
 @_mutant("probe-for-partner", "results of a self join show the probe's columns on both sides")
 def _probe_for_partner() -> Patches:
-    seqs = Pairs._seqs
+    seqs = SeqPairs._seqs
 
-    def of_probe(self: Pairs, side: int) -> I64:
+    def of_probe(self: SeqPairs, side: int) -> I64:
         return np.maximum(self.left, self.right) if len(self.histories) == 1 else seqs(self, side)
 
-    return [patch.object(Pairs, "_seqs", of_probe)]
+    return [patch.object(SeqPairs, "_seqs", of_probe)]

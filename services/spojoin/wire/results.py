@@ -258,10 +258,12 @@ def _places(result: Result) -> Iterator[Headers]:
 
 
 def _probes_of_rows(result: Result) -> list[int]:
-    if result.probes is not None:
-        return result.probes.tolist()
-    rows = result.rows  # of another output, whose first column they are
-    return rows.column(0).to_pylist() if rows.num_rows else []
+    rows = result.rows
+    if result.probes is None and not rows.num_rows:
+        return []
+    # in other outputs they are the first column
+    found: list[int] = (rows.column(0).to_numpy() if result.probes is None else result.probes).tolist()
+    return found
 
 
 def _probes(rows: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -12,11 +12,11 @@ from loadgen.demo.follower import Follower, OutputMark, OutputTrace
 from loadgen.demo.jobs import JOBS, rows_until_full, split
 from loadgen.demo.play import QueryOutcome
 from loadgen.demo.screen import PlayProgress, Screen
-from spojoin.wire.chain import ResultSequence
 from spojoin.model import Order
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 from spojoin.query.load import parse_query
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
 from spojoin.wire.results import ResultProgress, result_to_message
 

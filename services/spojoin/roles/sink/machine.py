@@ -20,9 +20,9 @@ from spojoin.protocol.parts import expected_parts, first_reached, probe_range
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
-from spojoin.roles.sink.history import Held, History
+from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.made import MadeBatches
-from spojoin.roles.sink.pairs import Answers, Each, Pairs, Projection, Residual, in_turn
+from spojoin.roles.sink.pairs import Answers, Each, Projection, Residual, SeqPairs, in_turn
 from spojoin.roles.sink.rows import (
     answered_only,
     bitmap_rows,
@@ -112,7 +112,7 @@ class SinkMachine(Machine):
         if self._holds_rows:
             for history, piece in zip(self._histories, frame.slices, strict=True):
                 seqs = frame.first_seq + piece.positions.astype(np.int64)
-                history.append(piece.first_index, Held(seqs, piece.keys, piece.payload))
+                history.append(piece.first_index, HeldRows(seqs, piece.keys, piece.payload))
         if frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
 
@@ -132,7 +132,7 @@ class SinkMachine(Machine):
     def _take_batch(self, batch: Batch) -> None:
         self._made[batch.stream].add(batch.first, batch.end)
         if self._holds_rows:
-            self._histories[batch.stream].restore(batch.first, Held(batch.seqs, batch.keys, batch.payload))
+            self._histories[batch.stream].restore(batch.first, HeldRows(batch.seqs, batch.keys, batch.payload))
 
     def _take_part(self, part: Part) -> None:
         if part.frame_id < self._next_frame:
@@ -227,7 +227,7 @@ class SinkMachine(Machine):
         if len(frame.silent):
             answered = frame.silent[probes - frame.first_seq] == 0
             probes, left, right = probes[answered], left[answered], right[answered]
-        pairs = Pairs(left, right, self._histories)
+        pairs = SeqPairs(left, right, self._histories)
         traces = pairs.traces(probes) if self._query.is_traced else None
         return Answers(self._projection.rows(pairs), probes, traces)
 
@@ -238,7 +238,7 @@ class SinkMachine(Machine):
 
     @property
     def failures(self) -> int:
-        """Pairs for which an expression of both sides had no value."""
+        """SeqPairs for which an expression of both sides had no value."""
         return self._projection.program.failures + (0 if self._residual is None else self._residual.program.failures)
 
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:

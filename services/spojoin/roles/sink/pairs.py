@@ -38,7 +38,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class SeqPairs:
     """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held."""
 
     left: I64
@@ -64,8 +64,8 @@ class Pairs:
         found = pa.nulls(len(probes), pa.string())
         for is_probe, history in ((probes == self.left, self.histories[0]), (probes == self.right, self.histories[-1])):
             if is_probe.any():
-                own = history.columns([TRACE], probes[is_probe])[0].cast(pa.string())
-                found = pc.replace_with_mask(found, pa.array(is_probe), own)
+                (gather,) = history.gathers([TRACE], probes[is_probe])
+                found = pc.replace_with_mask(found, pa.array(is_probe), gather().cast(pa.string()))
         return found
 
     def _seqs(self, side: int) -> I64:
@@ -81,7 +81,7 @@ class PairProgram:
         self._evaluate: Evaluate | None = None
         self.failures = 0
 
-    def run(self, pairs: Pairs) -> list[pa.Array]:
+    def run(self, pairs: SeqPairs) -> list[pa.Array]:
         """One array an expression, n values each."""
         if not len(pairs.left):
             return [pa.array([], value_type(each.type)) for each in self._expressions]
@@ -116,7 +116,7 @@ class Residual:
         lengths = np.diff(matches.offsets)
         own = np.repeat(probes, lengths)
         left, right = (own, matches.partners) if as_left else (matches.partners, own)
-        holds = self.program.run(Pairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
+        holds = self.program.run(SeqPairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
         kept: NDArray[np.bool_] = np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))[matches.offsets]
         return Matches(np.diff(ends), ends, matches.partners[kept])
@@ -131,7 +131,7 @@ class Projection:
         self._plain = list(dict.fromkeys(each.plain for each in query.select if each.plain is not None))
         self.program = PairProgram([each.expression for each in query.select if each.plain is None])
 
-    def rows(self, pairs: Pairs) -> pa.RecordBatch:
+    def rows(self, pairs: SeqPairs) -> pa.RecordBatch:
         """The columns of n pairs."""
         if not len(pairs.left):
             return pa.RecordBatch.from_pylist([], schema=select_schema(self._select))
