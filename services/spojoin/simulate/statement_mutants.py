@@ -24,7 +24,7 @@ from spojoin.roles.router.slicing import Slicer, Taken
 from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.pairs import PairProgram, Residual, SeqPairs
 from spojoin.simulate.mutants import Mutant, Patches, Plant
-from spojoin.wire.records import I64, U8, Batch, Matches
+from spojoin.wire.records import I64, U8, Matches
 
 STATEMENT_MUTANTS: dict[str, Mutant] = {}
 Bits = tuple[U8 | None, U8 | None]
@@ -103,14 +103,6 @@ def _names_forgotten() -> Patches:
         return
 
     return [patch.object(Names, "learn", nothing)]
-
-
-@_mutant("names-of-batches-forgotten", "a router that starts again knows only texts that are in the log's tail")
-def _names_of_batches_forgotten() -> Patches:
-    def nothing(_: Slicer, _batch: Batch) -> None:
-        return
-
-    return [patch.object(Slicer, "restore", nothing)]
 
 
 # --- pairs ------------------------------------------------------------------------------------------------------------

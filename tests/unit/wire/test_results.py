@@ -262,5 +262,5 @@ def test_probes_and_traces_travel(traces):
     [{"probes": np.array([1, 2])}, {"probes": np.array([3, 2, 4])}, {"traces": pa.array(["t"])}],
 )
 def test_probes_that_do_not_fit_are_refused(changes):
-    with pytest.raises(WireError, match="probes|traces"):
+    with pytest.raises(WireError, match=r"probes|traces"):
         encode(selected(matches=0, **changes))
