@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadgen.demo import figures
 from loadgen.demo.follower import Follower, OutputMark, OutputTrace
-from loadgen.demo.jobs import Job, Tables, rows_until_full, split
+from loadgen.demo.jobs import Job, Tables, numbered, rows_until_full, split
 from loadgen.demo.screen import PlayProgress, Screen
 from loadgen.demo.stage import Stage
 from spojoin.local.serve import ServedQuery, ServePlan, serve
@@ -104,7 +104,7 @@ class _Play:
         self.stage, self.logs, self.screen = stage, logs, screen
         self.follower = Follower(stage.log, self.query)
         self.feeds: list[Feed] = []
-        self.rows_before = 0
+        self.rows_before = self.due = 0
         self.served: ServedQuery | None = None
 
     def run(self) -> QueryOutcome:
@@ -144,15 +144,16 @@ class _Play:
             self._wait(ending, how)
         self.feeds = []
         self.rows_before += total
+        self.due += sum(table.num_rows for table in numbered(tables, self.query).values())
         if self.query.order is Order.EVENT_TIME:
             self._beat(until_ms)
-        self._drain(self.rows_before, how)
+        self._drain(how)
 
     def _beat(self, until_ms: int) -> None:
         """Promise that no input brings anything earlier from now on."""
         writer = self.stage.log.writer()
         try:
-            for stream in self.query.streams:
+            for stream in self.query.inputs:
                 for partition in range(self.job.partitions):
                     header = (HEARTBEAT, str(until_ms).encode())
                     writer.append(LogPartition(input_topic(stream.name), partition), b"", (header,))
@@ -173,9 +174,9 @@ class _Play:
         pace = Pace(rows_per_second=None if rows_per_second is None else rows_per_second * share)
         return feed_table(self.stage.spark.result(), table, target, pace)
 
-    def _drain(self, due: int, how: str) -> None:
-        """Return when every row sent has its result or its dead letter."""
-        before, moved = -1, time.monotonic()
+    def _drain(self, how: str) -> None:
+        """Return when every row that takes a number has its result or its dead letter."""
+        before, moved, due = -1, time.monotonic(), self.due
         while (out := self._out()) < due:
             self._show(how)
             self._tend()
