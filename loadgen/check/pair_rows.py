@@ -40,7 +40,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Digest(NamedTuple):
+class SpanRows(NamedTuple):
     """The rows of a span: how many, and what stands for them."""
 
     rows: int
@@ -122,7 +122,7 @@ class PairRows:
         self._shared = spark.sparkContext.broadcast(source)
         self._names = {pair_column(use.side, use.name): f"u{i}" for i, use in enumerate(source.uses)}
 
-    def digests(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> dict[int, Digest]:
+    def digests(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> dict[int, SpanRows]:
         """By span's number. Each group is a task's work, its spans consecutive."""
         if not groups:
             return {}
@@ -133,7 +133,7 @@ class PairRows:
             return _digests(batches, schema)
 
         found = self._rows(groups).mapInArrow(summed_up, from_arrow_schema(DIGEST_SCHEMA)).toArrow()
-        return {row["span"]: Digest(row["rows"], row["digest"]) for row in found.to_pylist()}
+        return {row["span"]: SpanRows(row["rows"], row["digest"]) for row in found.to_pylist()}
 
     def rows(self, number: int, span: Span) -> pa.Table:
         """The rows of one span."""

@@ -22,7 +22,7 @@ from loadgen.check import ordering
 from loadgen.check.judging import ALL, BLOCK_PROBES, ProbeSample
 from loadgen.check.ordering import StreamRows
 from loadgen.check.output_digest import rows_sha256
-from loadgen.check.pair_rows import Digest, PairRows, PairSource, Span, select_schema
+from loadgen.check.pair_rows import PairRows, PairSource, Span, SpanRows, select_schema
 from loadgen.check.results import BEGIN, END, FRAME, LAST, RecordChain, ResultRecord
 from loadgen.check.verdict import Verdict
 from spojoin.model import Query
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
     span: Span
     offset: int | None
-    found: Digest
+    found: SpanRows
 
 
 class RowCheck:
@@ -87,7 +87,7 @@ class RowCheck:
         for record in read.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist():
             first = chain.tuples
             if chain.take(ResultRecord({name: b"%d" % record[name] for name in _NUMBERS}, b"")):
-                found = Digest(record["rows"], record["digest"])
+                found = SpanRows(record["rows"], record["digest"])
                 answers.append(Answer(Span(first, chain.tuples), record["offset"], found))
         self._verdict.resent = chain.resent
         if chain.gap is not None:
@@ -95,10 +95,10 @@ class RowCheck:
         if chain.tuples > tuples:
             self._verdict.differs(f"{chain.tuples} tuples are answered; expected {tuples}")
         cuts = [*range(chain.tuples, tuples, BLOCK_PROBES), tuples]
-        nothing = Digest(0, "")
+        nothing = SpanRows(0, "")
         return answers + [Answer(Span(first, end), None, nothing) for first, end in pairwise(cuts)]
 
-    def _compare(self, job: PairRows, answers: Sequence[Answer], expected: Mapping[int, Digest]) -> None:
+    def _compare(self, job: PairRows, answers: Sequence[Answer], expected: Mapping[int, SpanRows]) -> None:
         verdict = self._verdict
         verdict.rows_expected = verdict.matches = sum(digest.rows for digest in expected.values())
         differing = [number for number, digest in sorted(expected.items()) if answers[number].found != digest]
