@@ -105,6 +105,7 @@ class _Play:
         self.follower = Follower(stage.log, self.query)
         self.feeds: list[Feed] = []
         self.rows_before = self.due = 0
+        self.passing_share = 1.0
         self.served: ServedQuery | None = None
 
     def run(self) -> QueryOutcome:
@@ -133,7 +134,8 @@ class _Play:
 
     def _send(self, how: str, tables: Tables, rows_per_second: float | None, until_ms: int) -> None:
         """Send rows of all streams, all earlier than `until_ms`; wait until each has its result or is refused."""
-        total = sum(table.num_rows for table in tables.values())
+        total, taking = (sum(t.num_rows for t in each.values()) for each in (tables, numbered(tables, self.query)))
+        self.passing_share = taking / max(1, total)
         self._show(how)
         starting = [
             self.stage.pool.submit(self._feed, stream, table, rows_per_second, table.num_rows / max(1, total))
@@ -144,7 +146,7 @@ class _Play:
             self._wait(ending, how)
         self.feeds = []
         self.rows_before += total
-        self.due += sum(table.num_rows for table in numbered(tables, self.query).values())
+        self.due += taking
         if self.query.order is Order.EVENT_TIME:
             self._beat(until_ms)
         self._drain(how)
@@ -229,7 +231,16 @@ class _Play:
     def _show(self, phase: str) -> None:
         trace = self.follower.trace
         last: OutputMark = trace.last
-        sent = self.rows_before + sum(feed.rows for feed in self.feeds)
-        self.screen.show(
-            PlayProgress(self.query.name, phase, sent, trace.refused, last.tuples, last.matches, last.frame_id)
+        fed = sum(feed.rows for feed in self.feeds)
+        due = self.due + round(self.passing_share * fed)
+        progress = PlayProgress(
+            query=self.query.name,
+            phase=phase,
+            rows=self.rows_before + fed,
+            refused=trace.refused,
+            tuples=last.tuples,
+            matches=last.matches,
+            result_position=last.frame_id,
+            filtered=self.rows_before + fed - due,
         )
+        self.screen.show(progress)

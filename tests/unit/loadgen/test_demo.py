@@ -179,6 +179,7 @@ def test_progress_is_lines_where_there_is_no_terminal():
         r"q: feeding; rows in 1,000, results to frame 3, tuples out 600 .* lag 390, matches 7, refused 10",
         console.export_text(),
     )
+    assert PlayProgress("q", "feeding", rows=1000, refused=10, tuples=600, filtered=300).lag == 90
 
 
 def outcome(is_exact):
