@@ -88,7 +88,7 @@ def check(spark: SparkSession, query: Query, topics: CheckedTopics, sample: Prob
     streams = [_stream_rows(spark, query, stream, topics) for stream in query.inputs]
     streams = settle_rejects(streams, [_dead_letters(spark, stream, topics) for stream in query.inputs], query, verdict)
     if query.output is Output.ROWS:
-        messages = _read(spark, topics.kafka, topics.results_of(query)).select(*RESULT_MESSAGE)
+        messages = _read(spark, topics.kafka, topics.results_of(query), READ_TASKS).select(*RESULT_MESSAGE)
         return RowCheck(spark, query, messages, verdict).run(streams, sample)
     accepted = accept(_messages(spark, topics.kafka, topics.results_of(query)))
     verdict.resent = accepted.resent

@@ -60,7 +60,7 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
     return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
 
 
-def _bytes(values: pa.Array) -> Iterator[bytes]:
+def _bytes(values: pa.Array) -> Iterator[bytes | memoryview]:
     """What the values hold; of NULL nothing that could differ."""
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
@@ -71,8 +71,17 @@ def _bytes(values: pa.Array) -> Iterator[bytes]:
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         texts = values.cast(pa.binary()).fill_null(b"")
         yield pc.binary_length(texts).to_numpy(zero_copy_only=False).tobytes()
-        yield b"".join(texts.to_pylist())
+        yield _joined(texts)
         return
     width = {32: pa.int32(), 64: pa.int64()}.get(values.type.bit_width)
     whole = values if pa.types.is_floating(values.type) or width is None else values.view(width)
     yield whole.fill_null(0).to_numpy(zero_copy_only=False).tobytes()
+
+
+def _joined(texts: pa.Array) -> memoryview:
+    """All texts of a binary array without NULL, one after the other, which is how Arrow holds them."""
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        return memoryview(b"")
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return memoryview(data)[ends[0] : ends[-1]]
