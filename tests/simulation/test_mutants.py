@@ -19,6 +19,7 @@ def test_there_are_at_least_twelve():
 def test_the_mutant_is_found(name):
     failure = find_mutant(name, range(SEEDS_MAX))
     assert failure is not None, f"{name} ({MUTANTS[name].what}) got past {SEEDS_MAX} seeds"
+    assert not failure.reason.startswith("TypeError"), "the mutant no longer fits the product"
     assert run_seed(failure.seed) is None, "the seed fails without the mutant, too"
 
 

@@ -34,4 +34,5 @@ def test_a_seed_that_once_found_a_fault_finds_none(seed):
 def test_the_mutant_is_found(name):
     failure = find_mutant(name, range(SEEDS_MAX), REPLACED)
     assert failure is not None, f"{name} ({GENERATION_MUTANTS[name].what}) got past {SEEDS_MAX} seeds"
+    assert not failure.reason.startswith("TypeError"), "the mutant no longer fits the product"
     assert run_replacement(failure.seed) is None, "the seed fails without the mutant, too"

@@ -28,6 +28,7 @@ from spojoin.wire.records import (
     SourcePosition,
     StreamSlice,
     Takeover,
+    Unjoined,
     WorkerCount,
 )
 
@@ -76,6 +77,29 @@ def keys(n):
 
 
 @st.composite
+def payloads(draw, n):
+    """Columns with NULLs, whole or slices of larger ones."""
+    skip = draw(st.integers(0, 2))
+    drawn = {
+        "x": pa.array(draw(_cells(i64, n + 2)), pa.int64()),
+        "room": pa.array(draw(_cells(st.text(max_size=3), n + 2)), pa.string()),
+        "is open": pa.array(draw(_cells(st.booleans(), n + 2)), pa.bool_()),
+    }
+    names = draw(st.sets(st.sampled_from(sorted(drawn)), min_size=1))
+    return pa.RecordBatch.from_pydict({name: drawn[name] for name in sorted(names)}).slice(skip, n)
+
+
+def _cells(values, n):
+    return st.lists(optional(values), min_size=n, max_size=n)
+
+
+@st.composite
+def extras(draw, n):
+    """Fields that slices, runs and batches have where a statement needs them."""
+    return {"payload": draw(optional(payloads(n))), "places": draw(optional(ints(n)))}
+
+
+@st.composite
 def slices(draw, positions):
     n = len(positions)
     first_index = draw(st.integers(5, I64_MAX))
@@ -93,15 +117,22 @@ def slices(draw, positions):
         handover_batch=draw(natural),
         handover_index=draw(natural),
         live_batch=draw(natural),
+        passed=draw(natural),
+        void=draw(small),
+        **draw(extras(n)),
     )
 
 
 @st.composite
 def frames(draw):
-    owners = draw(st.lists(st.integers(0, 1), max_size=7))
+    streams, is_shared = draw(st.sampled_from([(1, False), (2, False), (2, True)]))
+    # The slices that a row stands in, as bits: none, one, or both where they share an input.
+    owners = draw(st.lists(st.sampled_from([0, 1, 2, 3] if is_shared else [0, 1, 2][: 1 + streams]), max_size=7))
     n = len(owners)
-    streams = draw(st.sampled_from([1, 2]))
-    places = [[i for i in range(n) if streams == 1 or owners[i] == s] for s in range(streams)]
+    places = [[i for i in range(n) if owners[i] >> s & 1] for s in range(streams)]
+    alone = {}
+    for i in (i for i in range(n) if not owners[i]):
+        alone.setdefault(draw(st.integers(0, 0 if is_shared else streams - 1)), []).append(i)
     cuts = sorted(draw(st.sets(st.integers(1, n - 1)))) if n > 1 else []
     runs = np.diff([0, *cuts, n]) if n else []
     return Frame(
@@ -123,6 +154,8 @@ def frames(draw):
         guidance=draw(guidance(n)),
         fingerprint=draw(natural),
         silent=draw(ints(n, np.uint8, st.integers(0, 1)) | ints(0, np.uint8)),
+        unjoined=tuple(Unjoined(s, np.array(p, np.uint16), draw(keys(len(p)))) for s, p in sorted(alone.items())),
+        is_shared=is_shared,
     )
 
 
@@ -173,6 +206,7 @@ def runs(draw):
         draw(optional(ints(n))),
         draw(optional(ints(n))),
         draw(optional(keys(n))),
+        **draw(extras(n)),
     )
 
 
@@ -193,6 +227,7 @@ def batches(draw):
         draw(ints(n)),
         draw(optional(ints(n))),
         draw(optional(keys(n))),
+        **draw(extras(n)),
     )
 
 
@@ -237,7 +272,7 @@ def plans(draw):
 
 
 barriers = st.builds(
-    Barrier, natural, st.text(max_size=9), natural, st.booleans(), st.lists(natural, max_size=2).map(tuple)
+    Barrier, natural, st.text(max_size=9), natural, st.booleans(), st.lists(natural, max_size=2).map(tuple), natural
 )
 sources = st.dictionaries(st.tuples(small, small), st.builds(SourcePosition, natural, natural, i64), max_size=3)
 announcements = st.builds(Announcement, st.integers(1, 2**31), natural, st.text(max_size=9), st.text(max_size=9))

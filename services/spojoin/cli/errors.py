@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO, TypeGuard
 
 from spojoin.cli.extras import COMMAND, SPOJOIN, Installation
 from spojoin.errors import SpoJoinError
@@ -27,13 +29,17 @@ def one_sentence(
 ) -> Iterator[None]:
     """Turns this package's errors, a full disk, a missing file or permission into one line on stderr and status 2.
 
-    The error's notes, which say what became of the outputs, follow on separate lines.
+    The error's notes, which say what became of the outputs, follow on separate lines. Where the reader of standard
+    output has ended, as `head` does, the command ends without a word, with the status of a program that SIGPIPE ends.
     installation: whose command it is; plain: further errors, whose own text is the sentence
     """
     known: tuple[type[Exception], ...] = (SpoJoinError, OSError, ModuleNotFoundError, *plain)
     try:
         yield
     except known as error:
+        if isinstance(error, BrokenPipeError) and _is_unread(sys.__stdout__):
+            _write_no_more(sys.__stdout__)
+            raise SystemExit(STATUS_SIGNAL + signal.SIGPIPE) from None
         sentence = str(error) if isinstance(error, plain) else describe(error, installation)
         if is_debug or sentence is None:
             raise
@@ -44,6 +50,22 @@ def one_sentence(
         if notes := notes_of(error):
             _say(installation.program, f"ended by {number.name} before the end", *notes)
         raise SystemExit(STATUS_SIGNAL + number) from None
+
+
+def _is_unread(stream: TextIO | None) -> TypeGuard[TextIO]:
+    """Whether a stream is a pipe whose reader has ended."""
+    if stream is None:
+        return False
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)  # errors are reported without being asked for
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def _write_no_more(stream: TextIO) -> None:
+    """What is still to be flushed at the end of the process goes nowhere, so that it doesn't fail there."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def notes_of(error: BaseException) -> list[str]:

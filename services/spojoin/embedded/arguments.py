@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 import pyarrow as pa
 
-from spojoin.errors import BadData
+from spojoin.errors import BadData, ConfigurationError
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd  # type: ignore[import-untyped]
     import pyarrow.dataset as pa_dataset
 
-#: Rows in one piece: anything else with Arrow's C stream interface, such as a Polars data frame, is one, too.
-Piece = Union[pa.RecordBatch, pa.Table, "pd.DataFrame", Mapping[str, "np.ndarray"]]
+
+class ArrowStream(Protocol):
+    """Anything with Arrow's C stream interface, such as a Polars data frame or a relation of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule of the stream."""
+
+
+class ArrowSchema(Protocol):
+    """Anything with Arrow's C schema interface."""
+
+    def __arrow_c_schema__(self) -> object:
+        """A capsule of the schema."""
+
+
+#: Rows in one piece.
+Piece = Union[
+    pa.RecordBatch, pa.Table, "pd.DataFrame", ArrowStream, Mapping[str, Union[Sequence[object], "np.ndarray"]]
+]
 RowsLike = Union[Piece, Iterable[Piece], pa.RecordBatchReader, "pa_dataset.Dataset"]
 
 _EXPECTED = "an Arrow batch or table, a data frame, a dict of arrays, or a list or generator of these"
@@ -91,3 +108,11 @@ def _kind(value: object) -> str:
     module = type(value).__module__.split(".")[0]
     whole = name if module == "builtins" else f"{module}.{name}"
     return f"{'an' if whole[0].lower() in 'aeiou' else 'a'} {whole}"
+
+
+def checked_number(name: str, number: int | None) -> int | None:
+    """The number of workers or threads that was asked for; `name` is which. ConfigurationError where it is none."""
+    if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
+        return number
+    default = {"workers": "the query's number", "threads": "one for each core"}[name]
+    raise ConfigurationError(f"{name}={number!r}: expected a whole number from 1, or None for {default}")

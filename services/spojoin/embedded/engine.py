@@ -41,6 +41,9 @@ SILENCE_US = 2**62
 #: Frames between two plans of the predictor: frames are large here, and files short.
 PLAN_FRAMES = 2
 
+#: The step of the router's clock, which stands still but where rows pause: longer than any frame waits to be closed.
+PATIENCE_MS = 1_000
+
 #: Records that may wait in lanes before more are handed out.
 LANES_AHEAD = 12
 
@@ -73,7 +76,7 @@ class Engine:
         self.frame_times = FrameTimes()
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes)
-        self._sink = SinkMachine(query, START)
+        self._sink = SinkMachine(query, START, each=self._threads.each)
         self._evaluation = evaluation(query, self._sizes.workers, partial(by_batches, runner=self._threads))
         self._searching = self._evaluation.searching
         self._traffic = Traffic(query)
@@ -81,6 +84,7 @@ class Engine:
         self._lanes: dict[Machine, Lane[list[Action]]] = self._laid()
         self._rejects: list[DeadLetter] = []
         self._fed = [0] * len(query.inputs)
+        self._now_ms = 0
         self._pending: deque[Emit] = deque()
         self._answers: deque[Emit] = deque()
         self._router.on_inputs([(number, 0) for number in range(len(query.inputs))])
@@ -119,6 +123,11 @@ class Engine:
     def index_bytes(self) -> int:
         """Bytes of all indexes."""
         return sum(machine.state_bytes() for machine in self._searching)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the rows that results name, and their columns."""
+        return self._sink.payload_bytes
 
     def counters(self) -> dict[str, float]:
         """What the search has done: comparisons, merges and such, of all its machines together."""
@@ -175,6 +184,12 @@ class Engine:
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield the results of everything fed so far; what is fed afterwards comes later in the order."""
         yield from self._run(self._router.flush())
+
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        """Yield the results of all rows whose place in the order is certain, as a service does when rows pause."""
+        for _ in range(2):  # a frame that waits is seen first, and closed when it has waited long enough
+            self._now_ms += PATIENCE_MS
+            yield from self._run(self._router.on_time(self._now_ms))
 
     def close(self) -> None:
         """End the threads; the engine takes nothing more."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
 
-from spojoin.embedded.arguments import RowsLike, tables_of
+from spojoin.embedded.arguments import RowsLike, checked_number, tables_of
+from spojoin.embedded.asked_query import asked_query
+from spojoin.embedded.declared import SchemaLike
 from spojoin.embedded.engine import Engine
+from spojoin.embedded.feeds import Fed, Feeds, fed, in_thread
 from spojoin.embedded.inputs import with_key_type
 from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
 from spojoin.embedded.recent import Recent
@@ -22,7 +25,6 @@ from spojoin.embedded.run import engine_for
 from spojoin.embedded.writers import result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import Output, Query
-from spojoin.query.load import load_query, parse_query
 from spojoin.query.schema import arrow_schema
 from spojoin.wire.records import DeadLetter
 
@@ -37,39 +39,56 @@ class _Figures:
 
 
 class Join:
-    """A query that runs in this process.
+    """A join over streams that go on: rows are pushed, and results come as they are ready.
 
-        query = '''
-        name: farther-in-less-time
-        streams:
-          trips:
-            schema: {distance: double, air_time: double}
-        sql: |
-          SELECT * FROM trips AS l JOIN trips AS r
-          ON l.distance > r.distance AND l.air_time < r.air_time
-          WINDOW AS (SLIDE INTERVAL '10K' ON '100K')
-        '''
-        with spojoin.Join(query) as join:
-            for batch in batches:
-                table = join.push(batch)
-            rest = join.flush()
-        refused = join.take_rejects()
+    A statement with the columns of its streams:
 
-    Tuples are evaluated in large frames: `push` returns the results that are ready, `flush` all that are due.
+        >>> import spojoin
+        >>> trips = {"id": "long", "distance": "double", "air_time": "double"}
+        >>> statement = '''
+        ...     SELECT l.id, r.id AS other
+        ...     FROM trips AS l JOIN trips AS r ON l.distance > r.distance AND l.air_time < r.air_time
+        ...     WINDOW AS (SLIDE INTERVAL '10K' ON '100K')'''
+        >>> with spojoin.Join(statement, {"trips": trips}) as join:
+        ...     table = join.push({"id": [1, 2], "distance": [800.0, 900.0], "air_time": [120.0, 110.0]})
+        ...     rest = join.flush()
+        >>> rest.to_pylist()
+        [{'id': 2, 'other': 1}]
+
+    Or a query file, which says more, such as outputs and keys: `spojoin.Join("trips.yaml")`.
+
+    Tuples are evaluated in large frames: `push` returns the results that are ready, `flush` all that are due, and
+    `results` reads asynchronous feeds.
 
     Args:
-        query: the path of a query file, the query's YAML text, or a Query.
+        query: a statement, if there are schemas; else the path of a query file, the query's YAML text, or a Query.
+        schemas: the columns of each stream that the statement names: their types by name, an Arrow schema, or a table
+            or data frame of rows like those to come.
+        time: the event-time column of all streams, or of each by its name. With it, and with a time window or none,
+            rows are ordered by event time; else they are in the order in which they are pushed.
+        lateness: how far event times may run backwards, such as "5 s".
         workers: the number of parts in which the window is searched, by default the layout's; results don't depend
             on it.
         threads: how many share the work, by default as many as this process may use cores; results don't depend on it.
 
+    Raises ConfigurationError where the query or the schemas are wrong.
+
     """
 
     def __init__(
-        self, query: Query | PathLike[str] | str, *, workers: int | None = None, threads: int | None = None
+        self,
+        query: Query | PathLike[str] | str,
+        schemas: Mapping[str, SchemaLike] | None = None,
+        *,
+        time: str | Mapping[str, str] | None = None,
+        lateness: str | None = None,
+        workers: int | None = None,
+        threads: int | None = None,
     ) -> None:
-        self.query = _query(query)
-        self._engine: Engine | None = engine_for(self.query, _checked("workers", workers), _checked("threads", threads))
+        self.query = asked_query(query, schemas, time, lateness)
+        self._engine: Engine | None = engine_for(
+            self.query, checked_number("workers", workers), checked_number("threads", threads)
+        )
         self._last = _Figures()
         self._key_types: dict[int, pa.DataType] = {}
         self._recent = [Recent() for _ in self.query.inputs]
@@ -104,7 +123,46 @@ class Join:
         engine = self._open()
         self._ready += engine.flush()
         self._note(engine.take_rejects())
+        self._pushed = self._answered()
         return self._taken()
+
+    async def results(self, feeds: Feeds) -> AsyncGenerator[pa.Table, None]:
+        """The results of rows that come from asynchronous feeds, as Arrow tables, until all feeds have ended.
+
+            >>> import asyncio, spojoin
+            >>> async def readings():
+            ...     for number in (1, 5, 3):
+            ...         yield {"value": [number]}
+            >>> async def main():
+            ...     statement = (
+            ...         "SELECT l.value, r.value AS higher FROM readings AS l JOIN readings AS r ON l.value < r.value "
+            ...         "WINDOW AS (SLIDE INTERVAL '1' ON '1000')"
+            ...     )
+            ...     with spojoin.Join(statement, {"readings": {"value": "int"}}) as join:
+            ...         async for table in join.results(readings()):
+            ...             print(table.to_pylist())
+            >>> asyncio.run(main())
+            [{'value': 1, 'higher': 5}, {'value': 3, 'higher': 5}]
+
+        Rows are evaluated in another thread, so that other tasks go on. Results come when enough rows have, and when
+        no new ones have come for 50 ms; rows in the order of event time are answered when no earlier row can come.
+        Rows aren't read ahead of the join. Rows must not be pushed meanwhile.
+
+        Args:
+            feeds: an asynchronous iterable of rows, as `push` takes them; of several streams a dict of one for each.
+
+        Raises what `push` raises, ConfigurationError where a feed is none, and a feed's own error.
+
+        """
+        self._open()
+        async with aclosing(fed(feeds)) as pieces:
+            async for piece in pieces:
+                table = await in_thread(self._taken_from, piece)
+                if table.num_rows:
+                    yield table
+        table = await in_thread(self.flush)
+        if table.num_rows:
+            yield table
 
     @property
     def tuples(self) -> int:
@@ -179,10 +237,23 @@ class Join:
         engine = self._engine
         return self._last if engine is None else _Figures(engine.tuples, engine.matches, dict(engine.rejected))
 
+    def _taken_from(self, piece: Fed | None) -> pa.Table:
+        """The results that a feed's piece brings, or its end, or None: a pause of all feeds."""
+        if piece is not None and piece.rows is not None:
+            return self.push(piece.rows, piece.stream)
+        engine = self._open()
+        self._ready += engine.settle() if piece is None else engine.end(self._index(piece.stream))
+        self._note(engine.take_rejects())
+        return self._taken()
+
     def _waiting(self) -> int:
-        """Rows whose results are still to come; 0 for a closed join."""
+        """Rows whose results are still to come, with those that no filter has seen; 0 for a closed join."""
+        return max(self._pushed - self._answered(), 0) if self._engine else 0
+
+    def _answered(self) -> int:
+        """Rows that have been put in order or refused."""
         figures = self._figures
-        return self._pushed - figures.tuples - sum(figures.rejected.values()) if self._engine else 0
+        return figures.tuples + sum(figures.rejected.values())
 
     def _open(self) -> Engine:
         if self._engine is None:
@@ -234,26 +305,6 @@ class Join:
         types = [self._key_types.get(i, pa.int64()) for i in range(len(self.query.inputs))]
         table = pa.Table.from_batches(batches) if batches else result_schema(self.query, types).empty_table()
         return table.replace_schema_metadata({MARK: self.query.name})
-
-
-def _query(query: Query | PathLike[str] | str) -> Query:
-    if isinstance(query, Query):
-        return query
-    if not isinstance(query, str | PathLike):
-        raise ConfigurationError(
-            f"query is of type {type(query).__qualname__}: expected the path of a query file, a query's YAML text, "
-            "or a Query"
-        )
-    if isinstance(query, str) and "\n" in query:
-        return parse_query(query)
-    return load_query(Path(query))
-
-
-def _checked(name: str, number: int | None) -> int | None:
-    if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
-        return number
-    default = {"workers": "the query's number", "threads": "one for each core"}[name]
-    raise ConfigurationError(f"{name}={number!r}: expected a whole number from 1, or None for {default}")
 
 
 def _check_columns(found: list[str], needed: list[str], stream: str) -> None:

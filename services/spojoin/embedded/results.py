@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
 class Results:
     """A statement's rows as Arrow data, joined while they are read.
 
+        >>> import polars, spojoin
+        >>> fares = {"id": [1, 2, 3], "fare": [7.5, 5.0, 6.0]}
+        >>> cheaper = spojoin.sql(
+        ...     "SELECT l.id, r.id AS other FROM trips AS l JOIN trips AS r ON l.fare < r.fare "
+        ...     "WINDOW AS (SLIDE INTERVAL '1' ON '1000')",
+        ...     trips=fares,
+        ... )
+        >>> cheaper
+        <spojoin.Results, columns id: int64, other: int64>
+        >>> [batch.num_rows for batch in cheaper]
+        [3]
+        >>> cheaper.to_arrow().to_pylist()
+        [{'id': 2, 'other': 1}, {'id': 2, 'other': 3}, {'id': 3, 'other': 1}]
+        >>> polars.DataFrame(cheaper).shape
+        (3, 2)
+
     Each reading joins anew, except of readers and generators, which can be read once. Anything that takes Arrow's C
     stream interface reads it: `polars.DataFrame(results)`, `duckdb.sql("FROM results")`.
     """
@@ -32,9 +49,10 @@ class Results:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
         engine, inputs = self._start()
-        for each, batch in balanced(inputs):
-            yield from engine.end(each.index) if batch is None else engine.feed(each.index, batch)
-        yield from engine.flush()
+        with closing(engine):
+            for each, batch in balanced(inputs):
+                yield from engine.end(each.index) if batch is None else engine.feed(each.index, batch)
+            yield from engine.flush()
         self.rejected = dict(engine.rejected)
         _warn(engine)
 
@@ -47,7 +65,7 @@ class Results:
         return self.schema.__arrow_c_schema__()
 
     def reader(self) -> pa.RecordBatchReader:
-        """The rows as a reader."""
+        """The rows as a reader, which joins while it is read."""
         return pa.RecordBatchReader.from_batches(self.schema, iter(self))
 
     def to_arrow(self) -> pa.Table:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
-from spojoin.embedded.arguments import RowsLike
+from spojoin.embedded.arguments import RowsLike, checked_number
 from spojoin.embedded.engine import Engine
+from spojoin.embedded.file_reader import Reader
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.readers import open_reader
 from spojoin.embedded.results import Results
 from spojoin.embedded.run import engine_for
-from spojoin.embedded.statements import BareStatement, StatementOptions, bare_statement
+from spojoin.embedded.statements import BareStatement, StatementOptions, bare_statement, times_by_name
 from spojoin.embedded.table_reader import TableReader
 from spojoin.embedded.writers import result_schema
 from spojoin.model import Stream
@@ -25,43 +27,56 @@ def sql(
     time: str | Mapping[str, str] | None = None,
     lateness: str | None = None,
     limit: int | None = None,
+    threads: int | None = None,
     **tables: RowsLike | str | Path,
 ) -> Results:
     """Join tables and files by a SQL statement, and give its rows as they are read.
 
-        import spojoin
+        >>> import pandas, spojoin
+        >>> frame = pandas.DataFrame({"id": [1, 2, 3], "miles": [3.0, 2.0, 4.0], "fare": [9.0, 12.0, 8.5]})
+        >>> spojoin.sql(
+        ...     "SELECT l.id, r.id AS other, l.fare - r.fare AS saved FROM trips AS l JOIN trips AS r "
+        ...     "ON l.miles < r.miles AND l.fare > r.fare WINDOW AS (SLIDE INTERVAL '1K' ON '10K')",
+        ...     trips=frame,
+        ... ).to_pandas()
+           id  other  saved
+        0   2      1    3.0
+        1   1      3    0.5
+        2   2      3    3.5
 
-        cheaper = spojoin.sql(
-            "SELECT l.id, r.id AS other, l.fare - r.fare AS saved FROM trips AS l JOIN trips AS r "
-            "ON l.distance < r.distance AND l.fare > r.fare WINDOW AS (SLIDE INTERVAL '1K' ON '10K')",
-            trips=frame,
-        ).to_pandas()
+    Nothing is joined until the results are read. One table or file joined with itself is a stream in its own order;
+    two are merged by event time.
 
     Args:
-        statement: one SELECT over two sides; a side is a table given by name or the path of a file in quotes.
-        time: the event-time column of all, or of each by name; needed where a table has several timestamps and rows
-            are ordered by time: with two tables, and in time windows.
+        statement: one SELECT over two sides; a side is a table given by name, or in quotes the path of a file, a
+            pattern of several, or '-' for standard input.
+        time: the event-time column of all, or of each by its name in the statement; needed where a table has several
+            timestamps and rows are ordered by time: with two tables, and in time windows.
         lateness: how far event times may run backwards, such as "5 s".
         limit: the most partners listed of one row.
+        threads: how many share the work, by default as many as this process may use cores; results don't depend on it.
         tables: Arrow tables, data frames of pandas or Polars, dicts of arrays, readers, generators of these, or paths.
 
     Raises ConfigurationError where the statement or the tables are wrong, BadData where they can't be read.
 
     """
-    times = {"": time} if isinstance(time, str) else dict(time or {})
-    found = bare_statement(statement, tables, StatementOptions(times, lateness, limit))
-    return Results(result_schema(found.query, []), lambda: _started(found))
+    found = bare_statement(statement, tables, StatementOptions(times_by_name(time), lateness, limit))
+    checked = checked_number("threads", threads)
+    return Results(result_schema(found.query, []), lambda: _started(found, checked))
 
 
-def _started(found: BareStatement) -> tuple[Engine, list[InputFile]]:
+def _started(found: BareStatement, threads: int | None) -> tuple[Engine, list[InputFile]]:
     query = found.query
     inputs = [_input(found, number, stream) for number, stream in enumerate(query.inputs)]
-    return engine_for(query), inputs
+    return engine_for(query, threads=threads), inputs
 
 
 def _input(found: BareStatement, number: int, stream: Stream) -> InputFile:
     source, needs_time = found.sources[stream.name], found.query.needs_time
     schema = arrow_schema(stream, needs_time)
-    is_path = isinstance(source, str | Path)
-    reader = open_reader(Path(source), schema, None) if is_path else TableReader(stream.name, source, schema)
+    reader: Reader
+    if isinstance(source, str | Path):
+        reader = open_reader(Path(source), schema, None)
+    else:
+        reader = TableReader(stream.name, cast("RowsLike", source), schema)
     return InputFile(number, stream, reader, iter(reader), reader.key_type, needs_time)

@@ -1,16 +1,17 @@
-"""A statement alone, without a query file: schemas and event times come from the data that it names."""
+"""A statement alone, without a query file: schemas and event times come from the data that it names, or beside it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import ColumnType, Order, Output, Query, TypeName
-from spojoin.query.assemble import Choices, StreamOptions, assemble, parse_sql
+from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
 from spojoin.query.places import places_in
 from spojoin.query.statement import JoinSide
 from spojoin.query.units import parse_duration_us
@@ -20,6 +21,8 @@ from spojoin.suggest import listed, unknown
 NAME = "statement"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 _TIMES = (TypeName.TIMESTAMP, TypeName.DATE)
+#: The types of a stream's columns by their names.
+Columns = Mapping[str, ColumnType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class StatementOptions:
     limit: int | None = None
 
 
+def times_by_name(time: str | Mapping[str, str] | None) -> dict[str, str]:
+    """The event-time columns by name, as options have them, of one column for all or one for each."""
+    return {"": time} if isinstance(time, str) else dict(time or {})
+
+
 @dataclass(frozen=True, slots=True)
 class BareStatement:
     """A statement as a query, and what each of its streams is read from: a path or a table."""
@@ -48,8 +56,27 @@ def bare_statement(sql: str, tables: Mapping[str, object], options: StatementOpt
 
     One table or file joined with itself is a stream in its order; two are ordered by event time.
     """
-    try:
+    with _mistakes_of_statement():
         return _bare(sql, tables, options)
+
+
+def statement_of_streams(sql: str, schemas: Mapping[str, Columns], options: StatementOptions) -> Query:
+    """The query that a statement means over streams whose rows are pushed. Raises ConfigurationError.
+
+    Rows are in the order in which they come, unless the statement's window is in time, there is none, or an event time
+    is named.
+
+    schemas: the columns of each stream, by the name that the statement has
+    """
+    with _mistakes_of_statement():
+        return _of_streams(sql, schemas, options)
+
+
+@contextmanager
+def _mistakes_of_statement() -> Iterator[None]:
+    """Errors say that they are of the statement."""
+    try:
+        yield
     except QueryError as error:
         error.args = (f"sql, {error}",)
         raise
@@ -60,24 +87,73 @@ def bare_statement(sql: str, tables: Mapping[str, object], options: StatementOpt
 def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions) -> BareStatement:
     parsed = parse_sql(sql, places_in(sql))
     joined = parsed.statement.left, parsed.statement.right
-    sources = [_source(side, tables) for side in joined]
+    named = [_source(side, tables) for side in joined]
     _check_used(tables, joined)
-    names = _stream_names(joined)
-    needs_time = names[0] != names[1] or parsed.window is None or parsed.window.is_time
-    sides = [_stream(*each, options, needs_time=needs_time) for each in zip(joined, names, sources, strict=True)]
-    order = Order.EVENT_TIME if needs_time else Order.ARRIVAL
-    choices = Choices(NAME, sql, Output.ROWS, order=order, limit=options.limit)
-    query = assemble(parsed, (sides[0], sides[1]), choices, _lateness(options, needs_time=needs_time))
+    sources = [each if isinstance(each, Path) else tables[each] for each in named]
+    is_self = named[0] == named[1]
+    names, needs_time = _stream_names(joined, is_self=is_self), not is_self or _is_bounded_by_time(parsed)
+    columns = [schema_with_notes(source).columns for source in sources]
+    query = _query(parsed, list(zip(joined, names, columns, strict=True)), options, sql, needs_time=needs_time)
     return BareStatement(query, dict(zip(names, sources, strict=True)))
 
 
-def _source(side: JoinSide, tables: Mapping[str, object]) -> object:
-    """What a side is read from: a table by its name, without regard to case, or the file of that path."""
-    if side.stream in tables:
-        return tables[side.stream]
-    alike = [name for name in tables if name.lower() == side.stream.lower()]
-    if len(alike) == 1:
-        return tables[alike[0]]
+def _of_streams(sql: str, schemas: Mapping[str, Columns], options: StatementOptions) -> Query:
+    parsed = parse_sql(sql, places_in(sql))
+    joined = parsed.statement.left, parsed.statement.right
+    names = [_stream_of(side, schemas) for side in joined]
+    _check_used(schemas, joined)
+    sides = [(side, name, schemas[name]) for side, name in zip(joined, names, strict=True)]
+    return _query(parsed, sides, options, sql, needs_time=bool(options.times) or _is_bounded_by_time(parsed))
+
+
+def _is_bounded_by_time(parsed: ParsedStatement) -> bool:
+    return parsed.window is None or parsed.window.is_time
+
+
+def _query(
+    parsed: ParsedStatement,
+    sides: Sequence[tuple[JoinSide, str, Columns]],
+    options: StatementOptions,
+    sql: str,
+    *,
+    needs_time: bool,
+) -> Query:
+    """The query over the sides, each with its stream's name and columns."""
+    _check_times(options, sides)
+    left, right = (_stream(*each, options, needs_time=needs_time) for each in sides)
+    order = Order.EVENT_TIME if needs_time else Order.ARRIVAL
+    choices = Choices(NAME, sql, Output.ROWS, order=order, limit=options.limit)
+    return assemble(parsed, (left, right), choices, _lateness(options, needs_time=needs_time))
+
+
+def _check_times(options: StatementOptions, sides: Sequence[tuple[JoinSide, str, Columns]]) -> None:
+    known = dict.fromkeys(side.stream for side, _, _ in sides)
+    names = {name for _, name, _ in sides}
+    for given in options.times:
+        if given and given not in known and given not in names:
+            raise ConfigurationError(f"event time: {unknown('stream or file', given, known)}")
+
+
+def _stream_of(side: JoinSide, schemas: Mapping[str, Columns]) -> str:
+    """The stream that a side names, without regard to case unless several are alike."""
+    found = _named(side, schemas)
+    if found is None:
+        raise QueryError(unknown("stream", side.stream, schemas), side.line)
+    return found
+
+
+def _named(side: JoinSide, known: Iterable[str]) -> str | None:
+    alike = [name for name in known if name.lower() == side.stream.lower()]
+    if side.stream in alike:
+        return side.stream
+    return alike[0] if len(alike) == 1 else None
+
+
+def _source(side: JoinSide, tables: Mapping[str, object]) -> str | Path:
+    """What a side is read from: the name of a table, without regard to case, or the path of a file."""
+    name = _named(side, tables)
+    if name is not None:
+        return name
     if side.is_file:
         return Path(side.stream)
     if tables:
@@ -95,10 +171,10 @@ def _check_used(tables: Mapping[str, object], joined: tuple[JoinSide, JoinSide])
             raise ConfigurationError(f"table {name!r} isn't used by the statement: expected FROM or JOIN of it")
 
 
-def _stream_names(joined: tuple[JoinSide, JoinSide]) -> tuple[str, str]:
+def _stream_names(joined: tuple[JoinSide, JoinSide], *, is_self: bool) -> tuple[str, str]:
     """Streams' names: of files, their names without endings; both sides have one name iff they are one source."""
     left, right = (_stream_name(side) for side in joined)
-    if joined[0].stream.lower() == joined[1].stream.lower():
+    if is_self:
         return left, left
     return (left, right) if left != right else (f"{left}_1", f"{right}_2")
 
@@ -110,10 +186,11 @@ def _stream_name(side: JoinSide) -> str:
     return _NOT_IN_NAMES.sub("_", stem).strip("_")[:200] or "stdin"
 
 
-def _stream(side: JoinSide, name: str, source: object, options: StatementOptions, *, needs_time: bool) -> StreamOptions:
-    found = schema_with_notes(source)
+def _stream(
+    side: JoinSide, name: str, columns: Columns, options: StatementOptions, *, needs_time: bool
+) -> StreamOptions:
     given = options.times.get(side.stream) or options.times.get(name) or options.times.get("")
-    schema = dict(found.columns)
+    schema = dict(columns)
     if given is not None and given not in schema:
         raise ConfigurationError(f"event time of {side.stream}: {unknown('column', given, schema)}")
     time = given or (_event_time(side, schema) if needs_time else None)
@@ -144,5 +221,7 @@ def _lateness(options: StatementOptions, *, needs_time: bool) -> int:
     if found is None:
         raise ConfigurationError(f"lateness '{options.lateness}': expected a duration such as '5 s' or '1 min'")
     if not needs_time:
-        raise ConfigurationError("lateness needs rows in the order of event time: expected a time window or two inputs")
+        raise ConfigurationError(
+            "lateness needs rows in the order of event time: expected a time window, two inputs, or `time`"
+        )
     return found

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from spojoin.explain.held_rows import names_rows, payload_bytes
 from spojoin.model import Direction, Output, Query, Stream
 
 CODE_BYTES = 8
@@ -12,6 +15,7 @@ NODE_OFFSET_BYTES = 4
 SEQ_BYTES = 8
 KEY_BYTES = 8  # an int64; text keys take their length
 TIME_BYTES = 8
+HELD_ROOM = 1.2  # the room of the sink's buffers, in times of what they hold
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
 WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
 WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a tuple
@@ -74,9 +78,27 @@ def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
             "logical AND", 1, _ranks_in_frame(query, sizes, mutable), "the rank arrays of one frame's predicates"
         ),
         ServiceState(
-            "sink", 1, _parts_in_frame(query, sizes), "counts of frames that wait for parts; partners come in pieces"
+            "sink",
+            1,
+            _parts_in_frame(query, sizes) + round(window * sum(held_bytes(query, stream) for stream in query.streams)),
+            "counts of frames that wait for parts; partners come in pieces"
+            + ("; the rows of the windows, which results name" if names_rows(query) else ""),
         ),
     )
+
+
+def held_bytes(query: Query, stream: Stream, sample: pa.Table | None = None) -> float:
+    """What the sink holds of a row of a window: its number, its key and its payload."""
+    if not names_rows(query):
+        return 0
+    row = SEQ_BYTES + (KEY_BYTES if query.carries_keys else 0) + payload_bytes(stream, sample)
+    return row * HELD_ROOM
+
+
+def indexed_bytes(query: Query, number: int, sizes: SetupSizes) -> float:
+    """What the PO-Join workers hold, together, of a row of stream `number`'s window."""
+    found = [direction for direction in query.directions if direction.target == number]
+    return sum(bytes_per_tuple(query, each, _node_tuples(query, sizes)) for each in found[:1])
 
 
 def _router(query: Query, sizes: SetupSizes, window: int) -> int:
@@ -98,7 +120,7 @@ def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
     wavelet = ((levels - WAVELET_LEAF_LEVELS) * WAVELET_LEVEL_BYTES + WAVELET_LEAF_BYTES) * padding
-    counts_three = conditions == 3 and query.output is Output.COUNT
+    counts_three = conditions == 3 and not query.lists_pairs
     boxes = _boxes_levels(levels - WAVELET_LEAF_LEVELS) * padding if counts_three and len(slots) == 3 else 0
     bitmaps = (
         conditions * PREFIX_BITMAP_BYTES
@@ -118,10 +140,15 @@ def _boxes_levels(depth: int) -> float:
 def _worker(query: Query, sizes: SetupSizes, window: int) -> int:
     """A self join searches one window in both directions with one index."""
     directions = query.directions[:1] if query.is_self else query.directions
-    node = max(min(query.window.slide, window) if not query.window.is_time else sizes.batch_tuples, sizes.batch_tuples)
-    return round(
-        sum(bytes_per_tuple(query, direction, min(node, window)) * window for direction in directions) / sizes.workers
-    )
+    node = _node_tuples(query, sizes)
+    return round(sum(bytes_per_tuple(query, direction, node) * window for direction in directions) / sizes.workers)
+
+
+def _node_tuples(query: Query, sizes: SetupSizes) -> int:
+    """Tuples of a node of the index: of a slide, but at least of a batch, and at most of the window."""
+    window = window_tuples(query, sizes)
+    slide = sizes.batch_tuples if query.window.is_time else min(query.window.slide, window)
+    return min(max(slide, sizes.batch_tuples), window)
 
 
 def _ranks_in_frame(query: Query, sizes: SetupSizes, mutable: int) -> int:

@@ -10,14 +10,48 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from spojoin.explain.footprint import ServiceState, SetupSizes, expected_state, window_tuples
+from spojoin.explain.footprint import (
+    ServiceState,
+    SetupSizes,
+    expected_state,
+    held_bytes,
+    indexed_bytes,
+    window_tuples,
+)
+from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
 from spojoin.explain.selectivity import Selectivity, measure
 from spojoin.model import Direction, Domain, Output, Query, Window
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, input_topic, partitions, topic_name
 from spojoin.published.door import explained
 
-_DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64"}
+_DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64", Domain.ASSIGNED: "numbers of values"}
 _UNITS_US = ((86_400_000_000, "day"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionPlan:
+    """A condition as written, and where it is evaluated.
+
+    compared: how, for those of the index; selectivity: of the pairs, or of a filter's rows, where it is measured
+    """
+
+    text: str
+    where: str
+    compared: str = ""
+    selectivity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """What a row of a stream's window takes, in bytes: in the index, and as what results name it by.
+
+    payload: the columns that travel with it, which are part of `held`
+    """
+
+    stream: str
+    indexed: float
+    held: float
+    payload: tuple[PayloadColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +89,13 @@ class TopicPlan:
 class QueryPlan:
     """Everything that EXPLAIN shows; `selectivity` only with samples.
 
+    conditions: each, and where it is evaluated; rows: what a row of each stream's window takes
     batch_tuples: delta; batches: of a full window; matches_per_probe: expected, from the sample
     """
 
     query: Query
+    conditions: tuple[ConditionPlan, ...]
+    rows: tuple[RowPlan, ...]
     keys: tuple[KeyPlan, ...]
     indexes: tuple[IndexPlan, ...]
     batch_tuples: int
@@ -81,6 +118,8 @@ def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: 
     window = window_tuples(query, sizes)
     return QueryPlan(
         query=query,
+        conditions=tuple(_conditions(query, selectivity)),
+        rows=_rows(query, sizes, samples or {}),
         keys=tuple(_keys(query)),
         indexes=tuple(_index(query, direction) for direction in query.directions),
         batch_tuples=delta,
@@ -89,7 +128,34 @@ def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: 
         topics=_topics(query, sizes),
         state=expected_state(query, sizes),
         selectivity=selectivity,
-        matches_per_probe=selectivity.whole * window * (2 if query.is_self else 1) if selectivity else None,
+        matches_per_probe=selectivity.whole * window * (2 if query.is_of_one_input else 1) if selectivity else None,
+    )
+
+
+def _conditions(query: Query, measured: Selectivity | None) -> Iterator[ConditionPlan]:
+    """Filters first, as they are evaluated first, then the index, then what filters the pairs that it finds."""
+    for side, stream in enumerate((query.streams[0], query.streams[-1])):
+        if stream.filter is not None:
+            where = f"filter of the {('left', 'right')[side]} side: other rows take no number"
+            yield ConditionPlan(stream.filter.text, where, selectivity=measured.passing[side] if measured else None)
+    each = measured.each if measured else [None] * len(query.predicates)
+    for predicate, fraction in zip(query.predicates, each, strict=True):
+        yield ConditionPlan(predicate.text, "index", _DOMAINS[predicate.domain], fraction)
+    for text in query.interval.held if query.interval else ():
+        yield ConditionPlan(text, "held by the windows: evaluated by no service")
+    for residual in query.residuals:
+        yield ConditionPlan(residual.text, "residual: pairs are listed and filtered")
+
+
+def _rows(query: Query, sizes: SetupSizes, samples: Mapping[str, pa.Table]) -> tuple[RowPlan, ...]:
+    return tuple(
+        RowPlan(
+            stream.name,
+            indexed_bytes(query, number, sizes),
+            held_bytes(query, stream, samples.get(stream.name)),
+            payload_columns(stream, samples.get(stream.name)),
+        )
+        for number, stream in enumerate(query.streams)
     )
 
 
@@ -123,6 +189,8 @@ def _keys(query: Query) -> list[KeyPlan]:
 def _encoding(domain: Domain, scale: int) -> str:
     if domain is Domain.FLOAT:
         return "IEEE double, bits folded to int64"
+    if domain is Domain.ASSIGNED:
+        return "none: the router numbers the values"
     return f"int64, times 10^{scale}" if scale else "int64"
 
 
@@ -133,7 +201,7 @@ def _index(query: Query, direction: Direction) -> IndexPlan:
         query.streams[direction.target].name,
         "as left" if direction.as_left else "as right",
         count,
-        _structure(count, query.output),
+        _structure(count, query.output if query.output is Output.BITMAP else query.searched_for),
     )
 
 
@@ -180,8 +248,8 @@ def _is_constant(window: Window, sizes: SetupSizes) -> bool:
 
 
 def _topics(query: Query, sizes: SetupSizes) -> tuple[TopicPlan, ...]:
-    inputs = [TopicPlan(input_topic(s.name), None, ("you",), ("router",)) for s in query.streams]
-    dead = [TopicPlan(dead_letter_topic(input_topic(s.name)), None, ("router",), ("you",)) for s in query.streams]
+    inputs = [TopicPlan(input_topic(s.name), None, ("you",), ("router",)) for s in query.inputs]
+    dead = [TopicPlan(dead_letter_topic(input_topic(s.name)), None, ("router",), ("you",)) for s in query.inputs]
     inner = [_topic(query, topic, sizes) for topic in Topic if topic not in (Topic.INPUT, Topic.DEAD)]
     return (*inputs, *inner, *dead)
 
@@ -200,15 +268,17 @@ def render(plan: QueryPlan, console: Console) -> None:
     """Print a plan as tables."""
     query, window = plan.query, plan.query.window
     length, slide = (size_text(size, window.is_time) for size in (window.length, window.slide))
-    kind = "self join" if query.is_self else "join"
-    console.print(f"[bold]{query.name}[/]: {kind} of {' and '.join(s.name for s in query.streams)}", highlight=False)
+    kind = "self join" if query.is_of_one_input else "join"
+    console.print(f"[bold]{query.name}[/]: {kind} of {' and '.join(s.name for s in query.inputs)}", highlight=False)
     console.print(f"window {length}, slide {slide}; order {query.order}; output {query.output}", highlight=False)
     for rule in plan.window_rules:
         console.print(f"  {escape(rule)}", highlight=False)
     if other := explained(query):
         console.print(other, highlight=False)
     console.print(f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in a window", highlight=False)
-    for table in (_predicate_table(plan), _key_table(plan), _index_table(plan), _state_table(plan), _topic_table(plan)):
+    for table in (_condition_table(plan), _key_table(plan), _index_table(plan), _row_table(plan)):
+        console.print(table)
+    for table in (_state_table(plan), _topic_table(plan)):
         console.print(table)
 
 
@@ -219,14 +289,32 @@ def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def _predicate_table(plan: QueryPlan) -> Table:
-    table = _table("Predicates", "predicate", "compared as", "selectivity", right=("selectivity",))
-    each = plan.selectivity.each if plan.selectivity else [None] * len(plan.query.predicates)
-    for predicate, fraction in zip(plan.query.predicates, each, strict=True):
-        table.add_row(escape(predicate.text), _DOMAINS[predicate.domain], _percent(fraction))
+def _condition_table(plan: QueryPlan) -> Table:
+    table = _table("Conditions", "condition", "evaluated as", "compared as", "selectivity", right=("selectivity",))
+    for each in plan.conditions:
+        table.add_row(escape(each.text), each.where, each.compared, _percent(each.selectivity))
     if plan.selectivity and plan.matches_per_probe is not None:
-        table.add_row(f"all, {plan.matches_per_probe:,.0f} matches a probe", "", _percent(plan.selectivity.whole))
+        whole = _percent(plan.selectivity.whole)
+        table.add_row(f"the index, {plan.matches_per_probe:,.0f} matches a probe", "", "", whole)
         table.caption = f"measured on {' and '.join(f'{rows:,}' for rows in plan.selectivity.rows)} sampled rows"
+    return table
+
+
+def _row_table(plan: QueryPlan) -> Table:
+    """Bytes a row of window; texts whose length isn't known are said to be assumed."""
+    right = ("in the index", "beside it", "of it payload")
+    table = _table("Bytes a row of window", "stream", *right, "payload", right=right)
+    for row in plan.rows:
+        payload = sum(column.bytes_row for column in row.payload)
+        columns = ", ".join(f"{column.name} {column.bytes_row:.4g}" for column in row.payload) or "-"
+        table.add_row(row.stream, f"{row.indexed:.4g}", f"{row.held:.4g}", f"{payload:.4g}", escape(columns))
+    sources = {column.source for row in plan.rows for column in row.payload}
+    notes = ["a column with NULLs takes one more"] if sources else []
+    notes += (
+        [f"texts are assumed to have {TEXT_MEAN_BYTES} bytes; --sample measures them"] if "assumed" in sources else []
+    )
+    notes += ["texts are as long as the sample's"] if "measured" in sources else []
+    table.caption = "; ".join(notes)
     return table
 
 

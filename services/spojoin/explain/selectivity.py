@@ -13,6 +13,7 @@ from spojoin.errors import ConfigurationError
 from spojoin.kernels.codes import unfold_doubles
 from spojoin.model import Domain, Op, Predicate, Query, Stream
 from spojoin.query.extract import extract
+from spojoin.query.payload import assigned_slots
 from spojoin.query.schema import arrow_schema
 from spojoin.suggest import unknown
 
@@ -33,17 +34,38 @@ Codes = tuple[NDArray[np.int64], ...]
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """Fractions of pairs that match, 0 to 1: for each predicate alone, in order, and for all; and the rows sampled."""
+    """Fractions of pairs that match, 0 to 1: for each predicate alone, in order, and for all; and the rows sampled.
+
+    passing: of the left and of the right side, the fraction of rows that its filter leaves
+    """
 
     each: tuple[float, ...]
     whole: float
     rows: tuple[int, ...]
+    passing: tuple[float, ...] = (1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """Rows of a stream that pass its filter.
+
+    rows: int64 (n,), their places in the sample; codes: by slot, int64 (n,); joins: bool (n,)
+    values: of assigned slots; passing: the fraction of all rows that pass
+    """
+
+    rows: NDArray[np.int64]
+    codes: Codes
+    values: Mapping[int, pa.Array]
+    joins: NDArray[np.bool_]
+    passing: float
 
 
 def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
     """Selectivities over up to ROWS_MAX random rows of each stream's sample; refused rows don't count.
 
-    Raises ConfigurationError where a stream has no sample, or none of its rows can be used.
+    They are fractions of the pairs of rows that pass the filters; conditions on pairs, which no index holds, aren't in
+    them. A row with a NULL in any condition of the index matches nothing. Raises ConfigurationError where a stream has
+    no sample, or none of its rows can be used.
     """
     for name in samples:
         known = [stream.name for stream in query.streams]
@@ -51,11 +73,27 @@ def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
             raise ConfigurationError(unknown("stream of the samples", name, known))
     sides = [_sampled(stream, samples) for stream in query.streams]
     left, right = sides[0], sides[-1]
-    counted = ~np.eye(len(left[0]), dtype=np.bool_) if query.is_self else np.True_
-    held = [holds(p, left[p.left_slot][:, None], right[p.right_slot][None, :]) & counted for p in query.predicates]
-    pairs = len(left[0]) * len(right[0]) - (len(left[0]) if query.is_self else 0)
-    each = tuple(_fraction(mask, pairs) for mask in held)
-    return Selectivity(each, _fraction(np.logical_and.reduce(held), pairs), tuple(len(side[0]) for side in sides))
+    counted = left.rows[:, None] != right.rows[None, :] if query.is_of_one_input else np.ones((1, 1), np.bool_)
+    counted = np.broadcast_to(counted, (len(left.rows), len(right.rows)))
+    joining = counted & left.joins[:, None] & right.joins[None, :]
+    held = [_holds(p, left, right) & joining for p in query.predicates]
+    pairs = int(np.count_nonzero(counted))
+    return Selectivity(
+        tuple(_fraction(mask, pairs) for mask in held),
+        _fraction(np.logical_and.reduce(held), pairs),
+        tuple(len(side.rows) for side in sides),
+        (left.passing, right.passing),
+    )
+
+
+def _holds(predicate: Predicate, left: _Sampled, right: _Sampled) -> NDArray[np.bool_]:
+    """Where a predicate holds, (left rows, right rows)."""
+    one, other = left.codes[predicate.left_slot], right.codes[predicate.right_slot]
+    if predicate.domain is Domain.ASSIGNED:
+        values = pa.concat_arrays([left.values[predicate.left_slot], right.values[predicate.right_slot]])
+        numbers = np.asarray(values.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+        one, other = numbers[: len(one)], numbers[len(one) :]
+    return holds(predicate, one[:, None], other[None, :])
 
 
 def holds(predicate: Predicate, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -82,7 +120,7 @@ def _integer_distance(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDAr
     return larger.view(np.uint64) - smaller.view(np.uint64)
 
 
-def _sampled(stream: Stream, samples: Mapping[str, pa.Table]) -> Codes:
+def _sampled(stream: Stream, samples: Mapping[str, pa.Table]) -> _Sampled:
     if stream.name not in samples:
         raise ConfigurationError(f"no sample of stream '{stream.name}': expected one for each stream of the query")
     table = samples[stream.name]
@@ -90,12 +128,26 @@ def _sampled(stream: Stream, samples: Mapping[str, pa.Table]) -> Codes:
     table = table.select([name for name in arrow_schema(keyless, needs_time=False).names if name in table.column_names])
     chosen = np.sort(np.random.default_rng(_SEED).permutation(table.num_rows)[: 2 * ROWS_MAX])
     batches = table.take(pa.array(chosen)).combine_chunks().to_batches()
-    found = extract(keyless, batches[0], False).codes if batches else ()
-    if not found or len(found[0]) < 2:
+    found = extract(keyless, batches[0], False) if batches else None
+    if found is None or len(found.kept) < 2:
         raise ConfigurationError(
             f"the sample of stream '{stream.name}' has fewer than two usable rows: give a larger one"
         )
-    return tuple(codes[:ROWS_MAX] for codes in found)
+    passes = np.ones(len(found.kept), np.bool_) if found.members is None else found.members > 0
+    taken = np.flatnonzero(passes)[:ROWS_MAX]
+    if len(taken) < 2:
+        raise ConfigurationError(
+            f"the sample of stream '{stream.name}' has fewer than two rows that pass its filter: give a larger one"
+        )
+    values = {each.slot: _taken(found.payload, each.column, taken) for each in assigned_slots(keyless)}
+    joins = np.ones(len(taken), np.bool_) if found.joins is None else found.joins[taken] > 0
+    codes = tuple(column[taken] for column in found.codes)
+    return _Sampled(chosen[found.kept[taken]], codes, values, joins, float(passes.mean()))
+
+
+def _taken(payload: pa.RecordBatch | None, name: str, rows: NDArray[np.int64]) -> pa.Array:
+    assert payload is not None, "values of assigned codes are payload"
+    return payload.column(name).take(pa.array(rows))
 
 
 def _fraction(mask: NDArray[np.bool_], pairs: int) -> float:

@@ -21,7 +21,7 @@ Columns = Mapping[str, ColumnType]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ValuelessRow:
     """A row for which an expression has no value: its number, and the engine's sentence."""
 
     row: int
@@ -33,7 +33,7 @@ class Evaluated:
     """One array a column for each expression, n values each; failed rows hold NULL."""
 
     values: list[pa.Array]
-    failures: list[Failure]
+    failures: list[ValuelessRow]
 
 
 def quoted(name: str) -> str:
@@ -80,7 +80,7 @@ def constant(sql: str) -> object:
     return _checker().sql(f"SELECT {sql}").fetchall()[0][0]
 
 
-class Evaluator:
+class DuckdbEvaluator:
     """Some expressions over the same columns; threads take turns.
 
     sqls: expressions in DuckDB's dialect; columns: the types of those that they name
@@ -118,10 +118,10 @@ class Evaluator:
         """Halve the rows until each that fails stands alone."""
         count = columns.num_rows
         if count == 1:
-            return Evaluated([pa.nulls(1)] * self._count, [Failure(0, sentence(error))])
+            return Evaluated([pa.nulls(1)] * self._count, [ValuelessRow(0, sentence(error))])
         half = count // 2
         first, second = self(columns.slice(0, half)), self(columns.slice(half))
-        failures = [*first.failures, *(Failure(each.row + half, each.why) for each in second.failures)]
+        failures = [*first.failures, *(ValuelessRow(each.row + half, each.why) for each in second.failures)]
         return Evaluated([_joined(a, b) for a, b in zip(first.values, second.values, strict=True)], failures)
 
     def _open(self) -> duckdb.DuckDBPyConnection:

@@ -8,9 +8,10 @@ import duckdb
 
 #: Deterministic by DuckDB's catalog, though they read the clock, the session or its files.
 _REFUSED = frozenset({"age", "getenv", "version", "current_user", "session_user", "user"})
-#: Macros that stand for such a function.
+#: Macros and words of SQL that stand for such a function.
 _MACROS = frozenset(
     {"current_role", "current_catalog", "current_localtime", "current_localtimestamp", "localtimestamp"}
+    | {"current_timestamp", "current_time", "current_date", "current_datetime", "localtime"}
 )
 
 
@@ -25,9 +26,14 @@ def _catalog() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     return {name: (frozenset(kinds), frozenset(filter(None, stable))) for name, kinds, stable in found}
 
 
-def why_refused(name: str) -> str | None:
-    """Why an expression may not call a function, as the end of a sentence; None where it may, or none has that name."""
+def why_refused(name: str, arguments: int | None = None) -> str | None:
+    """Why an expression may not call a function, as the end of a sentence; None where it may, or none has that name.
+
+    arguments: how many it is given, if that is known: age() of two times reads no clock
+    """
     plain = name.lower()
+    if (plain, arguments) == ("age", 2):
+        return None
     kinds, stable = _catalog().get(plain, (frozenset(), frozenset()))
     if plain in _REFUSED | _MACROS or stable - {"CONSISTENT"}:
         return "gives another value at each call, so that a restart would change results"

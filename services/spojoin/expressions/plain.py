@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from spojoin.expressions.engine import Evaluated, Evaluator
-from spojoin.expressions.translated import Rows, Run, Untranslatable, translated
+from spojoin.expressions.engine import DuckdbEvaluator, Evaluated
+from spojoin.expressions.translated import Run, TableColumns, Untranslatable, translated
 from spojoin.model import ColumnType
 
 Evaluate = Callable[[pa.Table], Evaluated]
@@ -16,7 +16,7 @@ Evaluate = Callable[[pa.Table], Evaluated]
 def evaluator(sqls: Sequence[str], columns: Mapping[str, ColumnType]) -> Evaluate:
     """A function of a table of the columns that gives the values of all expressions."""
     runs = [translated(sql, columns) for sql in sqls]
-    return Evaluator(sqls, columns) if all(run is None for run in runs) else _Mixed(sqls, columns, runs)
+    return DuckdbEvaluator(sqls, columns) if all(run is None for run in runs) else _Mixed(sqls, columns, runs)
 
 
 class _Mixed:
@@ -24,14 +24,14 @@ class _Mixed:
 
     def __init__(self, sqls: Sequence[str], columns: Mapping[str, ColumnType], runs: Sequence[Run | None]) -> None:
         self._runs = runs
-        self._whole = Evaluator(sqls, columns)
+        self._whole = DuckdbEvaluator(sqls, columns)
         rest = [sql for sql, run in zip(sqls, runs, strict=True) if run is None]
-        self._rest = Evaluator(rest, columns) if rest else None
+        self._rest = DuckdbEvaluator(rest, columns) if rest else None
 
     def __call__(self, table: pa.Table) -> Evaluated:
         """The values of all expressions for n rows of the columns."""
         try:
-            plain = [None if run is None else run(Rows(table)) for run in self._runs]
+            plain = [None if run is None else run(TableColumns(table)) for run in self._runs]
         except (Untranslatable, pa.ArrowInvalid):
             return self._whole(table)
         others = self._rest(table) if self._rest is not None else Evaluated([], [])

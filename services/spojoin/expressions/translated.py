@@ -45,6 +45,7 @@ _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _DOUBLE = re.compile(r"-?(?=[\d.]{1,15}$)\d+(\.\d+)?", re.ASCII)
 _DATE = re.compile(r"(?!0000)\d{4}-\d\d-\d\d", re.ASCII)
 _TIMESTAMP = re.compile(r"(?!0000)\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?", re.ASCII)
+Columns = Mapping[str, ColumnType]
 _BOOLEAN = ColumnType(TypeName.BOOLEAN)
 _STRING = ColumnType(TypeName.STRING)
 
@@ -53,7 +54,7 @@ class Untranslatable(Exception):  # a signal within this room
     """Something that the two engines don't do alike."""
 
 
-class Rows:
+class TableColumns:
     """A table's columns as arrays."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -67,7 +68,7 @@ class Rows:
         return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
-Run = Callable[[Rows], pa.Array]
+Run = Callable[[TableColumns], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,64 +79,54 @@ class _Term:
     run: Run
 
 
-def translated(sql: str, columns: Mapping[str, ColumnType]) -> Run | None:
-    """The function that evaluates an expression in DuckDB's dialect; None where Arrow's functions don't say it alike."""
+def translated(sql: str, columns: Columns) -> Run | None:
+    """The function that evaluates an expression in DuckDB's dialect; None where Arrow's functions don't do alike."""
     try:
-        return _term(sqlglot.parse_one(sql, dialect="duckdb"), columns).run
+        node = sqlglot.parse_one(sql, dialect="duckdb")
+        assert isinstance(node, exp.Expression)
+        return _term(node, columns).run
     except Untranslatable:
         return None
 
 
-def _term(node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
-    kind = type(node)
-    if isinstance(node, exp.Paren):
-        return _term(node.this, columns)
-    if isinstance(node, exp.Column):
-        return _column(node, columns)
-    if kind in _COMPARISONS:
-        return _comparison(_COMPARISONS[kind], node.this, node.expression, columns)
-    if kind in _CONNECTORS:
-        return _connected(_CONNECTORS[kind], [node.this, node.expression], columns)
-    if kind in _SUMS:
-        return _sum(_SUMS[kind], node, columns)
-    if kind in _CASES:
-        return _of_case(_CASES[kind], node.this, columns)
-    if kind in _OTHERS:
-        return _OTHERS[kind](node, columns)
-    raise Untranslatable
+def _term(node: exp.Expression, columns: Columns) -> _Term:
+    translate = _HANDLERS.get(type(node))
+    if translate is None:
+        raise Untranslatable
+    return translate(node, columns)
 
 
-def _column(node: exp.Column, columns: Mapping[str, ColumnType]) -> _Term:
+def _column(node: exp.Column, columns: Columns) -> _Term:
     if node.table or node.name not in columns or columns[node.name].name in (TypeName.UUID, TypeName.MAP):
         raise Untranslatable
     return _Term(columns[node.name], operator.itemgetter(node.name))
 
 
-def _condition(node: exp.Expression, columns: Mapping[str, ColumnType]) -> Run:
+def _condition(node: exp.Expression, columns: Columns) -> Run:
     found = _term(node, columns)
     if found.type.name is not TypeName.BOOLEAN:
         raise Untranslatable
     return found.run
 
 
-def _connected(join: Callable[..., pa.Array], nodes: list[exp.Expression], columns: Mapping[str, ColumnType]) -> _Term:
+def _connected(join: Callable[..., pa.Array], nodes: list[exp.Expression], columns: Columns) -> _Term:
     first, second = (_condition(node, columns) for node in nodes)
     return _Term(_BOOLEAN, lambda rows: join(first(rows), second(rows)))
 
 
-def _not(node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
+def _not(node: exp.Expression, columns: Columns) -> _Term:
     inner = _condition(node.this, columns)
     return _Term(_BOOLEAN, lambda rows: pc.invert(inner(rows)))
 
 
-def _is(node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
+def _is(node: exp.Expression, columns: Columns) -> _Term:
     if not isinstance(node.expression, exp.Null):
         raise Untranslatable
     inner = _term(node.this, columns)
     return _Term(_BOOLEAN, lambda rows: inner.run(rows).is_null())
 
 
-def _between(node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
+def _between(node: exp.Expression, columns: Columns) -> _Term:
     if node.args.get("symmetric"):
         raise Untranslatable
     low = _comparison(pc.greater_equal, node.this, node.args["low"], columns).run
@@ -143,7 +134,7 @@ def _between(node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
     return _Term(_BOOLEAN, lambda rows: pc.and_kleene(low(rows), high(rows)))
 
 
-def _in(node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
+def _in(node: exp.Expression, columns: Columns) -> _Term:
     value, listed = _term(node.this, columns), node.expressions
     if not listed or value.type.name not in (*_INTEGERS, TypeName.STRING):
         raise Untranslatable
@@ -151,7 +142,7 @@ def _in(node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
     kind = pa.string() if value.type.name is TypeName.STRING else pa.int64()
     known = pa.array([_literal(each, value.type) for each in listed], kind)
 
-    def run(rows: Rows) -> pa.Array:
+    def run(rows: TableColumns) -> pa.Array:
         values = value.run(rows)
         return pc.if_else(values.is_valid(), pc.is_in(values.cast(kind), value_set=known), None)
 
@@ -159,7 +150,7 @@ def _in(node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
 
 
 def _comparison(
-    compare: Callable[..., pa.Array], left: exp.Expression, right: exp.Expression, columns: Mapping[str, ColumnType]
+    compare: Callable[..., pa.Array], left: exp.Expression, right: exp.Expression, columns: Columns
 ) -> _Term:
     first, second = _pair(left, right, columns)
     is_double = first.type.name is TypeName.DOUBLE
@@ -181,7 +172,7 @@ def _doubles(values: pa.Array) -> NDArray[np.float64]:
     return np.frombuffer(buffer, np.float64)[values.offset : values.offset + len(values)]
 
 
-def _pair(left: exp.Expression, right: exp.Expression, columns: Mapping[str, ColumnType]) -> tuple[_Term, _Term]:
+def _pair(left: exp.Expression, right: exp.Expression, columns: Columns) -> tuple[_Term, _Term]:
     """Two terms of one type, of which one may be a literal."""
     if _is_literal(left) and not _is_literal(right):
         second = _term(right, columns)
@@ -196,13 +187,13 @@ def _pair(left: exp.Expression, right: exp.Expression, columns: Mapping[str, Col
     return first, second
 
 
-def _sum(add: Callable[..., pa.Array], node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
+def _sum(add: Callable[..., pa.Array], node: exp.Expression, columns: Columns) -> _Term:
     first, second = _term(node.this, columns), _term(node.expression, columns)
     if first.type != second.type or first.type.name not in (*_INTEGERS, TypeName.DOUBLE):
         raise Untranslatable
     is_double = first.type.name is TypeName.DOUBLE
 
-    def run(rows: Rows) -> pa.Array:
+    def run(rows: TableColumns) -> pa.Array:
         found = add(first.run(rows), second.run(rows))
         if is_double and not np.isfinite(_doubles(found)).all():
             raise Untranslatable
@@ -211,12 +202,12 @@ def _sum(add: Callable[..., pa.Array], node: exp.Expression, columns: Mapping[st
     return _Term(first.type, run)
 
 
-def _of_case(fold: Callable[..., pa.Array], node: exp.Expression, columns: Mapping[str, ColumnType]) -> _Term:
+def _of_case(fold: Callable[..., pa.Array], node: exp.Expression, columns: Columns) -> _Term:
     inner = _term(node, columns)
     if inner.type.name is not TypeName.STRING:
         raise Untranslatable
 
-    def run(rows: Rows) -> pa.Array:
+    def run(rows: TableColumns) -> pa.Array:
         values = inner.run(rows)
         if not pc.all(pc.string_is_ascii(values), min_count=0).as_py():
             raise Untranslatable
@@ -279,9 +270,34 @@ _TEXTS: dict[TypeName, _Reader] = {
     TypeName.DATE: (_DATE, dt.date.fromisoformat),
     TypeName.TIMESTAMP: (_TIMESTAMP, dt.datetime.fromisoformat),
 }
-_OTHERS: dict[type[exp.Expression], Callable[[exp.Expression, Mapping[str, ColumnType]], _Term]] = {
+
+
+def _compared_by(compare: Callable[..., pa.Array]) -> _Handler:
+    return lambda node, columns: _comparison(compare, node.this, node.expression, columns)
+
+
+def _joined_by(join: Callable[..., pa.Array]) -> _Handler:
+    return lambda node, columns: _connected(join, [node.this, node.expression], columns)
+
+
+def _summed_by(add: Callable[..., pa.Array]) -> _Handler:
+    return lambda node, columns: _sum(add, node, columns)
+
+
+def _folded_by(fold: Callable[..., pa.Array]) -> _Handler:
+    return lambda node, columns: _of_case(fold, node.this, columns)
+
+
+_Handler = Callable[[Any, Columns], _Term]
+_HANDLERS: dict[type[exp.Expression], _Handler] = {
+    exp.Paren: lambda node, columns: _term(node.this, columns),
+    exp.Column: _column,
     exp.Not: _not,
     exp.Is: _is,
     exp.Between: _between,
     exp.In: _in,
+    **{kind: _compared_by(compare) for kind, compare in _COMPARISONS.items()},
+    **{kind: _joined_by(join) for kind, join in _CONNECTORS.items()},
+    **{kind: _summed_by(add) for kind, add in _SUMS.items()},
+    **{kind: _folded_by(fold) for kind, fold in _CASES.items()},
 }

@@ -46,6 +46,17 @@ def interleave(
     return probe, left, right
 
 
+def interleave_sides(
+    rights: Segments, lefts: Segments, limit: int | None, first_seq: int, column: Callable[[int], I64] = _column
+) -> tuple[I64, I64]:
+    """`interleave` without the probes' seqs: of a pair's seqs it is the greater."""
+    kept_right, kept_left = _kept(rights, lefts, limit)
+    total = int(kept_right.sum() + kept_left.sum())
+    left, right = column(total), column(total)
+    _interleave_sides(rights[0], rights[1], lefts[0], lefts[1], kept_right, kept_left, first_seq, left, right)
+    return left, right
+
+
 def _kept(rights: Segments, lefts: Segments, limit: int | None) -> tuple[I64, I64]:
     right, left = np.diff(rights[0]), np.diff(lefts[0])
     if limit is not None:
@@ -101,4 +112,27 @@ def _interleave(
             k += 1
         for i in range(kept_left[q]):
             probe[k], left[k], right[k] = seq, seq, lv[lo[q] + i]
+            k += 1
+
+
+@kernel
+def _interleave_sides(
+    ro: I64,
+    rv: I64,
+    lo: I64,
+    lv: I64,
+    kept_right: I64,
+    kept_left: I64,
+    first_seq: int,
+    left: I64,
+    right: I64,
+) -> None:
+    k = 0
+    for q in range(len(kept_right)):
+        seq = first_seq + q
+        for i in range(kept_right[q]):
+            left[k], right[k] = rv[ro[q] + i], seq
+            k += 1
+        for i in range(kept_left[q]):
+            left[k], right[k] = seq, lv[lo[q] + i]
             k += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +25,27 @@ def append_segments(begins: I64, lengths: I64, values: I64, places: I64, out: I6
 
 
 @kernel
-def gather(values: I64, places: I64, first: int, out: I64) -> None:
-    """out[k] = values[places[k] - first], all int64; every place must lie within the values."""
+def gather(values: NDArray[Any], places: I64, first: int, out: NDArray[Any]) -> None:
+    """out[k] = values[places[k] - first]; every place must lie within the values.
+
+    places: int64 (n,); values, out: (m,) and (n,), of one type
+    """
     for k in range(len(places)):
         out[k] = values[places[k] - first]
+
+
+@kernel
+def gather_bits(flags: NDArray[np.uint8], places: I64, first: int, out: NDArray[np.uint8]) -> int:
+    """Bit k of `out`, from the lowest of its first byte on, is flags[places[k] - first]; returns how many are 0.
+
+    flags: uint8 (m,), 0 or 1; places: int64 (n,), each within the flags; out: uint8 (ceil(n / 8),)
+    """
+    n, ones = len(places), np.int64(0)
+    for byte in range(len(out)):
+        bits = np.int64(0)
+        for k in range(8 * byte, min(8 * byte + 8, n)):
+            flag = np.int64(flags[places[k] - first])
+            bits |= flag << (k - 8 * byte)
+            ones += flag
+        out[byte] = bits
+    return n - int(ones)

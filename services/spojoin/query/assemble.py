@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from spojoin.errors import QueryError
 from spojoin.model import (
@@ -41,7 +41,7 @@ class StreamOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedStatement:
     """A statement, its window clause if there is one, and the line at which it ends.
 
     plain: its text without the window clause; line_at: gives the line of a character of it
@@ -67,17 +67,19 @@ class Choices:
     order: Order | None = None
     order_line: int = 1
     limit: int | None = None
-    method: Method = Method()
-    layout: LayoutChoice = LayoutChoice()
+    method: Method = field(default_factory=Method)
+    layout: LayoutChoice = field(default_factory=LayoutChoice)
 
 
-def parse_sql(sql: str, line_at: PlaceAt) -> Parsed:
+def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
     plain, window = split_window(sql, line_at)
-    return Parsed(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1), plain, line_at)
+    return ParsedStatement(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1), plain, line_at)
 
 
-def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int) -> Query:
+def assemble(
+    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int
+) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
     scope = _scope(parsed.statement, sides)
     condition = read_condition(parsed.statement, scope, parsed.window, parsed.end)
@@ -88,23 +90,11 @@ def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices
     needed = _payload([*(each.expression for each in select), *condition.residuals], len(condition.keys))
     if select or _needs_engine(condition):
         written = (parsed.statement.left.stream, parsed.statement.right.stream)
-        schemas = {name: side.schema for name, side in zip(written, sides, strict=True)}
+        schemas = {name.lower(): side.schema for name, side in zip(written, sides, strict=True)}
         check_statement(parsed.plain, schemas, parsed.line_at)
     return Query(
         name=choices.name,
-        streams=tuple(
-            Stream(
-                side.name,
-                side.schema,
-                side.time,
-                side.key,
-                tuple(columns),
-                filter_,
-                payload,
-                envelope=side.envelope,
-            )
-            for side, columns, filter_, payload in zip(used, condition.keys, condition.filters, needed, strict=False)
-        ),
+        streams=_streams(used, condition, needed),
         predicates=condition.predicates,
         window=condition.window,
         order=order,
@@ -117,6 +107,16 @@ def assemble(parsed: Parsed, sides: tuple[StreamOptions, StreamOptions], choices
         interval=condition.interval,
         select=select,
         residuals=condition.residuals,
+    )
+
+
+def _streams(
+    sides: Sequence[StreamOptions], condition: Condition, payloads: Sequence[tuple[str, ...]]
+) -> tuple[Stream, ...]:
+    parts = zip(sides, condition.keys, condition.filters, payloads, strict=False)  # a self join has one more filter
+    return tuple(
+        Stream(side.name, side.schema, side.time, side.key, tuple(keys), passing, payload, envelope=side.envelope)
+        for side, keys, passing, payload in parts
     )
 
 

@@ -85,7 +85,7 @@ def _integer_for(value: float, scale: int, rounding: Rounding) -> int | None:
 
 
 def codes_of_exact(values: I64, scale: int) -> I64:
-    """The codes int64 (n,) of the doubles that equal integers (n,) over 10**scale; LEAST, no double's, for the others."""
+    """The codes int64 (n,) of the doubles that equal integers (n,) over 10**scale, or LEAST, which is no double's."""
     distinct, places = np.unique(values, return_inverse=True)
     exact = [Fraction(value, 10**scale) for value in distinct.tolist()]
     doubles = np.array([float(each) for each in exact], np.float64)
@@ -126,8 +126,7 @@ def _integers(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
     if pa.types.is_boolean(kind):
         return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
     if pa.types.is_date(kind):
-        days = np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(), np.int64)
-        return days
+        return np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(), np.int64)
     if pa.types.is_timestamp(kind):
         us: Callable[..., pa.Array] = pc.cast
         return np.asarray(us(values, pa.timestamp("us", kind.tz)).cast(pa.int64()).fill_null(0).to_numpy())

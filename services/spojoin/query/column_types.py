@@ -29,7 +29,8 @@ _OTHERS = {
     TypeName.DOUBLE: "float8 float64",
     TypeName.DATE: "date32 date64",
     TypeName.TIMESTAMP: "datetime timestamptz timestamp_tz timestamp_ntz timestamp_ltz timestampntz datetime64",
-    TypeName.STRING: "text varchar nvarchar char bpchar character str utf8 large_string object category categorical enum",
+    TypeName.STRING: "text varchar nvarchar char bpchar character str utf8 large_string object category categorical "
+    "enum",
     TypeName.BOOLEAN: "bool logical",
     TypeName.UUID: "guid",
     TypeName.BINARY: "varbinary bytes bytea blob large_binary",
@@ -44,7 +45,7 @@ _TOO_WIDE = ("uint64", "ubigint", "hugeint", "uhugeint", "int128", "uint128")
 _BARE_DECIMALS = ("decimal", "numeric", "number", "dec", "money")
 
 
-def parse_type(text: str, column: str, line: int) -> ColumnType:
+def parse_type(text: str, column: str, line: int | None) -> ColumnType:
     """The type that `text` declares for `column`. Raises QueryError."""
     plain = " ".join(text.lower().split())
     if match := _DECIMAL.fullmatch(plain):
@@ -68,7 +69,7 @@ def _sized_text(plain: str) -> TypeName | None:
     return name if name in (TypeName.STRING, TypeName.BINARY) else None
 
 
-def _decimal(precision: int, scale: int, column: str, line: int) -> ColumnType:
+def _decimal(precision: int, scale: int, column: str, line: int | None) -> ColumnType:
     if not 1 <= precision <= DECIMAL_PRECISION_MAX or scale > precision:
         raise QueryError(
             f"column '{column}': decimal({precision},{scale}) is out of range: expected decimal(p,s) with "

@@ -29,7 +29,7 @@ class NotIndexed(Exception):  # a signal within this room
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CodeComparison:
     """How values of two types are compared as codes.
 
     op: of the left side's code with the right side's; casts: the type to which each side is cast first, if any
@@ -52,7 +52,7 @@ class Comparison:
         return KeyColumn(found, self.domain, self.scale if has_scale else 0, text, self.roundings[side])
 
 
-def compared(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -> Comparison | None:
+def compared(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -> CodeComparison | None:
     """How an index compares two types; None where SQL doesn't without a cast. NotIndexed where only a pair can tell."""
     kinds = left.name, right.name
     if all(kind in _EXACT for kind in kinds):
@@ -61,40 +61,43 @@ def compared(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -> C
         return _of_doubles(left, right, op, is_band=is_band)
     if all(kind in _MOMENTS for kind in kinds):
         casts = (None, None) if kinds[0] is kinds[1] else tuple(_moment(kind) for kind in kinds)
-        return Comparison(op, Domain.INTEGER, casts=(casts[0], casts[1]))
-    if kinds[0] is not kinds[1] or is_band:
-        return None
-    if kinds[0] is TypeName.BOOLEAN:
-        return Comparison(op, Domain.INTEGER)
-    if kinds[0] not in _ASSIGNED:
+        return CodeComparison(op, Domain.INTEGER, casts=(casts[0], casts[1]))
+    return None if kinds[0] is not kinds[1] or is_band else _of_one_kind(kinds[0], op)
+
+
+def _of_one_kind(kind: TypeName, op: Op) -> CodeComparison | None:
+    """Booleans in their order; texts and bytes for equality alone."""
+    if kind is TypeName.BOOLEAN:
+        return CodeComparison(op, Domain.INTEGER)
+    if kind not in _ASSIGNED:
         return None
     if op not in (Op.EQ, Op.NE):
         raise NotIndexed
-    return Comparison(op, Domain.ASSIGNED)
+    return CodeComparison(op, Domain.ASSIGNED)
 
 
 def _moment(kind: TypeName) -> str | None:
     return "TIMESTAMP" if kind is TypeName.DATE else None
 
 
-def _of_scale(op: Op, scale: int) -> Comparison:
+def _of_scale(op: Op, scale: int) -> CodeComparison:
     if scale > SCALE_MAX:
         raise NotIndexed
-    return Comparison(op, Domain.INTEGER, scale)
+    return CodeComparison(op, Domain.INTEGER, scale)
 
 
-def _of_doubles(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -> Comparison:
+def _of_doubles(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -> CodeComparison:
     """Doubles with doubles or anything that is exactly one; else by the integers that stand for them."""
     beyond = [kind for kind in (left, right) if kind.name in (TypeName.LONG, TypeName.DECIMAL)]
     if not beyond or is_band:
-        return Comparison(op, Domain.FLOAT)
+        return CodeComparison(op, Domain.FLOAT)
     is_left = left.name in _FLOATING
     if op is Op.NE:
         exact = (None, Rounding.DOUBLE) if is_left else (Rounding.DOUBLE, None)
-        return Comparison(op, Domain.FLOAT, beyond[0].scale, roundings=exact)
+        return CodeComparison(op, Domain.FLOAT, beyond[0].scale, roundings=exact)
     op, rounding = ROUNDED[op.flipped if is_left else op]
     roundings = (rounding, None) if is_left else (None, rounding)
     scale = beyond[0].scale
     if scale > SCALE_MAX:
         raise NotIndexed
-    return Comparison(op.flipped if is_left else op, Domain.INTEGER, scale, roundings=roundings)
+    return CodeComparison(op.flipped if is_left else op, Domain.INTEGER, scale, roundings=roundings)

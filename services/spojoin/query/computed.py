@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from sqlglot import exp
 
@@ -27,6 +28,7 @@ def uses_of(node: exp.Expression, scope: Scope) -> tuple[Use, ...]:
 def check(node: exp.Expression, scope: Scope) -> None:
     """QueryError where an expression holds what none may: tables, aggregates, volatile functions, parameters."""
     for found in node.walk():
+        assert isinstance(found, exp.Expression)
         why = _why_refused(found)
         if why:
             raise QueryError(why, scope.line_of(found))
@@ -149,21 +151,26 @@ def _why_refused(node: exp.Expression) -> str | None:
     if isinstance(node, exp.Placeholder | exp.Parameter):
         return f"'{text_of(node)}' is a parameter: expected a value"
     if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Column):
-        return f"'{text_of(node.parent or node)}': '*' stands in a select list only"
+        around = node.parent if isinstance(node.parent, exp.Expression) else node
+        return f"'{text_of(around)}': '*' stands in a select list only"
     if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast | exp.Case | exp.If):
         return _why_not_called(node)
     return None
 
 
-def _why_not_called(node: exp.Func) -> str | None:
+def _why_not_called(node: Any) -> str | None:  # noqa: ANN401  (sqlglot's functions are typed apart)
     from spojoin.expressions.functions import why_refused  # noqa: PLC0415  (few queries need the engine)
 
+    text = text_of(node)
     if isinstance(node, exp.AggFunc):
-        return f"'{text_of(node)}' is an aggregate: expected functions of single values"
+        of_rows = (
+            "a window function" if "is a window function" in (why_refused(node.sql_name()) or "") else "an aggregate"
+        )
+        return f"'{text}' is {of_rows}: expected functions of single values"
     written = _CALLED.match(node.sql(dialect=DIALECT, comments=False))
     names = [node.name] if isinstance(node, exp.Anonymous) else [node.sql_name(), written[0] if written else ""]
     for name in filter(None, names):
-        why = why_refused(name)
+        why = why_refused(name, len(node.expressions))
         if why:
             return f"function {name.lower()}() {why}"
     return None

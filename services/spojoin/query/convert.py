@@ -60,7 +60,7 @@ def read_doubles(name: str, kind: ColumnType, array: pa.Array, refusals: Refusal
     Refused rows hold any value, and so do those without one. Longs and decimals are rounded, as SQL does.
     """
     if kind.name not in _REAL:
-        return read_integers(name, kind, array, refusals, nulls=nulls).astype(np.float64) / 10**kind.scale
+        return np.asarray(read_integers(name, kind, array, refusals, nulls=nulls) / np.float64(10**kind.scale))
     column = _prepared(Field(name, kind, array, refusals, nulls=nulls))
     values = _doubles(column)
     return _as_float32(column, values) if kind.name is TypeName.FLOAT else values

@@ -1,8 +1,8 @@
 """Comparisons of integers and decimals with doubles that are exact, though the engine rounds both to doubles.
 
-The index compares them by the integers that stand for the doubles (see `comparable.py`); this is for filters and residual
-conditions. Where the rounded values differ, so do the exact ones, in the same direction, since rounding keeps the order.
-Where they don't, the double's digits are compared with the exact value's.
+The index compares them by the integers that stand for the doubles (see `comparable.py`); this is for filters and
+residual conditions. Where the rounded values differ, so do the exact ones, in the same direction, since rounding keeps
+the order. Where they don't, the double's digits are compared with the exact value's.
 """
 
 from __future__ import annotations
@@ -15,16 +15,29 @@ from sqlglot import exp
 from spojoin.model import ColumnType, TypeName
 from spojoin.query.statement import DIALECT
 
-_SIGNS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_SIGNS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 _FLOATING = (TypeName.FLOAT, TypeName.DOUBLE)
 _PRECISION_MAX = 37  # one digit is added
 #: From an expression of the engine's dialect to its type; None where it has none of a column's.
 TypeOf = Callable[[str], ColumnType | None]
 
 
+def _parsed(sql: str) -> exp.Expression:
+    node = sqlglot.parse_one(sql, dialect=DIALECT)
+    assert isinstance(node, exp.Expression)
+    return node
+
+
 def exactly(sql: str, type_of: TypeOf) -> str:
     """An expression with each comparison of a whole number or decimal with a double made exact."""
-    node = sqlglot.parse_one(sql, dialect=DIALECT)
+    node = _parsed(sql)
     kinds = _kinds_compared(node, type_of)
     if not (any(map(_is_beyond, kinds)) and any(kind.name in _FLOATING for kind in kinds)):
         return sql
@@ -45,9 +58,12 @@ def _compared_exactly(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
         if not between.args.get("symmetric"):
             between.replace(exp.paren(_ends(between)))
     # The innermost first: what stands around a comparison is compared as a whole, such as (a < b) = c.
-    for found in reversed([each for each in whole.walk() if type(each) in _SIGNS]):
+    compared = [each for each in whole.walk() if isinstance(each, exp.Expression) and type(each) in _SIGNS]
+    for found in reversed(compared):
         found.replace(_exact(found, type_of))
-    return whole.this
+    inner = whole.this
+    assert isinstance(inner, exp.Expression)
+    return inner
 
 
 def _ends(between: exp.Between) -> exp.Expression:
@@ -77,7 +93,7 @@ def _is_beyond(kind: ColumnType) -> bool:
 def _rounded_or_exact(
     node: exp.Expression, exact: exp.Expression, floating: exp.Expression, kind: ColumnType
 ) -> exp.Expression:
-    """Where the rounded value differs from the double these two are compared, else the exact one with the double's."""
+    """Compares the rounded value with the double where they differ, else the exact value with the double's digits."""
     if kind.precision > _PRECISION_MAX:
         return node
     own, double = (each.sql(dialect=DIALECT, comments=False) for each in (exact, floating))
@@ -87,11 +103,11 @@ def _rounded_or_exact(
     pairs = [(rounded, f"({double})"), (f"({own})", known)]
     whole, same = (f"{a} {sign} {b}" if exact is node.this else f"{b} {sign} {a}" for a, b in pairs)
     sql = f"(CASE WHEN {rounded} <> ({double}) THEN {whole} ELSE {same} END)"
-    return sqlglot.parse_one(sql, dialect=DIALECT)
+    return _parsed(sql)
 
 
 def _with_one_more_digit(double: str, scale: int) -> str:
-    """A double cut to some digits after the point, and a 5 behind them if digits follow: on the same side of all others.
+    """A double cut to some digits after the point, and a 5 behind them if digits follow: as far as they can tell.
 
     A double that a decimal of up to 18 digits is rounded to has at most 112 digits after the point.
     """

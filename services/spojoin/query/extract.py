@@ -22,7 +22,7 @@ from spojoin.query.floating import evaluate
 from spojoin.query.linear import ScaledForm, linear_form, scaled
 from spojoin.query.payload import carried
 from spojoin.query.refusals import Refusals
-from spojoin.query.side_program import Evaluation, SideProgram
+from spojoin.query.side_program import SideProgram, SideValues
 from spojoin.query.times import read_times_us
 from spojoin.query.typed import read_values
 
@@ -89,7 +89,7 @@ class Extractor:
         whole = Extracted(_NO_ROWS, tuple(each.codes for each in made), times, keys, [], payload, members, joins)
         return _kept(columns.refusals, whole)
 
-    def _payload_of(self, columns: _BatchColumns, evaluation: Evaluation) -> pa.RecordBatch | None:
+    def _payload_of(self, columns: _BatchColumns, evaluation: SideValues) -> pa.RecordBatch | None:
         if not self._payload:
             return None
         computed = {f"({each.sql})": values for each, values in evaluation.values.items()}
@@ -100,7 +100,7 @@ class Extractor:
         return pa.RecordBatch.from_arrays(arrays, names=list(self._payload))
 
     def _flags(
-        self, made: list[CodeColumn], evaluation: Evaluation
+        self, made: list[CodeColumn], evaluation: SideValues
     ) -> tuple[NDArray[np.uint8] | None, NDArray[np.uint8] | None]:
         """The rows' bits; None where every row joins in every stream."""
         if not any(member.filter for member in self._fed) and all(each.void is None for each in made):
@@ -207,7 +207,7 @@ def _of_doubles(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     def doubles(name: str) -> NDArray[np.float64]:
         found = columns.doubles(name)
         np.logical_or(nulls, found.nulls, out=nulls)
-        return found.values
+        return np.asarray(found.values, np.float64)
 
     with np.errstate(all="ignore"):
         values = evaluate(key.expression, doubles, _as_double)
@@ -223,7 +223,9 @@ def _of_integers(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:
     found = {name: columns.integers(name) for name in form.terms}
     nulls = reduce(np.logical_or, (each.nulls for each in found.values()))
     has_nulls = bool(nulls.any())  # what stands for NULL must not overflow
-    values = {name: np.where(nulls, 0, each.values) if has_nulls else each.values for name, each in found.items()}
+    values = {name: np.asarray(each.values, np.int64) for name, each in found.items()}
+    if has_nulls:
+        values = {name: np.where(nulls, 0, each) for name, each in values.items()}
     return CodeColumn(_linear(columns, key, form, values), nulls if has_nulls else None)
 
 

@@ -19,6 +19,7 @@ def evaluate(expression: Expression, column: Callable[[str], _Number], constant:
         return column(expression.name)
     if isinstance(expression, Constant):
         return constant(float(expression.value))
+    assert isinstance(expression, Arithmetic), "the expression engine evaluates all else"
     left = evaluate(expression.left, column, constant)
     right = evaluate(expression.right, column, constant)
     return _applied(expression, left, right)

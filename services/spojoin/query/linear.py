@@ -32,7 +32,9 @@ def linear_form(expression: Expression) -> LinearForm:
         return LinearForm({expression.name: Fraction(1)}, ZERO)
     if isinstance(expression, Constant):
         return LinearForm({}, expression.value)
-    return _combined(expression)
+    if isinstance(expression, Arithmetic):
+        return _combined(expression)
+    raise ValueError("the expression engine evaluates it")
 
 
 def scale_needed(form: LinearForm, schema: dict[str, ColumnType]) -> int:

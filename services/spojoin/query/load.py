@@ -23,7 +23,7 @@ from spojoin.model import (
 from spojoin.published.door import check_method, check_served
 from spojoin.published.layouts.catalog import check_key, layout
 from spojoin.published.methods.catalog import method
-from spojoin.query.assemble import Choices, Parsed, StreamOptions, assemble, parse_sql
+from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
 from spojoin.query.column_types import parse_type
 from spojoin.query.document import Item, compose, items, text_of
 from spojoin.query.places import places_within
@@ -167,7 +167,7 @@ def _time(item: Item | None, schema: dict[str, ColumnType]) -> str | None:
     return name
 
 
-def _read_sql(item: Item, text: str) -> Parsed:
+def _read_sql(item: Item, text: str) -> ParsedStatement:
     sql = text_of(item, "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     assert isinstance(item.node, yaml.ScalarNode)
     return parse_sql(sql, places_within(item.node, text))

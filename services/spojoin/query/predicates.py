@@ -23,7 +23,7 @@ from spojoin.model import (
     Predicate,
     TypeName,
 )
-from spojoin.query.comparable import ROUNDED, SCALE_MAX, Comparison, NotIndexed, compared
+from spojoin.query.comparable import ROUNDED, SCALE_MAX, CodeComparison, NotIndexed, compared
 from spojoin.query.computed import of_side, uses_of, value_of
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import linear_form, scale_needed, scaled
@@ -216,7 +216,7 @@ def _not_comparable(
     )
 
 
-def _computed_width(found: _Parts, comparison: Comparison, sides: list[Computed], scope: Scope) -> int | float:
+def _computed_width(found: _Parts, comparison: CodeComparison, sides: list[Computed], scope: Scope) -> int | float:
     assert found.width is not None
     line = scope.line_of(found.width)
     value = _band_value(found.width, sides, scope)
@@ -226,7 +226,7 @@ def _computed_width(found: _Parts, comparison: Comparison, sides: list[Computed]
     if comparison.domain is Domain.FLOAT:
         return float(value)
     scaled_width = Fraction(value) * 10**comparison.scale
-    whole = math.ceil(scaled_width) if found.op is Op.BAND_LT else math.floor(scaled_width)
+    whole: int = math.ceil(scaled_width) if found.op is Op.BAND_LT else math.floor(scaled_width)
     if whole > CODE_MAX:
         raise QueryError(f"band width '{text_of(found.width)}' is beyond 64-bit integers", line)
     return whole

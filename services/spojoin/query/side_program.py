@@ -21,7 +21,7 @@ FAILED = "expression"
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class SideValues:
     """The values of expressions, n each, and which rows pass the filter of each stream that the input feeds, (n,)."""
 
     values: Mapping[Computed, pa.Array]
@@ -39,7 +39,7 @@ class SideProgram:
         #: the columns that it reads
         self.columns = list(dict.fromkeys([*self._filters.columns, *self._rest.columns]))
 
-    def run(self, count: int, column: Callable[[str], pa.Array], refusals: Refusals) -> Evaluation:
+    def run(self, count: int, column: Callable[[str], pa.Array], refusals: Refusals) -> SideValues:
         """Evaluate all for `count` rows; column: its values by name, in the type that expressions see."""
         everyone = np.ones(count, np.bool_)
         filtered = self._filters.run(column, everyone, refusals)
@@ -48,7 +48,7 @@ class SideProgram:
             for member in self._members
         ]
         rows = np.logical_or.reduce(passes)
-        return Evaluation(self._rest.run(column, rows, refusals), passes)
+        return SideValues(self._rest.run(column, rows, refusals), passes)
 
 
 class _Stage:
@@ -83,7 +83,9 @@ class _Stage:
 
 
 def _is_true(values: pa.Array) -> Mask:
-    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+    if pa.types.is_null(values.type):  # of no rows, or of rows for which it has no value
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(values.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _spread(values: pa.Array, kept: np.ndarray, count: int) -> pa.Array:

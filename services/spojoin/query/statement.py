@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import ParseError
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.generators.duckdb import DuckDBGenerator
 
 from spojoin.errors import QueryError
 from spojoin.query.places import PlaceAt
@@ -70,7 +70,7 @@ def parse_statement(sql: str, line_at: PlaceAt) -> Statement:
     return Statement(left, right, tuple(conjuncts), line_of, tuple(select.expressions))
 
 
-class _Writer(DuckDB.Generator):
+class _PlainWriter(DuckDBGenerator):
     """Writes names as they are, without quotes around those that DuckDB reserves, such as `at`."""
 
     RESERVED_KEYWORDS: ClassVar[set[str]] = set()
@@ -78,7 +78,8 @@ class _Writer(DuckDB.Generator):
 
 def written(node: exp.Expression) -> str:
     """A node as text for messages and plans."""
-    return _Writer(comments=False).generate(node)
+    text: str = _PlainWriter(dialect=DIALECT, comments=False).generate(node)
+    return text
 
 
 def bare(node: exp.Expression) -> exp.Expression:
@@ -95,6 +96,8 @@ def _select(sql: str, line_at: PlaceAt) -> exp.Select:
         first = error.errors[0] if error.errors else {}
         near = f" near '{first['highlight']}'" if first.get("highlight") else ""
         raise QueryError(f"sql can't be read{near}: expected {EXPECTED}", line_at(_place(sql, first))) from error
+    except SqlglotError as error:
+        raise QueryError(f"sql can't be read: expected {EXPECTED}", line_at(0)) from error
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Select):
         raise QueryError(f"sql must be one SELECT: expected {EXPECTED}", line_at(0))
     return parsed[0]

@@ -6,6 +6,7 @@ import base64
 import binascii
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -109,7 +110,7 @@ def _bytes(column: Field) -> pa.Array:
     return _each(column, array, lambda value: base64.b64decode(value, validate=True), pa.binary())
 
 
-def _each(column: Field, array: pa.Array, read: Callable[[str | bytes], object], target: pa.DataType) -> pa.Array:
+def _each(column: Field, array: pa.Array, read: Callable[[Any], object], target: pa.DataType) -> pa.Array:
     """Values that Arrow can't read all at once, one by one."""
     found: list[object] = []
     for row, value in enumerate(array.to_pylist()):

@@ -47,7 +47,7 @@ def row_form_of(settings: Settings, topic: str) -> RegisteredRows | None:
 
 
 def check_single_rows(query: Query, results_format: str) -> None:
-    """Raise ConfigurationError where a query asks for what only messages of single rows have, and they are frames."""
+    """Raise ConfigurationError where a query wants what only messages of single rows have, and results are frames."""
     said = "key" if query.result_key is not None else "trace" if query.is_traced else None
     if said is not None and results_format == "frames":
         raise ConfigurationError(

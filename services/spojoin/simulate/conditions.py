@@ -193,9 +193,9 @@ Condition = Compared | IsNull | Among | Negation | Either
 
 def ordered(value: Cell) -> Any:  # noqa: ANN401  (values of one type compare; those of two never meet)
     """What compares as the value does: NaN above all numbers, and equal to itself."""
-    return (
-        (1, 0.0) if isinstance(value, float) and math.isnan(value) else value if isinstance(value, str) else (0, value)
-    )
+    if isinstance(value, str):
+        return value
+    return (1, 0.0) if isinstance(value, float) and math.isnan(value) else (0, value)
 
 
 def are_true(conditions: Sequence[Condition], sides: Sides) -> bool:

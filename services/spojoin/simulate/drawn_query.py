@@ -42,6 +42,8 @@ _OPERATORS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.N
 _OPERATORS |= {Op.BAND_LT: "<", Op.BAND_LE: "<="}
 _PLAIN_OPS = (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE)
 _WHOLE, _REAL, _EXTREME, _DATE, _TIMESTAMP = range(5)
+#: The family of columns that statements add.
+TEXT = -1
 _BAND_OPS = (Op.BAND_LT, Op.BAND_LE)
 
 
@@ -174,7 +176,7 @@ def _single(value: float) -> float:
 
 
 def _draw_comparison(rng: Random, attributes: tuple[tuple[Attribute, ...], ...]) -> Comparison:
-    left = rng.choice(attributes[0])
+    left = rng.choice([a for a in attributes[0] if a.family != TEXT])
     family = left.family
     right = rng.choice([a for a in attributes[-1] if a.family == family])
     ieee = family == _REAL
@@ -275,6 +277,7 @@ def _scale(expression: Expression, columns: tuple[Attribute, ...]) -> int:
         return next(a.type.scale for a in columns if a.name == expression.name)
     if isinstance(expression, Constant):
         return _digits(expression.value)
+    assert isinstance(expression, Arithmetic), "the engine's expressions aren't drawn"
     scales = _scale(expression.left, columns), _scale(expression.right, columns)
     return sum(scales) if expression.operator == "*" else max(scales)
 
@@ -293,6 +296,7 @@ def as_sql(expression: Expression, side: str) -> str:
         return f"{side}.{expression.name}"
     if isinstance(expression, Constant):
         return _decimal(expression.value)
+    assert isinstance(expression, Arithmetic), "the engine's expressions aren't drawn"
     return f"{as_sql(expression.left, side)} {expression.operator} {as_sql(expression.right, side)}"
 
 

@@ -24,14 +24,13 @@ from spojoin.simulate.conditions import (
     SideColumn,
     Term,
 )
-from spojoin.simulate.drawn_query import Attribute, DrawnQuery, as_yaml
+from spojoin.simulate.drawn_query import TEXT, Attribute, DrawnQuery, as_yaml
 from spojoin.simulate.oracle import Comparison, OracleJoin
 
 #: Texts of which some differ in case only, and one is empty.
 _TEXTS = ("JFK", "jfk", "LGA", "", "Zürich")
 #: So many that most are in no recent row.
 _MANY_TEXTS = (*_TEXTS, *(f"gate {number}" for number in range(12)))
-_TEXT_FAMILY = -1
 _TEXT_NAMES = ("t", "u")
 _SIGNS = ("<", "<=", ">", ">=", "=", "<>")
 _WHOLE_TYPES = (TypeName.INT, TypeName.LONG)
@@ -56,13 +55,13 @@ def elaborate(rng: Random, drawn: DrawnQuery) -> DrawnQuery:
 
 
 def _without_texts(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
-    return tuple(each for each in attributes if each.family != _TEXT_FAMILY)
+    return tuple(each for each in attributes if each.family != TEXT)
 
 
 def _texts(rng: Random) -> list[Attribute]:
     kind = ColumnType(TypeName.STRING)
     domain = _MANY_TEXTS if rng.random() < odds.MANY_TEXTS else _TEXTS[: rng.randint(2, len(_TEXTS))]
-    return [Attribute(name, kind, domain, False, _TEXT_FAMILY) for name in _TEXT_NAMES]
+    return [Attribute(name, kind, domain, False, TEXT) for name in _TEXT_NAMES]
 
 
 def _with_conditions(rng: Random, join: OracleJoin, attributes: Attributes) -> OracleJoin:
@@ -114,7 +113,7 @@ def _simple(rng: Random, side: int, attributes: Attributes) -> Condition:
 
 
 def _literals(attribute: Attribute) -> list[Literal]:
-    if attribute.family == _TEXT_FAMILY:
+    if attribute.family == TEXT:
         return [Literal(text) for text in _TEXTS]
     return [Literal(number) for number in _NUMBERS.get(attribute.type.name, (0, 0.5, 1))]
 

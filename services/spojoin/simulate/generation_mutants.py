@@ -17,10 +17,11 @@ from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.physical_input import PhysicalInput
 from spojoin.roles.router.queue import Origins
+from spojoin.roles.router.slicing import Taken
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime import backfill
 from spojoin.simulate.mutants import Mutant, Patches, Plant
-from spojoin.wire.records import NONE_SILENT, U8, Barrier, Frame, Rows, StreamSlice, Takeover
+from spojoin.wire.records import NONE_SILENT, U8, Barrier, Frame, Rows, Takeover
 
 GENERATION_MUTANTS: dict[str, Mutant] = {}
 
@@ -35,7 +36,7 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
 
 @_mutant("answers-again", "a new generation answers the rows that it reads again to fill its windows")
 def _answers_again() -> Patches:
-    def none(_: RouterMachine, _origins: Origins, _slices: tuple[StreamSlice, ...]) -> U8:
+    def none(_: RouterMachine, _taken: Taken) -> U8:
         return NONE_SILENT
 
     return [patch.object(RouterMachine, "_silent", none)]

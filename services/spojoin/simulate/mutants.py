@@ -32,7 +32,7 @@ from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router import merging
-from spojoin.roles.router.book import StreamBook
+from spojoin.roles.router.book import Reach, StreamBook
 from spojoin.roles.router.event_time import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.physical_input import Taken
@@ -266,8 +266,8 @@ def _folded(bits: I64) -> I64:
 def _expiry_off_by_one() -> Patches:
     lower = StreamBook.lower
 
-    def earlier(self: StreamBook, before: I64, times_us: I64 | None, own_times: I64 | None) -> I64:
-        return np.maximum(lower(self, before, times_us, own_times) - 1, 0)
+    def earlier(self: StreamBook, probes: Reach, own: Reach) -> I64:
+        return np.maximum(lower(self, probes, own) - 1, 0)
 
     return [patch.object(StreamBook, "lower", earlier)]
 

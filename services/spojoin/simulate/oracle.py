@@ -96,6 +96,7 @@ def evaluate(expression: Expression, values: Mapping[str, Value], ieee: bool) ->
         return _column(values[expression.name], ieee)
     if isinstance(expression, Constant):
         return _constant(expression.value, ieee)
+    assert isinstance(expression, Arithmetic), "the engine's expressions aren't drawn"
     left = evaluate(expression.left, values, ieee)
     right = evaluate(expression.right, values, ieee)
     if left is None or right is None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.model import Query, Stream
+from spojoin.protocol.answered import before
 from spojoin.query.extract import extract
 from spojoin.query.schema import arrow_type
 from spojoin.roles.router.physical_input import only
@@ -32,9 +33,7 @@ class RowsReader:
             self._whole[source] = _read(self._query, source[0], rows)
         whole = self._whole[source]
         first, end = (messages[0].offset, first_row), messages[-1].offset + 1
-        kept = (whole.offsets < end) & (
-            (whole.offsets > first[0]) | (whole.offsets == first[0]) & (whole.rows >= first_row)
-        )
+        kept = (whole.offsets < end) & ~before(whole.offsets, whole.rows, first)
         return replace(
             only(whole, kept),
             dead=[letter for letter in whole.dead if first <= (letter.offset, letter.row) < (end, 0)],

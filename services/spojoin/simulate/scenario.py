@@ -295,7 +295,7 @@ def _code(key: KeyColumn, row: SourceRow) -> int | None:
     value = evaluate(key.expression, row.values, key.domain is Domain.FLOAT)
     if is_refused(value):
         return None
-    return fold(value) if key.domain is Domain.FLOAT else int(value * 10**key.scale)  # type: ignore[arg-type,operator]
+    return fold(value) if key.domain is Domain.FLOAT else int(value * 10**key.scale)  # type: ignore[arg-type]
 
 
 def fold(value: float) -> int:

@@ -12,7 +12,7 @@ from spojoin.protocol.machine import ResultPosition
 from spojoin.query.meaning import is_same_order
 from spojoin.simulate.era import Era
 from spojoin.simulate.messages import Source
-from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, plays, split_late
+from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, plays, split_late, takes_part
 from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.scenario import Scenario
 from spojoin.simulate.verdict import (
@@ -74,10 +74,27 @@ def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
         refused += _judge_era(era, outcome, charge)
         said = zip(_order(era, outcome), _is_silent(outcome), strict=True)
         answered |= {row.position for row, is_silent in said if not is_silent}
+        if number + 1 < len(eras):
+            answered |= _passed_over(era, eras[number + 1][0])
         refusable += _valid(era.scenario, RowsInCharge({}, {}, {}, {}))[1]
     _check_dead(eras, refused, refusable)
     last, outcome = eras[-1]
     check_memory(last.scenario, _order(last, outcome), outcome)
+
+
+def _passed_over(era: Era, successor: Era) -> set[tuple[int, int, int, int]]:
+    """Rows that passed no filter and had gone out of their inputs' order when another generation took over."""
+    answered, scenario = successor.begun.answered(), era.scenario
+    if answered.frontier is None:
+        return set()
+    valid = [row for row in scenario.rows() if is_valid(scenario.join, row, scenario.query.needs_time)]
+    return {
+        row.position
+        for row in split_late(valid, scenario.query.lateness_us)[0]
+        if not takes_part(scenario.join, row)
+        and (row.time_us or 0, *row.position) <= answered.frontier
+        and (row.offset, row.row) < answered.read_of(row.stream, row.partition)
+    }
 
 
 def _charge(era: Era, successor: Era | None) -> RowsInCharge:

@@ -258,9 +258,11 @@ def _places(result: Result) -> Iterator[Headers]:
 
 
 def _probes_of_rows(result: Result) -> list[int]:
-    if result.probes is None:  # of another output, whose first column they are
-        return [int(seq) for seq in result.rows.column(0).to_pylist()] if result.rows.num_rows else []
-    found: list[int] = result.probes.tolist()
+    rows = result.rows
+    if result.probes is None and not rows.num_rows:
+        return []
+    # in other outputs they are the first column
+    found: list[int] = (rows.column(0).to_numpy() if result.probes is None else result.probes).tolist()
     return found
 
 

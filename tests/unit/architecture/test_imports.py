@@ -31,7 +31,7 @@ ALLOWED = _table("""
     telemetry: ports protocol version wire
     helm.tables: ports protocol telemetry
     published: kernels protocol suggest wire
-    query: kernels published suggest
+    query: expressions kernels published suggest
     roles.logical_and: kernels protocol wire
     roles.mutable: kernels protocol wire
     roles.permutation: kernels protocol wire
@@ -40,9 +40,9 @@ ALLOWED = _table("""
     runtime: ports protocol query telemetry wire
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query wire
-    roles.sink: kernels protocol wire
-    embedded: kernels protocol published query roles.logical_and roles.mutable roles.permutation roles.pojoin
-        roles.predictor roles.router roles.sink wire
+    roles.sink: expressions kernels protocol wire
+    embedded: expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
+        roles.pojoin roles.predictor roles.router roles.sink suggest wire
     explain: kernels protocol published query suggest
     client: ports protocol runtime wire
     page: ports protocol query runtime telemetry wire

@@ -79,7 +79,7 @@ def test_validate_and_explain(folder):
     ("arguments", "sentence"),
     [
         (["validate", "none.yaml"], "query file none.yaml can't be read"),
-        (["validate", "bad.yaml"], "line 5: "),
+        (["validate", "bad.yaml"], "line 5, column 42: "),
         (["run", "q.yaml", "-i", "s.csv", "-o", "x.jsonl"], "--input s.csv: expected STREAM=FILE"),
         (["run", "q.yaml", "-i", "t=s.csv", "-o", "x.jsonl"], "the query has no stream 't', it has s"),
         (["run", "q.yaml", "-i", "s=none.csv", "-o", "x.jsonl"], "none.csv: no such file"),

@@ -85,7 +85,7 @@ def test_templates_read_no_sql(tmp_path, demo):
     (tmp_path / "query.yaml").write_text(demo.read_text().replace("SELECT", "SELCT"))
     result = checked(tmp_path / "query.yaml")
     assert result.exit_code == 2
-    assert "line 7: sql can't be read" in result.stderr
+    assert "line 7, column 11: sql can't be read" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A join after its end, the rows that it refuses, and what can't be pushed."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -192,20 +191,3 @@ def test_keys_of_two_streams_share_a_column_of_counts():
     join.push({"a": [1], "t": [0], "k": ["x"]}, "s")
     join.push({"a": [2], "t": [1], "k": [7]}, "u")
     assert join.flush()["key"].to_pylist() == ["x", "7"]
-
-
-def test_the_examples_of_readme_and_docstring_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
-    trips = re.search(r"    name: farther-in-less-time\n(.*?)\n\n", readme, re.DOTALL)
-    Path("trips.yaml").write_text(re.sub(r"(?m)^    ", "", trips[0]))
-    example = re.search(r"### From Python\n\n(.*?)\n\n[^ ]", readme, re.DOTALL)[1]
-    columns = {"distance": ["3.0", "x"], "air_time": [1.0, 2.0], "flight_id": ["A", "B"]}
-    scope = {"batches": [columns]}
-    exec(re.sub(r"(?m)^    ", "", example), scope)
-    assert scope["rest"].num_rows == 1
-    doc = re.search(r"\n\n(        query = .*?)\n\n    Tuples", spojoin.Join.__doc__, re.DOTALL)[1]
-    scope = {"batches": [columns], "spojoin": spojoin}
-    exec(re.sub(r"(?m)^        ", "", doc), scope)
-    assert scope["rest"].num_rows == 1
-    assert [r.position for r in scope["refused"]] == [1]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.expressions.engine import Evaluator
+from spojoin.expressions.engine import DuckdbEvaluator
 from spojoin.expressions.plain import evaluator
 from spojoin.expressions.translated import translated
 from spojoin.expressions.types import value_type
@@ -86,7 +86,7 @@ def table_of(rows) -> pa.Table:
 
 
 def agree(sqls: list[str], table: pa.Table) -> None:
-    plain, engine = evaluator(sqls, COLUMNS)(table), Evaluator(sqls, COLUMNS)(table)
+    plain, engine = evaluator(sqls, COLUMNS)(table), DuckdbEvaluator(sqls, COLUMNS)(table)
     assert plain.failures == engine.failures
     for sql, found, expected in zip(sqls, plain.values, engine.values, strict=True):
         assert repr(found.to_pylist()) == repr(expected.to_pylist()), sql

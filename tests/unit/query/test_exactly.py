@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.expressions.engine import Evaluator
+from spojoin.expressions.engine import DuckdbEvaluator
 from spojoin.expressions.types import value_type
 from spojoin.model import ColumnType, TypeName
 from spojoin.query.load import parse_query
@@ -61,7 +61,9 @@ def found(condition: str, exact_type: ColumnType, pairs) -> list:
     name = "g" if exact_type.name is TypeName.LONG else "q"
     columns = {name: exact_type, "d": ColumnType(TypeName.DOUBLE)}
     arrays = [pa.array([pair[k] for pair in pairs], value_type(kind)) for k, kind in enumerate(columns.values())]
-    evaluated = Evaluator([stream.filter.condition.sql], columns)(pa.table(dict(zip(columns, arrays, strict=True))))
+    evaluated = DuckdbEvaluator([stream.filter.condition.sql], columns)(
+        pa.table(dict(zip(columns, arrays, strict=True)))
+    )
     assert not evaluated.failures
     return evaluated.values[0].to_pylist()
 
@@ -107,5 +109,5 @@ def test_a_residual_inequality_is_exact():
     columns = {"0.g": ColumnType(TypeName.LONG), "1.d": ColumnType(TypeName.DOUBLE)}
     columns |= {"0.i": ColumnType(TypeName.INT), "1.i": ColumnType(TypeName.INT)}
     table = pa.table({"0.g": [2**53 + 1, 2**53], "1.d": [2.0**53, 2.0**53], "0.i": [0, 0], "1.i": [1, 1]})
-    assert Evaluator([residual.sql], columns)(table).values[0].to_pylist() == [True, False]
+    assert DuckdbEvaluator([residual.sql], columns)(table).values[0].to_pylist() == [True, False]
     assert residual.text == "l.g <> r.d OR l.i > r.i"

@@ -233,7 +233,9 @@ def test_aliases_and_spelling_are_no_part_of_a_statements_meaning():
 
 
 def test_a_self_join_of_two_streams_reads_its_input_in_one_order():
-    text = STATEMENT.replace("id: long}", "id: long, at: timestamp}, time: at").replace("sql:", "order: event_time\nsql:")
+    text = STATEMENT.replace("id: long}", "id: long, at: timestamp}, time: at").replace(
+        "sql:", "order: event_time\nsql:"
+    )
     one, two = parse_query(text), parse_query(text.replace("l.draw < r.draw", "l.draw < r.load"))
     assert (len(one.streams), len(two.streams)) == (1, 2)
     assert is_same_order(one, two)

@@ -203,6 +203,7 @@ WITHOUT_INDEX = [
     ("ABS(l.d - r.d - 1) < 1", "'ABS(l.d - r.d - 1) < 1' can only filter pairs"),
     ("ABS(l.d - r.d) < l.i", "'ABS(l.d - r.d) < l.i' can only filter pairs"),
     ("l.seq < r.seq", "'l.seq < r.seq' can only filter pairs"),
+    ("l.seq < 5", "'l.seq < 5' can only filter pairs"),
 ]
 
 

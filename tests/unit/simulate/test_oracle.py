@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 
 from spojoin.model import Arithmetic, Column, Constant, Op, Output, Window
+from spojoin.simulate.conditions import Among, Compared, Either, IsNull, Literal, Negation, SideColumn
 from spojoin.simulate.oracle import (
     Comparison,
     OracleJoin,
@@ -18,6 +20,7 @@ from spojoin.simulate.oracle import (
     merge_by_time,
     nested_loop,
     split_late,
+    takes_part,
 )
 
 A = Column("a")
@@ -162,3 +165,66 @@ def test_time_order_breaks_ties_by_stream_partition_and_position():
         (0, 1, 2, 0),
         (1, 0, 1, 0),
     ]
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+T = Column("t")
+ONE, L_A, R_A = Literal(1), SideColumn(0, "a"), SideColumn(1, "a")
+
+
+def statement(*comparisons, **more):
+    return OracleJoin(True, comparisons or (compare(Op.LE),), EVERYTHING, Output.COUNT, None, keeps_nulls=True, **more)
+
+
+def test_three_truth_values():
+    nothing, two = {"a": None}, {"a": 2}
+    assert Compared(L_A, "<", ONE).truth((nothing, two)) is None
+    assert Negation(Compared(L_A, "<", ONE)).truth((nothing, two)) is None
+    assert Either((Compared(L_A, "<", ONE), Compared(R_A, ">", ONE))).truth((nothing, two)) is True
+    assert Either((Compared(L_A, "<", ONE), Compared(R_A, "<", ONE))).truth((nothing, two)) is None
+    assert Among(L_A, (ONE, Literal(2))).truth((two, two)) is True
+    assert Among(L_A, (ONE,)).truth((nothing, two)) is None
+    assert [IsNull(L_A, negated).truth((nothing, two)) for negated in (False, True)] == [True, False]
+
+
+def test_nan_equals_itself_and_is_above_every_number():
+    nan, inf = {"a": float("nan")}, {"a": float("inf")}
+    assert [Compared(L_A, sign, R_A).truth((nan, nan)) for sign in ("=", "<>", "<=")] == [True, False, True]
+    assert Compared(L_A, ">", R_A).truth((nan, inf)) is True
+    assert not holds(Op.BAND_LE, float("nan"), float("nan"), Fraction(1), True)
+
+
+def test_a_row_with_null_takes_part_and_joins_nothing():
+    rows = [row(0, 1), row(1, None), row(2, 1)]
+    assert all(is_valid(statement(), each, False) for each in rows)
+    assert partners(statement(), rows) == [((), ()), ((), ()), ((0,), (0,))]
+
+
+def test_only_rows_that_pass_a_sides_filter_count_in_its_window():
+    # left: above 1; right: all. The left side's window of two holds the rows with 2 and 3, not the 1 between them.
+    above = (Compared(L_A, ">", ONE),)
+    one = replace(statement(compare(Op.NE), filters=(above, ())), window=Window(False, 2, 1))
+    rows = [row(i, a) for i, a in enumerate((2, 1, 3, 5))]
+    assert [p.as_right for p in nested_loop(one, rows)] == [(), (0,), (0,), (0, 2)]
+    assert [p.as_left for p in nested_loop(one, rows)] == [(), (), (0, 1), (1, 2)]
+
+
+def test_a_row_that_passes_no_filter_takes_no_part():
+    above, below = (Compared(L_A, ">", ONE),), (Compared(R_A, "<", Literal(0)),)
+    one = statement(filters=(above, below))
+    assert [takes_part(one, row(0, a)) for a in (2, 1, 0, -1, None)] == [True, False, False, True, False]
+
+
+def test_residual_conditions_filter_pairs_by_values_and_numbers():
+    rows = [row(0, 1), row(1, 1), row(2, 1)]
+    one = statement(residuals=(Compared(SideColumn(0, "seq"), "<", SideColumn(1, "seq")),))
+    assert partners(one, rows) == [((), ()), ((), (0,)), ((), (0, 1))]
+
+
+def test_texts_are_equal_with_or_without_regard_to_case():
+    rows = [SourceRow(0, 0, n, 0, None, n, {"t": text}) for n, text in enumerate(("JFK", "jfk", "JFK", ""))]
+    exact = Comparison(T, Op.EQ, T, NO_WIDTH, False)
+    assert [p.as_left for p in nested_loop(statement(exact), rows)] == [(), (), (0,), ()]
+    caseless = statement(replace(exact, ignores_case=True))
+    assert [p.as_left for p in nested_loop(caseless, rows)] == [(), (0,), (0, 1), ()]

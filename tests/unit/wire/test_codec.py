@@ -26,6 +26,7 @@ from spojoin.wire.records import (
     Partial,
     Record,
     Result,
+    Unjoined,
     WorkerCount,
 )
 from tests.support import samples
@@ -267,6 +268,18 @@ UNFIT = {
     "positions that repeat": frame(slices=slice_with(positions=u16(0, 1, 1))),
     "positions out of order": frame(slices=slice_with(positions=u16(0, 2, 1))),
     "slices that overlap": frame(count=6, slices=slice_with() * 2, produced_runs=np.array([6], np.uint32)),
+    "slices that overlap by less": frame(
+        count=4, slices=(*slice_with(), *slice_with(positions=u16(1, 2, 3))), produced_runs=np.array([4], np.uint32)
+    ),
+    "a position in no slice": frame(
+        count=4, is_shared=True, slices=slice_with() * 2, produced_runs=np.array([4], np.uint32)
+    ),
+    "an unjoined row in a slice, too": frame(unjoined=(Unjoined(0, u16(1), pa.array([1])),)),
+    "unjoined rows with fewer keys": frame(
+        count=4, unjoined=(Unjoined(0, u16(3), pa.array([], pa.int64())),), produced_runs=np.array([4], np.uint32)
+    ),
+    "payload of another length": frame(slices=slice_with(payload=pa.record_batch({"x": [1, 2]}))),
+    "places of another length": frame(slices=slice_with(places=np.zeros(2, np.int64))),
     "runs that miss a tuple": frame(produced_runs=np.array([2], np.uint32)),
     "runs without times": frame(produced_ms=none),
     "hot of another length": frame(guidance=Guidance(np.zeros(2, np.uint8))),
@@ -324,16 +337,30 @@ def body_of(message):
 
 def test_records_from_before_generations_lack_their_fields():
     def older(envelope):
-        for name in ("fingerprint", "has_silent"):
+        for name in ("fingerprint", "has_silent", "unjoined", "unjoined_columns", "is_shared"):
             envelope.frame.ClearField(name)
+        for part in envelope.frame.slices:
+            for name in ("has_payload", "has_places", "passed", "void"):
+                part.ClearField(name)
 
     assert samples.same(decode(reseal(encode(frame(fingerprint=9)), older)), frame())
 
     def older_barrier(envelope):
-        for name in ("fingerprint", "closes", "first_indexes"):
+        for name in ("fingerprint", "closes", "first_indexes", "first_seq"):
             envelope.barrier.ClearField(name)
 
     assert decode(reseal(encode(Barrier(4, "r", 9, closes=True, first_indexes=(3,))), older_barrier)) == Barrier(4, "r")
+
+
+def test_a_row_may_stand_in_both_slices_of_one_input_and_in_none():
+    shared = frame(
+        count=5,
+        is_shared=True,
+        slices=(*slice_with(positions=u16(0, 1, 3)), *slice_with(positions=u16(1, 2, 3))),
+        unjoined=(Unjoined(0, u16(4), pa.array(["0:9"])),),
+        produced_runs=np.array([5], np.uint32),
+    )
+    assert samples.same(decode(encode(shared)), shared)
 
 
 @pytest.mark.parametrize("silent", [[1], [0, 1], [1] * 4])

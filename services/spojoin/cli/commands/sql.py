@@ -74,19 +74,37 @@ class SqlOptions:
 def sql(options: SqlOptions) -> None:
     """Join files by one SQL statement, without a query file.
 
-    Columns and their types come from the files: CSV, JSON lines, Parquet or Arrow, also gzip or zstd, or a pattern of
-    several. A file joined with itself is read in its order; two files are merged by event time.
+    FROM and JOIN name files in quotes: CSV, JSON lines, Parquet or Arrow, also gzip or zstd; a pattern such as
+    'trips-*.csv.gz' is one input, - is standard input. Columns and their types come from the files. A file joined
+    with itself is read in its order; two files are merged by event time, the column of type timestamp or --time.
 
-    Examples:
+    A pair of rows is a result if the condition holds and the earlier row lies in the later one's window: here, in the
+    last 1,000 rows. Results go to standard output, as a table on a terminal and as JSON lines into a pipe; -o names a
+    file. The exit status is 0, 2 for a mistake, 130 after Ctrl-C.
+
+    Examples, which can be pasted one after the other:
 
         spojoin sample flights.csv
 
-        spojoin sql "SELECT l.flight, r.flight AS other, l.distance - r.distance AS further
+        spojoin sql "SELECT l.flight, r.flight AS other, l.distance, r.distance
         FROM 'flights.csv' AS l JOIN 'flights.csv' AS r
-        ON l.origin = r.origin AND l.distance > r.distance AND l.air_time < r.air_time
-        WINDOW AS (SLIDE INTERVAL '100' ON '1K')"
+        ON l.distance > r.distance AND l.air_time < r.air_time
+        WHERE l.origin = 'JFK' WINDOW AS (SLIDE INTERVAL '1' ON '1K')"
 
-        spojoin sql "SELECT ..." -o pairs.parquet
+        spojoin sql --format csv "SELECT l.tailnum, l.dest, r.at AS back
+        FROM 'flights.csv' AS l JOIN 'flights.csv' AS r
+        ON l.tailnum = r.tailnum AND l.dest <> r.dest
+        AND r.at BETWEEN l.at AND l.at + INTERVAL '8 hours'" | head
+
+        cat flights.csv | spojoin sql -o worse.parquet "SELECT l.dest, l.at
+        FROM '-' AS l JOIN '-' AS r
+        ON l.dest = r.dest AND l.arr_delay < r.arr_delay
+        WHERE l.arr_delay > 60 WINDOW AS (SLIDE INTERVAL '1' ON '1K')"
+
+        spojoin sql --explain "SELECT l.flight, r.flight AS other
+        FROM 'flights*.csv' AS l JOIN 'flights*.csv' AS r
+        ON ABS(l.air_time - r.air_time) < 2 AND l.distance <> r.distance
+        WINDOW AS (SLIDE INTERVAL '1' ON '1K')"
     """
     with one_sentence(is_debug=options.debug):
         from spojoin.embedded.statements import StatementOptions, bare_statement

@@ -7,6 +7,7 @@ beside them as payload, so a router that starts again learns from frames and bat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ class Names:
 
     def __init__(self, query: Query) -> None:
         self._slots: list[Sequence[AssignedSlot]] = [assigned_slots(stream) for stream in query.streams]
-        self._numbers: dict[Any, int] = {}
-        #: by number's value: the stream and index of the last row that has it, for each stream
-        self._last: dict[Any, list[int]] = {}
-        self._streams = len(query.streams)
+        #: where each value stands in `_numbers` and `_last`
+        self._places: dict[Any, int] = {}
+        self._numbers = np.empty(0, np.int64)
+        #: (streams, values): the index of the last row of each stream that has the value, -1 if none has
+        self._last = np.empty((len(query.streams), 0), np.int64)
         self._next = 0
         self._a_tuple = sum(map(len, self._slots))
         self._sweep_at = SWEEP_MIN
@@ -40,7 +42,7 @@ class Names:
         return any(self._slots)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._places)
 
     def begin(self, first_seq: int) -> None:
         """Numbers of the frame that begins at `first_seq` are above those of all frames before it.
@@ -71,43 +73,55 @@ class Names:
 
     def forget(self, lower: Sequence[int]) -> None:
         """Drop the values that no window reaches; lower: by stream, the first index that one does."""
-        if len(self._numbers) < self._sweep_at:
+        if len(self) < self._sweep_at:
             return
-        gone = [value for value, last in self._last.items() if all(i < low for i, low in zip(last, lower, strict=True))]
-        for value in gone:
-            del self._numbers[value], self._last[value]
-        self._sweep_at = max(SWEEP_MIN, 2 * len(self._numbers))
+        count = len(self)
+        reached = (self._last[:, :count] >= np.array(lower)[:, None]).any(axis=0)
+        kept = np.flatnonzero(reached)
+        names = np.fromiter(self._places, object, count)[kept]  # a value's place is its number in the order of coming
+        self._places = dict(zip(names.tolist(), range(len(kept)), strict=True))
+        self._numbers, self._last = self._numbers[kept], self._last[:, kept]
+        self._sweep_at = max(SWEEP_MIN, 2 * len(kept))
 
     def _numbers_of(self, values: pa.Array, stream: int, first: int) -> I64:
-        distinct, places = _distinct(values)
-        numbers = np.empty(len(distinct), np.int64)
-        for k, value in enumerate(distinct):
-            numbers[k] = self._number(value)
-        self._note_last(distinct, places, stream, first)
-        return numbers[places]
-
-    def _number(self, value: Any) -> int:  # noqa: ANN401  (text or bytes)
-        number = self._numbers.get(value)
-        if number is None:
-            number = self._numbers[value] = self._next
-            self._next += 1
-        return number
+        distinct, rows = _distinct(values)
+        before = len(self)
+        places = self._places_of(distinct)
+        new = len(self) - before
+        self._numbers[before : len(self)] = np.arange(self._next, self._next + new)
+        self._next += new
+        self._note_last(places, rows, stream, first)
+        return self._numbers[places][rows]
 
     def _learn(self, values: pa.Array, codes: I64, stream: int, first: int) -> None:
-        distinct, places = _distinct(values)
+        distinct, rows = _distinct(values)
         numbers = np.empty(len(distinct), np.int64)
-        numbers[places] = codes
-        for value, number in zip(distinct, numbers.tolist(), strict=True):
-            self._numbers[value] = max(number, self._numbers.get(value, -1))
+        numbers[rows] = codes
+        places = self._places_of(distinct)
+        self._numbers[places] = np.maximum(numbers, self._numbers[places])
         self._next = max(self._next, int(numbers.max(initial=-1)) + 1)
-        self._note_last(distinct, places, stream, first)
+        self._note_last(places, rows, stream, first)
 
-    def _note_last(self, distinct: list[Any], places: I64, stream: int, first: int) -> None:
-        last = np.empty(len(distinct), np.int64)
-        last[places] = np.arange(first, first + len(places))  # of equal places the last assignment stands
-        for value, index in zip(distinct, last.tolist(), strict=True):
-            known = self._last.setdefault(value, [-1] * self._streams)
-            known[stream] = max(known[stream], index)
+    def _places_of(self, distinct: list[Any]) -> I64:
+        """Where values stand, int64 (n,); new ones get the places behind all others, in order, and no number yet."""
+        places = np.fromiter(map(self._places.get, distinct, repeat(-1)), np.int64, len(distinct))
+        new = np.flatnonzero(places < 0)
+        if len(new):
+            places[new] = np.arange(len(self), len(self) + len(new))
+            self._places.update(zip([distinct[k] for k in new.tolist()], places[new].tolist(), strict=True))
+            self._make_room()
+        return places
+
+    def _make_room(self) -> None:
+        more = 2 * len(self) - len(self._numbers)
+        if len(self) > len(self._numbers):
+            self._numbers = np.concatenate((self._numbers, np.full(more, -1)))
+            self._last = np.concatenate((self._last, np.full((len(self._last), more), -1)), axis=1)
+
+    def _note_last(self, places: I64, rows: I64, stream: int, first: int) -> None:
+        last = np.empty(len(places), np.int64)
+        last[rows] = np.arange(first, first + len(rows))  # of equal places the last assignment stands
+        self._last[stream, places] = np.maximum(self._last[stream, places], last)
 
 
 def batch_codes(batch: Batch) -> dict[int, I64]:
@@ -123,4 +137,6 @@ def batch_codes(batch: Batch) -> dict[int, I64]:
 def _distinct(values: pa.Array) -> tuple[list[Any], I64]:
     """The distinct values, and of each row which it has, int64 (n,)."""
     encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return encoded.dictionary.to_numpy(zero_copy_only=False).tolist(), encoded.indices.to_numpy(
+        zero_copy_only=False
+    ).astype(np.int64)

@@ -54,7 +54,7 @@ class Coming:
 
 
 @dataclass(slots=True)
-class _Piece:
+class _StreamPart:
     """One stream's tuples in the frame; void: its rows that join nothing."""
 
     positions: U16
@@ -128,30 +128,30 @@ class Slicer:
                 found.append(Unjoined(number, taken.positions[here].astype(np.uint16), keys))
         return tuple(found)
 
-    def _piece(self, taken: Taken, number: int, member: Member) -> _Piece:
+    def _piece(self, taken: Taken, number: int, member: Member) -> _StreamPart:
         joins = of_stream(taken.origins.joins, member.stream)
         members = int(np.count_nonzero(of_stream(taken.origins.members, member.stream)))
         source, columns = taken.own[number], taken.columns[number]
         before = [places[joins] for places in taken.places]
         void = members - int(np.count_nonzero(joins))
         if columns is None:
-            return _Piece(np.empty(0, np.uint16), self._no_columns(number, member), before, void)
+            return _StreamPart(np.empty(0, np.uint16), self._no_columns(number, member), before, void)
         here = joins[source]
         picked = columns if here.all() else columns.take(here)
         codes = tuple(picked.codes[slot] for slot in member.slots)
         piece = StreamColumns(codes, picked.times_us, picked.keys, picked.payload)
-        return _Piece(taken.positions[joins].astype(np.uint16), piece, before, void)
+        return _StreamPart(taken.positions[joins].astype(np.uint16), piece, before, void)
 
-    def _reach(self, stream: int, piece: _Piece) -> Reach:
+    def _reach(self, stream: int, piece: _StreamPart) -> Reach:
         return Reach(piece.columns.times_us, piece.before[stream], piece.void > 0)
 
-    def _lower(self, probe: int, piece: _Piece, reaches: list[Reach]) -> I64:
+    def _lower(self, probe: int, piece: _StreamPart, reaches: list[Reach]) -> I64:
         target = self.opposite(probe)
         probes = Reach(piece.columns.times_us, piece.before[target], False)
         return self._books[target].lower(probes, reaches[target])
 
     def _slice(
-        self, stream: int, piece: _Piece, own: Reach, lowers: list[I64], frame_id: int, *, ends_slide: bool
+        self, stream: int, piece: _StreamPart, own: Reach, lowers: list[I64], frame_id: int, *, ends_slide: bool
     ) -> StreamSlice:
         book, columns = self._books[stream], piece.columns
         seals = book.seals_after(frame_id, len(columns), piece.void, ends_slide=ends_slide)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.errors import BadData
+from spojoin.kernels.segments import gather, gather_bits
 from spojoin.kernels.tail import Tail
+from spojoin.kernels.texts import WORD, gather_texts, text_places
 from spojoin.wire.records import I64
 
 #: NumPy types whose values have as many bytes as Arrow's; only copied, never computed with.
 _AS_BYTES: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.int32, 64: np.int64, 128: np.complex128}
-#: The recent texts are appended to the others once they are more than one in so many.
+#: The recent values of other types are appended to the others once they are more than one in so many.
 _RECENT_ONE_IN = 4
+#: Buffers have this many times the room of what they hold: a window is large, and a copy in time is cheap.
+GROWTH = 1.2
+#: Arrow counts the bytes of a column's texts in 31 bits.
+_TEXT_BYTES_MAX = (1 << 31) - 1
+
+_tail = partial(Tail, growth=GROWTH)
 
 
 class ColumnStore(ABC):
@@ -26,62 +36,87 @@ class ColumnStore(ABC):
         """Add values behind the last one."""
 
     @abstractmethod
-    def take(self, places: I64) -> pa.Array:
-        """Values by place, int64 (n,): the index less the first one held."""
-
-    @abstractmethod
-    def all(self) -> pa.Array:
-        """Every value held."""
+    def take(self, places: I64, first: int = 0) -> pa.Array:
+        """Values by place, int64 (n,): each `first` more than its index less the first index held."""
 
     @abstractmethod
     def drop_below(self, index: int) -> None:
         """Forget the values of smaller indexes."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of all buffers, room included."""
 
 
 def column_store(kind: pa.DataType, first: int) -> ColumnStore:
     """An empty store of values of a type, whose first index is `first`."""
     if pa.types.is_primitive(kind) or pa.types.is_decimal128(kind):
         return FixedColumn(kind, first)
-    return TextColumn(kind, first)
+    return TextColumn(kind, first) if kind in (pa.string(), pa.binary()) else OtherColumn(kind, first)
+
+
+class Validity:
+    """Which values are not NULL, from the first NULL on that comes."""
+
+    def __init__(self) -> None:
+        self._flags: Tail | None = None
+
+    def append(self, values: pa.Array, held: int, first: int) -> None:
+        """Add the flags of values that follow `held` others, the first of which has index `first`."""
+        if values.null_count and self._flags is None:
+            self._flags = _tail(first, dtype=np.uint8)
+            self._flags.append(np.ones(held, np.uint8))
+        if self._flags is not None:
+            self._flags.append(np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.uint8))
+
+    def take(self, places: I64, first: int) -> pa.Buffer | None:
+        """Arrow's validity of values by place; None where all are valid."""
+        if self._flags is None:
+            return None
+        bits, zeros = _bits(self._flags.held.view(np.uint8), places, first)
+        return bits if zeros else None
+
+    def drop_below(self, index: int) -> None:
+        """Forget smaller indexes."""
+        if self._flags is not None:
+            self._flags.drop_below(index)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the flags, room included."""
+        return 0 if self._flags is None else self._flags.buffer.nbytes
 
 
 class FixedColumn(ColumnStore):
-    """Values of a fixed number of bytes, in one buffer."""
+    """Values of a fixed number of bytes, in one buffer; booleans take a byte each."""
 
     def __init__(self, kind: pa.DataType, first: int) -> None:
         self._kind = kind
         self._is_bool = pa.types.is_boolean(kind)
-        dtype = np.uint8 if self._is_bool else _AS_BYTES[kind.bit_width]
-        self._values = Tail(first, dtype=dtype)
-        self._valid: Tail | None = None
+        self._values = _tail(first, dtype=np.uint8 if self._is_bool else _AS_BYTES[kind.bit_width])
+        self._valid = Validity()
 
     def append(self, values: pa.Array) -> None:
         """Add values behind the last one."""
-        if values.null_count and self._valid is None:
-            self._valid = Tail(self._values.first, dtype=np.bool_)
-            self._valid.append(np.ones(len(self._values), np.bool_))
-        if self._valid is not None:
-            self._valid.append(np.asarray(values.is_valid().to_numpy(zero_copy_only=False)))
+        self._valid.append(values, len(self._values), self._values.first)
         self._values.append(self._numbers(values))
 
-    def take(self, places: I64) -> pa.Array:
+    def take(self, places: I64, first: int = 0) -> pa.Array:
         """Values by place."""
-        held = self._values.held
-        buffer = pa.allocate_buffer(len(places) * held.itemsize)
-        taken = np.frombuffer(buffer, held.dtype)
-        np.take(held, places, out=taken, mode="clip")
-        valid = None if self._valid is None else np.take(self._valid.held, places)
-        return self._array(taken, buffer, valid)
-
-    def all(self) -> pa.Array:
-        """Every value held."""
-        return self.take(np.arange(len(self._values)))
+        return pa.Array.from_buffers(
+            self._kind, len(places), [self._valid.take(places, first), self._taken(places, first)]
+        )
 
     def drop_below(self, index: int) -> None:
         """Forget the values of smaller indexes."""
         self._values.drop_below(index)
-        if self._valid is not None:
-            self._valid.drop_below(index)
+        self._valid.drop_below(index)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return self._values.buffer.nbytes + self._valid.nbytes
 
     def _numbers(self, values: pa.Array) -> NDArray[Any]:
         if self._is_bool:
@@ -92,15 +127,62 @@ class FixedColumn(ColumnStore):
             return np.zeros(len(values), self._values.buffer.dtype)
         return np.frombuffer(data, self._values.buffer.dtype, len(values), values.offset * size)
 
-    def _array(self, taken: NDArray[Any], buffer: pa.Buffer, valid: NDArray[np.bool_] | None) -> pa.Array:
+    def _taken(self, places: I64, first: int) -> pa.Buffer:
+        held = self._values.held
         if self._is_bool:
-            return pa.array(taken.view(np.bool_), mask=None if valid is None else ~valid)
-        bits = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-        return pa.Array.from_buffers(self._kind, len(taken), [bits, buffer])
+            return _bits(held.view(np.uint8), places, first)[0]
+        taken, buffer = _room(len(places), held.dtype)
+        gather(held, places, first, taken)
+        return buffer
 
 
 class TextColumn(ColumnStore):
-    """Values of any length: all but the recent ones in one array."""
+    """Texts or bytes: where each begins, and all bytes in one buffer."""
+
+    def __init__(self, kind: pa.DataType, first: int) -> None:
+        self._kind = kind
+        self._starts = _tail(first)
+        self._starts.append(np.zeros(1, np.int64))
+        self._bytes = _tail(dtype=np.uint8)
+        self._valid = Validity()
+
+    def append(self, values: pa.Array) -> None:
+        """Add values behind the last one."""
+        if not len(values):
+            return
+        self._valid.append(values, len(self._starts) - 1, self._starts.first)
+        _, offsets, data = values.buffers()
+        ends = np.frombuffer(offsets, np.int32, len(values) + 1, 4 * values.offset).astype(np.int64)
+        if data is not None:
+            own: NDArray[Any] = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+            self._bytes.append(own)
+        self._starts.append(ends[1:] + (self._starts.held[-1] - ends[0]))
+
+    def take(self, places: I64, first: int = 0) -> pa.Array:
+        """Values by place. Raises BadData where their bytes are more than a column holds."""
+        starts, count = self._starts.held, len(places)
+        (begins, _), (offsets, ends) = _room(count, np.int64), _room(count + 1, np.int32)
+        size = text_places(starts, places, first, begins, offsets)
+        if size > _TEXT_BYTES_MAX:
+            raise BadData(f"{count:,} results have {size:,} bytes of text in one column, more than Arrow holds at once")
+        taken, buffer = _room(size + WORD, np.uint8)
+        gather_texts(self._bytes.buffer.view(np.uint8), self._bytes.origin, begins, offsets, taken)
+        return pa.Array.from_buffers(self._kind, count, [self._valid.take(places, first), ends, buffer.slice(0, size)])
+
+    def drop_below(self, index: int) -> None:
+        """Forget the values of smaller indexes."""
+        self._starts.drop_below(min(index, self._starts.end - 1))
+        self._bytes.drop_below(int(self._starts.held[0]))
+        self._valid.drop_below(index)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return self._starts.buffer.nbytes + self._bytes.buffer.nbytes + self._valid.nbytes
+
+
+class OtherColumn(ColumnStore):
+    """Values of any type, such as maps: all but the recent ones in one array."""
 
     def __init__(self, kind: pa.DataType, first: int) -> None:
         self._first = first
@@ -115,8 +197,9 @@ class TextColumn(ColumnStore):
         if _RECENT_ONE_IN * self._recent_rows > len(self._whole):
             self._join()
 
-    def take(self, places: I64) -> pa.Array:
+    def take(self, places: I64, first: int = 0) -> pa.Array:
         """Values by place; recent ones are taken apart, and put between the others."""
+        places = places - first
         is_recent = places >= len(self._whole)
         if not is_recent.any():
             return self._whole.take(pa.array(places))
@@ -128,10 +211,6 @@ class TextColumn(ColumnStore):
         order[np.concatenate((np.flatnonzero(~is_recent), np.flatnonzero(is_recent)))] = np.arange(len(places))
         return both.take(pa.array(order))
 
-    def all(self) -> pa.Array:
-        """Every value held."""
-        return pa.concat_arrays([self._whole, *self._recent])
-
     def drop_below(self, index: int) -> None:
         """Forget the values of smaller indexes."""
         if index > self._first + len(self._whole):
@@ -140,6 +219,23 @@ class TextColumn(ColumnStore):
         self._whole = self._whole.slice(count)
         self._first += count
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values held."""
+        return int(self._whole.nbytes + sum(each.nbytes for each in self._recent))
+
     def _join(self) -> None:
-        self._whole = self.all()
+        self._whole = pa.concat_arrays([self._whole, *self._recent])
         self._recent, self._recent_rows = [], 0
+
+
+def _bits(flags: NDArray[np.uint8], places: I64, first: int) -> tuple[pa.Buffer, int]:
+    """Flags by place as Arrow's bits, and how many are 0."""
+    bits, buffer = _room(-(-len(places) // 8), np.uint8)
+    return buffer, gather_bits(flags, places, first, bits)
+
+
+def _room(n: int, dtype: type[np.generic] | np.dtype[Any]) -> tuple[NDArray[Any], pa.Buffer]:
+    """Make n values to be written, and the Arrow buffer that they fill."""
+    buffer = pa.allocate_buffer(n * np.dtype(dtype).itemsize)
+    return np.frombuffer(buffer, dtype), buffer

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from spojoin.kernels.segments import gather
 from spojoin.kernels.tail import Tail
-from spojoin.roles.sink.column_store import ColumnStore, column_store
+from spojoin.roles.sink.column_store import GROWTH, ColumnStore, column_store
 from spojoin.roles.sink.columns import int64_column
 from spojoin.wire.records import I64
 
@@ -19,7 +20,7 @@ PIECES_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class HeldRows:
     """What is held of n consecutive tuples: seqs int64 (n,), keys or None, payload or None."""
 
     seqs: I64
@@ -27,11 +28,16 @@ class Held:
     payload: pa.RecordBatch | None
 
 
+def _nbytes(held: HeldRows) -> int:
+    parts = (held.seqs, held.keys, held.payload)
+    return int(sum(each.nbytes for each in parts if each is not None))
+
+
 class KeyStore:
     """Keys of one stream's indexes [first, end); integer keys in one buffer, strings in pieces."""
 
     def __init__(self, first: int) -> None:
-        self._integers = Tail(first)
+        self._integers = Tail(first, growth=GROWTH)
         self._strings: list[pa.Array] = []
         self._strings_first = first
 
@@ -43,7 +49,7 @@ class KeyStore:
         if len(self._integers):  # the input began with integers: from its first string on, all are strings
             self._strings_first = self._integers.first
             self._strings = [pa.array(self._integers.held.copy()).cast(pa.string())]
-            self._integers = Tail(self._integers.end)
+            self._integers = Tail(self._integers.end, growth=GROWTH)
         self._strings.append(keys if pa.types.is_string(keys.type) else keys.cast(pa.string()))
 
     def take(self, places: I64, first: int, origin: int) -> pa.Array:
@@ -58,6 +64,11 @@ class KeyStore:
             self._strings = [pa.concat_arrays(self._strings)]
         places = places + (origin - self._strings_first - first)
         return pa.chunked_array(self._strings).take(pa.array(places)).combine_chunks()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys held, room included."""
+        return self._integers.buffer.nbytes + int(sum(each.nbytes for each in self._strings))
 
     def all(self) -> pa.Array:
         """Every key held, from the first index on."""
@@ -76,7 +87,7 @@ class RowStore:
     """Seqs, keys and payload of one stream's indexes [first, end)."""
 
     def __init__(self, first: int, *, has_keys: bool) -> None:
-        self._seqs = Tail(first)
+        self._seqs = Tail(first, growth=GROWTH)
         self._keys = KeyStore(first) if has_keys else None
         self._columns: dict[str, ColumnStore] = {}
 
@@ -85,7 +96,7 @@ class RowStore:
         """The first index held."""
         return self._seqs.first
 
-    def append(self, held: Held) -> None:
+    def append(self, held: HeldRows) -> None:
         """Add tuples behind the last one."""
         if not len(held.seqs):
             return
@@ -103,7 +114,7 @@ class RowStore:
         names = list(other._columns)
         payload = pa.RecordBatch.from_arrays(other.columns(names, seqs), names=names) if names else None
         keys = None if other._keys is None or not len(seqs) else other.keys(seqs)
-        self.append(Held(seqs.copy(), keys, payload))
+        self.append(HeldRows(seqs.copy(), keys, payload))
 
     def keys(self, seqs: I64) -> pa.Array:
         """Keys of tuples by seq, int64 (n,), all of them held."""
@@ -113,13 +124,26 @@ class RowStore:
 
     def columns(self, names: Sequence[str], seqs: I64) -> list[pa.Array]:
         """Payload columns of tuples by seq, int64 (n,), all of them held."""
+        return [gather() for gather in self.gathers(names, seqs)]
+
+    def gathers(self, names: Sequence[str], seqs: I64) -> list[Callable[[], pa.Array]]:
+        """Functions that give the payload columns, one each; all may run at once, before anything else changes."""
         places, first = _places(self._seqs.held, seqs)
-        return [self._columns[name].take(places - first) for name in names]
+        return [partial(self._columns[name].take, places, first) for name in names]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers, room included."""
+        keys = 0 if self._keys is None else self._keys.nbytes
+        return self._seqs.buffer.nbytes + keys + sum(each.nbytes for each in self._columns.values())
 
     def drop_below(self, index: int) -> None:
         """Forget tuples of smaller indexes."""
-        for each in (self._seqs, *([] if self._keys is None else [self._keys]), *self._columns.values()):
-            each.drop_below(index)
+        self._seqs.drop_below(index)
+        if self._keys is not None:
+            self._keys.drop_below(index)
+        for column in self._columns.values():
+            column.drop_below(index)
 
     def __len__(self) -> int:
         return len(self._seqs)
@@ -144,14 +168,14 @@ class History:
     def __init__(self, *, has_keys: bool) -> None:
         self._has_keys = has_keys
         self._store: RowStore | None = None
-        self._batches: dict[int, Held] = {}
+        self._batches: dict[int, HeldRows] = {}
 
-    def restore(self, first: int, held: Held) -> None:
+    def restore(self, first: int, held: HeldRows) -> None:
         """Learn of a sealed batch; batches come in any order."""
         if self._store is None or first < self._store.first:
             self._batches[first] = replace(held, seqs=np.array(held.seqs))
 
-    def append(self, first: int, held: Held) -> None:
+    def append(self, first: int, held: HeldRows) -> None:
         """Take a frame's tuples, perhaps none."""
         if self._store is None:
             self._store = RowStore(first, has_keys=self._has_keys)
@@ -186,9 +210,15 @@ class History:
         """Keys of tuples by seq, int64 (n,)."""
         return pa.array([], pa.int64()) if self._store is None else self._store.keys(seqs)
 
-    def columns(self, names: Sequence[str], seqs: I64) -> list[pa.Array]:
-        """Payload columns of tuples by seq, int64 (n,)."""
-        return [pa.nulls(0) for _ in names] if self._store is None else self._store.columns(names, seqs)
+    def gathers(self, names: Sequence[str], seqs: I64) -> list[Callable[[], pa.Array]]:
+        """Functions that give payload columns of tuples by seq, int64 (n,), one each; all may run at once."""
+        return [partial(pa.nulls, 0) for _ in names] if self._store is None else self._store.gathers(names, seqs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that is held, room included."""
+        batches = sum(_nbytes(held) for held in self._batches.values())
+        return batches + (0 if self._store is None else self._store.nbytes)
 
     def drop_below(self, index: int) -> None:
         """Forget tuples of smaller indexes."""

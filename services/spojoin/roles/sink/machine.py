@@ -20,9 +20,9 @@ from spojoin.protocol.parts import expected_parts, first_reached, probe_range
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
-from spojoin.roles.sink.history import Held, History
+from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.made import MadeBatches
-from spojoin.roles.sink.pairs import Answers, Pairs, Projection, Residual
+from spojoin.roles.sink.pairs import Answers, Each, Projection, Residual, SeqPairs, in_turn
 from spojoin.roles.sink.rows import (
     answered_only,
     bitmap_rows,
@@ -32,7 +32,7 @@ from spojoin.roles.sink.rows import (
     matches,
     pair_rows,
 )
-from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, Result
+from spojoin.wire.records import I64, Barrier, Batch, Frame, Matches, Part, Record, Result
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
 FRAMES_MAX = 512
@@ -55,7 +55,14 @@ class FrameMark:
 class SinkMachine(Machine):
     """Completes frames and puts their results in order."""
 
-    def __init__(self, query: Query, result_position: ResultPosition, generation: int = FIRST_GENERATION) -> None:
+    def __init__(
+        self,
+        query: Query,
+        result_position: ResultPosition,
+        generation: int = FIRST_GENERATION,
+        each: Each = in_turn,
+    ) -> None:
+        """each: calls functions, and returns their results in order; it may share them among threads."""
         self._query = query
         self._generation = generation
         self._result_position = result_position
@@ -68,7 +75,7 @@ class SinkMachine(Machine):
         self._histories = [History(has_keys=query.carries_keys) for _ in query.streams]
         self._holds_rows = query.carries_keys or query.has_pair_payload
         self._residual = Residual(query) if query.residuals else None
-        self._projection = Projection(query)
+        self._projection = Projection(query, each)
         self._marks: deque[FrameMark] = deque()
         self._made = [MadeBatches() for _ in query.streams]
         self._matches_trims = TrimLedger(Topic.MATCHES)
@@ -105,7 +112,7 @@ class SinkMachine(Machine):
         if self._holds_rows:
             for history, piece in zip(self._histories, frame.slices, strict=True):
                 seqs = frame.first_seq + piece.positions.astype(np.int64)
-                history.append(piece.first_index, Held(seqs, piece.keys, piece.payload))
+                history.append(piece.first_index, HeldRows(seqs, piece.keys, piece.payload))
         if frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
 
@@ -125,7 +132,7 @@ class SinkMachine(Machine):
     def _take_batch(self, batch: Batch) -> None:
         self._made[batch.stream].add(batch.first, batch.end)
         if self._holds_rows:
-            self._histories[batch.stream].restore(batch.first, Held(batch.seqs, batch.keys, batch.payload))
+            self._histories[batch.stream].restore(batch.first, HeldRows(batch.seqs, batch.keys, batch.payload))
 
     def _take_part(self, part: Part) -> None:
         if part.frame_id < self._next_frame:
@@ -215,17 +222,23 @@ class SinkMachine(Machine):
         return count_rows(query, frame, begin, end, directions)
 
     def _selected(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> Answers:
-        probes, left, right = listed_pairs(self._query, frame, begin, end, directions)
+        left, right = listed_pairs(self._query, frame, begin, end, directions)
+        probes: I64 = np.maximum(left, right)
         if len(frame.silent):
             answered = frame.silent[probes - frame.first_seq] == 0
             probes, left, right = probes[answered], left[answered], right[answered]
-        pairs = Pairs(left, right, self._histories)
+        pairs = SeqPairs(left, right, self._histories)
         traces = pairs.traces(probes) if self._query.is_traced else None
         return Answers(self._projection.rows(pairs), probes, traces)
 
     @property
+    def payload_bytes(self) -> int:
+        """Bytes of the rows that windows reach, as far as results need them."""
+        return sum(history.nbytes for history in self._histories)
+
+    @property
     def failures(self) -> int:
-        """Pairs for which an expression of both sides had no value."""
+        """SeqPairs for which an expression of both sides had no value."""
         return self._projection.program.failures + (0 if self._residual is None else self._residual.program.failures)
 
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:

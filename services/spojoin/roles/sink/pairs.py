@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from spojoin.expressions.plain import Evaluate
 
 
+Each = Callable[[Sequence[Callable[[], pa.Array]]], list[pa.Array]]
+
+
+def in_turn(tasks: Sequence[Callable[[], pa.Array]]) -> list[pa.Array]:
+    """The results of functions, called one after the other."""
+    return [task() for task in tasks]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
     """The rows of a result; probes and traces as in `Result`."""
@@ -30,32 +38,34 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class SeqPairs:
     """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held."""
 
     left: I64
     right: I64
     histories: Sequence[History]
 
-    def columns(self, uses: Sequence[Use]) -> dict[Use, pa.Array]:
-        """The columns of these uses, n values each."""
+    def columns(self, uses: Sequence[Use], each: Each = in_turn) -> dict[Use, pa.Array]:
+        """The columns of these uses, n values each; `each` calls what gathers them."""
         if not len(self.left):  # a stream that has had no row yet has no columns
             return {use: pa.array([], value_type(use.type)) for use in uses}
         found = {use: pa.array(self._seqs(use.side)) for use in uses if use.is_number}
-        for side in (0, 1):
-            own = [use for use in uses if use.side == side and not use.is_number]
-            if own:
-                history = self.histories[min(side, len(self.histories) - 1)]
-                found.update(zip(own, history.columns([use.name for use in own], self._seqs(side)), strict=True))
-        return found
+        held = [use for side in (0, 1) for use in uses if use.side == side and not use.is_number]
+        gathers = [gather for side in (0, 1) for gather in self._gathers(side, held)]
+        return found | dict(zip(held, each(gathers), strict=True))
+
+    def _gathers(self, side: int, uses: Sequence[Use]) -> list[Callable[[], pa.Array]]:
+        names = [use.name for use in uses if use.side == side]
+        history = self.histories[min(side, len(self.histories) - 1)]
+        return history.gathers(names, self._seqs(side)) if names else []
 
     def traces(self, probes: I64) -> pa.Array:
         """The traces of the rows that answered: probes, int64 (n,), of each pair one of its sides."""
         found = pa.nulls(len(probes), pa.string())
         for is_probe, history in ((probes == self.left, self.histories[0]), (probes == self.right, self.histories[-1])):
             if is_probe.any():
-                own = history.columns([TRACE], probes[is_probe])[0].cast(pa.string())
-                found = pc.replace_with_mask(found, pa.array(is_probe), own)
+                (gather,) = history.gathers([TRACE], probes[is_probe])
+                found = pc.replace_with_mask(found, pa.array(is_probe), gather().cast(pa.string()))
         return found
 
     def _seqs(self, side: int) -> I64:
@@ -71,7 +81,7 @@ class PairProgram:
         self._evaluate: Evaluate | None = None
         self.failures = 0
 
-    def run(self, pairs: Pairs) -> list[pa.Array]:
+    def run(self, pairs: SeqPairs) -> list[pa.Array]:
         """One array an expression, n values each."""
         if not len(pairs.left):
             return [pa.array([], value_type(each.type)) for each in self._expressions]
@@ -101,11 +111,12 @@ class Residual:
 
     def filtered(self, matches: Matches, probes: I64, *, as_left: bool, histories: Sequence[History]) -> Matches:
         """The matches of one direction of which the conditions are true; probes: int64 (m,), their seqs."""
-        assert matches.offsets is not None and matches.partners is not None, "pairs are listed to be filtered"
+        assert matches.offsets is not None, "pairs are listed to be filtered"
+        assert matches.partners is not None, "pairs are listed to be filtered"
         lengths = np.diff(matches.offsets)
         own = np.repeat(probes, lengths)
         left, right = (own, matches.partners) if as_left else (matches.partners, own)
-        holds = self.program.run(Pairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
+        holds = self.program.run(SeqPairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
         kept: NDArray[np.bool_] = np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))[matches.offsets]
         return Matches(np.diff(ends), ends, matches.partners[kept])
@@ -114,16 +125,17 @@ class Residual:
 class Projection:
     """The select list: a record batch of exactly its columns."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, each: Each = in_turn) -> None:
         self._select = query.select
+        self._each = each
         self._plain = list(dict.fromkeys(each.plain for each in query.select if each.plain is not None))
         self.program = PairProgram([each.expression for each in query.select if each.plain is None])
 
-    def rows(self, pairs: Pairs) -> pa.RecordBatch:
+    def rows(self, pairs: SeqPairs) -> pa.RecordBatch:
         """The columns of n pairs."""
         if not len(pairs.left):
             return pa.RecordBatch.from_pylist([], schema=select_schema(self._select))
-        plain = pairs.columns(self._plain)
+        plain = pairs.columns(self._plain, self._each)
         computed = iter(self.program.run(pairs)) if len(self._plain) < len(self._select) else iter(())
         columns = [next(computed) if each.plain is None else plain[each.plain] for each in self._select]
         return pa.RecordBatch.from_arrays(columns, names=[each.name for each in self._select])

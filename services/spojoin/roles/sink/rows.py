@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 
-from spojoin.kernels.pairs import interleave
+from spojoin.kernels.pairs import interleave, interleave_sides
 from spojoin.model import Query
 from spojoin.protocol.parts import probe_range
 from spojoin.roles.sink.columns import int64_column
@@ -48,7 +45,10 @@ def pair_rows(
         made.append(array)
         return values
 
-    probe_seq, left_seq, right_seq = listed_pairs(query, frame, begin, end, directions, column)
+    left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
+    probe_seq, left_seq, right_seq = interleave(
+        _segments(right), _segments(left), query.limit, frame.first_seq + begin, column
+    )
     columns = {
         **dict(zip(("probe_seq", "left_seq", "right_seq"), made, strict=True)),
         "left_key": histories[0].keys(left_seq),
@@ -60,17 +60,19 @@ def pair_rows(
     return pa.record_batch(columns)
 
 
-def listed_pairs(
-    query: Query,
-    frame: Frame,
-    begin: int,
-    end: int,
-    directions: list[Matches],
-    column: Callable[[int], I64] = partial(np.empty, dtype=np.int64),
-) -> tuple[I64, I64, I64]:
-    """The seqs of probe, left and right of each pair, int64 (n,) each, sorted by them; `column` makes n of them."""
+def listed_pairs(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> tuple[I64, I64]:
+    """The seqs of left and right of each pair, int64 (n,), sorted by probe, the greater of both, then left, then right.
+
+    Their memory is Arrow's.
+    """
     left, right = (_spread(query, frame, begin, end, number, directions[number]) for number in range(2))
-    return interleave(_segments(right), _segments(left), query.limit, frame.first_seq + begin, column)
+    return interleave_sides(
+        _segments(right),
+        _segments(left),
+        query.limit,
+        frame.first_seq + begin,
+        lambda n: int64_column(n)[0],
+    )
 
 
 def bitmap_rows(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
@@ -164,14 +166,17 @@ def _seqs(frame: Frame, begin: int, end: int) -> I64:
 def _stream_names(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
     which = np.zeros(frame.count, np.int8)
     if not query.is_of_one_input:
-        for number, piece in [*enumerate(frame.slices), *((rows.input, rows) for rows in frame.unjoined)]:
+        for number, piece in enumerate(frame.slices):
             which[piece.positions] = number
+        for rows in frame.unjoined:
+            which[rows.positions] = rows.input
     names = pa.array([source.name for source in query.inputs])
     return pa.DictionaryArray.from_arrays(pa.array(which[begin:end]), names)
 
 
 def _keys(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
-    filled: list[StreamSlice | Unjoined] = [piece for piece in (*frame.slices, *frame.unjoined) if len(piece)]
+    pieces: list[StreamSlice | Unjoined] = [*frame.slices, *frame.unjoined]
+    filled = [piece for piece in pieces if len(piece)]
     if len(filled) < 2:
         return (filled or frame.slices)[0].keys.slice(begin, end - begin)
     keys = concat_keys([piece.keys for piece in filled])

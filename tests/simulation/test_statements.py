@@ -1,0 +1,43 @@
+"""Seeded worlds whose queries are statements: filters, residual conditions, texts, NULL and columns of results."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from spojoin.simulate.run import run_statement
+from spojoin.simulate.runner import REPLACED_STATEMENTS, STATEMENTS, find_mutant, run_all
+from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
+
+SEEDS = 300
+SLICE = 150
+REPLACED_SEEDS = 100
+SEEDS_MAX = 400
+
+
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("start", range(0, SEEDS, SLICE))
+def test_every_seed_gives_the_output_of_the_oracle(start):
+    failures = [f for f in run_all(range(start, start + SLICE), os.cpu_count() or 1, kind=STATEMENTS) if f is not None]
+    assert not failures, "\n\n".join(f.account for f in failures[:3])
+
+
+@pytest.mark.timeout(1_200)
+def test_every_seed_answers_each_row_once_over_its_generations():
+    found = run_all(range(REPLACED_SEEDS), os.cpu_count() or 1, kind=REPLACED_STATEMENTS)
+    failures = [failure for failure in found if failure is not None]
+    assert not failures, "\n\n".join(f.account for f in failures[:3])
+
+
+def test_there_are_at_least_eight_mutants():
+    assert len(STATEMENT_MUTANTS) >= 8
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", STATEMENT_MUTANTS)
+def test_the_mutant_is_found(name):
+    failure = find_mutant(name, range(SEEDS_MAX), STATEMENTS)
+    assert failure is not None, f"{name} ({STATEMENT_MUTANTS[name].what}) got past {SEEDS_MAX} seeds"
+    assert "Error" not in failure.reason, "a wrong output is found, not a crash"
+    assert run_statement(failure.seed) is None, "the seed fails without the mutant, too"

@@ -1,0 +1,65 @@
+"""What EXPLAIN says of a row of window is what the engine's buffers take, within 1.3 times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.explain.footprint import SetupSizes, expected_state, held_bytes
+from spojoin.explain.held_rows import TEXT_MEAN_BYTES
+from spojoin.query.load import parse_query
+from spojoin.roles.router.config import RouterConfig
+
+WINDOW = 40_000
+WITHIN = 1.3
+SELECTS = {
+    "numbers": ("SELECT l.p, l.q, l.n, r.p AS p2, r.q AS q2, r.n AS n2", "rows"),
+    "texts": ("SELECT l.s, r.n", "rows"),
+    "numbers of rows": ("SELECT l.seq, r.seq AS other", "rows"),
+    "keys": ("SELECT *", "pairs"),
+    "counts": ("SELECT *", "count"),
+}
+
+
+def filled(select: str, output: str) -> Engine:
+    query = parse_query(
+        f"""
+name: x
+streams: {{t: {{schema: {{a: double, b: double, p: double, q: long, n: int, s: string}}}}}}
+sql: {select} FROM t AS l JOIN t AS r ON l.a > r.a AND l.b < r.b
+  WINDOW AS (SLIDE INTERVAL '{WINDOW // 10}' ON '{WINDOW}')
+order: arrival
+output: {output}
+"""
+    )
+    sizes = RouterConfig(router_id="x", frame_tuples=512, batch_tuples=4_096, credits_frames=UNLIMITED)
+    engine = Engine(query, sizes)
+    numbers = np.arange(3 * WINDOW)
+    table = pa.table(
+        {
+            "a": numbers * 1.0,
+            "b": numbers + np.random.default_rng(1).random(len(numbers)) * 3,
+            "p": numbers * 0.5,
+            "q": numbers,
+            "n": numbers.astype(np.int32),
+            "s": [str(number).zfill(TEXT_MEAN_BYTES) for number in numbers.tolist()],
+        }
+    )
+    for batch in table.to_batches(4_096):
+        for _ in engine.feed(0, batch):
+            pass
+    return engine
+
+
+@pytest.mark.parametrize(("select", "output"), SELECTS.values(), ids=SELECTS)
+def test_buffers_take_what_explain_says(select: str, output: str) -> None:
+    engine = filled(select, output)
+    query = engine.query
+    state = {each.service: each for each in expected_state(query, SetupSizes(batch_tuples=4_096, workers=1))}
+    said = held_bytes(query, query.streams[0]) * WINDOW
+    assert said / WITHIN <= engine.payload_bytes <= said * WITHIN or engine.payload_bytes < 1 << 16 > said
+    index = state["PO-Join worker"].bytes_each
+    assert index / WITHIN <= engine.index_bytes <= index * WITHIN
+    assert state["sink"].bytes_each >= said
