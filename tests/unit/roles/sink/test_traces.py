@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from spojoin.model import TRACE
-from spojoin.roles.sink.history import Held, History
+from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.pairs import Pairs
 
 
@@ -14,7 +14,7 @@ def history(traces):
     traces = dict(sorted(traces.items()))
     made = History(has_keys=False)
     seqs, texts = np.array(list(traces)), pa.array(list(traces.values()), pa.string())
-    made.append(0, Held(seqs, None, pa.record_batch({TRACE: texts})))
+    made.append(0, HeldRows(seqs, None, pa.record_batch({TRACE: texts})))
     return made
 
 
