@@ -6,7 +6,7 @@ import pytest
 
 from spojoin.model import TRACE
 from spojoin.roles.sink.history import HeldRows, History
-from spojoin.roles.sink.pairs import Pairs
+from spojoin.roles.sink.pairs import SeqPairs
 
 
 def history(traces):
@@ -25,7 +25,7 @@ LEFT, RIGHT = {0: "a", 2: None, 4: "e"}, {1: "b", 3: "d"}
 
 def traces(histories, pairs):
     columns = [np.array([pair[at] for pair in pairs], np.int64) for at in range(3)]
-    return Pairs(columns[1], columns[2], histories).traces(columns[0]).to_pylist()
+    return SeqPairs(columns[1], columns[2], histories).traces(columns[0]).to_pylist()
 
 
 @pytest.mark.parametrize("count", range(len(PAIRS) + 1))
