@@ -142,7 +142,7 @@ class Join:
             ...         async for table in join.results(readings()):
             ...             print(table.to_pylist())
             >>> asyncio.run(main())
-            [{'value': 1, 'higher': 5}, {'value': 3, 'higher': 5}]
+            [{'value': 1, 'higher': 5}, {'value': 1, 'higher': 3}, {'value': 3, 'higher': 5}]
 
         Rows are evaluated in another thread, so that other tasks go on. Results come when enough rows have, and when
         no new ones have come for 50 ms; rows in the order of event time are answered when no earlier row can come.

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -80,3 +81,46 @@ def test_the_sample_runs_through_a_pipe(folder):
     assert done.returncode == 0
     numbers = [json.loads(line)["seq"] for line in done.stdout.splitlines()]
     assert (numbers[0], numbers) == (0, list(range(len(numbers))))
+
+
+STATEMENT = (
+    "SELECT l.distance, r.air_time FROM '-' AS l JOIN '-' AS r ON l.distance > r.distance "
+    "WINDOW AS (SLIDE INTERVAL '1' ON '1K')"
+)
+SIGPIPE_STATUS = 141
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sql", STATEMENT],
+        ["sql", STATEMENT, "--format", "csv"],
+        ["sql", STATEMENT, "--format", "arrow"],
+        ["run", "q.yaml", "-i", "trips=-", "-o", "-", "-q"],
+        ["sample", "-"],
+    ],
+)
+def test_a_reader_that_ends_ends_the_command_without_a_word(folder, arguments):
+    text = "distance,air_time\n" + "".join(f"{a % 97},{a % 89}\n" for a in range(20_000))
+    (folder / "input.csv").write_text(text)
+    command = [sys.executable, "-m", "spojoin.cli.main", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with (
+        (folder / "input.csv").open("rb") as data,
+        subprocess.Popen(command, cwd=folder, stdin=data, **pipes) as process,
+    ):
+        assert process.stdout.read(10)
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(120)) == (b"", SIGPIPE_STATUS)
+
+
+def test_another_pipe_whose_reader_ends_is_an_error(folder):
+    os.mkfifo(folder / "pipe")
+    (folder / "trips.csv").write_text("distance,air_time\n" + "".join(f"{a % 97},{a % 89}\n" for a in range(20_000)))
+    command = [sys.executable, "-m", "spojoin.cli.main", "run", "q.yaml", "-i", "trips=trips.csv", "-o", "pipe"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with (folder / "pipe").open("rb") as reader:
+            assert reader.read(10)
+        said = process.stderr.read().decode()
+        assert process.wait(120) == 2
+    assert "spojoin: the program that reads the output has ended\n" in said

@@ -1,0 +1,201 @@
+"""The reference of statements: what the page says of them is what becomes of them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import yaml
+
+import spojoin
+from spojoin.errors import QueryError
+from spojoin.model import TypeName
+from spojoin.query.column_types import parse_type
+from spojoin.query.load import LIMIT_MAX, parse_query
+
+PAGE = (Path(__file__).parents[3] / "services/spojoin/query/README.md").read_text()
+SIDES = "FROM trades AS l JOIN quotes AS r"
+WINDOW = "WINDOW AS (SLIDE INTERVAL '1' ON '10')"
+BLOCKS = [textwrap.dedent(each) for each in re.findall(r"(?m)(?:^ {4}.*\n)+", PAGE)]
+
+
+def schemas():
+    block = next(each for each in BLOCKS if each.startswith("trades:"))
+    found = re.findall(r"(\w+): \{(.*)\}", block)
+    return {name: dict(re.findall(r"(\w+): (\w+(?:\([\d,]+\))?)", columns)) for name, columns in found}
+
+
+def query(sql):
+    used = {name: columns for name, columns in schemas().items() if re.search(rf"\b{name}\b", sql)}
+    with spojoin.Join(sql, used) as join:
+        return join.query
+
+
+def section(title):
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def table(title):
+    rows = re.findall(r"(?m)^\|(?![-|]+$)(.*)\|$", section(title))[1:]
+    return [[cell.strip() for cell in row.split(" | ")] for row in rows]
+
+
+def code(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def places(sql):
+    found = query(sql)
+    filters = [stream.filter for stream in found.streams if stream.filter is not None]
+    return ["index"] * len(found.predicates) + ["residual"] * len(found.residuals) + ["filter"] * len(filters)
+
+
+def test_the_first_statement_has_conditions_of_each_kind():
+    (sql,) = [each for each in BLOCKS if each.startswith("SELECT")]
+    assert places(sql) == ["index"] * 3 + ["residual"] + ["filter"] * 2
+    assert [each.name for each in query(sql).select] == ["id", "quote", "gap"]
+
+
+CONDITIONS = [(code(row[2])[0], row[1]) for row in table("Where conditions are evaluated")]
+
+
+@pytest.mark.parametrize(("condition", "place"), CONDITIONS)
+def test_a_condition_is_evaluated_where_the_page_says(condition, place):
+    found = places(f"SELECT l.id {SIDES} ON l.fee < r.bid AND ({condition}) {WINDOW}")
+    assert found == sorted(["index", place], key=["index", "residual", "filter"].index)
+
+
+def test_every_place_has_examples():
+    assert {place for _, place in CONDITIONS} == {"filter", "index", "residual"}
+    assert len(CONDITIONS) >= 10
+
+
+@pytest.mark.parametrize("row", table("The window"), ids=lambda row: row[0])
+def test_windows(row):
+    clause = code(row[0])
+    sql = f"SELECT l.id {SIDES} ON l.price < r.bid AND l.at BETWEEN r.at - INTERVAL '1 s' AND r.at + INTERVAL '1 s' "
+    if clause:
+        assert query(sql + clause[0]).interval is None
+        assert query(sql + clause[0]).window.is_time == ("min" in clause[0])
+    else:
+        assert query(sql).interval is not None
+
+
+@pytest.mark.parametrize("row", table("The select list"), ids=lambda row: row[0])
+def test_names_of_results(row):
+    (listed,), names = code(row[0]), code(row[1])
+    found = [each.name for each in query(f"SELECT {listed} {SIDES} ON l.price < r.bid {WINDOW}").select]
+    both = schemas()
+    expected = [
+        name if sum(name in columns for columns in both.values()) == 1 else f"{alias}_{name}"
+        for alias, columns in zip("lr", both.values(), strict=True)
+        for name in columns
+    ]
+    assert found == (names or expected)
+
+
+def test_numbers_and_headers_are_columns():
+    select = query(f"SELECT l.seq, r.headers['site'] AS site {SIDES} ON l.price < r.bid {WINDOW}").select
+    assert [str(each.expression.type) for each in select] == ["long", "string"]
+
+
+@pytest.mark.parametrize("row", table("Types"), ids=lambda row: row[0])
+def test_types_are_known_under_all_their_names(row):
+    declared = [parse_type(each.replace("p,s", "9,2"), "a", 1).name for each in code(row[0]) if "(" not in each[:1]]
+    others = [parse_type(each.replace("p,s", "9,2"), "a", 1).name for each in code(row[2])]
+    assert set(others) <= set(declared)
+    assert declared
+
+
+def test_every_type_is_on_the_page():
+    named = {word.partition("(")[0] for row in table("Types") for word in code(row[0])}
+    assert {kind.value for kind in TypeName if kind is not TypeName.MAP} <= named
+
+
+REFUSED = {
+    "`SELECT COUNT(*)`, `SUM`, GROUP BY, HAVING": [
+        f"SELECT COUNT(*) {SIDES} ON l.price < r.bid {WINDOW}",
+        f"SELECT SUM(l.qty) {SIDES} ON l.price < r.bid {WINDOW}",
+        f"SELECT l.id {SIDES} ON l.price < r.bid GROUP BY l.id {WINDOW}",
+        f"SELECT l.id {SIDES} ON l.price < r.bid HAVING l.id > 1 {WINDOW}",
+    ],
+    "LEFT, RIGHT, FULL, SEMI, ANTI, ASOF JOIN": [
+        f"SELECT l.id FROM trades AS l {kind} JOIN quotes AS r ON l.price < r.bid {WINDOW}"
+        for kind in ("LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "ASOF")
+    ],
+    "DISTINCT, ORDER BY, LIMIT": [
+        f"SELECT DISTINCT l.id {SIDES} ON l.price < r.bid {WINDOW}",
+        f"SELECT l.id {SIDES} ON l.price < r.bid ORDER BY l.id {WINDOW}",
+        f"SELECT l.id {SIDES} ON l.price < r.bid LIMIT 3 {WINDOW}",
+    ],
+    "WITH, subqueries, UNION, window functions, QUALIFY": [
+        f"WITH a AS (SELECT 1) SELECT l.id {SIDES} ON l.price < r.bid {WINDOW}",
+        f"SELECT l.id {SIDES} ON l.price < (SELECT 1) {WINDOW}",
+        f"SELECT l.id {SIDES} ON l.price < r.bid UNION SELECT l.id {SIDES} ON l.price < r.bid {WINDOW}",
+        f"SELECT row_number() OVER () {SIDES} ON l.price < r.bid {WINDOW}",
+        f"SELECT l.id {SIDES} ON l.price < r.bid QUALIFY true {WINDOW}",
+    ],
+    "a third table": [f"SELECT l.id {SIDES} ON l.price < r.bid JOIN trades AS t ON l.id = t.id {WINDOW}"],
+    "USING, NATURAL, a comma for JOIN": [
+        f"SELECT l.id {SIDES} USING (id) {WINDOW}",
+        f"SELECT l.id FROM trades AS l NATURAL JOIN quotes AS r {WINDOW}",
+        f"SELECT l.id FROM trades AS l, quotes AS r WHERE l.price < r.bid {WINDOW}",
+    ],
+    "`* EXCLUDE (a)`": [f"SELECT * EXCLUDE (id) {SIDES} ON l.price < r.bid {WINDOW}"],
+    "only residual conditions": [f"SELECT l.id {SIDES} ON l.price + r.bid > 3 {WINDOW}"],
+}
+
+
+def test_the_page_lists_what_is_tried():
+    assert [row[0] for row in table("Errors")] == list(REFUSED)
+
+
+@pytest.mark.parametrize("sql", [sql for each in REFUSED.values() for sql in each])
+def test_what_is_refused_is_refused_in_its_place(sql):
+    with pytest.raises(QueryError, match=r"^sql, line 1, column \d+: .*expected") as caught:
+        query(sql)
+    assert caught.value.column is not None
+
+
+@pytest.mark.parametrize("call", re.findall(r"`(\w+(?:\(\))?)`", section("Functions")))
+def test_volatile_functions_are_refused_by_name(call):
+    with pytest.raises(QueryError, match=f"function {call.removesuffix('()')}\\(\\) gives another value at each call"):
+        query(f"SELECT {call} AS x {SIDES} ON l.price < r.bid {WINDOW}")
+
+
+def test_the_error_that_is_shown():
+    (shown,) = [each.strip() for each in BLOCKS if each.startswith("sql, line")]
+    with pytest.raises(QueryError) as caught:
+        query(f"SELECT l.prize {SIDES} ON l.price < r.bid {WINDOW}")
+    assert str(caught.value) == shown
+
+
+OF_STREAMS = {"schema", "time", "key", "envelope"}
+
+
+def test_options_are_those_of_the_page():
+    named = [code(row[0])[0] for row in table("Query files")]
+    plain = {"name": "q", "sql": f"SELECT * {SIDES} ON l.price < r.bid {WINDOW}", "streams": schemas()}
+    with pytest.raises(QueryError) as caught:
+        parse_query(yaml.safe_dump({**plain, "nonsense": 1}))
+    assert set(re.findall(r"\w+", str(caught.value).split("expected")[1])) - {"or"} >= set(named) - OF_STREAMS
+    assert set(named) >= {"order", "lateness", "output", "limit"} | OF_STREAMS
+    assert LIMIT_MAX > 0
+
+
+INTERVALS = {"-1 min to 2 min": (-60, 120), "1 microsecond to 5 s": (1e-6, 5), "-3 s to 3 s": (-3, 3)}
+
+
+@pytest.mark.parametrize("row", table("Interval joins"), ids=lambda row: row[0])
+def test_bounds_of_event_times(row):
+    (condition,) = code(row[0])
+    found = query(f"SELECT l.id {SIDES} ON l.symbol = r.symbol AND {condition}").interval
+    seconds = next((bounds for text, bounds in INTERVALS.items() if row[1].startswith(text)), (0, 0))
+    assert (found.lower_us, found.upper_us) == tuple(round(each * 1e6) for each in seconds)
+
+
+def test_the_query_file_is_valid():
+    (text,) = [each for each in BLOCKS if each.startswith("name:")]
+    assert parse_query(text).interval is not None
