@@ -2,7 +2,7 @@
 
 It shares nothing with the product but the query's parser and model: messages are read by `rows`, the order is derived
 by `ordering`, the join is a nested loop in NumPy (`nested_loop`), and results are read as plain Arrow (`results`).
-Spark reads the topics, parses rows and runs blocks of probes under `mapInArrow` on all cores.
+Spark reads the topics, parses rows, evaluates expressions and runs blocks of probes under `mapInArrow` on all cores.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from loadgen.check import rows
 from loadgen.check.judging import (
@@ -32,9 +34,11 @@ from loadgen.check.judging import (
 from loadgen.check.nested_loop import NestedLoop, Tuples
 from loadgen.check.ordering import Place, StreamRows
 from loadgen.check.results import ResultRecord, accept
+from loadgen.check.row_check import RESULT_MESSAGE, RowCheck
+from loadgen.check.spark_sql import spark_sql
 from loadgen.check.verdict import Tally, Verdict
 from loadgen.load.spark import Kafka
-from spojoin.model import Query, Stream
+from spojoin.model import Column, Computed, Output, Query, Stream
 from spojoin.protocol.topology import Topic, dead_letter_topic, input_topic, topic_name
 
 I64 = NDArray[np.int64]
@@ -42,7 +46,6 @@ I64 = NDArray[np.int64]
 #: Offset ranges that a topic is split into for parsing.
 READ_TASKS = 8
 
-_SPARK_TYPES = {pa.int32(): "int", pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
 _TALLY = "matches long, rows_expected long, rows_right long, false_positives long, first long, words string"
 _TALLY_SCHEMA = pa.schema(
     [(name, pa.int64()) for name in ("matches", "rows_expected", "rows_right", "false_positives", "first")]
@@ -82,10 +85,11 @@ def check(spark: SparkSession, query: Query, topics: CheckedTopics, sample: Prob
     The services must be at rest: what they have not yet answered counts as missing.
     """
     verdict = Verdict(query.name)
-    streams = [_stream_rows(spark, query, stream, topics) for stream in query.streams]
-    streams = settle_rejects(
-        streams, [_dead_letters(spark, stream, topics) for stream in query.streams], query, verdict
-    )
+    streams = [_stream_rows(spark, query, stream, topics) for stream in query.inputs]
+    streams = settle_rejects(streams, [_dead_letters(spark, stream, topics) for stream in query.inputs], query, verdict)
+    if query.output is Output.ROWS:
+        messages = _read(spark, topics.kafka, topics.results_of(query), READ_TASKS).select(*RESULT_MESSAGE)
+        return RowCheck(spark, query, messages, verdict).run(streams, sample)
     accepted = accept(_messages(spark, topics.kafka, topics.results_of(query)))
     verdict.resent = accepted.resent
     if accepted.gap is not None:
@@ -106,16 +110,36 @@ def _read(spark: SparkSession, kafka: Kafka, topic: str, tasks: int = 1) -> Data
 
 
 def _stream_rows(spark: SparkSession, query: Query, stream: Stream, topics: CheckedTopics) -> StreamRows:
-    columns, needs_time = topics.columns_of(stream), query.needs_time
+    messages = _read(spark, topics.kafka, topics.input_of(stream), READ_TASKS)
+    messages = messages.where("NOT coalesce(exists(headers, h -> h.key = 'spojoin-heartbeat'), false)")
+    return read_rows(messages.select(*rows.MESSAGE), stream, topics.columns_of(stream), needs_time=query.needs_time)
+
+
+def read_rows(messages: DataFrame, stream: Stream, columns: list[str], *, needs_time: bool) -> StreamRows:
+    """The rows of an input's messages (rows.MESSAGE), with what Spark evaluates; `columns` are those of CSV lines."""
 
     def parse(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         return rows.parse(batches, stream, columns, needs_time)
 
-    messages = _read(spark, topics.kafka, topics.input_of(stream), READ_TASKS)
-    messages = messages.where("NOT coalesce(exists(headers, h -> h.key = 'spojoin-heartbeat'), false)")
-    messages = messages.select(*rows.MESSAGE)
-    schema = ", ".join(f"{f.name} {_SPARK_TYPES[f.type]}" for f in rows.parsed_schema(stream))
-    return StreamRows.of(messages.mapInArrow(parse, schema).toArrow(), needs_time)
+    schema = from_arrow_schema(rows.parsed_schema(stream), prefer_timestamp_ntz=True)
+    return StreamRows.of(with_expressions(messages.mapInArrow(parse, schema), stream).toArrow(), needs_time)
+
+
+def with_expressions(parsed: DataFrame, stream: Stream) -> DataFrame:
+    """Parsed rows with what Spark evaluates: f<i>, whether a row passes filter i; k<slot>, computed key columns."""
+    names = {name: f"c{i}" for i, name in enumerate(rows.kept_columns(stream))}
+    found = {
+        f"f{number}": f"coalesce({spark_sql(member.filter.condition.sql, names)}, false)"
+        for number, member in enumerate(stream.fed(0))
+        if member.filter is not None
+    }
+    for slot, key in enumerate(stream.keys):
+        if isinstance(key.expression, Computed):
+            found[f"k{slot}"] = spark_sql(key.expression.sql, names)
+        elif isinstance(key.expression, Column) and not rows.is_read_here(key):
+            found[f"k{slot}"] = names[key.expression.name]
+    # A refused row has no values, so that nothing of it can fail.
+    return parsed.select("*", *(F.expr(sql).alias(name) for name, sql in found.items()))
 
 
 def _messages(spark: SparkSession, kafka: Kafka, topic: str) -> Iterator[ResultRecord]:

@@ -77,7 +77,10 @@ def judge(
     sample: ProbeSample = ALL,
 ) -> Verdict:
     """Compare the result rows `reported`, in their order, with the join of `streams`."""
+    if query.residuals or query.output is Output.ROWS:
+        raise ValueError(f"query {query.name}: conditions on pairs and select lists need Spark: use `loadgen check`")
     verdict.rejected = ordering.rejected_counts(query, streams)
+    streams = ordering.numbered(query, streams)
     if query.output is Output.COUNT:
         verdict.output_sha256 = reported_sha256(query, reported)
     if query.output is not Output.PAIRS:
@@ -185,7 +188,7 @@ def _present(reported: pa.Table, tuples: int, verdict: Verdict) -> NDArray[np.bo
 
 
 def _check_sums(query: Query, reported: pa.Table, verdict: Verdict) -> None:
-    if not query.is_self or reported.num_rows == 0:
+    if not query.is_of_one_input or reported.num_rows == 0:
         return
     seq, matches, left, right = (reported[c].to_numpy() for c in ("seq", "matches", "as_left", "as_right"))
     wrong = np.flatnonzero(matches != left + right)
@@ -206,7 +209,7 @@ def _check_names(
     """The streams and keys in results must be those of the seqs that they name."""
     if reported.num_rows == 0 or query.output is Output.BITMAP:
         return
-    names = pa.array([stream.name for stream in query.streams]).take(pa.array(ordered.stream))
+    names = pa.array([stream.name for stream in query.inputs]).take(pa.array(ordered.stream))
     keys = pa.array(ordered.keys(streams), pa.string())
     pairs = [("seq", "stream", names), ("seq", "key", keys)]
     if query.output is Output.PAIRS:
@@ -236,7 +239,7 @@ def settle_rejects(
     if ordering.is_by_time(query):
         streams = [rows_.without(ordering.late_rows(rows_, query.lateness_us), "late") for rows_ in streams]
         streams = [_without_passed(rows_, dead, streams) for rows_, dead in zip(streams, letters, strict=True)]
-    for stream, rows_, dead in zip(query.streams, streams, letters, strict=True):
+    for stream, rows_, dead in zip(query.inputs, streams, letters, strict=True):
         compare_rejects(stream.name, rows_, dead, verdict)
     return list(streams)
 

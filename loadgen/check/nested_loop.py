@@ -1,9 +1,9 @@
 """The join by definition: every probe against every tuple of its window, compared directly, in NumPy.
 
 A tuple t joins every earlier tuple u of the opposite stream (self join: of the same) that lies in t's window and
-satisfies all predicates. With c tuples of that stream before t, length L and slide s, the window of a count query
-holds the indexes [ceil(c / s) * s - L, c); that of a time query those of the c whose time is at least
-ceil(ts(t) / s) * s - L.
+satisfies all predicates, which none does on a NULL. A tuple may stand in both streams. With c tuples of that stream
+before t, length L and slide s, the window of a count query holds the indexes [ceil(c / s) * s - L, c); that of a time
+query those of the c whose time is at least ceil(ts(t) / s) * s - L.
 """
 
 from __future__ import annotations
@@ -41,15 +41,24 @@ _BANDS = (Op.BAND_LT, Op.BAND_LE)
 class Tuples:
     """The n tuples of all streams in the total order.
 
-    stream: int8 (n,); values: by stream, one array of that stream's length per key column; times_us: int64 (n,) or None
+    stream: int8 (n,), each tuple's input; values: by stream, one array of that stream's length per key column
+    times_us: int64 (n,) or None
+    nulls: like values, where they are NULL; empty where none is
+    members: by stream, bool (n,), whether a tuple stands in it; empty where each input feeds one stream
     """
 
     stream: NDArray[np.int8]
     values: tuple[tuple[NDArray[Any], ...], ...]
     times_us: I64 | None
+    nulls: tuple[tuple[Mask, ...], ...] = ()
+    members: tuple[Mask, ...] = ()
 
     def __len__(self) -> int:
         return len(self.stream)
+
+    def seqs(self, stream: int) -> I64:
+        """The seqs of a stream's tuples, ascending."""
+        return np.flatnonzero(self.members[stream] if self.members else self.stream == stream)
 
 
 class ProbeSide(NamedTuple):
@@ -80,7 +89,8 @@ class NestedLoop:
         self._query = query
         self._buffers = np.empty((2, PROBES * STORED), np.bool_)
         self._sides = [_sides(p, tuples) for p in query.predicates]
-        self.seqs = [np.flatnonzero(tuples.stream == s) for s in range(len(query.streams))]
+        self._complete = _complete(query, tuples)
+        self.seqs = [tuples.seqs(stream) for stream in range(len(query.streams))]
         self.role_windows = [self._windows(direction, tuples) for direction in directions(query)]
 
     def _windows(self, direction: ProbeSide, tuples: Tuples) -> tuple[I64, I64]:
@@ -150,7 +160,21 @@ class NestedLoop:
                 _holds(predicate, left[stored][None, :], right[probes][:, None], out)
             if k:
                 np.logical_and(result, one, out=result)
+        if self._complete is not None:
+            own, found = self._complete[number], self._complete[1 - number]
+            result &= own[probes][:, None] & found[stored][None, :]
         return result
+
+
+def _complete(query: Query, tuples: Tuples) -> tuple[Mask, Mask] | None:
+    """Which tuples have a value in every predicate's left, and right, column; None where all have."""
+    if not any(nulls.any() for columns in tuples.nulls for nulls in columns):
+        return None
+    left, right = tuples.nulls[0], tuples.nulls[-1]
+    return (
+        ~np.logical_or.reduce([left[p.left_slot] for p in query.predicates]),
+        ~np.logical_or.reduce([right[p.right_slot] for p in query.predicates]),
+    )
 
 
 def _sides(predicate: Predicate, tuples: Tuples) -> tuple[NDArray[Any], NDArray[Any]]:

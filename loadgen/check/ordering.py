@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from loadgen.check.key_columns import KeyColumns, shared_codes
 from loadgen.check.nested_loop import Tuples
 from loadgen.check.verdict import Verdict
-from spojoin.model import Order, Output, Query
+from spojoin.model import Member, Order, Output, Query, Stream
 
 I64 = NDArray[np.int64]
 #: A row of an input: partition, offset, row.
@@ -52,14 +53,29 @@ class StreamRows:
             return self
         partition, offset, row = (column[refused].tolist() for column in self.places)
         reasons = self.reasons | {p: frozenset([reason]) for p in zip(partition, offset, row, strict=True)}
-        kept = np.flatnonzero(~refused)
+        return replace(self.at(np.flatnonzero(~refused)), reasons=reasons)
+
+    def at(self, kept: I64) -> StreamRows:
+        """Only the rows at these places, ascending."""
         return StreamRows(
             self.table.take(kept),
             (self.places[0][kept], self.places[1][kept], self.places[2][kept]),
             None if self.times_us is None else self.times_us[kept],
             [self.keys[i] for i in kept],
-            reasons,
+            self.reasons,
         )
+
+    def passing(self, stream: Stream) -> list[NDArray[np.bool_]]:
+        """For each stream that this input feeds, which rows pass its filter, (n,) each."""
+        return [self._passes(number, member) for number, member in enumerate(stream.fed(0))]
+
+    def _passes(self, number: int, member: Member) -> NDArray[np.bool_]:
+        if member.filter is None:
+            return np.ones(len(self), np.bool_)
+        name = f"f{number}"
+        if name not in self.table.column_names:
+            raise ValueError(f"the filter {member.filter.text} needs Spark: check the query by `loadgen check`")
+        return np.asarray(self.table[name].to_numpy(), np.bool_)
 
     def __len__(self) -> int:
         return len(self.places[0])
@@ -79,28 +95,49 @@ def late_rows(rows: StreamRows, lateness_us: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The total order: each tuple's stream and its index among that stream's rows."""
+    """The total order: each tuple's input and its index among that input's rows."""
 
     stream: NDArray[np.int8]
     index: I64
 
-    def tuples(self, query: Query, streams: Sequence[StreamRows]) -> Tuples:
+    def tuples(self, query: Query, inputs: Sequence[StreamRows]) -> Tuples:
         """The same with values, for the nested loop."""
-        values = tuple(
-            tuple(rows.table[f"k{slot}"].to_numpy()[self.index[self.stream == s]] for slot in range(len(stream.keys)))
-            for s, (rows, stream) in enumerate(zip(streams, query.streams, strict=True))
-        )
-        times = None
-        if query.needs_time:
-            times = np.empty(len(self.stream), np.int64)
-            for s, rows in enumerate(streams):
-                assert rows.times_us is not None, "the query needs times"
-                times[self.stream == s] = rows.times_us[self.index[self.stream == s]]
-        return Tuples(self.stream, values, times)
+        members, columns = [], []
+        for number, (source, rows) in enumerate(zip(query.inputs, inputs, strict=True)):
+            found = KeyColumns(source, rows.table)
+            own = np.flatnonzero(self.stream == number)
+            for member, passes in zip(source.fed(number), rows.passing(source), strict=True):
+                held = own[passes[self.index[own]]]
+                members.append(np.isin(np.arange(len(self.stream)), held))
+                columns.append([found.of(slot).at(self.index[held]) for slot in member.slots])
+        together = shared_codes(columns)
+        values = tuple(tuple(column.values for column in each) for each in together)
+        nulls = tuple(tuple(column.nulls for column in each) for each in together)
+        return Tuples(self.stream, values, self._times(query, inputs), nulls, tuple(members))
+
+    def _times(self, query: Query, inputs: Sequence[StreamRows]) -> I64 | None:
+        if not query.needs_time:
+            return None
+        times = np.empty(len(self.stream), np.int64)
+        for number, rows in enumerate(inputs):
+            assert rows.times_us is not None, "the query needs times"
+            times[self.stream == number] = rows.times_us[self.index[self.stream == number]]
+        return times
 
     def keys(self, streams: Sequence[StreamRows]) -> list[str | None]:
         """Each tuple's key as text."""
         return [streams[s].keys[i] for s, i in zip(self.stream.tolist(), self.index.tolist(), strict=True)]
+
+
+def numbered(query: Query, inputs: Sequence[StreamRows]) -> list[StreamRows]:
+    """The inputs without the rows that pass no filter, which take no number."""
+    kept = [
+        np.flatnonzero(np.logical_or.reduce(rows.passing(source)))
+        for source, rows in zip(query.inputs, inputs, strict=True)
+    ]
+    return [
+        rows if len(own) == len(rows) else rows.at(own.astype(np.int64)) for rows, own in zip(inputs, kept, strict=True)
+    ]
 
 
 def by_time(streams: Sequence[StreamRows]) -> Ordered:
@@ -118,7 +155,7 @@ def by_arrival(query: Query, streams: Sequence[StreamRows], rows: pa.Table, verd
 
     `rows` has each seq once, ascending. Raises ValueError where the results don't determine an order.
     """
-    names = [stream.name for stream in query.streams]
+    names = [stream.name for stream in query.inputs]
     lanes = [_lanes(rows_) for rows_ in streams]
     if query.output is not Output.COUNT:
         if len(streams) > 1 or len(lanes[0]) > 1:

@@ -42,12 +42,12 @@ class Accepted(NamedTuple):
 
 
 class RecordChain:
-    """Follows the chain of records from frame 0 on; `tuples` are answered so far."""
+    """Follows the chain of records from frame 0 on; `tuples` are answered so far, `resent` records were dropped."""
 
     def __init__(self) -> None:
         self.tuples = 0
         self.gap: str | None = None
-        self._resent = 0
+        self.resent = 0
         self._next = (0, 0)
         self._values: list[bytes] = []
 
@@ -60,7 +60,7 @@ class RecordChain:
             self.tuples += end - begin
             return True
         if (frame, begin) < self._next:
-            self._resent += 1
+            self.resent += 1
         elif self.gap is None:
             at, position = self._next
             self.gap = (
@@ -71,7 +71,7 @@ class RecordChain:
     def accepted(self) -> Accepted:
         """All rows so far."""
         batches = [batch for value in self._values for batch in _batches(value)]
-        return Accepted(pa.Table.from_batches(batches) if batches else pa.table({}), self._resent, self.gap)
+        return Accepted(pa.Table.from_batches(batches) if batches else pa.table({}), self.resent, self.gap)
 
 
 def accept(messages: Iterable[ResultRecord]) -> Accepted:

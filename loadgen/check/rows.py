@@ -1,7 +1,8 @@
 """Input messages as the checker reads them: plain Python values row by row, sharing nothing with the product's readers.
 
 A row that can't take part gets every reason that applies to it: `malformed` (not a row at all), `missing-field`,
-`null`, `nan`, `type` (no value of the declared type), `overflow` (beyond the type's range) or `time` (no time).
+`null` (no key), `nan` (where an integer or decimal is expected), `type` (no value of the declared type), `overflow`
+(beyond the type's range) or `time` (no time). NULL in any other column is a value like others.
 """
 
 from __future__ import annotations
@@ -9,26 +10,40 @@ from __future__ import annotations
 import csv
 import json
 import math
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
+from loadgen.check.spark_sql import arrow_type
 from loadgen.load.formats import MessageFormat
-from spojoin.model import Column, ColumnType, Constant, Domain, Expression, KeyColumn, Stream, TimeUnit, TypeName
+from spojoin.model import (
+    Column,
+    ColumnType,
+    Computed,
+    Constant,
+    Domain,
+    Expression,
+    KeyColumn,
+    Stream,
+    TimeUnit,
+    TypeName,
+)
 
 Value = str | int | float | Decimal | date | datetime | None
 #: A value that is read, of any kind: its conversion raises TypeError where the kind does not fit.
 Unchecked = Any
 Row = dict[str, Any]
 T = TypeVar("T")
-N = TypeVar("N", bound="int | float | Fraction")
 Exact = int | float | Fraction
+Cell = int | float | Decimal | str | bytes | bool
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _US = timedelta(microseconds=1)
@@ -120,10 +135,12 @@ def exact(value: Value, column: ColumnType) -> Exact:
     return _converted(value, column, _CONVERTERS[column.name])
 
 
-def _converted(value: Value, column: ColumnType, convert: Callable[[Any, ColumnType], N]) -> N:
+def _converted(
+    value: Value, column: ColumnType, convert: Callable[[Any, ColumnType], T], *, takes_booleans: bool = False
+) -> T:
     if value is None:
         raise Refusal("null")
-    if isinstance(value, bool):
+    if isinstance(value, bool) and not takes_booleans:
         raise Refusal("type")
     try:
         return convert(value, column)
@@ -135,8 +152,6 @@ def _converted(value: Value, column: ColumnType, convert: Callable[[Any, ColumnT
 
 def _double(value: Unchecked, column: ColumnType) -> float:
     number = float(value)
-    if math.isnan(number):
-        raise Refusal("nan")
     # An infinity that was written as one is a value; one that a finite number was rounded to is not.
     if math.isinf(number) and not _says_infinity(value):
         raise Refusal("overflow")
@@ -244,11 +259,53 @@ def _time_us(row: Row, stream: Stream) -> int:
         raise Refusal("unit" if str(refusal) == "unit" else "time") from refusal
 
 
+# --- cells of columns that results, filters and expressions name ---------------------------------------------------
+
+
+def cell(value: Value, column: ColumnType) -> Cell:
+    """A value as Arrow takes it for a column of this type. Raises Refusal."""
+    if column.name in _CELLS:
+        return cast("Cell", _converted(value, column, _CELLS[column.name], takes_booleans=True))
+    number = exact(value, column)
+    return Decimal(int(number * 10**column.scale)).scaleb(-column.scale) if isinstance(number, Fraction) else number
+
+
+def _text(value: Unchecked, column: ColumnType) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _boolean(value: Unchecked, column: ColumnType) -> bool:
+    words = {True: True, False: False, "true": True, "false": False}
+    if value not in words:
+        raise TypeError
+    return words[value]
+
+
+def _uuid(value: Unchecked, column: ColumnType) -> str:
+    return str(UUID(bytes=value) if isinstance(value, bytes) else UUID(value))
+
+
+def _binary(value: Unchecked, column: ColumnType) -> bytes:
+    return value if isinstance(value, bytes) else b64decode(value, validate=True)
+
+
+_CELLS: dict[TypeName, Callable[[Any, ColumnType], Any]] = {
+    TypeName.STRING: _text,
+    TypeName.BOOLEAN: _boolean,
+    TypeName.UUID: _uuid,
+    TypeName.BINARY: _binary,
+}
+
+
 # --- expressions ------------------------------------------------------------------------------------------------------
 
 
 def key_value(key: KeyColumn, row: Row, schema: dict[str, ColumnType]) -> float | int:
     """What predicates compare: a float as IEEE arithmetic gives it, or an exact integer at the key column's scale."""
+    if key.rounding is not None:
+        raise ValueError(f"{key.text}: the checker doesn't compare doubles with integers or decimals")
     if key.domain is Domain.FLOAT:
         return _as_written(key.expression, row, schema)
     if isinstance(key.expression, Column) and key.scale == 0:
@@ -265,15 +322,14 @@ def _as_written(expression: Expression, row: Row, schema: dict[str, ColumnType])
     if isinstance(expression, Column):
         return float(exact(field_of(row, expression.name), schema[expression.name]))
     with np.errstate(all="ignore"):
-        value = float(_float64(expression, row, schema))
-    if math.isnan(value):
-        raise Refusal("nan")
-    return value
+        return float(_float64(expression, row, schema))
 
 
 def _float64(expression: Expression, row: Row, schema: dict[str, ColumnType]) -> np.float64:
     if isinstance(expression, Column):
         return np.float64(exact(field_of(row, expression.name), schema[expression.name]))
+    if isinstance(expression, Computed):
+        raise TypeError(f"{expression.sql} is for Spark to evaluate")
     if isinstance(expression, Constant):
         return np.float64(float(expression.value))
     left, right = _float64(expression.left, row, schema), _float64(expression.right, row, schema)
@@ -283,6 +339,8 @@ def _float64(expression: Expression, row: Row, schema: dict[str, ColumnType]) ->
 def _exactly(expression: Expression, row: Row, schema: dict[str, ColumnType]) -> Fraction:
     if isinstance(expression, Column):
         return Fraction(exact(field_of(row, expression.name), schema[expression.name]))
+    if isinstance(expression, Computed):
+        raise TypeError(f"{expression.sql} is for Spark to evaluate")
     if isinstance(expression, Constant):
         return expression.value
     left, right = _exactly(expression.left, row, schema), _exactly(expression.right, row, schema)
@@ -304,8 +362,29 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 MESSAGE = ("partition", "offset", "value")
 
 
+def is_read_here(key: KeyColumn) -> bool:
+    """Whether a key column is evaluated with the row; Spark evaluates the others, or they are a column as it is."""
+    return key.domain is not Domain.ASSIGNED and not isinstance(key.expression, Computed)
+
+
+def kept_columns(stream: Stream) -> list[str]:
+    """Columns of an input that results, filters or expressions name, in a fixed order."""
+    filters = [member.filter for member in stream.fed(0) if member.filter is not None]
+    computed = [each.condition for each in filters]
+    names = list(stream.payload)
+    for key in stream.keys:
+        if isinstance(key.expression, Computed):
+            computed.append(key.expression)
+        elif isinstance(key.expression, Column) and key.domain is Domain.ASSIGNED:
+            names.append(key.expression.name)
+    return list(dict.fromkeys([*names, *(name for each in computed for name in each.columns)]))
+
+
 def parsed_schema(stream: Stream) -> pa.Schema:
-    """Columns of `parse`: the row's place, why it is refused (words joined by blanks), and its values."""
+    """Columns of `parse`: the row's place, why it is refused (words joined by blanks), and its values.
+
+    k<slot>: key columns that are read here; c<i>: the columns of `kept_columns`
+    """
     fields = [
         ("partition", pa.int32()),
         ("offset", pa.int64()),
@@ -315,36 +394,55 @@ def parsed_schema(stream: Stream) -> pa.Schema:
         ("key", pa.string()),
     ]
     keys = [
-        (f"k{slot}", pa.float64() if key.domain is Domain.FLOAT else pa.int64()) for slot, key in enumerate(stream.keys)
+        (f"k{slot}", pa.float64() if key.domain is Domain.FLOAT else pa.int64())
+        for slot, key in enumerate(stream.keys)
+        if is_read_here(key)
     ]
-    return pa.schema(fields + keys)
+    kept = [(f"c{i}", arrow_type(stream.type_of(name))) for i, name in enumerate(kept_columns(stream))]
+    return pa.schema(fields + keys + kept)
 
 
 def parse(
     batches: Iterable[pa.RecordBatch], stream: Stream, columns: list[str], needs_time: bool
 ) -> Iterator[pa.RecordBatch]:
     """Messages (partition, offset, value) as rows with the columns of `parsed_schema`."""
-    schema = parsed_schema(stream)
+    schema, kept = parsed_schema(stream), kept_columns(stream)
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         for partition, offset, value in zip(*(batch[name].to_pylist() for name in MESSAGE), strict=True):
             found = rows_of(value or b"", columns, stream.key)
             for number, row in enumerate(found):
                 position = f"{partition}:{offset}:{number}" if len(found) > 1 else f"{partition}:{offset}"
-                rows.append((partition, offset, number, *_read(row, stream, needs_time, position)))
+                rows.append((partition, offset, number, *_read(row, stream, kept, needs_time, position)))
         arrays = [pa.array([r[i] for r in rows], field.type) for i, field in enumerate(schema)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _read(row: Row | None, stream: Stream, needs_time: bool, position: str) -> tuple[Any, ...]:
+def _read(row: Row | None, stream: Stream, kept: list[str], needs_time: bool, position: str) -> tuple[Any, ...]:
     """(reasons, time_us, key, values...) of a row."""
+    keys = [key for key in stream.keys if is_read_here(key)]
     if row is None:
-        return ("malformed", None, None, *(None for _ in stream.keys))
+        return ("malformed", *(None for _ in range(2 + len(keys) + len(kept))))
     reasons: list[str] = []
     time_us = _or_refused(lambda: _time_us(row, stream), reasons) if needs_time else None
-    values = [_or_refused(lambda k=k: key_value(k, row, stream.schema), reasons) for k in stream.keys]  # type: ignore[misc]
+    values = [_or_refused(partial(_or_null, key_value, k, row, stream.schema), reasons) for k in keys]
+    cells = [_or_refused(partial(_or_null, _cell, name, row, stream), reasons) for name in kept]
     key = _or_refused(lambda: _key(row, stream, position), reasons)
-    return (" ".join(dict.fromkeys(reasons)) or None, time_us, key, *values)
+    return (" ".join(dict.fromkeys(reasons)) or None, time_us, key, *values, *cells)
+
+
+def _cell(name: str, row: Row, stream: Stream) -> Cell:
+    return cell(field_of(row, name), stream.type_of(name))
+
+
+def _or_null(read: Callable[..., T], *arguments: object) -> T | None:
+    """What is read; None for NULL."""
+    try:
+        return read(*arguments)
+    except Refusal as refusal:
+        if str(refusal) == "null":
+            return None
+        raise
 
 
 def _key(row: Row, stream: Stream, position: str) -> str:

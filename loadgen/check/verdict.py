@@ -113,7 +113,7 @@ class Counts:
             seq = rows["seq"].to_numpy()
             inside = (seq >= 0) & (seq < n)
             seq = seq[inside]
-            if query.is_self:
+            if query.is_of_one_input:
                 left[seq], right[seq] = (rows[c].to_numpy()[inside] for c in ("as_left", "as_right"))
             else:
                 matches = rows["matches"].to_numpy()[inside]
@@ -205,7 +205,7 @@ def compare_pairs(query: Query, loop: NestedLoop, reported: Pairs, seqs: I64) ->
 
 def _compared(query: Query, loop: NestedLoop, reported: Pairs, seqs: I64) -> tuple[int, int, I64, I64]:
     """(all matches, pairs expected, codes of missing pairs, codes of wrong pairs)."""
-    expected, matches = _expected_pairs(query, loop, seqs)
+    expected, matches = expected_pairs(query, loop, seqs)
     begin, end = np.searchsorted(reported.probe, [seqs[0], seqs[-1] + 1])
     found = reported.at(slice(begin, end))
     found = found.at(np.isin(found.probe, seqs))
@@ -213,7 +213,7 @@ def _compared(query: Query, loop: NestedLoop, reported: Pairs, seqs: I64) -> tup
     return matches, len(want), np.setdiff1d(want, got), np.setdiff1d(got, want)
 
 
-def _expected_pairs(query: Query, loop: NestedLoop, seqs: I64) -> tuple[Pairs, int]:
+def expected_pairs(query: Query, loop: NestedLoop, seqs: I64) -> tuple[Pairs, int]:
     """What should be reported (cut at the query's limit), and all matches."""
     parts = []
     for number in (0, 1):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.cli.chain import ResultSequence
 from spojoin.model import Output, Query
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord
 from spojoin.protocol.topology import Topic, dead_letter_topic, input_topic, topic_name
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
 from spojoin.wire.results import progress, result_from_message
 
@@ -59,7 +59,7 @@ class Follower:
         self.error: Exception | None = None
         self._query = query
         self._results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
-        self._letters = [LogPartition(dead_letter_topic(input_topic(stream.name)), 0) for stream in query.streams]
+        self._letters = [LogPartition(dead_letter_topic(input_topic(stream.name)), 0) for stream in query.inputs]
         self._reader = log.reader()
         self._chain = ResultSequence()
         self._ended = threading.Event()
@@ -108,4 +108,4 @@ class Follower:
     def _matches(self, result: Result) -> int:
         if self._query.output is Output.COUNT:
             return int(result.rows["matches"].to_numpy().sum())
-        return int(result.rows.num_rows) if self._query.output is Output.PAIRS else 0
+        return 0 if self._query.output is Output.BITMAP else int(result.rows.num_rows)

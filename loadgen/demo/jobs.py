@@ -8,11 +8,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spojoin.model import Order, Query
+from spojoin.model import Filter, Order, Query
 from spojoin.query.load import load_query
 from spojoin.query.refusals import Refusals
 from spojoin.query.times import read_times_us
@@ -49,7 +50,7 @@ class Job:
         """Each stream's rows with the columns that the query names; `flights` is loadgen.load.workloads.flights."""
         query = self.query()
         tables = {}
-        for stream in query.streams:
+        for stream in query.inputs:
             rows = flights(by_time=query.order is Order.EVENT_TIME, origin=self.origins[stream.name] or None)
             names = [*stream.schema, stream.time, stream.key]
             tables[stream.name] = rows.select([name for name in names if name is not None])
@@ -57,10 +58,28 @@ class Job:
 
 
 JOBS = (
-    Job("farther-in-less-time.yaml", {"flights": ""}, message="json", partitions=2),
-    Job("kennedy-beats-la-guardia.yaml", {"kennedy": "JFK", "la_guardia": "LGA"}, message="json", partitions=1),
-    Job("alike-within-a-week.yaml", {"departures": ""}, message="arrow", partitions=2),
+    Job("farther-from-the-same-airport.yaml", {"flights": ""}, message="json", partitions=1),
+    Job("kennedy-or-la-guardia.yaml", {"kennedy": "JFK", "la_guardia": "LGA"}, message="json", partitions=1),
+    Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2),
 )
+
+
+def passing(table: pa.Table, condition: Filter | None) -> NDArray[np.bool_]:
+    """Which rows of a stream's input pass its filter, (n,)."""
+    if condition is None:
+        return np.ones(table.num_rows, np.bool_)
+    found = duckdb.arrow(table).project(f"coalesce({condition.condition.sql}, false) AS passes").to_arrow_table()
+    return np.asarray(found["passes"].to_numpy(), np.bool_)
+
+
+def numbered(tables: Tables, query: Query) -> Tables:
+    """The rows that take a number: those that pass the filter of a stream that their input feeds."""
+    kept = {}
+    for number, source in enumerate(query.inputs):
+        table = tables[source.name]
+        passes = [passing(table, member.filter) for member in source.fed(number)]
+        kept[source.name] = table.filter(pa.array(np.logical_or.reduce(passes)))
+    return kept
 
 
 class Parts(NamedTuple):
@@ -89,16 +108,22 @@ def split(tables: Tables, query: Query) -> Parts:
 
 
 def rows_until_full(tables: Tables, query: Query) -> int:
-    """Rows of all streams until the windows of all are full."""
-    window = query.window
+    """Numbered rows of all inputs until the windows of all streams are full."""
+    window, taking = query.window, numbered(tables, query)
     if query.order is Order.ARRIVAL:
-        return window.length * len(tables)
-    times = _times_us(tables, query)
+        return sum(_places_until(window.length, table, query, name) for name, table in taking.items())
+    times = _times_us(taking, query)
     if window.is_time:
         full = max(int(column[0]) for column in times.values()) + window.length
     else:
         full = max(int(column[min(window.length, len(column) - 1)]) for column in times.values())
     return sum(int(np.searchsorted(column, full)) for column in times.values())
+
+
+def _places_until(length: int, table: pa.Table, query: Query, name: str) -> int:
+    """Rows of an input until each stream that it feeds has this many."""
+    own = [passing(table, stream.filter) for stream in query.streams if stream.name == name]
+    return max(int(np.searchsorted(np.cumsum(passes), length)) for passes in own) + 1
 
 
 def _times_us(tables: Tables, query: Query) -> dict[str, NDArray[np.int64]]:
@@ -107,6 +132,6 @@ def _times_us(tables: Tables, query: Query) -> dict[str, NDArray[np.int64]]:
         stream.name: read_times_us(
             stream.time, tables[stream.name][stream.time].combine_chunks(), Refusals(0), stream.schema.get(stream.time)
         )
-        for stream in query.streams
+        for stream in query.inputs
         if stream.time is not None
     }

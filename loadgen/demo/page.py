@@ -65,10 +65,11 @@ def proved(queries: Sequence[Mapping[str, Any]]) -> str:
         differ = ", ".join(query["name"] for query in queries if not query["is_exact"])
         return f"Not proved: {differ or 'no join'} of {_joins(len(queries))} are not what PySpark recomputed."
     total = {name: sum(query[name] for query in queries) for name in ("probes_checked", "matches", "rejected")}
+    refused = f" ({total['rejected']:,} rows were refused, each with its reason)" if total["rejected"] else ""
     return (
         f"Proved: completeness 1, no false positive and no duplicate in {_joins(len(queries))}; a separate PySpark job "
         f"recomputed the results of all {total['probes_checked']:,} rows, {total['matches']:,} matches, and found "
-        f"every one the same ({total['rejected']:,} rows were refused, each with its reason)."
+        f"every one the same{refused}."
     )
 
 

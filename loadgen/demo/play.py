@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadgen.demo import figures
 from loadgen.demo.follower import Follower, OutputMark, OutputTrace
-from loadgen.demo.jobs import Job, Tables, rows_until_full, split
+from loadgen.demo.jobs import Job, Tables, numbered, rows_until_full, split
 from loadgen.demo.screen import PlayProgress, Screen
 from loadgen.demo.stage import Stage
 from spojoin.local.serve import ServedQuery, ServePlan, serve
@@ -104,7 +104,8 @@ class _Play:
         self.stage, self.logs, self.screen = stage, logs, screen
         self.follower = Follower(stage.log, self.query)
         self.feeds: list[Feed] = []
-        self.rows_before = 0
+        self.rows_before = self.due = 0
+        self.passing_share = 1.0
         self.served: ServedQuery | None = None
 
     def run(self) -> QueryOutcome:
@@ -133,7 +134,8 @@ class _Play:
 
     def _send(self, how: str, tables: Tables, rows_per_second: float | None, until_ms: int) -> None:
         """Send rows of all streams, all earlier than `until_ms`; wait until each has its result or is refused."""
-        total = sum(table.num_rows for table in tables.values())
+        total, taking = (sum(t.num_rows for t in each.values()) for each in (tables, numbered(tables, self.query)))
+        self.passing_share = taking / max(1, total)
         self._show(how)
         starting = [
             self.stage.pool.submit(self._feed, stream, table, rows_per_second, table.num_rows / max(1, total))
@@ -144,15 +146,16 @@ class _Play:
             self._wait(ending, how)
         self.feeds = []
         self.rows_before += total
+        self.due += taking
         if self.query.order is Order.EVENT_TIME:
             self._beat(until_ms)
-        self._drain(self.rows_before, how)
+        self._drain(how)
 
     def _beat(self, until_ms: int) -> None:
         """Promise that no input brings anything earlier from now on."""
         writer = self.stage.log.writer()
         try:
-            for stream in self.query.streams:
+            for stream in self.query.inputs:
                 for partition in range(self.job.partitions):
                     header = (HEARTBEAT, str(until_ms).encode())
                     writer.append(LogPartition(input_topic(stream.name), partition), b"", (header,))
@@ -173,9 +176,9 @@ class _Play:
         pace = Pace(rows_per_second=None if rows_per_second is None else rows_per_second * share)
         return feed_table(self.stage.spark.result(), table, target, pace)
 
-    def _drain(self, due: int, how: str) -> None:
-        """Return when every row sent has its result or its dead letter."""
-        before, moved = -1, time.monotonic()
+    def _drain(self, how: str) -> None:
+        """Return when every row that takes a number has its result or its dead letter."""
+        before, moved, due = -1, time.monotonic(), self.due
         while (out := self._out()) < due:
             self._show(how)
             self._tend()
@@ -228,7 +231,16 @@ class _Play:
     def _show(self, phase: str) -> None:
         trace = self.follower.trace
         last: OutputMark = trace.last
-        sent = self.rows_before + sum(feed.rows for feed in self.feeds)
-        self.screen.show(
-            PlayProgress(self.query.name, phase, sent, trace.refused, last.tuples, last.matches, last.frame_id)
+        fed = sum(feed.rows for feed in self.feeds)
+        due = self.due + round(self.passing_share * fed)
+        progress = PlayProgress(
+            query=self.query.name,
+            phase=phase,
+            rows=self.rows_before + fed,
+            refused=trace.refused,
+            tuples=last.tuples,
+            matches=last.matches,
+            result_position=last.frame_id,
+            filtered=self.rows_before + fed - due,
         )
+        self.screen.show(progress)

@@ -15,7 +15,11 @@ RATE_S = 2.0
 
 
 class PlayProgress(NamedTuple):
-    """One query's progress. rows: sent so far; result_position: frames of which the results are out."""
+    """One query's progress.
+
+    rows: sent so far; result_position: frames of which the results are out
+    filtered: of the rows, those that pass no filter, and so get no result
+    """
 
     query: str
     phase: str
@@ -24,6 +28,12 @@ class PlayProgress(NamedTuple):
     tuples: int = 0
     matches: int = 0
     result_position: int = 0
+    filtered: int = 0
+
+    @property
+    def lag(self) -> int:
+        """Rows that wait for their result."""
+        return max(0, self.rows - self.filtered - self.tuples - self.refused)
 
 
 class Screen:
@@ -74,10 +84,9 @@ class Screen:
         return (tuples - first[2]) / (now - first[0]) if now > first[0] else 0.0
 
     def _line(self, state: PlayProgress) -> str:
-        lag = state.rows - state.tuples - state.refused
         return (
             f"{state.query}: {state.phase}; rows in {state.rows:,}, results to frame {state.result_position:,}, "
-            f"tuples out {state.tuples:,} ({self._rate(state.query, state.tuples):,.0f}/s), lag {max(0, lag):,}, "
+            f"tuples out {state.tuples:,} ({self._rate(state.query, state.tuples):,.0f}/s), lag {state.lag:,}, "
             f"matches {state.matches:,}, refused {state.refused:,}"
         )
 
@@ -88,8 +97,8 @@ class Screen:
         for name in ("rows in", "frames out", "tuples out", "t/s", "lag", "matches", "refused"):
             table.add_column(name, justify="right")
         for state in self._states.values():
-            lag = max(0, state.rows - state.tuples - state.refused)
             speed = self._rate(state.query, state.tuples)
-            figures = (state.rows, state.result_position, state.tuples, round(speed), lag, state.matches, state.refused)
+            done = state.rows, state.result_position, state.tuples
+            figures = (*done, round(speed), state.lag, state.matches, state.refused)
             table.add_row(state.query, state.phase, *(f"{figure:,}" for figure in figures))
         return table

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spojoin.cli.chain import ResultSequence
 from spojoin.ports.interfaces import LogPartition, LogReader, LogRecord
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.results import progress, result_from_message
 
 F64 = NDArray[np.float64]

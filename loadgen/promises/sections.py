@@ -13,7 +13,20 @@ from loadgen.promises.figures import Measurement
 from loadgen.promises.report import SectionResult
 
 #: In the order of running. A module is imported when its section is run: one that can't be is that section's failure.
-NAMES = ("scan", "probe", "slides", "encoding", "embedded", "threads", "start", "pairs", "services")
+NAMES = (
+    "scan",
+    "probe",
+    "slides",
+    "encoding",
+    "embedded",
+    "threads",
+    "start",
+    "pairs",
+    "payload",
+    "index",
+    "services",
+    "featured",
+)
 
 
 def load(name: str) -> Section:

@@ -63,12 +63,12 @@ def on_cores(count: int) -> Iterator[None]:
 def _arrow(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
     sizes = context.sizes
     end = sizes.window + sizes.services_after
-    data = columns(WORKLOAD, end + _ahead(sizes))
+    data = columns(WORKLOAD, end + ahead(sizes))
     context.say(f"filling {ready.input.topic}")
     fill(ready.log, ready.input, arrow_messages(data))
     with measured(ready) as running:
         context.say("services started; filling the window, then measuring")
-        found = _throughput(running, sizes.window, end)
+        found = throughput(running, sizes.window, end)
         _check(context, data, running)
         note = f"over {sizes.services_after:,} tuples"
         yield Measurement("services, Arrow batches", found.tuples_per_second, "tuples/s", THROUGHPUT_BAR, note)
@@ -82,24 +82,24 @@ def _json(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
     """The window is filled with Arrow batches, and only what follows comes as JSON."""
     sizes = context.sizes
     end = sizes.window + sizes.json_after
-    data = columns(WORKLOAD, end + _ahead(sizes))
+    data = columns(WORKLOAD, end + ahead(sizes))
     context.say(f"filling {ready.input.topic}")
     fill(ready.log, ready.input, arrow_messages(data[: sizes.window]))
     fill(ready.log, ready.input, json_messages(data[sizes.window :]))
     with measured(ready) as running:
         context.say("services started; filling the window, then measuring")
-        found = _throughput(running, sizes.window, end)
+        found = throughput(running, sizes.window, end)
         _check(context, data, running)
         note = f"over {sizes.json_after:,} messages; router {found.cpu_us['router']:.1f} us of CPU each"
         yield Measurement("services, one JSON message a tuple", found.tuples_per_second, "tuples/s", note=note)
 
 
-def _ahead(sizes: PromiseSizes) -> int:
+def ahead(sizes: PromiseSizes) -> int:
     """The tuples that the router may have read before the results of those measured are out."""
     return sizes.credits_frames * RouterConfig(router_id="bench").frame_tuples
 
 
-def _throughput(running: MeasuredServices, window: int, tuples: int) -> Throughput:
+def throughput(running: MeasuredServices, window: int, tuples: int) -> Throughput:
     """Measure from the full window until `tuples` are answered; the topic holds more all the while."""
     running.tap.until(window, running.tend)
     full, before = running.tap.tuples, running.usage()

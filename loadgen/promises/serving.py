@@ -64,10 +64,15 @@ class MeasuredServices:
 
 
 @contextmanager
-def prepared(cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path) -> Iterator[PreparedQuery]:
-    """Make the topics of a query called `name`, its input topic named after it."""
+def prepared(
+    cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path, text: str | None = None
+) -> Iterator[PreparedQuery]:
+    """Make the topics of a query called `name`, its input topic named after it.
+
+    text: of its file; by default that of `self_join_text`
+    """
     query_file = folder / f"{name}.yaml"
-    query_file.write_text(self_join_text(sizes.window, sizes.slide, name=name))
+    query_file.write_text(self_join_text(sizes.window, sizes.slide, name=name) if text is None else text)
     topic = f"in.{name}"
     plan = ServePlan(
         load_query(query_file),

@@ -1,7 +1,7 @@
 """spojoin: exact stream inequality joins, embedded in one process or as services over Kafka.
 
-`spojoin.sql` joins tables and files by a statement, `spojoin.Join` streams that go on, both in this process; the command
-`spojoin` does that for files, and runs the services.
+`spojoin.sql` joins tables and files by a statement, `spojoin.Join` streams that go on, both in this process;
+`spojoin.connect` reads what services answer. The command `spojoin` joins files, and runs the services.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING
 from spojoin.version import __version__
 
 if TYPE_CHECKING:
+    from spojoin.client.connect import connect
     from spojoin.embedded.library import Join
     from spojoin.embedded.sql import sql
 
-__all__ = ["Join", "__version__", "sql"]
+__all__ = ["Join", "__version__", "connect", "sql"]
 
 
 def __getattr__(name: str) -> object:
-    """`Join` and `sql`, imported when first asked for: services and help need none of what they load."""
+    """`Join`, `sql` and `connect`, imported when first asked for: services and help need none of what they load."""
     if name == "Join":
         from spojoin.embedded.library import Join  # noqa: PLC0415
 
         return Join
+    if name == "connect":
+        from spojoin.client.connect import connect  # noqa: PLC0415
+
+        return connect
     if name == "sql":
         from spojoin.embedded.sql import sql  # noqa: PLC0415
 

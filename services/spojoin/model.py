@@ -219,6 +219,9 @@ SEQ = "seq"
 #: The column with the headers of a Kafka record, where the schema has none of that name.
 HEADERS = "headers"
 HEADERS_TYPE = ColumnType(TypeName.MAP)
+#: The header that distributed traces travel in (W3C Trace Context), and the payload column that holds it.
+TRACEPARENT = "traceparent"
+TRACE = f"{HEADERS}['{TRACEPARENT}']"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +268,9 @@ class Stream:
 
     def type_of(self, column: str) -> ColumnType:
         """The type of a column that expressions use."""
-        return self.schema[column] if column in self.schema or column != HEADERS else HEADERS_TYPE
+        if column in self.schema or column not in (HEADERS, TRACE):
+            return self.schema[column]
+        return HEADERS_TYPE if column == HEADERS else ColumnType(TypeName.STRING)
 
     def fed(self, number: int) -> tuple[Member, ...]:
         """The streams that this input feeds, where it is number `number` of a query's inputs."""
@@ -397,6 +402,8 @@ class Query:
 
     interval: of an interval join; `window` is then the longer of the two that follow from it
     select: the columns of results, for output `rows`; residuals: further conditions on a pair, which filter it
+    result_key: the column of results that gives messages of single rows their key
+    is_traced: whether such messages carry the `TRACEPARENT` of the row that answered
     """
 
     name: str
@@ -413,6 +420,8 @@ class Query:
     interval: Interval | None = None
     select: tuple[Selected, ...] = ()
     residuals: tuple[PairExpression, ...] = ()
+    result_key: str | None = None
+    is_traced: bool = False
 
     @property
     def is_self(self) -> bool:

@@ -10,10 +10,10 @@ from spojoin.simulate.run import run_statement
 from spojoin.simulate.runner import REPLACED_STATEMENTS, STATEMENTS, find_mutant, run_all
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 
-SEEDS = 500
-SLICE = 250
-REPLACED_SEEDS = 150
-SEEDS_MAX = 600
+SEEDS = 300
+SLICE = 150
+REPLACED_SEEDS = 100
+SEEDS_MAX = 400
 
 
 @pytest.mark.timeout(1_200)

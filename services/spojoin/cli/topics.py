@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 import orjson
 import pyarrow as pa
 
-from spojoin.cli.chain import ResultSequence
 from spojoin.embedded.inputs import balanced, open_inputs
 from spojoin.embedded.kafka_only import check_no_envelope
 from spojoin.embedded.writers import TEXT_ROWS, json_lines
@@ -25,6 +24,7 @@ from spojoin.runtime.registry import registry_of
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.registered import PREFIX_BYTES, schema_id_of
 from spojoin.wire.results import (
     ARROW_STREAM,

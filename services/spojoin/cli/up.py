@@ -24,6 +24,7 @@ from spojoin.local.supervise import Notice, Supervisor, ending_on_signals
 from spojoin.model import Query
 from spojoin.ports.redis_store import RedisStore
 from spojoin.query.load import load_served_query
+from spojoin.runtime.registry import check_single_rows
 from spojoin.runtime.settings import load_settings
 from spojoin.telemetry.status_table import status_table
 
@@ -63,6 +64,7 @@ def _servers(stack: ExitStack, options: UpOptions, console: Console) -> Servers:
 
 
 def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
+    check_single_rows(query, options.results)
     return ServePlan(
         query,
         options.query,

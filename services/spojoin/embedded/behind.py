@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
-from spojoin.embedded.writers import TableWriter
+from spojoin.embedded.table_writer import TableWriter
 
 #: Bytes of batches that may wait to be written: as many as the join makes while the largest row group is encoded.
 ROOM_BYTES = 64 << 20

@@ -127,7 +127,7 @@ class Engine:
     @property
     def payload_bytes(self) -> int:
         """Bytes of the rows that results name, and their columns."""
-        return self._sink.state_bytes
+        return self._sink.payload_bytes
 
     def counters(self) -> dict[str, float]:
         """What the search has done: comparisons, merges and such, of all its machines together."""

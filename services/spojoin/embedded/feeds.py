@@ -60,7 +60,10 @@ async def fed(feeds: Feeds) -> AsyncGenerator[Fed | None, None]:
 
 def _by_stream(feeds: Feeds) -> dict[str | None, AsyncIterable[RowsLike]]:
     found: dict[str | None, AsyncIterable[RowsLike]] = {}
-    found.update(feeds if isinstance(feeds, Mapping) else {None: feeds})
+    if isinstance(feeds, Mapping):
+        found.update(dict(feeds.items()))
+    else:
+        found[None] = feeds
     for stream, feed in found.items():
         if not hasattr(feed, "__aiter__"):
             what = "the feed" if stream is None else f"the feed of stream {stream!r}"

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from spojoin.errors import ConfigurationError
-from spojoin.model import RECORD_TIME, Query
+from spojoin.model import HEADERS, RECORD_TIME, Query
+from spojoin.query.schema import arrow_schema
 
 
 def check_without_kafka(query: Query) -> None:
     """Raise ConfigurationError where a stream asks for what files and tables don't have."""
     check_no_envelope(query)
-    for stream in query.streams:
+    if query.is_traced:
+        raise ConfigurationError("'trace: true' is for records of Kafka, whose headers hold a trace: remove it")
+    for stream in query.inputs:
+        if HEADERS not in stream.schema and HEADERS in arrow_schema(stream, needs_time=False).names:
+            raise ConfigurationError(
+                f"stream {stream.name!r}: the statement names '{HEADERS}', which records of Kafka have, and files and "
+                "tables don't: put a column of theirs in its place"
+            )
         if stream.is_record_timed:
             raise ConfigurationError(
                 f"stream {stream.name!r}: 'time: {RECORD_TIME}' is the timestamp that Kafka keeps with each record, "

@@ -33,12 +33,10 @@ def sql(
     """Join tables and files by a SQL statement, and give its rows as they are read.
 
         >>> import pandas, spojoin
-        >>> frame = pandas.DataFrame({"id": [1, 2, 3], "miles": [3.0, 2.0, 4.0], "fare": [9.0, 12.0, 8.5]})
-        >>> spojoin.sql(
-        ...     "SELECT l.id, r.id AS other, l.fare - r.fare AS saved FROM trips AS l JOIN trips AS r "
+        >>> trips = pandas.DataFrame({"id": [1, 2, 3], "miles": [3.0, 2.0, 4.0], "fare": [9.0, 12.0, 8.5]})
+        >>> spojoin.sql("SELECT l.id, r.id AS other, l.fare - r.fare AS saved FROM trips AS l JOIN trips AS r "
         ...     "ON l.miles < r.miles AND l.fare > r.fare WINDOW AS (SLIDE INTERVAL '1K' ON '10K')",
-        ...     trips=frame,
-        ... ).to_pandas()
+        ...     trips=trips).to_pandas()
            id  other  saved
         0   2      1    3.0
         1   1      3    0.5

@@ -40,12 +40,12 @@ def gather_bits(flags: NDArray[np.uint8], places: I64, first: int, out: NDArray[
 
     flags: uint8 (m,), 0 or 1; places: int64 (n,), each within the flags; out: uint8 (ceil(n / 8),)
     """
-    n, ones = len(places), 0
+    n, ones = len(places), np.int64(0)
     for byte in range(len(out)):
-        bits = 0
+        bits = np.int64(0)
         for k in range(8 * byte, min(8 * byte + 8, n)):
             flag = np.int64(flags[places[k] - first])
             bits |= flag << (k - 8 * byte)
             ones += flag
         out[byte] = bits
-    return n - ones
+    return n - int(ones)

@@ -9,11 +9,12 @@ I64 = NDArray[np.int64]
 
 
 class Tail:
-    """Values of indexes [first, end), int64 unless `dtype` says otherwise: appended at the end, dropped at the front, read as views.
+    """Values of indexes [first, end): appended at the end, dropped at the front, read as views.
 
-    One column gives arrays (n,); several, if `columns` says how many, give (columns, n). Appending costs amortised O(1)
-    per value: the buffer doubles, or moves its content to the front if half of it was dropped. With another `growth`
-    than 2, it has so many times the room of its content: 1.2 costs 5 copies a value in place of 1.
+    They are int64 unless `dtype` says otherwise. One column gives arrays (n,); several, if `columns` says how many,
+    give (columns, n). Appending costs amortised O(1) per value: the buffer doubles, or moves its content to the front
+    if half of it was dropped. With another `growth` than 2, it has so many times the room of its content: 1.2 costs 5
+    copies a value in place of 1.
     """
 
     __slots__ = ("_begin", "_end", "_growth", "buffer", "first")

@@ -48,13 +48,13 @@ class Letter(NamedTuple):
     value: str
 
 
-def rows_of(record: LogRecord[bytes]) -> list[Row]:
+def rows_of(record: LogRecord[bytes], output: Output = Output.PAIRS) -> list[Row]:
     """At most the last `ROWS` results of a record of the results topic, in any form. Raises WireError."""
     headers = dict(record.headers)
     if headers.get(CONTENT_TYPE) == JSON:
-        return _json_rows(record.value, record.offset)
+        return _json_rows(record.value, record.offset, output)
     if headers.get(CONTENT_TYPE) == REGISTERED_JSON:
-        return _json_rows(record.value[PREFIX_BYTES:], record.offset)
+        return _json_rows(record.value[PREFIX_BYTES:], record.offset, output)
     if headers.get(CONTENT_TYPE) == REGISTERED_AVRO:
         return _row_in_avro(headers, record.value)
     rows: pa.RecordBatch = result_from_message(headers, record.value).rows
@@ -69,13 +69,13 @@ def _row_in_avro(headers: Mapping[str, bytes], value: bytes) -> list[Row]:
     return [{"seq": int(headers.get(SEQ, b"0")), "Avro": f"{len(value):,} bytes, schema {schema_id_of(value)}"}]
 
 
-def _json_rows(value: bytes, offset: int) -> list[Row]:
+def _json_rows(value: bytes, offset: int, output: Output) -> list[Row]:
     """A message is a probe, or a probe with its pairs, or a row; the value is empty where there is none."""
     if not value:
         return []
     try:
         probe = orjson.loads(value)
-        pairs = probe.pop("pairs", None)
+        pairs = probe.pop("pairs", None) if output is Output.PAIRS else None
         return [probe] if pairs is None else [{**probe, **pair} for pair in pairs[-ROWS:]]
     except (ValueError, AttributeError, TypeError) as error:
         raise WireError(f"the result at offset {offset} is no JSON object of ours: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -82,7 +83,7 @@ class LogWatch:
         self._clock = clock
         self._output = subject.query.output
         self._results: TopicTail[Row] = TopicTail(
-            log, LogPartition(subject.topics.name(Topic.RESULTS), 0), ROWS, rows_of
+            log, LogPartition(subject.topics.name(Topic.RESULTS), 0), ROWS, partial(rows_of, output=self._output)
         )
         self._letters = [
             TopicTail(log, subject.topics.dead_letters(stream), ROWS, lambda record: [letter_of(record)])

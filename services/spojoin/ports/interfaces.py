@@ -105,9 +105,16 @@ class LogWriter(Protocol[V_contra]):
     """Appends in order. A writer that has raised is spent: close it and open another."""
 
     def append(
-        self, target: LogPartition, value: V_contra, headers: Headers = (), timestamp_ms: int | None = None
+        self,
+        target: LogPartition,
+        value: V_contra,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        key: bytes | None = None,
     ) -> None:
         """Queue a record, waiting while the queue is full; a transactional writer begins a transaction if none is open.
+
+        The key is for other readers: none of a `LogReader` sees it.
 
         Raises AmbiguousAppend where an earlier append failed, Fenced where a newer writer has the same id.
         """

@@ -63,7 +63,12 @@ class KafkaWriter:
             self._register(wait_s_max)
 
     def append(
-        self, target: LogPartition, value: bytes, headers: Headers = (), timestamp_ms: int | None = None
+        self,
+        target: LogPartition,
+        value: bytes,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        key: bytes | None = None,
     ) -> None:
         """Queue a record, waiting for room; begins a transaction if none is open."""
         self.serve()
@@ -71,7 +76,7 @@ class KafkaWriter:
             self._attempt(self._producer.begin_transaction)
             self._in_transaction = True
         deadline = time.monotonic() + self._wait_s_max
-        while not self._queue(target, value, headers, timestamp_ms):
+        while not self._queue(target, value, headers, timestamp_ms, key):
             if time.monotonic() > deadline:
                 raise AmbiguousAppend(f"no append was acknowledged for {self._wait_s_max:.0f} s")
             self._attempt(lambda: self._producer.poll(0.05))
@@ -109,12 +114,15 @@ class KafkaWriter:
         except KafkaException as error:
             raise _translated(error.args[0], LogUnavailable) from error
 
-    def _queue(self, target: LogPartition, value: bytes, headers: Headers, timestamp_ms: int | None) -> bool:
+    def _queue(
+        self, target: LogPartition, value: bytes, headers: Headers, timestamp_ms: int | None, key: bytes | None
+    ) -> bool:
         """Whether there was room."""
         try:
             self._producer.produce(
                 target.topic,
                 value or None,  # others' deserialisers skip a message without a value, and fail on an empty one
+                key,
                 partition=target.partition,
                 headers=list(headers),
                 timestamp=timestamp_ms or 0,

@@ -210,8 +210,15 @@ class MemoryWriter(Generic[V]):
         self._transaction: list[tuple[LogPartition, V, Headers, int | None]] = []
         self._failed = False
 
-    def append(self, target: LogPartition, value: V, headers: Headers = (), timestamp_ms: int | None = None) -> None:
-        """Append now, or with the transaction."""
+    def append(
+        self,
+        target: LogPartition,
+        value: V,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        key: bytes | None = None,
+    ) -> None:
+        """Append now, or with the transaction; the key is forgotten, since nobody reads it here."""
         self.serve()
         self._log._partition(target)
         if self._id is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spojoin.errors import QueryError
 from spojoin.model import (
@@ -67,8 +67,8 @@ class Choices:
     order: Order | None = None
     order_line: int = 1
     limit: int | None = None
-    method: Method = Method()
-    layout: LayoutChoice = LayoutChoice()
+    method: Method = field(default_factory=Method)
+    layout: LayoutChoice = field(default_factory=LayoutChoice)
 
 
 def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
@@ -77,7 +77,9 @@ def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     return ParsedStatement(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1), plain, line_at)
 
 
-def assemble(parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int) -> Query:
+def assemble(
+    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int
+) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
     scope = _scope(parsed.statement, sides)
     condition = read_condition(parsed.statement, scope, parsed.window, parsed.end)
@@ -92,19 +94,7 @@ def assemble(parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions]
         check_statement(parsed.plain, schemas, parsed.line_at)
     return Query(
         name=choices.name,
-        streams=tuple(
-            Stream(
-                side.name,
-                side.schema,
-                side.time,
-                side.key,
-                tuple(columns),
-                filter_,
-                payload,
-                envelope=side.envelope,
-            )
-            for side, columns, filter_, payload in zip(used, condition.keys, condition.filters, needed, strict=False)
-        ),
+        streams=_streams(used, condition, needed),
         predicates=condition.predicates,
         window=condition.window,
         order=order,
@@ -117,6 +107,16 @@ def assemble(parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions]
         interval=condition.interval,
         select=select,
         residuals=condition.residuals,
+    )
+
+
+def _streams(
+    sides: Sequence[StreamOptions], condition: Condition, payloads: Sequence[tuple[str, ...]]
+) -> tuple[Stream, ...]:
+    parts = zip(sides, condition.keys, condition.filters, payloads, strict=False)  # a self join has one more filter
+    return tuple(
+        Stream(side.name, side.schema, side.time, side.key, tuple(keys), passing, payload, envelope=side.envelope)
+        for side, keys, passing, payload in parts
     )
 
 

@@ -85,7 +85,7 @@ def _integer_for(value: float, scale: int, rounding: Rounding) -> int | None:
 
 
 def codes_of_exact(values: I64, scale: int) -> I64:
-    """The codes int64 (n,) of the doubles that equal integers (n,) over 10**scale; LEAST, no double's, for the others."""
+    """The codes int64 (n,) of the doubles that equal integers (n,) over 10**scale, or LEAST, which is no double's."""
     distinct, places = np.unique(values, return_inverse=True)
     exact = [Fraction(value, 10**scale) for value in distinct.tolist()]
     doubles = np.array([float(each) for each in exact], np.float64)

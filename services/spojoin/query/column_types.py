@@ -29,7 +29,8 @@ _OTHERS = {
     TypeName.DOUBLE: "float8 float64",
     TypeName.DATE: "date32 date64",
     TypeName.TIMESTAMP: "datetime timestamptz timestamp_tz timestamp_ntz timestamp_ltz timestampntz datetime64",
-    TypeName.STRING: "text varchar nvarchar char bpchar character str utf8 large_string object category categorical enum",
+    TypeName.STRING: "text varchar nvarchar char bpchar character str utf8 large_string object category categorical "
+    "enum",
     TypeName.BOOLEAN: "bool logical",
     TypeName.UUID: "guid",
     TypeName.BINARY: "varbinary bytes bytea blob large_binary",

@@ -62,11 +62,14 @@ def compared(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -> C
     if all(kind in _MOMENTS for kind in kinds):
         casts = (None, None) if kinds[0] is kinds[1] else tuple(_moment(kind) for kind in kinds)
         return CodeComparison(op, Domain.INTEGER, casts=(casts[0], casts[1]))
-    if kinds[0] is not kinds[1] or is_band:
-        return None
-    if kinds[0] is TypeName.BOOLEAN:
+    return None if kinds[0] is not kinds[1] or is_band else _of_one_kind(kinds[0], op)
+
+
+def _of_one_kind(kind: TypeName, op: Op) -> CodeComparison | None:
+    """Booleans in their order; texts and bytes for equality alone."""
+    if kind is TypeName.BOOLEAN:
         return CodeComparison(op, Domain.INTEGER)
-    if kinds[0] not in _ASSIGNED:
+    if kind not in _ASSIGNED:
         return None
     if op not in (Op.EQ, Op.NE):
         raise NotIndexed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from sqlglot import exp
 
@@ -157,7 +158,7 @@ def _why_refused(node: exp.Expression) -> str | None:
     return None
 
 
-def _why_not_called(node: exp.Func) -> str | None:
+def _why_not_called(node: Any) -> str | None:  # noqa: ANN401  (sqlglot's functions are typed apart)
     from spojoin.expressions.functions import why_refused  # noqa: PLC0415  (few queries need the engine)
 
     text = text_of(node)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import Computed, Filter, Interval, KeyColumn, PairExpression, Predicate, Window
+from spojoin.model import Computed, Filter, Interval, KeyColumn, Op, PairExpression, Predicate, Window
 from spojoin.query.comparable import NotIndexed
 from spojoin.query.computed import condition_of_pair, condition_of_side, uses_of, value_of
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
@@ -173,7 +173,8 @@ def _predicates(
     if not is_apart and scope.is_self and _condition_of(filters[0]) == _condition_of(filters[1]):
         shared = KeyTable(([],))
         predicates = tuple(build_predicate(node, scope, shared) for node in nodes)
-        if {p.left_slot for p in predicates} == {p.right_slot for p in predicates}:
+        bands = [p for p in predicates if p.op in (Op.BAND_LT, Op.BAND_LE)]  # for which a NaN is as NULL
+        if all({p.left_slot for p in some} == {p.right_slot for p in some} for some in (predicates, bands)):
             return predicates, shared.columns
     apart = KeyTable(([], []))
     return tuple(build_predicate(node, scope, apart) for node in nodes), apart.columns

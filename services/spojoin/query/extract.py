@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spojoin.errors import BadData
 from spojoin.expressions.types import value_type
-from spojoin.model import Column, Computed, Domain, KeyColumn, Rounding, Stream, TypeName
+from spojoin.model import HEADERS, TRACE, TRACEPARENT, Column, Computed, Domain, KeyColumn, Rounding, Stream, TypeName
 from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import INT64_MAX, INT64_MIN
@@ -174,6 +174,8 @@ class _BatchColumns:
 
     def values(self, name: str) -> pa.Array:
         """A column's values, as expressions see them."""
+        if name == TRACE and name not in self.stream.schema:
+            return pc.map_lookup(self.values(HEADERS), pa.scalar(TRACEPARENT), "last")
         if name not in self._values:
             self._values[name] = read_values(name, self.stream.type_of(name), self.array(name), self.refusals)
         return self._values[name]

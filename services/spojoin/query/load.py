@@ -27,6 +27,7 @@ from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, asse
 from spojoin.query.column_types import parse_type
 from spojoin.query.document import Item, compose, items, text_of
 from spojoin.query.places import places_within
+from spojoin.query.result_options import with_result_options
 from spojoin.query.statement import Statement
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 from spojoin.query.window import LENGTH_US_MAX
@@ -34,7 +35,7 @@ from spojoin.suggest import listed, unknown
 
 LIMIT_MAX = 2**31 - 1
 
-_OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "method", "layout")
+_OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "key", "trace", "method", "layout")
 _STREAM_OPTIONS = ("schema", "time", "key", "envelope")
 _TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249; the endings of topic names need the rest
@@ -103,7 +104,7 @@ def _query(text: str) -> Query:
     if "layout" in options:
         check_key(query, query.layout, options["layout"].line)
         check_method(query, options["layout"].line)
-    return query
+    return with_result_options(query, options)
 
 
 def _required(options: dict[str, Item], name: str, what: str) -> Item:

@@ -81,6 +81,10 @@ def _parts(query: Query) -> Iterator[tuple[str, str]]:
         yield "residual conditions", " AND ".join(each.sql for each in query.residuals)
     if query.select:
         yield "columns of results", ", ".join(f"{each.expression.sql} AS {each.name}" for each in query.select)
+    if query.result_key is not None:
+        yield "key of results", query.result_key
+    if query.is_traced:
+        yield "trace", "of the row that answered"
     if query.interval is not None:
         yield "interval", f"{query.interval.lower_us} to {query.interval.upper_us} us"
     yield "window", _window(query.window)

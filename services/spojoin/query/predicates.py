@@ -226,7 +226,7 @@ def _computed_width(found: _Parts, comparison: CodeComparison, sides: list[Compu
     if comparison.domain is Domain.FLOAT:
         return float(value)
     scaled_width = Fraction(value) * 10**comparison.scale
-    whole = math.ceil(scaled_width) if found.op is Op.BAND_LT else math.floor(scaled_width)
+    whole: int = math.ceil(scaled_width) if found.op is Op.BAND_LT else math.floor(scaled_width)
     if whole > CODE_MAX:
         raise QueryError(f"band width '{text_of(found.width)}' is beyond 64-bit integers", line)
     return whole

@@ -5,7 +5,18 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spojoin.expressions.types import value_type
-from spojoin.model import HEADERS, HEADERS_TYPE, Arithmetic, Column, ColumnType, Computed, Expression, Stream, TypeName
+from spojoin.model import (
+    HEADERS,
+    HEADERS_TYPE,
+    TRACE,
+    Arithmetic,
+    Column,
+    ColumnType,
+    Computed,
+    Expression,
+    Stream,
+    TypeName,
+)
 
 _ARROW = {
     TypeName.INT: pa.int32(),
@@ -39,7 +50,8 @@ def arrow_schema(stream: Stream, needs_time: bool = True) -> pa.Schema:
     """
     expressions = [key.expression for key in stream.keys]
     expressions += [member.filter.condition for member in stream.fed(0) if member.filter is not None]
-    names = dict.fromkeys([*(name for each in expressions for name in columns_of(each)), *stream.payload])
+    payload = (HEADERS if name == TRACE and name not in stream.schema else name for name in stream.payload)
+    names = dict.fromkeys([*(name for each in expressions for name in columns_of(each)), *payload])
     extra = [name for name in (stream.time_column if needs_time else None, stream.key) if name is not None]
     return pa.schema([(name, _found_as(stream, name)) for name in dict.fromkeys([*names, *extra])])
 

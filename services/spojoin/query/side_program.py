@@ -85,7 +85,7 @@ class _Stage:
 def _is_true(values: pa.Array) -> Mask:
     if pa.types.is_null(values.type):  # of no rows, or of rows for which it has no value
         return np.zeros(len(values), np.bool_)
-    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+    return np.asarray(values.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _spread(values: pa.Array, kept: np.ndarray, count: int) -> pa.Array:

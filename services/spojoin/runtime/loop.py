@@ -60,6 +60,7 @@ class LoopSpec:
     transactional_id: str | None = None
     is_json: bool = False
     row_form: RowForm | None = None
+    result_key: str | None = None
     tick_ms: float = 20.0
     result_position_ms: float = 50.0
     credits_frames: int = 0
@@ -173,7 +174,8 @@ class Loop:
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
         self._follower = ResultPositionFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
         is_transactional = spec.transactional_id is not None
-        mode = WriteMode(is_transactional or spec.role is Role.SINK, is_transactional, spec.is_json, spec.row_form)
+        settles = is_transactional or spec.role is Role.SINK
+        mode = WriteMode(settles, is_transactional, spec.is_json, spec.row_form, spec.result_key)
         before = OutputSoFar(self._tail.furthest, self._tail.matches)
         self._outbox = Outbox(self._writer, spec.topics, world.metrics, world.clock, mode, before)
         self._machine = spec.machine_factory(position_of_results(self._tail.furthest))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from spojoin.ports.interfaces import Clock, Headers, LogPartition, LogWriter
 from spojoin.protocol.machine import Emit, ResultPosition
 from spojoin.protocol.topology import Topic
+from spojoin.runtime.plain_rows import PLAIN_JSON
 from spojoin.runtime.result_position import position_of_results
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.metrics import Metrics
@@ -25,6 +26,7 @@ from spojoin.wire.results import (
     result_messages_rows,
     result_to_message,
 )
+from spojoin.wire.row_values import message_keys
 
 #: a batch of emits is settled after this long at the latest, so that readers need not wait for a busy writer
 SETTLE_MS_MAX = 20.0
@@ -38,6 +40,7 @@ class OutgoingMessage(NamedTuple):
     target: LogPartition
     value: bytes
     headers: Headers = ()
+    key: bytes | None = None
 
 
 class RowForm(Protocol):
@@ -60,12 +63,14 @@ class WriteMode:
     settles: whether somebody waits for emits to be readable: a transaction's commit, or the result position's move
     is_transactional: whether emits are settled in transactions
     is_json: the form of results; row_form: one of a message a row, in place of the others
+    result_key: the column that gives messages of single rows their key
     """
 
     settles: bool
     is_transactional: bool
     is_json: bool = False
     row_form: RowForm | None = None
+    result_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ class Outbox:
             self._writer.flush(SETTLE_TIMEOUT_S)
         self._letters_unsettled = isinstance(action.record, DeadLetter)
         for message in self._messages(action):
-            self._writer.append(message.target, message.value, message.headers)
+            self._writer.append(message.target, message.value, message.headers, key=message.key)
             self._metrics.written.count(topic, len(message.value))
         self._count(action)
         if self._unsettled_since_ms is None:
@@ -173,14 +178,19 @@ class Outbox:
         before = self._matches
         for message in self._in_form(result, before):
             if not self._is_out(message):
-                yield OutgoingMessage(target, message.value, tuple(message.headers.items()))
+                yield OutgoingMessage(target, message.value, tuple(message.headers.items()), message.key)
 
     def _in_form(self, result: Result, before: int) -> list[OutputMessage]:
-        form = self._mode.row_form
-        if form is not None:
-            values = form.values(result.rows) if result.rows.num_rows else ()
-            return result_messages_rows(result, values, form.content_type, before)
-        return result_messages_json(result, before) if self._mode.is_json else [result_to_message(result, before)]
+        form = self._row_form(result)
+        if form is None:
+            return result_messages_json(result, before) if self._mode.is_json else [result_to_message(result, before)]
+        rows, key = result.rows, self._mode.result_key
+        values = form.values(rows) if rows.num_rows else ()
+        keys = None if key is None else message_keys(rows.schema.field(key), rows.column(key))
+        return result_messages_rows(result, values, form.content_type, before, keys)
+
+    def _row_form(self, result: Result) -> RowForm | None:
+        return PLAIN_JSON if self._mode.is_json and result.probes is not None else self._mode.row_form
 
     def _is_out(self, message: OutputMessage) -> bool:
         """Without transactions, some of a result's messages may be in the topic from before a crash."""

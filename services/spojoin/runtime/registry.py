@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spojoin.errors import ConfigurationError
+from spojoin.model import Query
 from spojoin.ports.interfaces import SchemaRegistry
 from spojoin.runtime.settings import Settings
 from spojoin.wire.registered import SchemaKind, framed
@@ -43,6 +44,16 @@ def row_form_of(settings: Settings, topic: str) -> RegisteredRows | None:
     """The form of results in `topic`; None for a form without a registered schema. Raises ConfigurationError."""
     kind, registry = _ROW_FORMS.get(settings.results_format), registry_of(settings)
     return None if kind is None or registry is None else RegisteredRows(registry, topic, kind)
+
+
+def check_single_rows(query: Query, results_format: str) -> None:
+    """Raise ConfigurationError where a query wants what only messages of single rows have, and results are frames."""
+    said = "key" if query.result_key is not None else "trace" if query.is_traced else None
+    if said is not None and results_format == "frames":
+        raise ConfigurationError(
+            f"query {query.name}: '{said}' is for messages of single rows, and results_format is frames, many rows a "
+            "message: expected json, avro or json-schema (spojoin up --results json)"
+        )
 
 
 class RegisteredRows:

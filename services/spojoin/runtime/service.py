@@ -145,6 +145,7 @@ class Charge:
             transactional_id=transactional_id(self.query.name, wiring.service) if is_transactional else None,
             is_json=settings.results_format == "json",
             row_form=wiring.row_form,
+            result_key=serving.query.result_key,
             tick_ms=wiring.tick_ms,
             result_position_ms=ROUTER_RESULT_POSITION_MS if self.role is Role.ROUTER else RESULT_POSITION_MS,
             credits_frames=settings.credits_frames,

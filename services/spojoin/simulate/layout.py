@@ -9,7 +9,7 @@ The handshake join, whose workers don't read the log, runs without faults: its l
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -49,9 +49,14 @@ WIRING = MachineMakers(
 )
 
 
-def run_layout(seed: int, choice: LayoutChoice, method: Method | None = None) -> Failure | None:
+def run_layout(
+    seed: int,
+    choice: LayoutChoice,
+    method: Method | None = None,
+    draw_one: Callable[[int], Scenario] = draw,
+) -> Failure | None:
     """None where the output equals the oracle's; `method` is the workers', by default the one that suits them."""
-    scenario = draw(seed)
+    scenario = draw_one(seed)
     query = replace(scenario.query, layout=choice, method=method or Method())
     scenario = replace(scenario, query=query)
     with shrunk(scenario):

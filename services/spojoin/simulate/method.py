@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from random import Random
@@ -36,9 +36,9 @@ SILENCE_US = 2**62
 UNLIMITED = 2**62
 
 
-def run_method(seed: int, method: Method) -> Failure | None:
+def run_method(seed: int, method: Method, draw_one: Callable[[int], Scenario] = draw) -> Failure | None:
     """None where the output equals the oracle's. A query that a method refuses by design is not for it."""
-    scenario = draw(seed)
+    scenario = draw_one(seed)
     scenario = replace(scenario, query=replace(scenario.query, method=method))
     try:
         pipeline = Pipeline(scenario, MethodMachine(scenario.query, SIDES[method.name]))

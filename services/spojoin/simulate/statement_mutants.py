@@ -15,16 +15,16 @@ from spojoin.query import side_program
 from spojoin.query.codes import CodeColumn
 from spojoin.query.extract import Extractor
 from spojoin.query.payload import is_assigned
-from spojoin.query.side_program import Evaluation
+from spojoin.query.side_program import SideValues
 from spojoin.roles.router.book import StreamBook
 from spojoin.roles.router.cutting import of_stream
 from spojoin.roles.router.names import Names
 from spojoin.roles.router.queue import Origins
 from spojoin.roles.router.slicing import Slicer, Taken
-from spojoin.roles.sink.history import Held, History
-from spojoin.roles.sink.pairs import PairProgram, Pairs, Residual
+from spojoin.roles.sink.history import HeldRows, History
+from spojoin.roles.sink.pairs import PairProgram, Residual, SeqPairs
 from spojoin.simulate.mutants import Mutant, Patches, Plant
-from spojoin.wire.records import I64, U8, Batch, Matches
+from spojoin.wire.records import I64, U8, Matches
 
 STATEMENT_MUTANTS: dict[str, Mutant] = {}
 Bits = tuple[U8 | None, U8 | None]
@@ -45,7 +45,7 @@ def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
 def _filter_after_numbering() -> Patches:
     flags = Extractor._flags
 
-    def numbered(self: Extractor, made: list[CodeColumn], evaluation: Evaluation) -> Bits:
+    def numbered(self: Extractor, made: list[CodeColumn], evaluation: SideValues) -> Bits:
         members, joins = flags(self, made, evaluation)
         everywhere = sum(1 << member.stream for member in self._fed)
         return None if members is None else np.full_like(members, everywhere), joins
@@ -65,7 +65,7 @@ def _null_is_true_in_a_filter() -> Patches:
 def _null_equals_null() -> Patches:
     flags = Extractor._flags
 
-    def joining(self: Extractor, made: list[CodeColumn], evaluation: Evaluation) -> Bits:
+    def joining(self: Extractor, made: list[CodeColumn], evaluation: SideValues) -> Bits:
         members, joins = flags(self, made, evaluation)
         has_texts = any(is_assigned(key) for key in self._stream.keys)  # NULL among texts has no number to share
         return members, joins if has_texts else members
@@ -105,14 +105,6 @@ def _names_forgotten() -> Patches:
     return [patch.object(Names, "learn", nothing)]
 
 
-@_mutant("names-of-batches-forgotten", "a router that starts again knows only texts that are in the log's tail")
-def _names_of_batches_forgotten() -> Patches:
-    def nothing(_: Slicer, _batch: Batch) -> None:
-        return
-
-    return [patch.object(Slicer, "restore", nothing)]
-
-
 # --- pairs ------------------------------------------------------------------------------------------------------------
 
 
@@ -122,7 +114,7 @@ def _names_of_batches_forgotten() -> Patches:
 def _payload_of_another_row() -> Patches:
     restore = History.restore
 
-    def of_last_row(self: History, first: int, held: Held) -> None:
+    def of_last_row(self: History, first: int, held: HeldRows) -> None:
         if held.payload is not None:
             held = replace(held, payload=held.payload.take(pa.array(np.full(len(held.seqs), len(held.seqs) - 1))))
         restore(self, first, held)
@@ -146,7 +138,7 @@ def _residual_in_one_direction() -> Patches:
 def _null_is_true_of_a_pair() -> Patches:
     run = PairProgram.run
 
-    def filled(self: PairProgram, pairs: Pairs) -> list[pa.Array]:
+    def filled(self: PairProgram, pairs: SeqPairs) -> list[pa.Array]:
         return [each.fill_null(True) if pa.types.is_boolean(each.type) else each for each in run(self, pairs)]
 
     return [patch.object(PairProgram, "run", filled)]
@@ -159,9 +151,9 @@ def _limit_before_residual() -> Patches:
 
 @_mutant("probe-for-partner", "results of a self join show the probe's columns on both sides")
 def _probe_for_partner() -> Patches:
-    seqs = Pairs._seqs
+    seqs = SeqPairs._seqs
 
-    def of_probe(self: Pairs, side: int) -> I64:
+    def of_probe(self: SeqPairs, side: int) -> I64:
         return np.maximum(self.left, self.right) if len(self.histories) == 1 else seqs(self, side)
 
-    return [patch.object(Pairs, "_seqs", of_probe)]
+    return [patch.object(SeqPairs, "_seqs", of_probe)]

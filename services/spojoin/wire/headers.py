@@ -10,6 +10,7 @@ import pyarrow as pa
 from google.protobuf.message import Message
 
 from spojoin.errors import WireError
+from spojoin.model import TRACEPARENT
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.columns import ColumnReader, ColumnWriter, memory
 from spojoin.wire.records import (
@@ -314,6 +315,11 @@ def _write_result(result: Result, header: pb.Result, columns: ColumnWriter) -> N
     columns.array(result.produced_ms, np.int64)
     columns.array(result.produced_runs, np.uint32)
     columns.buffer(memory(ipc_bytes(result.rows)))
+    header.probes, header.traces = result.probes is not None, result.traces is not None
+    if result.probes is not None:
+        columns.array(result.probes, np.int64)
+    if result.traces is not None:
+        columns.buffer(memory(ipc_bytes(pa.record_batch({TRACEPARENT: result.traces}))))
 
 
 def _read_result(header: pb.Result, columns: ColumnReader) -> Result:
@@ -324,6 +330,8 @@ def _read_result(header: pb.Result, columns: ColumnReader) -> Result:
         produced_ms=columns.array(np.int64),
         produced_runs=columns.array(np.uint32),
         rows=ipc_batch(columns.buffer()),
+        probes=columns.array(np.int64) if header.probes else None,
+        traces=ipc_batch(columns.buffer()).column(0) if header.traces else None,
     )
 
 

@@ -29,6 +29,7 @@ from spojoin.wire.records import (
     Run,
     SortedColumn,
     StreamSlice,
+    Unjoined,
     WorkerCount,
 )
 
@@ -108,7 +109,7 @@ def _check_extras(where: str, record: StreamSlice | Run | Batch, n: int) -> None
 
 def _check_positions(where: str, frame: Frame) -> None:
     """Check that all ascending positions together are 0..count-1, each once, or at least once where slices share."""
-    parts = [*frame.slices, *frame.unjoined]
+    parts: list[StreamSlice | Unjoined] = [*frame.slices, *frame.unjoined]
     total = sum(map(len, parts))
     if total < frame.count or (total > frame.count and not frame.is_shared):
         _fail(f"{where}: slices hold {total} tuples, expected {frame.count}")
@@ -210,6 +211,10 @@ def _check_result(result: Result) -> None:
     where = f"result of frame {result.frame_id}"
     _check_range(where, result.begin, result.end)
     _check_produced(where, result.produced_ms, result.produced_runs)
+    _expect_length(f"{where}: probes", result.probes, result.rows.num_rows)
+    _expect_length(f"{where}: traces", result.traces, result.rows.num_rows)
+    if result.probes is not None and (result.probes[1:] < result.probes[:-1]).any():
+        _fail(f"{where}: the probes of its rows descend")
 
 
 def _check_range(where: str, begin: int, end: int) -> None:

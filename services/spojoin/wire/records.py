@@ -354,6 +354,9 @@ class Result:
     `is_last` is whether `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
     `generation` is the query's generation that answered. `matches` is the number of matches if `rows` must be unpacked
     to count them, as with bitmaps; else 0.
+
+    probes: of a select list, int64 (n,), the seq of the row that answered, for each of n rows; None for other outputs
+    traces: its `traceparent`, an Arrow string array (n,), null where it has none; None where nobody asks for it
     """
 
     frame_id: int
@@ -365,6 +368,8 @@ class Result:
     produced_runs: U32
     generation: int = 1
     matches: int = 0
+    probes: I64 | None = None
+    traces: pa.Array | None = None
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """Results as Kafka messages that clients can read without this package.
 
-Frames form: one message a result; the value is a plain Arrow IPC stream. JSON form: one message a probe. Row forms
-(Avro, JSON Schema): one message a row, in Confluent's wire format. But for the first, a result without rows is one
+Frames form: one message a result; the value is a plain Arrow IPC stream. JSON form: one message a probe. Row forms:
+one message a row, in Avro or JSON Schema in Confluent's wire format, or of a select list in plain JSON; with a key if
+the query names one. But for the first, a result without rows is one
 message without a value, so that the output always shows its progress. All that this system needs of a message is in
 its headers, numbers as decimal text:
 
@@ -11,6 +12,7 @@ its headers, numbers as decimal text:
                                     last message only
     spojoin-seq                     JSON and row forms: the probe of this message; the output ascends by it
     spojoin-row                     row forms: the row's number among its probe's, from 0; not on the last of them
+    traceparent                     row forms: that of the probe's input record, where the query asks for it
     spojoin-produced                when the inputs were produced, run-length coded (see `pack_produced`)
     spojoin-matches                 matches in all results up to the message's end, or else to its start; for people
 """
@@ -20,7 +22,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +31,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spojoin.errors import WireError
+from spojoin.model import TRACEPARENT
 from spojoin.wire.headers import ipc_batch, ipc_bytes
 from spojoin.wire.invariants import TUPLES_MAX, check
 from spojoin.wire.records import I64, U32, Result
@@ -64,6 +67,7 @@ class OutputMessage(NamedTuple):
 
     headers: Headers
     value: bytes
+    key: bytes | None = None
 
 
 class ResultProgress(NamedTuple):
@@ -91,6 +95,8 @@ class ResultProgress(NamedTuple):
 
 def matches_of(result: Result) -> int:
     """The number of matches: the sum of `matches`, one per pair, or what the result says besides its rows."""
+    if result.probes is not None:  # the columns are the user's, whatever their names
+        return result.matches
     names = result.rows.schema.names
     if "matches" in names and not result.matches:
         return int(result.rows.column("matches").to_numpy().sum())
@@ -136,13 +142,18 @@ def result_messages_json(result: Result, matches_before: int = 0) -> list[Output
 
 
 def result_messages_rows(
-    result: Result, values: Sequence[bytes], content_type: bytes, matches_before: int = 0
+    result: Result,
+    values: Sequence[bytes],
+    content_type: bytes,
+    matches_before: int = 0,
+    keys: Sequence[bytes | None] | None = None,
 ) -> list[OutputMessage]:
-    """A row form: a message for each row, with the values given. See `result_messages_json` for the rest."""
+    """A row form: a message for each row, with the values and keys given. See `result_messages_json` for the rest."""
     check(result)
     start = {**_start(result), CONTENT_TYPE: content_type, MATCHES: _decimal(matches_before)}
     messages = [
-        OutputMessage({**start, **place}, value) for place, value in zip(_places(result.rows), values, strict=True)
+        OutputMessage({**start, **place}, value, key)
+        for place, value, key in zip(_places(result), values, keys or [None] * len(values), strict=True)
     ] or [OutputMessage(start, b"")]
     messages[-1].headers.update(_close(result, matches_before))
     return messages
@@ -235,13 +246,24 @@ def _number(headers: Mapping[str, bytes], name: str, most: int = 2**63 - 1) -> i
     return int(text)
 
 
-def _places(rows: pa.RecordBatch) -> Iterator[Headers]:
-    """The headers that say which row of which probe each row is; the first column is the probes' numbers."""
-    probes = rows.column(0).to_pylist() if rows.num_rows else []
+def _places(result: Result) -> Iterator[Headers]:
+    """The headers that say which row of which probe each row is, and the trace that the probe belongs to."""
+    probes = _probes_of_rows(result)
+    traces = repeat(None) if result.traces is None else result.traces.to_pylist()
     row = 0
-    for probe, following in zip_longest(probes, probes[1:]):
-        yield {SEQ: _decimal(probe), ROW: _decimal(row)} if probe == following else {SEQ: _decimal(probe)}
+    for probe, following, trace in zip(probes, [*probes[1:], None], traces, strict=False):
+        place = {SEQ: _decimal(probe), ROW: _decimal(row)} if probe == following else {SEQ: _decimal(probe)}
+        yield place if trace is None else {**place, TRACEPARENT: trace.encode()}
         row = row + 1 if probe == following else 0
+
+
+def _probes_of_rows(result: Result) -> list[int]:
+    rows = result.rows
+    if result.probes is None and not rows.num_rows:
+        return []
+    # in other outputs they are the first column
+    found: list[int] = (rows.column(0).to_numpy() if result.probes is None else result.probes).tolist()
+    return found
 
 
 def _probes(rows: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:

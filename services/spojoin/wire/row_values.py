@@ -26,6 +26,7 @@ from spojoin.wire.registered import RegisteredSchema, SchemaKind
 
 Cells = list[Any]
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
+_ZERO_FRACTION = re.compile(r"\.0+(Z?)$")
 _UNITS = {"ms": "millis", "us": "micros", "ns": "nanos"}
 _EXACT = decimal.Context(prec=200, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _UINT64_DIGITS = 20
@@ -102,6 +103,40 @@ class JsonRows:
         """See `RowWriter`."""
         cells = [form.cells(column) for form, column in zip(self._forms, rows.columns, strict=True)]
         return [orjson.dumps(dict(zip(self._names, row, strict=True))) for row in zip(*cells, strict=True)]
+
+
+def json_objects(rows: pa.RecordBatch) -> list[bytes]:
+    """Plain JSON, one object a row, as files have it: decimals are numbers with all their digits.
+
+    Otherwise as with a schema, but that times have no fraction of zeros.
+    """
+    cells = [_json_cells(field, column) for field, column in zip(rows.schema, rows.columns, strict=True)]
+    names = rows.schema.names
+    return [orjson.dumps(dict(zip(names, row, strict=True))) for row in zip(*cells, strict=True)]
+
+
+def _json_cells(field: pa.Field, column: pa.Array) -> Cells:
+    cells = _json_form(field).cells(column)
+    if pa.types.is_decimal(field.type):
+        return [None if cell is None else orjson.Fragment(cell) for cell in cells]
+    if pa.types.is_timestamp(field.type):
+        return [None if cell is None else _ZERO_FRACTION.sub(r"\1", cell) for cell in cells]
+    return cells
+
+
+def message_keys(field: pa.Field, column: pa.Array) -> list[bytes | None]:
+    """Values as the keys of messages: bytes as they are, all others as the text that JSON has; None for NULL."""
+    kind, cells = _plain(field)
+    if pa.types.is_binary(kind):
+        found: list[bytes | None] = cells(column).to_pylist()
+        return found
+    return [_key_text(cell) for cell in _json_cells(field, column)]
+
+
+def _key_text(cell: object) -> bytes | None:
+    if cell is None:
+        return None
+    return cell.encode() if isinstance(cell, str) else orjson.dumps(cell)
 
 
 def avro_names(names: Sequence[str]) -> list[str]:

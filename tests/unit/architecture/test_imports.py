@@ -44,6 +44,7 @@ ALLOWED = _table("""
     embedded: expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.predictor roles.router roles.sink suggest wire
     explain: kernels protocol published query suggest
+    client: ports protocol runtime wire
     page: ports protocol query runtime telemetry wire
     local: page ports protocol runtime
     simulate: index kernels ports protocol published query roles.logical_and roles.mutable roles.permutation
@@ -62,7 +63,7 @@ ALLOWED = _table("""
         ports protocol published query roles.router wire
     loadgen.__main__: loadgen loadgen.chaos loadgen.check loadgen.demo loadgen.engines loadgen.errors
         loadgen.load loadgen.papers loadgen.promises cli
-    spojoin: embedded version
+    spojoin: client embedded version
     roles.controller: ports protocol runtime telemetry wire
     roles.controller.__main__: ports protocol query roles.controller runtime telemetry
     roles.logical_and.__main__: protocol roles.logical_and runtime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.cli.chain import ResultSequence
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.results import ResultProgress
 
 

@@ -1,6 +1,5 @@
 """A join after its end, the rows that it refuses, and what can't be pushed."""
 
-import re
 from pathlib import Path
 
 import numpy as np

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from spojoin.errors import ConfigurationError
+from spojoin.explain.footprint import HELD_ROOM
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES
 from spojoin.explain.plan import explain, render
 from spojoin.query.load import parse_query
@@ -62,11 +63,11 @@ def test_conditions_that_windows_hold():
 def test_the_payload_of_a_row():
     """Of each side the columns that its results, residual conditions and numbered keys need; texts are assumed."""
     left, right = explain(parse_query(PRICED)).rows
-    widths = {"s": 4 + TEXT_MEAN_BYTES, "i": 4, "p": 16, "b": 1, "day": 4, "at": 8, "d": 8, "g": 8}
-    lowered = {'(LOWER("s"))': 4 + TEXT_MEAN_BYTES}
+    widths = {"s": 8 + TEXT_MEAN_BYTES, "i": 4, "p": 16, "b": 1, "day": 4, "at": 8, "d": 8, "g": 8}
+    lowered = {'(LOWER("s"))': 8 + TEXT_MEAN_BYTES}
     assert {column.name: column.bytes_row for column in left.payload} == widths | lowered
-    assert {column.name: column.bytes_row for column in right.payload} == {"d": 8, "g": 8, "u": 40} | lowered
-    assert left.held == 8 + sum(widths.values()) + 4 + TEXT_MEAN_BYTES
+    assert {column.name: column.bytes_row for column in right.payload} == {"d": 8, "g": 8, "u": 44} | lowered
+    assert left.held == HELD_ROOM * (8 + sum(widths.values()) + 8 + TEXT_MEAN_BYTES)
     assert left.indexed > 0
     assert {column.name for column in left.payload if column.source == "assumed"} == {"s", *lowered}
     assert f"texts are assumed to have {TEXT_MEAN_BYTES} bytes; --sample measures them" in shown(
@@ -78,7 +79,7 @@ def test_counts_hold_no_rows_and_pairs_their_keys():
     (row,) = explain(parse_query(TRIPS.replace("output: pairs", "output: count").replace("limit: 1000", ""))).rows
     assert (row.held, row.payload) == (0, ())
     (row, _) = explain(parse_query(typed("l.i < r.i") + "output: pairs\n")).rows
-    assert (row.held, row.payload) == (16, ())
+    assert (row.held, row.payload) == (HELD_ROOM * 16, ())
 
 
 def test_state_of_the_sink_grows_with_the_payload():
@@ -86,7 +87,7 @@ def test_state_of_the_sink_grows_with_the_payload():
         next(state for state in explain(parse_query(text)).state if state.service == "sink")
         for text in (PRICED.replace("l.p, ", ""), PRICED)
     )
-    assert many.bytes_each - few.bytes_each == 16 * 1000
+    assert many.bytes_each - few.bytes_each == HELD_ROOM * 16 * 1000
     assert "the rows of the windows" in many.holds
 
 
@@ -109,7 +110,7 @@ def test_a_sample_measures_texts_and_selectivities():
         },
     )
     s = next(column for column in plan.rows[0].payload if column.name == "s")
-    assert (s.source, s.bytes_row) == ("measured", 4 + 4 * (1 + 3 + 1) / 16)
+    assert (s.source, s.bytes_row) == ("measured", 8 + 4 * (1 + 3 + 1) / 16)
     left = [row for row in rows if row["d"] is not None and row["d"] > 5]
     right = [row for row in rows if row["d"] is not None and row["d"] > 1]
     pairs = [(one, other) for one in left for other in right if one is not other]

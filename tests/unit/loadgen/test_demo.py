@@ -9,14 +9,14 @@ from rich.console import Console
 
 from loadgen.demo import figures, page
 from loadgen.demo.follower import Follower, OutputMark, OutputTrace
-from loadgen.demo.jobs import JOBS, rows_until_full, split
+from loadgen.demo.jobs import JOBS, numbered, rows_until_full, split
 from loadgen.demo.play import QueryOutcome
 from loadgen.demo.screen import PlayProgress, Screen
-from spojoin.cli.chain import ResultSequence
-from spojoin.model import Order
+from spojoin.model import Order, Output
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 from spojoin.query.load import parse_query
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
 from spojoin.wire.results import ResultProgress, result_to_message
 
@@ -37,15 +37,47 @@ def times(*minutes):
 def test_each_job_is_a_valid_query_over_flights():
     def flights(by_time, origin):
         assert by_time == (query.order is Order.EVENT_TIME)
-        names = ["flight_id", "distance", "air_time", "arr_delay", "time_hour", "origin"]
+        names = [
+            "flight_id",
+            "carrier",
+            "origin",
+            "dest",
+            "dep_delay",
+            "arr_delay",
+            "air_time",
+            "distance",
+            "time_hour",
+        ]
         return pa.table({name: pa.nulls(1) for name in names})
 
     for job in JOBS:
         query = job.query()
         assert query.name == job.path.stem
+        assert query.output is Output.ROWS
         assert set(job.tables(flights)) == {stream.name for stream in query.streams}
     assert {job.query().is_self for job in JOBS} == {True, False}
     assert any(job.query().window.is_time for job in JOBS)
+    assert any(job.query().residuals for job in JOBS)
+    assert any(job.query().shares_input for job in JOBS)
+    assert any(stream.filter for job in JOBS for stream in job.query().streams)
+
+
+FILTERED = """
+name: filtered
+streams:
+  x: {schema: {a: int, town: string}}
+sql: |
+  SELECT l.a FROM x AS l JOIN x AS r ON l.a < r.a WHERE l.a <> 2 AND r.town = 'Ulm'
+  WINDOW AS (SLIDE INTERVAL '1' ON '2')
+"""
+
+
+def test_rows_that_pass_a_filter_are_numbered_and_fill_windows():
+    query = parse_query(FILTERED)
+    tables = {"x": pa.table({"a": [2, 2, None, 2, 1, 2, 3], "town": ["Ulm", None, "Ulm", "Aal", "Aal", "Ulm", "Ulm"]})}
+    found = numbered(tables, query)["x"].to_pylist()
+    assert [(row["a"], row["town"]) for row in found] == [(2, "Ulm"), (None, "Ulm"), (1, "Aal"), (2, "Ulm"), (3, "Ulm")]
+    assert rows_until_full(tables, query) == 5
 
 
 def test_two_streams_are_cut_at_the_same_time():
@@ -147,6 +179,7 @@ def test_progress_is_lines_where_there_is_no_terminal():
         r"q: feeding; rows in 1,000, results to frame 3, tuples out 600 .* lag 390, matches 7, refused 10",
         console.export_text(),
     )
+    assert PlayProgress("q", "feeding", rows=1000, refused=10, tuples=600, filtered=300).lag == 90
 
 
 def outcome(is_exact):
@@ -193,7 +226,7 @@ def test_a_pages_first_sentence_states_what_was_proved(tmp_path):
     assert "all 200 rows, 10 matches" in first
     text = page_text(tmp_path, outcome(is_exact=True), outcome(is_exact=False))
     (first,) = re.findall(r"</h1><p class='wrong'>(.*?)</p>", text)
-    assert first == "Not proved: farther-in-less-time of 2 joins are not what PySpark recomputed."
+    assert first == f"Not proved: {JOBS[0].path.stem} of 2 joins are not what PySpark recomputed."
     assert "Not proved" in page.proved([])
 
 

@@ -61,7 +61,9 @@ def found(condition: str, exact_type: ColumnType, pairs) -> list:
     name = "g" if exact_type.name is TypeName.LONG else "q"
     columns = {name: exact_type, "d": ColumnType(TypeName.DOUBLE)}
     arrays = [pa.array([pair[k] for pair in pairs], value_type(kind)) for k, kind in enumerate(columns.values())]
-    evaluated = DuckdbEvaluator([stream.filter.condition.sql], columns)(pa.table(dict(zip(columns, arrays, strict=True))))
+    evaluated = DuckdbEvaluator([stream.filter.condition.sql], columns)(
+        pa.table(dict(zip(columns, arrays, strict=True)))
+    )
     assert not evaluated.failures
     return evaluated.values[0].to_pylist()
 

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.cli.chain import ResultSequence
 from spojoin.errors import Fenced, WireError
 from spojoin.ports.interfaces import AmbiguousAppend, Bounds, LogPartition
 from spojoin.ports.memory import Fate
@@ -17,6 +16,7 @@ from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime.loop import DISCOVERY_MS, TRIM_MS
 from spojoin.runtime.result_position import SILENCE_MS
 from spojoin.telemetry.metrics import value_of
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.codec import decode
 from spojoin.wire.records import DeadLetter, Result
 from spojoin.wire.results import BEGIN, progress

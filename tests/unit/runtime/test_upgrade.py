@@ -19,7 +19,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from spojoin.cli.chain import ResultSequence
 from spojoin.errors import ConfigurationError, WireError
 from spojoin.model import Query
 from spojoin.ports.interfaces import LogPartition, LogRecord
@@ -36,6 +35,7 @@ from spojoin.runtime.topics import Topics
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics
 from spojoin.telemetry.reporter import Identity, Reporter
+from spojoin.wire.chain import ResultSequence
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame
 from spojoin.wire.results import progress, result_from_message

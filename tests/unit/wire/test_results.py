@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.errors import WireError
+from spojoin.wire.codec import decode, encode
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import Result
 from spojoin.wire.results import (
@@ -102,7 +103,7 @@ def test_malformed_messages_are_refused(record, data):
 
 
 def test_values_other_than_a_stream_of_one_batch_are_refused():
-    headers, value = result_to_message(result(COUNTS))
+    headers, value, _ = result_to_message(result(COUNTS))
     table = pa.Table.from_batches([COUNTS, COUNTS])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -215,3 +216,53 @@ def test_places_ascend_and_end_each_probe(probes):
     assert places == sorted(set(places))
     ends = [at for at in range(len(probes)) if probes[at + 1 : at + 2] != [probes[at]]]
     assert [at for at, place in enumerate(places) if place[1] == 2**63 - 1] == ends
+
+
+#: A user's columns may have any names and begin with anything.
+SELECTED = pa.RecordBatch.from_pydict({"note": ["x", "y", "z"], "probe_seq": [5, 5, 5], "matches": [100, 100, 100]})
+
+
+def selected(**changes):
+    made = replace(result(SELECTED, is_last=True), probes=np.array([10, 10, 12]), matches=3)
+    return replace(made, **changes)
+
+
+def test_rows_of_a_select_list_are_placed_by_the_rows_that_answered():
+    values = [b"a", b"b", b"c"]
+    messages = result_messages_rows(selected(), values, b"x/y", 5, [b"k", None, b"l"])
+    assert [progress(m.headers).place for m in messages] == [(10, 0), (10, 2**63 - 1), (12, 2**63 - 1)]
+    assert [m.key for m in messages] == [b"k", None, b"l"]
+    assert [m.value for m in messages] == values
+    assert progress(messages[-1].headers).matches == 8
+    assert not any("traceparent" in m.headers for m in messages)
+
+
+def test_a_row_has_the_trace_of_its_probe():
+    messages = result_messages_rows(selected(traces=pa.array(["t", "t", None])), [b"v"] * 3, b"x/y")
+    assert [m.headers.get("traceparent") for m in messages] == [b"t", b"t", None]
+
+
+def test_columns_of_a_select_list_are_never_counted():
+    assert matches_of(selected()) == 3
+    cut = selected(rows=SELECTED.select(["probe_seq", "note"]), matches=7)
+    assert matches_of(cut) == 7  # more than the limit lists
+    assert matches_of(selected(rows=SELECTED.slice(0, 0), probes=np.empty(0, np.int64), matches=0)) == 0
+    assert progress(result_to_message(selected(), matches_before=1).headers).matches == 4
+
+
+@pytest.mark.parametrize("traces", [None, pa.array(["t", None, "é"])])
+def test_probes_and_traces_travel(traces):
+    sent = selected(traces=traces, matches=0)
+    found = decode(encode(sent))
+    assert found.probes.tolist() == [10, 10, 12]
+    assert (found.traces and found.traces.to_pylist()) == (traces and traces.to_pylist())
+    assert found.rows.equals(SELECTED)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"probes": np.array([1, 2])}, {"probes": np.array([3, 2, 4])}, {"traces": pa.array(["t"])}],
+)
+def test_probes_that_do_not_fit_are_refused(changes):
+    with pytest.raises(WireError, match=r"probes|traces"):
+        encode(selected(matches=0, **changes))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from spojoin.errors import ConfigurationError
 from spojoin.wire.registered import SchemaKind
-from spojoin.wire.row_values import avro_names, row_writer
+from spojoin.wire.row_values import avro_names, json_objects, message_keys, row_writer
 
 UTC = datetime.UTC
 WIDE = decimal.Context(prec=60)
@@ -134,3 +134,39 @@ def test_names_that_avro_does_not_allow():
 def test_a_type_without_a_form_is_named(kind):
     with pytest.raises(ConfigurationError, match="column parts of type list"):
         row_writer(kind, "q", pa.schema([pa.field("parts", pa.list_(pa.int64()))]))
+
+
+PLAIN = pa.record_batch(
+    {
+        "m": pa.array([Decimal("1.50"), None], pa.decimal128(20, 2)),
+        "at": pa.array([0, 1_250_000], pa.timestamp("us")),
+        "zoned": pa.array([0, None], pa.timestamp("us", "UTC")),
+        "day": pa.array([0, None], pa.date32()),
+        "d": pa.array([float("nan"), 0.1], pa.float64()),
+        "b": pa.array([b"\x00\x01", None], pa.binary()),
+        "s": ["é", ""],
+    }
+)
+
+
+def test_plain_json_is_what_files_have():
+    assert json_objects(PLAIN) == [
+        b'{"m":1.50,"at":"1970-01-01T00:00:00","zoned":"1970-01-01T00:00:00Z","day":"1970-01-01","d":null,"b":"AAE=",'
+        b'"s":"\xc3\xa9"}',
+        b'{"m":null,"at":"1970-01-01T00:00:01.250000","zoned":null,"day":null,"d":0.1,"b":null,"s":""}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        (pa.array(["é", "", None]), ["é".encode(), b"", None]),
+        (pa.array([7, None, -1]), [b"7", None, b"-1"]),
+        (pa.array([b"\x00", None]), [b"\x00", None]),
+        (pa.array([Decimal("1.50")], pa.decimal128(9, 2)), [b"1.50"]),
+        (pa.array([True, False]), [b"true", b"false"]),
+        (pa.array([0], pa.date32()), [b"1970-01-01"]),
+    ],
+)
+def test_keys_are_bytes_or_text(column, keys):
+    assert message_keys(pa.field("k", column.type), column) == keys

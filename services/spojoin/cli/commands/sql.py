@@ -104,14 +104,18 @@ def sql(options: SqlOptions) -> None:
         ON ABS(l.air_time - r.air_time) < 2 WINDOW AS (SLIDE INTERVAL '1' ON '1K')"
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.embedded.statements import StatementOptions, bare_statement
+        _run_or_explain(options)
 
-        choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit)
-        found = bare_statement(options.statement, {}, choices)
-        if options.explain:
-            _explain(found)
-        else:
-            _run(found, options)
+
+def _run_or_explain(options: SqlOptions) -> None:
+    from spojoin.embedded.statements import StatementOptions, bare_statement
+
+    choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit)
+    found = bare_statement(options.statement, {}, choices)
+    if options.explain:
+        _explain(found)
+    else:
+        _run(found, options)
 
 
 def _times(texts: list[str] | tuple[()]) -> dict[str, str]:

@@ -78,12 +78,14 @@ class FrameCutter:
         """The event times of the rows that join in a stream."""
         number = self._inputs[stream]
         own = origins.streams == number
-        return self._queue.inputs[number].times(int(np.count_nonzero(own)))[joins[own]]
+        times_us: I64 = self._queue.inputs[number].times(int(np.count_nonzero(own)))[joins[own]]
+        return times_us
 
 
 def of_stream(bits: U8, stream: int) -> Flags:
     """Which rows have the bit of a stream, (n,)."""
-    return (bits >> stream) & 1 == 1
+    flags: Flags = (bits >> stream) & 1 == 1
+    return flags
 
 
 def _first_of(flags: Flags, fits: int) -> int:

@@ -29,6 +29,11 @@ from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, R
 _WHOLE = {TypeName.INT, TypeName.LONG}
 _REAL = {TypeName.FLOAT, TypeName.DOUBLE}
 _TEXTS = {TypeName.STRING, TypeName.UUID, TypeName.BINARY}
+_READ_AS = {
+    **dict.fromkeys(_WHOLE, pa.int64()),
+    **dict.fromkeys(_REAL, pa.float64()),
+    **dict.fromkeys(_TEXTS, pa.string()),
+}
 _OPEN, _CLOSE = b"{}"
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -140,14 +145,10 @@ class JsonLines(LineReader):
 
     def _type(self, name: str, first: object) -> pa.DataType:
         declared = self.stream.schema.get(name)
-        if declared is not None and declared.name in _WHOLE:
-            return pa.int64()
-        if declared is not None and declared.name in _REAL:
-            return pa.float64()
+        if declared is not None and declared.name in _READ_AS:
+            return _READ_AS[declared.name]
         if declared is not None and declared.name is TypeName.DECIMAL:
             return pa.decimal128(38, declared.scale)
-        if declared is not None and declared.name in _TEXTS:
-            return pa.string()
         if declared is not None and declared.name is TypeName.BOOLEAN and isinstance(first, bool):
             return pa.bool_()
         if isinstance(first, float) and name != self.stream.key:

@@ -137,4 +137,6 @@ def batch_codes(batch: Batch) -> dict[int, I64]:
 def _distinct(values: pa.Array) -> tuple[list[Any], I64]:
     """The distinct values, and of each row which it has, int64 (n,)."""
     encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
-    return encoded.dictionary.to_numpy(zero_copy_only=False).tolist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return encoded.dictionary.to_numpy(zero_copy_only=False).tolist(), encoded.indices.to_numpy(
+        zero_copy_only=False
+    ).astype(np.int64)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -109,11 +111,14 @@ class Origins:
 
     def slice(self, first: int, end: int) -> Origins:
         """Rows [first, end) as views."""
-        return Origins(*(column[first:end] for column in self.columns))
+        return self._each(lambda column: column[first:end])
 
     def take(self, rows: I64) -> Origins:
         """Rows picked by an index array, copied."""
-        return Origins(*(column[rows] for column in self.columns))
+        return self._each(lambda column: column[rows])
+
+    def _each(self, part: Callable[[Any], Any]) -> Origins:
+        return Origins(*map(part, self.columns))
 
     @property
     def columns(self) -> tuple[I64, I64, U8, I64, U8, U8]:
@@ -123,7 +128,7 @@ class Origins:
     @property
     def numbered(self) -> NDArray[np.bool_]:
         """Which rows take a number, (n,)."""
-        return self.members != 0
+        return np.not_equal(self.members, 0)
 
 
 def concat_origins(pieces: list[Origins]) -> Origins:

@@ -74,7 +74,7 @@ class Validity:
         """Arrow's validity of values by place; None where all are valid."""
         if self._flags is None:
             return None
-        bits, zeros = _bits(self._flags.held, places, first)
+        bits, zeros = _bits(self._flags.held.view(np.uint8), places, first)
         return bits if zeros else None
 
     def drop_below(self, index: int) -> None:
@@ -130,7 +130,7 @@ class FixedColumn(ColumnStore):
     def _taken(self, places: I64, first: int) -> pa.Buffer:
         held = self._values.held
         if self._is_bool:
-            return _bits(held, places, first)[0]
+            return _bits(held.view(np.uint8), places, first)[0]
         taken, buffer = _room(len(places), held.dtype)
         gather(held, places, first, taken)
         return buffer
@@ -154,7 +154,8 @@ class TextColumn(ColumnStore):
         _, offsets, data = values.buffers()
         ends = np.frombuffer(offsets, np.int32, len(values) + 1, 4 * values.offset).astype(np.int64)
         if data is not None:
-            self._bytes.append(np.frombuffer(data, np.uint8)[ends[0] : ends[-1]])
+            own: NDArray[Any] = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+            self._bytes.append(own)
         self._starts.append(ends[1:] + (self._starts.held[-1] - ends[0]))
 
     def take(self, places: I64, first: int = 0) -> pa.Array:
@@ -165,10 +166,8 @@ class TextColumn(ColumnStore):
         if size > _TEXT_BYTES_MAX:
             raise BadData(f"{count:,} results have {size:,} bytes of text in one column, more than Arrow holds at once")
         taken, buffer = _room(size + WORD, np.uint8)
-        gather_texts(self._bytes.buffer, self._bytes.origin, begins, offsets, taken)
-        return pa.Array.from_buffers(
-            self._kind, count, [self._valid.take(places, first), ends, buffer.slice(0, size)]
-        )
+        gather_texts(self._bytes.buffer.view(np.uint8), self._bytes.origin, begins, offsets, taken)
+        return pa.Array.from_buffers(self._kind, count, [self._valid.take(places, first), ends, buffer.slice(0, size)])
 
     def drop_below(self, index: int) -> None:
         """Forget the values of smaller indexes."""

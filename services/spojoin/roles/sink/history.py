@@ -20,7 +20,7 @@ PIECES_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class HeldRows:
     """What is held of n consecutive tuples: seqs int64 (n,), keys or None, payload or None."""
 
     seqs: I64
@@ -28,7 +28,7 @@ class Held:
     payload: pa.RecordBatch | None
 
 
-def _nbytes(held: Held) -> int:
+def _nbytes(held: HeldRows) -> int:
     parts = (held.seqs, held.keys, held.payload)
     return int(sum(each.nbytes for each in parts if each is not None))
 
@@ -96,7 +96,7 @@ class RowStore:
         """The first index held."""
         return self._seqs.first
 
-    def append(self, held: Held) -> None:
+    def append(self, held: HeldRows) -> None:
         """Add tuples behind the last one."""
         if not len(held.seqs):
             return
@@ -114,7 +114,7 @@ class RowStore:
         names = list(other._columns)
         payload = pa.RecordBatch.from_arrays(other.columns(names, seqs), names=names) if names else None
         keys = None if other._keys is None or not len(seqs) else other.keys(seqs)
-        self.append(Held(seqs.copy(), keys, payload))
+        self.append(HeldRows(seqs.copy(), keys, payload))
 
     def keys(self, seqs: I64) -> pa.Array:
         """Keys of tuples by seq, int64 (n,), all of them held."""
@@ -139,8 +139,11 @@ class RowStore:
 
     def drop_below(self, index: int) -> None:
         """Forget tuples of smaller indexes."""
-        for each in (self._seqs, *([] if self._keys is None else [self._keys]), *self._columns.values()):
-            each.drop_below(index)
+        self._seqs.drop_below(index)
+        if self._keys is not None:
+            self._keys.drop_below(index)
+        for column in self._columns.values():
+            column.drop_below(index)
 
     def __len__(self) -> int:
         return len(self._seqs)
@@ -165,14 +168,14 @@ class History:
     def __init__(self, *, has_keys: bool) -> None:
         self._has_keys = has_keys
         self._store: RowStore | None = None
-        self._batches: dict[int, Held] = {}
+        self._batches: dict[int, HeldRows] = {}
 
-    def restore(self, first: int, held: Held) -> None:
+    def restore(self, first: int, held: HeldRows) -> None:
         """Learn of a sealed batch; batches come in any order."""
         if self._store is None or first < self._store.first:
             self._batches[first] = replace(held, seqs=np.array(held.seqs))
 
-    def append(self, first: int, held: Held) -> None:
+    def append(self, first: int, held: HeldRows) -> None:
         """Take a frame's tuples, perhaps none."""
         if self._store is None:
             self._store = RowStore(first, has_keys=self._has_keys)

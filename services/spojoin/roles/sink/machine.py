@@ -20,9 +20,9 @@ from spojoin.protocol.parts import expected_parts, first_reached, probe_range
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
-from spojoin.roles.sink.history import Held, History
+from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.made import MadeBatches
-from spojoin.roles.sink.pairs import Each, Pairs, Projection, Residual, in_turn
+from spojoin.roles.sink.pairs import Answers, Each, Projection, Residual, SeqPairs, in_turn
 from spojoin.roles.sink.rows import (
     answered_only,
     bitmap_rows,
@@ -32,7 +32,7 @@ from spojoin.roles.sink.rows import (
     matches,
     pair_rows,
 )
-from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, Result
+from spojoin.wire.records import I64, Barrier, Batch, Frame, Matches, Part, Record, Result
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
 FRAMES_MAX = 512
@@ -112,7 +112,7 @@ class SinkMachine(Machine):
         if self._holds_rows:
             for history, piece in zip(self._histories, frame.slices, strict=True):
                 seqs = frame.first_seq + piece.positions.astype(np.int64)
-                history.append(piece.first_index, Held(seqs, piece.keys, piece.payload))
+                history.append(piece.first_index, HeldRows(seqs, piece.keys, piece.payload))
         if frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
 
@@ -132,7 +132,7 @@ class SinkMachine(Machine):
     def _take_batch(self, batch: Batch) -> None:
         self._made[batch.stream].add(batch.first, batch.end)
         if self._holds_rows:
-            self._histories[batch.stream].restore(batch.first, Held(batch.seqs, batch.keys, batch.payload))
+            self._histories[batch.stream].restore(batch.first, HeldRows(batch.seqs, batch.keys, batch.payload))
 
     def _take_part(self, part: Part) -> None:
         if part.frame_id < self._next_frame:
@@ -183,55 +183,62 @@ class SinkMachine(Machine):
 
     def _result(self, frame: Frame, end: int) -> Result:
         begin, before = self._position, self.matches
-        rows = self._rows(frame, begin, end)
+        answers = self._answers(frame, begin, end)
         return Result(
             frame_id=frame.frame_id,
             begin=begin,
             end=end,
             is_last=end == frame.count,
-            rows=rows,
+            rows=answers.rows,
             # rows that were answered long ago have no latency
             produced_ms=frame.produced_ms[:0] if frame.is_silent else frame.produced_ms,
             produced_runs=frame.produced_runs[:0] if frame.is_silent else frame.produced_runs,
             generation=self._generation,
             matches=self.matches - before if self._query.output in (Output.BITMAP, Output.ROWS) else 0,
+            probes=answers.probes,
+            traces=answers.traces,
         )
 
-    def _rows(self, frame: Frame, begin: int, end: int) -> pa.RecordBatch:
+    def _answers(self, frame: Frame, begin: int, end: int) -> Answers:
         query = self._query
         if frame.is_silent:  # no part reports, and no row is written
-            return self._all_rows(frame, end, end, self._directions(frame, end, end))
+            return self._of_directions(frame, end, end, self._directions(frame, end, end))
         directions = self._directions(frame, begin, end)
         self.matches += matches(query, directions, frame, begin, end)
         self.cut_probes += cut_probes(query, directions, frame, begin, end)
-        rows = self._all_rows(frame, begin, end, directions)
-        return rows if query.output is Output.ROWS else answered_only(rows, frame)
+        return self._of_directions(frame, begin, end, directions)
+
+    def _of_directions(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> Answers:
+        if self._query.output is Output.ROWS:
+            return self._selected(frame, begin, end, directions)
+        return Answers(answered_only(self._all_rows(frame, begin, end, directions), frame))
 
     def _all_rows(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
         query = self._query
         if query.output is Output.PAIRS:
             return pair_rows(query, frame, begin, end, directions, self._histories)
-        if query.output is Output.ROWS:
-            return self._selected_rows(frame, begin, end, directions)
         if query.output is Output.BITMAP:
             return bitmap_rows(query, frame, begin, end, directions)
         return count_rows(query, frame, begin, end, directions)
 
-    def _selected_rows(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
+    def _selected(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> Answers:
         left, right = listed_pairs(self._query, frame, begin, end, directions)
+        probes: I64 = np.maximum(left, right)
         if len(frame.silent):
-            answered = frame.silent[np.maximum(left, right) - frame.first_seq] == 0
-            left, right = left[answered], right[answered]
-        return self._projection.rows(Pairs(left, right, self._histories))
+            answered = frame.silent[probes - frame.first_seq] == 0
+            probes, left, right = probes[answered], left[answered], right[answered]
+        pairs = SeqPairs(left, right, self._histories)
+        traces = pairs.traces(probes) if self._query.is_traced else None
+        return Answers(self._projection.rows(pairs), probes, traces)
 
     @property
-    def state_bytes(self) -> int:
+    def payload_bytes(self) -> int:
         """Bytes of the rows that windows reach, as far as results need them."""
         return sum(history.nbytes for history in self._histories)
 
     @property
     def failures(self) -> int:
-        """Pairs for which an expression of both sides had no value."""
+        """SeqPairs for which an expression of both sides had no value."""
         return self._projection.program.failures + (0 if self._residual is None else self._residual.program.failures)
 
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:

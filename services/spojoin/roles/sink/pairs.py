@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.expressions.types import select_schema, value_type
-from spojoin.model import PairExpression, Query, Use, pair_column
+from spojoin.model import TRACE, PairExpression, Query, Use, pair_column
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
 
@@ -28,7 +29,16 @@ def in_turn(tasks: Sequence[Callable[[], pa.Array]]) -> list[pa.Array]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class Answers:
+    """The rows of a result; probes and traces as in `Result`."""
+
+    rows: pa.RecordBatch
+    probes: I64 | None = None
+    traces: pa.Array | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeqPairs:
     """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held."""
 
     left: I64
@@ -49,6 +59,15 @@ class Pairs:
         history = self.histories[min(side, len(self.histories) - 1)]
         return history.gathers(names, self._seqs(side)) if names else []
 
+    def traces(self, probes: I64) -> pa.Array:
+        """The traces of the rows that answered: probes, int64 (n,), of each pair one of its sides."""
+        found = pa.nulls(len(probes), pa.string())
+        for is_probe, history in ((probes == self.left, self.histories[0]), (probes == self.right, self.histories[-1])):
+            if is_probe.any():
+                (gather,) = history.gathers([TRACE], probes[is_probe])
+                found = pc.replace_with_mask(found, pa.array(is_probe), gather().cast(pa.string()))
+        return found
+
     def _seqs(self, side: int) -> I64:
         return self.right if side else self.left
 
@@ -62,7 +81,7 @@ class PairProgram:
         self._evaluate: Evaluate | None = None
         self.failures = 0
 
-    def run(self, pairs: Pairs) -> list[pa.Array]:
+    def run(self, pairs: SeqPairs) -> list[pa.Array]:
         """One array an expression, n values each."""
         if not len(pairs.left):
             return [pa.array([], value_type(each.type)) for each in self._expressions]
@@ -92,11 +111,12 @@ class Residual:
 
     def filtered(self, matches: Matches, probes: I64, *, as_left: bool, histories: Sequence[History]) -> Matches:
         """The matches of one direction of which the conditions are true; probes: int64 (m,), their seqs."""
-        assert matches.offsets is not None and matches.partners is not None, "pairs are listed to be filtered"
+        assert matches.offsets is not None, "pairs are listed to be filtered"
+        assert matches.partners is not None, "pairs are listed to be filtered"
         lengths = np.diff(matches.offsets)
         own = np.repeat(probes, lengths)
         left, right = (own, matches.partners) if as_left else (matches.partners, own)
-        holds = self.program.run(Pairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
+        holds = self.program.run(SeqPairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
         kept: NDArray[np.bool_] = np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))[matches.offsets]
         return Matches(np.diff(ends), ends, matches.partners[kept])
@@ -111,7 +131,7 @@ class Projection:
         self._plain = list(dict.fromkeys(each.plain for each in query.select if each.plain is not None))
         self.program = PairProgram([each.expression for each in query.select if each.plain is None])
 
-    def rows(self, pairs: Pairs) -> pa.RecordBatch:
+    def rows(self, pairs: SeqPairs) -> pa.RecordBatch:
         """The columns of n pairs."""
         if not len(pairs.left):
             return pa.RecordBatch.from_pylist([], schema=select_schema(self._select))

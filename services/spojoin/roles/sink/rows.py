@@ -166,14 +166,17 @@ def _seqs(frame: Frame, begin: int, end: int) -> I64:
 def _stream_names(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
     which = np.zeros(frame.count, np.int8)
     if not query.is_of_one_input:
-        for number, piece in [*enumerate(frame.slices), *((rows.input, rows) for rows in frame.unjoined)]:
+        for number, piece in enumerate(frame.slices):
             which[piece.positions] = number
+        for rows in frame.unjoined:
+            which[rows.positions] = rows.input
     names = pa.array([source.name for source in query.inputs])
     return pa.DictionaryArray.from_arrays(pa.array(which[begin:end]), names)
 
 
 def _keys(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
-    filled: list[StreamSlice | Unjoined] = [piece for piece in (*frame.slices, *frame.unjoined) if len(piece)]
+    pieces: list[StreamSlice | Unjoined] = [*frame.slices, *frame.unjoined]
+    filled = [piece for piece in pieces if len(piece)]
     if len(filled) < 2:
         return (filled or frame.slices)[0].keys.slice(begin, end - begin)
     keys = concat_keys([piece.keys for piece in filled])

@@ -142,3 +142,47 @@ def test_bands_over_doubles_follow_ieee_arithmetic():
     values = [0.1, 0.2, 0.30000000000000004, float("inf"), float("inf"), -float("inf"), -0.0, 0.1]
     assert Fraction(0.30000000000000004 - 0.2) != Fraction(1, 10)
     check(query, [0] * len(values), [(v, v) for v in values], [0] * len(values), np.float64)
+
+
+@st.composite
+def tuples_of_both_streams(draw):
+    """(query, rows as (stands left, stands right, a or None, b or None)): every row stands on one side at least."""
+    slide = draw(st.integers(1, 4))
+    window = Window(False, slide * draw(st.integers(1, 4)), slide)
+    ops = draw(st.lists(st.sampled_from(list(Op)), min_size=1, max_size=3))
+    value = st.one_of(st.none(), st.integers(0, 3))
+    side = st.sampled_from([(True, False), (False, True), (True, True)])
+    return make_query(2, ops, window), draw(st.lists(st.tuples(side, value, value), max_size=30))
+
+
+def plain_pairs(query, rows):
+    """The definition, for tuples that may stand in both streams and have NULLs: (probe, left, right) in order."""
+    window, sides = query.window, ([], [])
+    for t, (stands, _, _) in enumerate(rows):
+        first = [max(0, -(-len(side) // window.slide) * window.slide - window.length) for side in sides]
+        found = [(t, u, t) for u in sides[0][first[0] :]] if stands[1] else []
+        found += [(t, t, u) for u in sides[1][first[1] :]] if stands[0] else []
+        for probe, left, right in found:
+            compared = [(p, rows[left][1 + p.left_slot], rows[right][1 + p.right_slot]) for p in query.predicates]
+            if all(None not in (a, b) and PLAIN[p.op](a, b, p.width) for p, a, b in compared):
+                yield probe, left, right
+        for side, stood in zip(sides, stands, strict=True):
+            if stood:
+                side.append(t)
+
+
+@given(tuples_of_both_streams())
+@settings(max_examples=150, deadline=None)
+def test_tuples_of_both_streams_and_nulls_equal_the_plain_loop(case):
+    query, rows = case
+    own = [[row for row in rows if row[0][side]] for side in (0, 1)]
+    values = tuple(tuple(np.array([row[k] or 0 for row in held], np.int64) for k in (1, 2)) for held in own)
+    nulls = tuple(tuple(np.array([row[k] is None for row in held], np.bool_) for k in (1, 2)) for held in own)
+    members = tuple(np.array([row[0][side] for row in rows], np.bool_) for side in (0, 1))
+    loop = NestedLoop(query, Tuples(np.zeros(len(rows), np.int8), values, None, nulls, members))
+    found = []
+    for number, direction in enumerate(nested_loop.directions(query)):
+        probes, partners = loop.pairs(number, np.arange(len(loop.seqs[direction.probe])))
+        pairs = zip(probes.tolist(), partners.tolist(), strict=True)
+        found += [(probe, probe, partner) if number == 0 else (probe, partner, probe) for probe, partner in pairs]
+    assert sorted(found) == sorted(plain_pairs(query, rows))

@@ -35,11 +35,12 @@ def read(values, find=None, stream=STREAM, headers=()):
 
 
 def outcome(rows):
-    """Rows and refusals by their message."""
+    """Rows and refusals by their message; the number of a row that joins nothing is None."""
     keys = rows.keys.to_pylist()
+    joins = [1] * len(keys) if rows.joins is None else rows.joins.tolist()
     taken = {
-        offset: (code, key)
-        for offset, code, key in zip(rows.offsets.tolist(), rows.codes[0].tolist(), keys, strict=True)
+        offset: (code if joining else None, key)
+        for offset, code, key, joining in zip(rows.offsets.tolist(), rows.codes[0].tolist(), keys, joins, strict=True)
     }
     return taken | {letter.offset: letter.reason for letter in rows.dead}
 
@@ -147,8 +148,8 @@ JSON_FORMS = {
     b'{"after": null, "op": "m"}': "null",
     b'{"n": 1, "k": "a"}': "missing-field",
     b'{"payload": {"n": 1, "k": "a"}}': "missing-field",
-    b'{"after": {"n": 1}}': "missing-field",
-    b'{"after": {"n": null, "k": "a"}}': "null",
+    b'{"after": {"n": 1}}': "null",
+    b'{"after": {"n": null, "k": "a"}}': (None, "a"),
     b'{"after": {"n": [1], "k": "a"}}': "type",
     b'{"after": 5}': "type",
     b'{"after": [1]}': "type",

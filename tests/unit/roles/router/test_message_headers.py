@@ -28,9 +28,9 @@ def seen(monkeypatch):
     """What is extracted: the rows as they come, read for their number alone."""
     found = []
 
-    def extract(stream, batch, needs_time):
+    def extract(stream, batch, needs_time, number):
         found.append(batch)
-        return extraction.extract(PLAIN, batch, needs_time)
+        return extraction.extract(PLAIN, batch, needs_time, number)
 
     for module in (arrow_rows, line_reader, parse):
         monkeypatch.setattr(module, "extract", extract)

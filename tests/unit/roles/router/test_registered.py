@@ -110,24 +110,25 @@ rows_of_all = st.fixed_dictionaries(
 
 
 def expected(rows):
-    """Codes column by column and keys of the rows whose `d` isn't null, by plain definitions."""
-    kept = [row for row in rows if row["d"] is not None]
-    codes = [
-        [fold(row["d"]) for row in kept],
-        [row["n"] for row in kept],
-        [int(row["m"] * 10_000) for row in kept],
-        [(row["day"] - datetime.date(1970, 1, 1)).days for row in kept],
-        [(row["at"] - EPOCH) // datetime.timedelta(microseconds=1) for row in kept],
+    """Codes column by column by plain definitions; None where `d` is null, so that the row joins nothing."""
+    return [
+        [None if row["d"] is None else fold(row["d"]) for row in rows],
+        [row["n"] for row in rows],
+        [int(row["m"] * 10_000) for row in rows],
+        [(row["day"] - datetime.date(1970, 1, 1)).days for row in rows],
+        [(row["at"] - EPOCH) // datetime.timedelta(microseconds=1) for row in rows],
     ]
-    return codes, [row["k"] for row in kept]
 
 
 def check(found, rows):
-    codes, keys = expected(rows)
-    assert [column.tolist() for column in found.codes] == codes
-    assert found.keys.to_pylist() == keys
-    assert found.offsets.tolist() == [10 + at for at, row in enumerate(rows) if row["d"] is not None]
-    assert reasons(found) == [(at, "null") for at, row in enumerate(rows) if row["d"] is None]
+    codes = [column.tolist() for column in found.codes]
+    joins = [1] * len(rows) if found.joins is None else found.joins.tolist()
+    codes[0] = [code if joining else None for code, joining in zip(codes[0], joins, strict=True)]
+    assert codes == expected(rows)
+    assert found.keys.to_pylist() == [row["k"] for row in rows]
+    assert found.offsets.tolist() == [10 + at for at in range(len(rows))]
+    assert found.members is None or set(found.members.tolist()) == {1}
+    assert reasons(found) == []
 
 
 @given(st.lists(rows_of_all, min_size=1, max_size=8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from spojoin.errors import BadData
 from spojoin.roles.sink import column_store as stores
 from spojoin.roles.sink.column_store import GROWTH, column_store
-from spojoin.roles.sink.history import Held, History
+from spojoin.roles.sink.history import HeldRows, History
 
 VALUES = {
     pa.int32(): [0, 1, -(2**31), 2**31 - 1],
@@ -92,16 +93,16 @@ def test_a_history_restored_from_batches_in_any_order_is_the_whole(seed: int) ->
     kinds = [pa.int64(), pa.string(), pa.bool_()]
     columns = [drawn(random, kind, 90, 0.3) for kind in kinds]
 
-    def held(begin: int, end: int) -> Held:
+    def held(begin: int, end: int) -> HeldRows:
         arrays = [pa.array(column[begin:end], kind) for column, kind in zip(columns, kinds, strict=True)]
-        return Held(
+        return HeldRows(
             seqs[begin:end].astype(np.int64),
             pa.array(range(begin, end), pa.int64()),
             pa.RecordBatch.from_arrays(arrays, names=["x", "y", "z"]),
         )
 
     bounds = [0, *sorted(random.sample(range(1, 60), 4)), 60]
-    batches = list(zip(bounds, bounds[1:], strict=False)) * 2
+    batches = list(pairwise(bounds)) * 2
     random.shuffle(batches)
     tail = random.choice([30, 60])
     history = History(has_keys=True)

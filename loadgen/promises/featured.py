@@ -1,0 +1,76 @@
+"""Section `featured`: the services with filters and an equality of texts against the plain query, in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from loadgen.load.messages import ipc_bytes
+from loadgen.promises.context import Context
+from loadgen.promises.figures import Measurement, at_least
+from loadgen.promises.produce import MESSAGE_ROWS, fill
+from loadgen.promises.services import CHECKED, CORES, Throughput, ahead, on_cores, throughput
+from loadgen.promises.serving import measured as running_services
+from loadgen.promises.serving import prepared
+from loadgen.promises.statement import (
+    RANGES,
+    StatementRows,
+    check_featured,
+    counting_text,
+    featured_text,
+    statement_rows,
+)
+from loadgen.promises.window import check_counts
+from spojoin.local.cluster import LocalCluster, local_cluster
+
+RATIO_BAR = at_least(0.7)
+#: More rows than are answered: the filters refuse one in 90.
+MORE = 1.05
+PLAIN, FEATURED = "bench-plain", "bench-featured"
+
+
+def measure(context: Context) -> Iterator[Measurement]:
+    """Both rates with the window full, and their ratio. Both read the same messages, with all columns."""
+    sizes = context.sizes
+    rows = statement_rows(round((sizes.window + sizes.services_after + ahead(sizes)) * MORE))
+    window = sizes.window
+
+    def plain(counts: pa.Table) -> None:
+        check_counts(rows.measured, window, sizes.slide, counts, CHECKED)
+
+    def featured(counts: pa.Table) -> None:
+        check_featured(rows, window, counts, CHECKED)
+
+    with on_cores(CORES), local_cluster(context.say) as cluster:
+        one = _rate(context, cluster, PLAIN, counting_text(PLAIN, RANGES, window), rows, plain)
+        yield _figure("services, plain query", one)
+        two = _rate(context, cluster, FEATURED, featured_text(FEATURED, window), rows, featured)
+        yield _figure("services, two filters and an equality of texts", two)
+    ratio = two.tuples_per_second / one.tuples_per_second
+    yield Measurement("services, that statement / the plain query", ratio, "times", RATIO_BAR)
+
+
+def _figure(name: str, found: Throughput) -> Measurement:
+    return Measurement(
+        name, found.tuples_per_second, "tuples/s", note=f"router {found.cpu_us['router']:.2f} us of CPU each"
+    )
+
+
+def _rate(
+    context: Context,
+    cluster: LocalCluster,
+    name: str,
+    text: str,
+    rows: StatementRows,
+    check: Callable[[pa.Table], None],
+) -> Throughput:
+    sizes = context.sizes
+    with prepared(cluster, name, sizes, context.scratch, text) as ready:
+        context.say(f"filling {ready.input.topic}")
+        fill(ready.log, ready.input, map(ipc_bytes, rows.table().to_batches(MESSAGE_ROWS)))
+        with running_services(ready) as running:
+            context.say("services started; filling the window, then measuring")
+            found = throughput(running, sizes.window, sizes.window + sizes.services_after)
+            check(pa.Table.from_batches(running.tap.samples))
+    return found

@@ -1,0 +1,1 @@
+"""Results of a served query, for Python: they are read from Kafka."""

@@ -1,0 +1,121 @@
+"""A served query's results as Arrow batches, each once and in order, while they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from spojoin.errors import ConfigurationError
+from spojoin.ports.interfaces import Log, LogPartition, LogRecord
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topology import Topic, topic_name
+from spojoin.runtime.settings import Settings
+from spojoin.wire.chain import ResultSequence
+from spojoin.wire.results import ARROW_STREAM, BEGIN, CONTENT_TYPE, progress, result_from_message
+
+POLL_S = 0.5
+RECORDS_MAX = 1_000
+
+
+class ServedQueries:
+    """A Kafka cluster in which served queries' results are. Every reading has a client of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._config = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties())
+
+    def results(self, query: str, *, from_start: bool = True, follow: bool = True) -> ServedResults:
+        """The results of the query of this name, in the form `frames`.
+
+        from_start: from the earliest ones that the topic holds, or only those that come from now on
+        follow: whether to wait for more at the end, or to stop behind those that are there now
+
+        Raises ConfigurationError where there is no such topic, LogUnavailable where Kafka doesn't answer.
+        """
+        return ServedResults(KafkaLog(self._config), query, from_start=from_start, follow=follow)
+
+
+class ServedResults:
+    """An iterator of Arrow batches, for `for` and for `async for`; closed at its end, by `close`, or by `with`.
+
+    Only committed records are read, and what a crash of the services made them write twice is given once.
+    """
+
+    def __init__(self, log: Log[bytes], query: str, *, from_start: bool = True, follow: bool = True) -> None:
+        source = LogPartition(topic_name(query, Topic.RESULTS), 0)
+        self._is_closed = False
+        self._log = log
+        if not log.partitions(source.topic):
+            log.close()
+            raise ConfigurationError(f"Kafka has no topic {source.topic!r}: start the query's services first")
+        bounds = log.bounds(source)
+        self._source, self._end = source, None if follow else bounds.end
+        self._reader = log.reader()
+        self._reader.open(source, bounds.earliest if from_start else bounds.end)
+        self._sequence = ResultSequence()
+        self._ready: deque[pa.RecordBatch] = deque()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The iterator itself."""
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        """The next batch that has rows, as soon as there is one."""
+        while not self._ready:
+            if self._is_closed or not self._read_on():
+                self.close()
+                raise StopIteration
+        return self._ready.popleft()
+
+    def __aiter__(self) -> Self:
+        """The iterator itself."""
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch:
+        """The next batch; other tasks run while it waits."""
+        found = await asyncio.to_thread(next, self, None)
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    def __enter__(self) -> Self:
+        """Close at the end of the block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections; no batch follows."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._ready.clear()
+            self._reader.close()
+            self._log.close()
+
+    def _read_on(self) -> bool:
+        """Whether more may follow."""
+        records = self._reader.poll(RECORDS_MAX, POLL_S)
+        for record in records:
+            self._take(record)
+        return bool(records) or self._end is None or self._reader.position(self._source) < self._end
+
+    def _take(self, record: LogRecord[bytes]) -> None:
+        headers = dict(record.headers)
+        if headers.get(CONTENT_TYPE) != ARROW_STREAM:
+            said = headers.get(CONTENT_TYPE, b"unknown").decode(errors="replace")
+            raise ConfigurationError(
+                f"the results in {self._source.topic} are {said}: read them with a client of Kafka, or start the "
+                "services with results_format frames"
+            )
+        if self._sequence.takes(int(headers[BEGIN]), progress(headers)):
+            rows = result_from_message(headers, record.value).rows
+            if rows.num_rows:
+                self._ready.append(rows)
