@@ -57,8 +57,11 @@ def sql(
 
     """
     found = bare_statement(statement, tables, StatementOptions(times_by_name(time), lateness, limit))
-    checked = checked_number("threads", threads)
-    return Results(result_schema(found.query, []), lambda: _started(found, checked))
+    return _results(found, checked_number("threads", threads))
+
+
+def _results(found: BareStatement, threads: int | None) -> Results:
+    return Results(result_schema(found.query, []), lambda: _started(found, threads))
 
 
 def _started(found: BareStatement, threads: int | None) -> tuple[Engine, list[InputFile]]:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import spojoin
-from spojoin.errors import QueryError
+from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import TypeName
 from spojoin.query.column_types import parse_type
 from spojoin.query.load import LIMIT_MAX, parse_query
@@ -97,8 +97,12 @@ def test_names_of_results(row):
 
 
 def test_numbers_and_headers_are_columns():
-    select = query(f"SELECT l.seq, r.headers['site'] AS site {SIDES} ON l.price < r.bid {WINDOW}").select
+    sql = f"SELECT l.seq, r.headers['site'] AS site {SIDES} ON l.price < r.bid {WINDOW}"
+    streams = {name: {"schema": columns} for name, columns in schemas().items()}
+    select = parse_query(yaml.safe_dump({"name": "q", "streams": streams, "sql": sql})).select
     assert [str(each.expression.type) for each in select] == ["long", "string"]
+    with pytest.raises(ConfigurationError, match="'headers', which records of Kafka have"):
+        query(sql)
 
 
 @pytest.mark.parametrize("row", table("Types"), ids=lambda row: row[0])

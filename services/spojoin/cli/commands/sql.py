@@ -74,12 +74,11 @@ class SqlOptions:
 def sql(options: SqlOptions) -> None:
     """Join files by one SQL statement, without a query file.
 
-    FROM and JOIN name files in quotes: CSV, JSON lines, Parquet or Arrow, also gzip or zstd; a pattern such as
-    'trips-*.csv.gz' is one input, - is standard input. Columns and their types come from the files. A file joined
-    with itself is read in its order; two files are merged by event time, the column of type timestamp or --time.
+    FROM and JOIN name files in quotes: CSV, JSON lines, Parquet or Arrow, also packed; 'trips-*.csv.gz' is one input,
+    '-' standard input. A file joined with itself is read in its order; two are merged by timestamp, or --time.
 
     A pair of rows is a result if the condition holds and the earlier row lies in the later one's window. Results are a
-    table on a terminal and JSON lines in a pipe; -o names a file. The exit status is 0, 2 for a mistake, 130 after Ctrl-C.
+    table on a terminal and JSON lines in a pipe; -o names a file. The exit status is 0, or 2 for a mistake.
 
     Examples, which can be pasted one after the other:
 
