@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from spojoin.cli.commands.sql import sql
 from spojoin.query.load import load_served_query
 
 ROOT = Path(__file__).parents[2]
@@ -105,3 +107,13 @@ def test_every_block_is_of_a_kind():
 
 def test_the_statement_comes_first_and_the_deployment_after_it():
     assert README.index("spojoin sql ") < README.index("spojoin.sql(") < README.index("helm install ")
+
+
+def test_the_examples_of_help_can_be_pasted_one_after_the_other(tmp_path, folder):
+    lines = inspect.getdoc(sql).split("Examples, which can be pasted one after the other:\n\n")[1]
+    examples = [each for each in textwrap.dedent(lines).split("\n\n") if each.strip()]
+    assert len(examples) == 5
+    (tmp_path / "bin").symlink_to(folder / "bin")
+    script = "\n".join(f"{{ {each}\n}} || test $? = 141 || exit 1" for each in examples)
+    assert ran(tmp_path, "bash", "-o", "pipefail", "-c", script).count("\n") > 1_000
+    assert (tmp_path / "worse.parquet").stat().st_size > 1_000
