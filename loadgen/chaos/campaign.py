@@ -113,9 +113,9 @@ class Campaign:
     def run(self) -> CampaignOutcome:
         """Run it to its end, however long that takes; raises what prevents a fault."""
         bounds = ends_of(self.log, self.load)
-        topics = {stream.name: self.load.topic_of(stream.name) for stream in self.query.streams}
+        topics = {stream.name: self.load.topic_of(stream.name) for stream in self.query.inputs}
         before = {name: list(messages_before(self.log, bounds, topic)) for name, topic in topics.items()}
-        base = sum(_rows_of(parsed(before[stream.name], self.query, stream)) for stream in self.query.streams)
+        base = sum(_rows_of(parsed(before[stream.name], self.query, stream)) for stream in self.query.inputs)
         digests = {stream.name: Digest() for stream in self.load.workload.streams}
         watcher = Watcher(self.log, self.query, self.load)
         try:
@@ -126,7 +126,7 @@ class Campaign:
             watcher.close()
         self.note(f"all faults are over; recomputing {_probes(self.rules, base + rows)} of {base + rows:,} rows")
         streams = []
-        for stream, made in zip(self.query.streams, self.load.workload.streams, strict=True):
+        for stream, made in zip(self.query.inputs, self.load.workload.streams, strict=True):
             sent = messages_sent(self.load, digests[stream.name].rows, bounds, made)
             streams.append(parsed([*before[stream.name], *sent], self.query, stream))
         verdict = watcher.verdict(self.query, streams, ProbeSample(self.rules.sample, self.rules.seed))

@@ -54,7 +54,7 @@ class Watcher:
         self._results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
         self._letters = {
             LogPartition(dead_letter_topic(topic), 0): topic
-            for topic in (load.topic_of(stream.name) for stream in query.streams)
+            for topic in (load.topic_of(stream.name) for stream in query.inputs)
         }
         if not log.partitions(self._results.topic):
             raise ConfigurationError(

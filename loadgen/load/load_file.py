@@ -127,7 +127,7 @@ class ServedLoadFile(LoadFile):
     def query(self) -> Query:
         """The query that is served. Raises ConfigurationError where it has other streams than the workload."""
         query, workload = load_query(self.query_file()), LOADS[self.workload.value]
-        names, made = [s.name for s in query.streams], [s.name for s in workload.streams]
+        names, made = [s.name for s in query.inputs], [s.name for s in workload.streams]
         if names != made:
             raise ConfigurationError(
                 f"{query.name} joins the streams {', '.join(names)}, but {workload.name} sends {', '.join(made)}"

@@ -16,11 +16,11 @@ from spojoin.query.schema import arrow_schema
 def read_samples(query: Query, named: Sequence[str], rows: int) -> dict[str, pa.Table]:
     """The first `rows` rows of each stream's file; `named` holds STREAM=FILE, or FILE if there is one stream."""
     paths = dict(_named(text, query) for text in named)
-    return {stream.name: _first_rows(paths, stream.name, query, rows) for stream in query.streams}
+    return {stream.name: _first_rows(paths, stream.name, query, rows) for stream in query.inputs}
 
 
 def _named(text: str, query: Query) -> tuple[str, Path]:
-    names = [stream.name for stream in query.streams]
+    names = [stream.name for stream in query.inputs]
     stream, equals, path = text.partition("=")
     if equals and stream in names:
         return stream, Path(path)
@@ -32,7 +32,7 @@ def _named(text: str, query: Query) -> tuple[str, Path]:
 def _first_rows(paths: dict[str, Path], name: str, query: Query, rows: int) -> pa.Table:
     if name not in paths:
         raise ConfigurationError(f"no sample for the stream {name!r}: add --sample {name}=FILE")
-    stream = next(stream for stream in query.streams if stream.name == name)
+    stream = next(stream for stream in query.inputs if stream.name == name)
     schema = arrow_schema(stream, needs_time=False)
     reader = open_reader(paths[name], schema, stream.key)
     if stream.time_column:

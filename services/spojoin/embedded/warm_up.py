@@ -82,7 +82,7 @@ def warm_up() -> int:
 def _run(query: Query, batch: pa.RecordBatch, through_wire: bool) -> int:
     config = RouterConfig("warm-up", workers=2, frame_tuples=512, batch_tuples=250, credits_frames=UNLIMITED)
     engine = Engine(query, config, transport=(lambda record: decode(encode(record))) if through_wire else None)
-    for stream in range(len(query.streams)):
+    for stream in range(len(query.inputs)):
         for _ in engine.feed(stream, batch):
             pass
     for _ in engine.flush():

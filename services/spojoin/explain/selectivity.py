@@ -68,7 +68,7 @@ def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
     no sample, or none of its rows can be used.
     """
     for name in samples:
-        known = [stream.name for stream in query.streams]
+        known = [stream.name for stream in query.inputs]
         if name not in known:
             raise ConfigurationError(unknown("stream of the samples", name, known))
     sides = [_sampled(stream, samples) for stream in query.streams]

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import SEQ, ColumnType, Computed, PairExpression, TypeName, Use, pair_column
+from spojoin.model import ColumnType, Computed, PairExpression, TypeName, Use, pair_column
 from spojoin.query.exactly import exactly
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
@@ -37,13 +37,6 @@ def check(node: exp.Expression, scope: Scope) -> None:
 def of_side(node: exp.Expression, scope: Scope) -> Computed:
     """An expression of one side's columns, for the engine."""
     uses = uses_of(node, scope)
-    for use in uses:
-        if use.is_number:
-            raise QueryError(
-                f"'{text_of(node)}': {scope.aliases[use.side]}.{SEQ} isn't known yet where single rows are looked at, "
-                "since only rows that pass get a number: compare it with the other side's",
-                scope.line_of(node),
-            )
     sql = _renamed(node, scope, lambda use: use.name)
     columns = {use.name: use.type for use in uses}
     kind = _type_of(node, sql, columns, scope)
