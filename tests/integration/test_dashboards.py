@@ -62,7 +62,7 @@ output: count
 SIZES = {"frame_tuples": "256", "batch_tuples": "250"}
 MESSAGE_ROWS, MESSAGE_S = 100, 0.04
 #: Each message carries one refused row.
-BAD_ROW = orjson.dumps({"draw": None, "cooling": 1, "id": 0})
+BAD_ROW = orjson.dumps({"draw": "much", "cooling": 1, "id": 0})
 
 #: The variables that Grafana fills in, except the role.
 VARIABLES = {"namespace": ".*", "release": ".*", "query": NAME, "__rate_interval": "10s", "__range": "1m"}
