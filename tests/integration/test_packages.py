@@ -41,7 +41,7 @@ output: %s
 """
 #: Packages of pip's own environment, which no distribution requires.
 PIP = {"pip", "setuptools", "wheel"}
-DISTRIBUTIONS_MAX = 22
+DISTRIBUTIONS_MAX = 23
 OPTIONAL = ("confluent_kafka", "faust", "kubernetes", "loadgen", "prometheus_client", "pyspark", "redis", "structlog")
 #: A row joins earlier rows where either of the two is both farther and quicker than the other.
 MATCHES = [0, 1, 2]
