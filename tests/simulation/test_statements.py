@@ -10,10 +10,10 @@ from spojoin.simulate.run import run_statement
 from spojoin.simulate.runner import REPLACED_STATEMENTS, STATEMENTS, find_mutant, run_all
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 
-SEEDS = 300
-SLICE = 150
-REPLACED_SEEDS = 100
-SEEDS_MAX = 400
+SEEDS = 200
+SLICE = 100
+REPLACED_SEEDS = 60
+SEEDS_MAX = 800
 
 
 @pytest.mark.timeout(1_200)

@@ -94,7 +94,10 @@ def _void_rows_without_a_place() -> Patches:
 
 @_mutant("hash-for-a-name", "a text's number is a short hash of it, so that two texts may share one")
 def _hash_for_a_name() -> Patches:
-    return [patch.object(Names, "_number", lambda _, value: zlib.crc32(value.encode()) % 3)]
+    def hashed(_: Names, values: pa.Array, _stream: int, _first: int) -> I64:
+        return np.array([zlib.crc32(str(value).encode()) % 3 for value in values.to_pylist()], np.int64)
+
+    return [patch.object(Names, "_numbers_of", hashed)]
 
 
 @_mutant("names-forgotten", "a router that starts again doesn't learn from the log what texts are called")
