@@ -16,6 +16,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 
 class Op(enum.IntEnum):
@@ -396,7 +397,7 @@ class LayoutChoice:
 GENERATION_PART = "generation"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: it keeps its inputs
 class Query:
     """A validated query. `streams` holds one stream (self join) or two (left, right).
 
@@ -433,9 +434,12 @@ class Query:
         """Whether one input feeds both sides; if they differ in what they take of it, they are two streams."""
         return len({stream.name for stream in self.streams}) == 1
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Stream, ...]:
-        """What is read: each stream, or one input for the two streams of a self join."""
+        """What is read: each stream, or one input for the two streams of a self join.
+
+        They stay the same objects, by which readers know what they have prepared for an input.
+        """
         if self.is_self or not self.is_of_one_input:
             return self.streams
         left, right = self.streams

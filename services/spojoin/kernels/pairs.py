@@ -40,9 +40,10 @@ def interleave(
     the seqs of the probe, of the left and of the right tuple, int64 (n,) each, in arrays that `column` returns for n.
     """
     kept_right, kept_left = _kept(rights, lefts, limit)
-    total = int(kept_right.sum() + kept_left.sum())
-    probe, left, right = column(total), column(total), column(total)
-    _interleave(rights[0], rights[1], lefts[0], lefts[1], kept_right, kept_left, first_seq, probe, left, right)
+    counts = kept_right + kept_left
+    probe, left, right = (column(int(counts.sum())) for _ in range(3))
+    _repeat_seqs(counts, first_seq, probe)
+    _interleave(rights[0], rights[1], lefts[0], lefts[1], kept_right, kept_left, first_seq, left, right)
     return probe, left, right
 
 
@@ -53,7 +54,7 @@ def interleave_sides(
     kept_right, kept_left = _kept(rights, lefts, limit)
     total = int(kept_right.sum() + kept_left.sum())
     left, right = column(total), column(total)
-    _interleave_sides(rights[0], rights[1], lefts[0], lefts[1], kept_right, kept_left, first_seq, left, right)
+    _interleave(rights[0], rights[1], lefts[0], lefts[1], kept_right, kept_left, first_seq, left, right)
     return left, right
 
 
@@ -92,31 +93,15 @@ def _limit(ro: I64, rv: I64, lo: I64, lv: I64, limit: int, right: I64, left: I64
 
 
 @kernel
-def _interleave(
-    ro: I64,
-    rv: I64,
-    lo: I64,
-    lv: I64,
-    kept_right: I64,
-    kept_left: I64,
-    first_seq: int,
-    probe: I64,
-    left: I64,
-    right: I64,
-) -> None:
+def _repeat_seqs(counts: I64, first_seq: int, probe: I64) -> None:
     k = 0
-    for q in range(len(kept_right)):
-        seq = first_seq + q
-        for i in range(kept_right[q]):
-            probe[k], left[k], right[k] = seq, rv[ro[q] + i], seq
-            k += 1
-        for i in range(kept_left[q]):
-            probe[k], left[k], right[k] = seq, seq, lv[lo[q] + i]
-            k += 1
+    for q in range(len(counts)):
+        probe[k : k + counts[q]] = first_seq + q
+        k += counts[q]
 
 
 @kernel
-def _interleave_sides(
+def _interleave(
     ro: I64,
     rv: I64,
     lo: I64,

@@ -54,12 +54,11 @@ def rounded(values: F64, scale: int, rounding: Rounding) -> tuple[I64, Mask]:
 
     A NaN is above every number.
     """
-    codes, beyond = np.empty(len(values), np.int64), np.zeros(len(values), np.bool_)
     distinct, places = np.unique(values, return_inverse=True)
     found = [_integer_for(float(value), scale, rounding) for value in distinct]
-    beyond = np.array([each is None for each in found], np.bool_)[places] if found else beyond
-    codes = np.array([each or 0 for each in found], np.int64)[places] if found else codes
-    return codes, beyond
+    codes = np.array([each or 0 for each in found], np.int64)
+    beyond = np.array([each is None for each in found], np.bool_)
+    return codes[places], beyond[places]
 
 
 def _integer_for(value: float, scale: int, rounding: Rounding) -> int | None:

@@ -118,7 +118,7 @@ class Extractor:
         return members, joins
 
 
-#: The extractors used last, which keep the expression engine open: a process reads few inputs, again and again.
+#: The extractors made last, which keep the expression engine open: a process reads few inputs, again and again.
 _RECENT_MAX = 16
 _recent: OrderedDict[tuple[int, bool, int], Extractor] = OrderedDict()
 
@@ -188,17 +188,19 @@ def code_column(columns: _BatchColumns, key: KeyColumn, computed: Mapping[Comput
     """The codes of one key column."""
     if isinstance(key.expression, Computed):
         return codes_of_values(key, computed[key.expression], columns.refusals)
-    if key.domain is Domain.ASSIGNED:
-        assert isinstance(key.expression, Column), "no arithmetic gives texts or bytes"
-        return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
-    if key.rounding is Rounding.DOUBLE:
-        assert isinstance(key.expression, Column), "a sum is evaluated by the engine"
+    if _is_of_values(columns.stream, key):
+        assert isinstance(key.expression, Column), "arithmetic gives numbers, and the engine evaluates all else"
         return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
     if key.rounding is not None or key.domain is Domain.FLOAT:
         return _of_doubles(columns, key)
-    if isinstance(key.expression, Column) and columns.stream.schema[key.expression.name].name is TypeName.BOOLEAN:
-        return codes_of_values(key, columns.values(key.expression.name), columns.refusals)
     return _of_integers(columns, key)
+
+
+def _is_of_values(stream: Stream, key: KeyColumn) -> bool:
+    """Whether a column's codes follow from its values, not from a form of numbers: texts, bytes, booleans, doubles'."""
+    if key.domain is Domain.ASSIGNED or key.rounding is Rounding.DOUBLE:
+        return True
+    return isinstance(key.expression, Column) and stream.schema[key.expression.name].name is TypeName.BOOLEAN
 
 
 def _of_doubles(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:

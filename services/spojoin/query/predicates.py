@@ -82,17 +82,19 @@ def is_comparison(node: exp.Expression, scope: Scope) -> bool:
     """Whether a conjunct compares an expression of one side with one of the other, or is a band on their difference."""
     if type(node) not in _COMPARISONS:
         return False
-    first, second = bare(node.this), bare(node.expression)
-    for absolute, width in ((first, second), (second, first)):
+    _, *operands, _ = _operands(node, scope)
+    sides = [{use.side for use in uses_of(each, scope)} for each in operands]
+    return sides in ([{0}, {1}], [{1}, {0}])
+
+
+def _operands(node: exp.Expression, scope: Scope) -> tuple[Op, exp.Expression, exp.Expression, exp.Expression | None]:
+    """A comparison's operator and two operands; of a band, ABS(a - b) < c, a and b, and c as its width."""
+    op, first, second = _COMPARISONS[type(node)], bare(node.this), bare(node.expression)
+    for one, absolute, width in ((op, first, second), (op.flipped, second, first)):
         difference = bare(absolute.this) if isinstance(absolute, exp.Abs) else None
         if isinstance(difference, exp.Sub) and not uses_of(width, scope):
-            return _are_apart(difference.this, difference.expression, scope)
-    return _are_apart(first, second, scope)
-
-
-def _are_apart(first: exp.Expression, second: exp.Expression, scope: Scope) -> bool:
-    sides = [{use.side for use in uses_of(each, scope)} for each in (first, second)]
-    return sides in ([{0}, {1}], [{1}, {0}])
+            return one, bare(difference.this), bare(difference.expression), width
+    return op, first, second, None
 
 
 def build_predicate(node: exp.Expression, scope: Scope, keys: KeyTable) -> Predicate:
@@ -134,21 +136,17 @@ def _mixed_predicate(pair: _Pair, keys: KeyTable) -> Predicate:
     if pair.op is Op.NE:
         raise NotLinear("an integer or decimal stands for the double that it equals", pair.line)
     is_left = bool({use.type.name for use in pair.left.uses} & _FLOATING)
-    exact = pair.right if is_left else pair.left
-    schema = pair.schemas[0 if not is_left else 1]
+    floating, exact = (pair.left, pair.right) if is_left else (pair.right, pair.left)
     _check_no_division(exact.expression, pair)
-    scale = scale_needed(linear_form(exact.expression), schema)
+    scale = scale_needed(linear_form(exact.expression), pair.schemas[is_left])
     op, rounding = ROUNDED[pair.op.flipped if is_left else pair.op]
-    slots = []
-    for side in (0, 1):
-        if side == (0 if is_left else 1):
-            floating = pair.left if is_left else pair.right
-            _check_double_constants(floating.expression, pair)
-            key = KeyColumn(floating.expression, Domain.INTEGER, scale, floating.plain_text, rounding)
-            slots.append(keys.slot(side, key))
-        else:
-            slots.append(_slot(pair, side, Domain.INTEGER, scale, keys))
-    return Predicate(op.flipped if is_left else op, slots[0], slots[1], Domain.INTEGER, 0, pair.text)
+    _check_double_constants(floating.expression, pair)
+    key = KeyColumn(floating.expression, Domain.INTEGER, scale, floating.plain_text, rounding)
+    if is_left:
+        left = keys.slot(0, key)
+        return Predicate(op.flipped, left, _slot(pair, 1, Domain.INTEGER, scale, keys), Domain.INTEGER, 0, pair.text)
+    left = _slot(pair, 0, Domain.INTEGER, scale, keys)
+    return Predicate(op, left, keys.slot(1, key), Domain.INTEGER, 0, pair.text)
 
 
 def _computed_predicate(node: exp.Expression, scope: Scope, keys: KeyTable, error: NotLinear) -> Predicate:
@@ -187,20 +185,14 @@ class _Parts:
 
 
 def _taken_apart(node: exp.Expression, scope: Scope) -> _Parts:
-    op, first, second = _COMPARISONS[type(node)], bare(node.this), bare(node.expression)
-    for one, absolute, width in ((op, first, second), (op.flipped, second, first)):
-        difference = bare(absolute.this) if isinstance(absolute, exp.Abs) else None
-        if isinstance(difference, exp.Sub) and not uses_of(width, scope):
-            if one not in _BANDS:
-                raise NotIndexed
-            return _Parts(_BANDS[one], _by_side(difference.this, difference.expression, scope), width)
-    sides = _by_side(first, second, scope)
-    return _Parts(op if sides[0] is first else op.flipped, sides)
-
-
-def _by_side(first: exp.Expression, second: exp.Expression, scope: Scope) -> tuple[exp.Expression, exp.Expression]:
-    first, second = bare(first), bare(second)
-    return (first, second) if {use.side for use in uses_of(first, scope)} == {0} else (second, first)
+    op, first, second, width = _operands(node, scope)
+    is_in_order = {use.side for use in uses_of(first, scope)} == {0}
+    sides = (first, second) if is_in_order else (second, first)
+    if width is None:
+        return _Parts(op if is_in_order else op.flipped, sides)
+    if op not in _BANDS:
+        raise NotIndexed
+    return _Parts(_BANDS[op], sides, width)
 
 
 def _not_comparable(

@@ -18,26 +18,13 @@ from spojoin.model import (
     TypeName,
 )
 
-_ARROW = {
-    TypeName.INT: pa.int32(),
-    TypeName.LONG: pa.int64(),
-    TypeName.FLOAT: pa.float32(),
-    TypeName.DOUBLE: pa.float64(),
-    TypeName.DATE: pa.date32(),
-    TypeName.TIMESTAMP: pa.timestamp("us", "UTC"),
-    TypeName.STRING: pa.string(),
-    TypeName.BOOLEAN: pa.bool_(),
-    TypeName.UUID: pa.string(),
-    TypeName.BINARY: pa.binary(),
-}
-
 #: The type of times in JSON that are numbers with a fraction: exact, down to the nanosecond.
 JSON_FRACTIONS = pa.decimal128(38, 9)
 
 
 def arrow_type(kind: ColumnType) -> pa.DataType:
-    """The Arrow type that holds a declared type's values exactly."""
-    return pa.decimal128(kind.precision, kind.scale) if kind.name is TypeName.DECIMAL else _ARROW[kind.name]
+    """The Arrow type that holds a declared type's values exactly: as expressions see them, but times name a zone."""
+    return pa.timestamp("us", "UTC") if kind.name is TypeName.TIMESTAMP else value_type(kind)
 
 
 def arrow_schema(stream: Stream, needs_time: bool = True) -> pa.Schema:

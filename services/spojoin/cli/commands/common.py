@@ -16,6 +16,28 @@ Redis = Annotated[
     typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="The Redis that services report to."),
 ]
 Bootstrap = Annotated[str, typer.Option(envvar="SPOJOIN_BOOTSTRAP_SERVERS", metavar="HOST:PORT", help="Kafka.")]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        help="The file of results: JSON lines, CSV, Parquet or Arrow, by its extension; - is standard output.",
+    ),
+]
+ResultFormat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="json|csv|arrow|parquet|table",
+        help="The format of results; default by the extension, and for - a table on a terminal, else JSON lines.",
+    ),
+]
+Rejects = Annotated[
+    Path | None, typer.Option(help="The file of refused rows with their reasons: JSON lines or Parquet.")
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Show no progress and no summary; refused rows are still counted on stderr."),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug, QueryFile, stream_files
+from spojoin.cli.commands.common import Debug, Output, QueryFile, Quiet, Rejects, ResultFormat, stream_files
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -32,24 +32,9 @@ class RunOptions:
             "trips='trips-*.csv.gz', reads several as one; - reads standard input.",
         ),
     ]
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The file of results: JSON lines, CSV, Parquet or Arrow, by its extension; - is standard output.",
-        ),
-    ]
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="json|csv|arrow|parquet|table",
-            help="The format of results; default by the extension, and for - a table on a terminal, else JSON lines.",
-        ),
-    ] = None
-    rejects: Annotated[
-        Path | None, typer.Option(help="The file of refused rows with their reasons: JSON lines or Parquet.")
-    ] = None
+    output: Output
+    format: ResultFormat = None
+    rejects: Rejects = None
     report: Annotated[
         Path | None,
         typer.Option(help="The file of the run's figures, as JSON, with what the layout cost each worker."),
@@ -81,12 +66,7 @@ class RunOptions:
         list[str] | None,
         typer.Option("--method-option", metavar="NAME=VALUE", help="An option of --method; repeatable."),
     ] = None
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet", "-q", help="Show no progress and no summary; refused rows are still counted on stderr."
-        ),
-    ] = False
+    quiet: Quiet = False
     debug: Debug = False
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug
+from spojoin.cli.commands.common import Debug, Output, Quiet, Rejects, ResultFormat
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -28,21 +28,8 @@ class SqlOptions:
             show_default=False,
         ),
     ]
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The file of results: JSON lines, CSV, Parquet or Arrow, by its extension; - is standard output.",
-        ),
-    ] = Path("-")
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="json|csv|arrow|parquet|table",
-            help="The format of results; default by the extension, and for - a table on a terminal, else JSON lines.",
-        ),
-    ] = None
+    output: Output = Path("-")
+    format: ResultFormat = None
     time: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,19 +41,12 @@ class SqlOptions:
         str | None, typer.Option(metavar="DURATION", help="How far event times may run backwards, such as '5 s'.")
     ] = None
     limit: Annotated[int | None, typer.Option(min=1, help="The most partners that are listed of one row.")] = None
-    rejects: Annotated[
-        Path | None, typer.Option(help="The file of refused rows with their reasons: JSON lines or Parquet.")
-    ] = None
+    rejects: Rejects = None
     report: Annotated[Path | None, typer.Option(help="The file of the run's figures, as JSON.")] = None
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how the statement is evaluated, and what it takes; read no rows.")
     ] = False
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet", "-q", help="Show no progress and no summary; refused rows are still counted on stderr."
-        ),
-    ] = False
+    quiet: Quiet = False
     debug: Debug = False
 
 

@@ -385,7 +385,7 @@ class RouterMachine(InputMachine):
             fingerprint=self._beginning.fingerprint,
             silent=silent,
             unjoined=unjoined,
-            is_shared=self._slicer.is_shared,
+            is_shared=self._query.shares_input,
         )
 
     # -- progress

@@ -72,7 +72,6 @@ class Slicer:
         self._books = books
         self._fed = [(number, each) for number, source in enumerate(query.inputs) for each in source.fed(number)]
         self._names = Names(query)
-        self.is_shared = query.shares_input
 
     def mask(self, number: int) -> int:
         """The streams that an input feeds, a bit for each."""
