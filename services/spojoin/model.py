@@ -397,7 +397,7 @@ class LayoutChoice:
 GENERATION_PART = "generation"
 
 
-@dataclass(frozen=True)  # without slots: it keeps its inputs
+@dataclass(frozen=True)  # without slots: it keeps what is asked often
 class Query:
     """A validated query. `streams` holds one stream (self join) or two (left, right).
 
@@ -519,7 +519,7 @@ class Query:
         back = -self.interval.lower_us if stream else self.interval.upper_us
         return Window(True, max(back, 0), 1)
 
-    @property
+    @cached_property
     def directions(self) -> tuple[Direction, ...]:
         """The two directions of evaluation, left probes first."""
         right = len(self.streams) - 1

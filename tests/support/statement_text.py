@@ -105,7 +105,7 @@ def tokens_of(text: str) -> list[Token]:
         marks = [(at, str(kind).rpartition(".")[2]) for at, kind in duckdb.tokenize(text)]
     except duckdb.Error as error:
         raise Refusable(str(error)) from error
-    ends = [at for at, _ in marks[1:]] + [len(data)]
+    ends = [at for at, _ in marks[1:]] + [len(data)] * bool(marks)
     found: list[Token] = []
     depth = 0
     for (at, kind), end in zip(marks, ends, strict=True):
@@ -183,9 +183,9 @@ def _size(text: str) -> tuple[int, bool]:
 
 
 def _at(tokens: Sequence[Token], word: str) -> int | None:
-    """The first such word outside parentheses; the FROM of IS DISTINCT FROM is none."""
+    """The first such word outside parentheses; the FROM of IS DISTINCT FROM is none, nor is an alias."""
     found = (k for k, token in enumerate(tokens) if token.word == word and token.depth == 0)
-    return next((k for k in found if not k or tokens[k - 1].word != "DISTINCT"), None)
+    return next((k for k in found if not k or tokens[k - 1].word not in {"DISTINCT", "AS"}), None)
 
 
 def _cut(tokens: Sequence[Token], word: str) -> tuple[list[Token], list[Token]]:

@@ -256,7 +256,10 @@ class Engine:
             for lane in lanes:
                 for actions in lane.take():
                     yield from self._step(iter(actions))
-            if sum(lane.waiting for lane in lanes) <= ahead or self._answers:
+            if self._answers:
+                return
+            # What ends between these two questions has its result to take: a lane has it before the task is gone.
+            if sum(lane.waiting for lane in lanes) <= ahead and not any(lane.has_news for lane in lanes):
                 return
             self._threads.work_until(lambda: any(lane.has_news for lane in lanes))
 

@@ -29,7 +29,7 @@ class Assembly:
     def add(self, matches: I64 | Collected, node: Node) -> None:
         """Add one node's counts, int64 (m,), and where they were collected its partners."""
         if isinstance(matches, np.ndarray):
-            self._counts += matches
+            self.add_counts(matches)
             return
         counts, begins, lengths, found = matches
         self._counts += counts
@@ -37,6 +37,10 @@ class Assembly:
         self._taken += lengths
         if len(found):
             self._segments.append((begins, lengths, node.partners(found)))
+
+    def add_counts(self, counts: I64) -> None:
+        """Add counts, int64 (m,), of one node or several."""
+        self._counts += counts
 
     def matches(self) -> Matches:
         """The sum of all that was added."""

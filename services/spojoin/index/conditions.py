@@ -10,20 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.keys import ProbeKeys, probe_keys
-from spojoin.index.node import Node, Place
-from spojoin.kernels.bounds import bounds
-from spojoin.kernels.composite import Grouping, Nested
+from spojoin.index.node import Node
+from spojoin.kernels.bounds import BEGINS, BELOW, ENDS, UPTO, bounds
 from spojoin.kernels.ranks import Sought, ranks, sought
 from spojoin.model import Direction, Op, RolePredicate
 
 I64 = NDArray[np.int64]
-#: By order and what is searched in it: the ranks where each begins and ends, int64 (m,), of ProbeKeys (g,), each.
-Known = dict[tuple[Place, Sought | Nested | ProbeKeys | Grouping], tuple[I64, I64]]
-
-_BELOW, _UPTO = 0, 1
-#: Where the rank interval of `stored op probe` begins and ends: before or after the codes equal to the probe's.
-_BEGINS = {Op.GT: _UPTO, Op.GE: _BELOW, Op.EQ: _BELOW, Op.NE: _BELOW}
-_ENDS = {Op.LT: _BELOW, Op.LE: _UPTO, Op.EQ: _UPTO, Op.NE: _UPTO}
+#: By the slot of a column and what is searched in it: the ranks where each begins and ends, int64 (m,) each.
+Known = dict[tuple[int, Sought], tuple[I64, I64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +90,10 @@ class Probes:
         if op in (Op.BAND_LT, Op.BAND_LE):
             lo, hi = (sought(ends, probes) for ends in bounds(op, predicate.domain, predicate.width, self._codes[slot]))
             return RankCondition(
-                predicate.target_slot, (RankEdge(lo, _BELOW),), (RankEdge(hi, _UPTO),), False, probes.probes
+                predicate.target_slot, (RankEdge(lo, BELOW),), (RankEdge(hi, UPTO),), False, probes.probes
             )
-        begins = (RankEdge(probes, _BEGINS[op]),) if op in _BEGINS else ()
-        ends = (RankEdge(probes, _ENDS[op]),) if op in _ENDS else ()
+        begins = (RankEdge(probes, BEGINS[op]),) if op in BEGINS else ()
+        ends = (RankEdge(probes, ENDS[op]),) if op in ENDS else ()
         return RankCondition(predicate.target_slot, begins, ends, op is Op.NE, probes.probes)
 
     def _sorted(self, slot: int) -> Sought:

@@ -6,6 +6,7 @@ Nodes are kept in index order and never overlap. Every function changes the list
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 
 import numpy as np
 
@@ -52,12 +53,12 @@ def close(nodes: list[Node], group: int, size_max: int) -> None:
         begin += 1
 
 
-def part(nodes: list[Node], low: int, high: int, size_max: int) -> None:
-    """Split every node that a bound in [low, high] may cut until it has at most `size_max` tuples."""
+def part(nodes: list[Node], is_cut: Callable[[Node], bool], size_max: int) -> None:
+    """Split every node that a bound cuts until it has at most `size_max` tuples."""
     at = 0
     while at < len(nodes):
         node = nodes[at]
-        if node.size > size_max and node.end > low and node.first < high:
+        if node.size > size_max and is_cut(node):
             nodes[at : at + 1] = node.split(node.size // 2, LEAVING)
         else:
             at += 1

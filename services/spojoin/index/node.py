@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.work import Work
-from spojoin.kernels import bitmaps, boxes, permutation, wavelet
+from spojoin.kernels import bitmaps, boxes, counting, permutation, wavelet
 from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
 from spojoin.wire.records import Batch
@@ -75,6 +75,9 @@ class Node:
     _wavelets: dict[tuple[Place, Place], wavelet.Wavelet] = field(default_factory=dict, init=False)
     _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
     _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
+    _rows: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
+        default_factory=dict, init=False
+    )
 
     @property
     def size(self) -> int:
@@ -168,6 +171,27 @@ class Node:
         self._boxes[slots] = boxes.build(permutation.permutation(x, y), permutation.permutation(x, z))
         self.work.built(began_s)
         return self._boxes[slots], slots
+
+    def row(self, searched: tuple[Place, ...], rectangles: tuple[tuple[Place, Place], ...]) -> I64:
+        """The size and where the searched orders and the wavelet matrices are, for `counting.counts`: int64 (w,)."""
+        key = searched, rectangles
+        if key not in self._rows:
+            row = [self.size]
+            for place in searched:
+                row += self._column_place(place)
+            for pair in rectangles:
+                row += counting.matrix_place(self.wavelet(*pair))
+            self._rows[key] = np.array(row)
+        return self._rows[key]
+
+    def has_row(self, searched: tuple[Place, ...], rectangles: tuple[tuple[Place, Place], ...]) -> bool:
+        """Whether `row` has been called, and all it names built."""
+        return (searched, rectangles) in self._rows
+
+    def _column_place(self, place: Place) -> list[int]:
+        if isinstance(place, int):
+            return counting.sorted_place(self.columns[place].keys)
+        return counting.nested_place(self.composite(place).codes)
 
     def prefixes(self, place: Place) -> U64:
         """The prefix bitmaps of an order."""

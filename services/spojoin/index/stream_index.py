@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.index import composite, evaluation, merging
+from spojoin.index import composite, counts, evaluation, merging
 from spojoin.index.assembly import Assembly
 from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, located
 from spojoin.index.evaluation import Collected
@@ -27,9 +28,8 @@ COUNT_MAX = 1 << 20
 #: Searches of a probe in a node from which threads pay: fewer take less time than to wake one.
 TOGETHER_MIN = 1 << 13
 
-
-#: A direction's conditions, and by composite ranks if it has equalities.
-Search = tuple[list[RankCondition], "composite.KeyedSearch | None"]
+#: A direction, and where its matches are gathered.
+Search = tuple[Direction, Assembly]
 
 
 class StreamIndex:
@@ -63,6 +63,7 @@ class StreamIndex:
         self._with_seqs = not self._counts_only
         #: directions that ask the same, as both of a self join by bands alone do, are searched once
         self._searches = list({d.predicates: d for d in self.directions}.values())
+        self._is_counted = {d: self._counts_only and counts.serves(d) for d in self._searches}
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         self._by_wavelet = self._counts_only and all(_few_conditions(direction) for direction in directions)
         self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
@@ -119,21 +120,58 @@ class StreamIndex:
         return tuple(found[direction.predicates] for direction in self.directions)
 
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
-        low, high = int(lower.min()), int(lower.max())
-        merging.part(self._nodes, low, high, evaluation.MASKED_MAX)
-        wanted = [probes.conditions(direction) for direction in self._searches]
-        keyed = [composite.keyed_search(probes, direction) for direction in self._searches]
-        asked = list(zip(wanted, keyed, strict=True))
-        nodes = [node for node in self._nodes if node.end > low]
+        bounds = np.unique(lower)
+        is_cut = partial(self._is_cut, bounds)
+        merging.part(self._nodes, is_cut, evaluation.MASKED_MAX)
+        nodes = [node for node in self._nodes if node.end > bounds[0]]
         runner = self._runner(len(assemblies[0].room) * len(nodes))
-        together = max(1, len(nodes)) if runner.threads > 1 else 1
+        searches = list(zip(self._searches, assemblies, strict=True))
+        counted = [(search, assembly) for search, assembly in searches if self._is_counted[search]]
+        whole = [node for node in nodes if counted and node.size > evaluation.SCAN_MAX and not is_cut(node)]
+        if whole:
+            frame = counts.FrameCounts(probes, [direction for direction, _ in counted], len(assemblies[0].room))
+            self._count(frame, whole, (lower, bounds), [assembly for _, assembly in counted], runner)
+            self._search_nodes(probes, whole, None, [one for one in searches if one not in counted], runner)
+        self._search_nodes(probes, [node for node in nodes if node not in whole], lower, searches, runner)
+
+    def _is_cut(self, bounds: I64, node: Node) -> bool:
+        """Whether some probe's window holds a part of a node, or, unless all directions are counted, may miss it."""
+        if not all(self._is_counted.values()):
+            return bool(node.end > bounds[0] and node.first < bounds[-1])
+        above = bounds[np.searchsorted(bounds, node.first, "right") :]
+        return len(above) > 0 and bool(above[0] < node.end)
+
+    def _count(
+        self,
+        frame: counts.FrameCounts,
+        nodes: list[Node],
+        lower: tuple[I64, I64],
+        assemblies: list[Assembly],
+        runner: TaskRunner,
+    ) -> None:
+        """Count nodes that each probe's window holds whole or not at all; `lower`: of each probe, and the distinct."""
+        of_probes, bounds = lower
+        for reached, some in groupby(nodes, lambda node: int(np.searchsorted(bounds, node.first, "right"))):
+            found = frame.among(list(some), runner)
+            if reached < len(bounds):
+                found[:, of_probes >= bounds[reached]] = 0
+            for assembly, of_direction in zip(assemblies, found, strict=True):
+                assembly.add_counts(of_direction)
+
+    def _search_nodes(
+        self, probes: Probes, nodes: list[Node], lower: I64 | None, searches: list[Search], runner: TaskRunner
+    ) -> None:
+        if not nodes or not searches:
+            return
+        high = 0 if lower is None else int(lower.max())
+        wanted = [probes.conditions(direction) for direction, _ in searches]
+        rooms = [assembly.room for _, assembly in searches]
+        together = len(nodes) if runner.threads > 1 else 1
         for at in range(0, len(nodes), together):
             some = nodes[at : at + together]
-            searches = [
-                partial(self._search, node, asked, lower if node.first < high else None, assemblies) for node in some
-            ]
-            for node, found in zip(some, runner.each(searches), strict=True):
-                for assembly, matches in zip(assemblies, found, strict=True):
+            tasks = [partial(self._search, node, wanted, lower if node.first < high else None, rooms) for node in some]
+            for node, found in zip(some, runner.each(tasks), strict=True):
+                for (_, assembly), matches in zip(searches, found, strict=True):
                     assembly.add(matches, node)
 
     def _runner(self, searches: int) -> TaskRunner:
@@ -145,15 +183,12 @@ class StreamIndex:
         return IN_TURN if is_in_turn else self.work.runner
 
     def _search(
-        self, node: Node, asked: list[Search], lower: I64 | None, assemblies: list[Assembly]
+        self, node: Node, wanted: list[list[RankCondition]], lower: I64 | None, rooms: list[I64]
     ) -> list[I64 | Collected]:
         known: Known = {}
-        is_whole = self._counts_only and lower is None and node.size > evaluation.SCAN_MAX
         return [
-            composite.count(node, keyed, known)
-            if is_whole and keyed is not None
-            else self._search_one(node, [located(c, node, known) for c in conditions], lower, assembly.room)
-            for (conditions, keyed), assembly in zip(asked, assemblies, strict=True)
+            self._search_one(node, [located(c, node, known) for c in conditions], lower, room)
+            for conditions, room in zip(wanted, rooms, strict=True)
         ]
 
     def _search_one(self, node: Node, intervals: list[RankInterval], lower: I64 | None, room: I64) -> I64 | Collected:

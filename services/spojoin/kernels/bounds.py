@@ -12,6 +12,12 @@ I64 = NDArray[np.int64]
 
 LEAST = np.iinfo(np.int64).min
 GREATEST = np.iinfo(np.int64).max
+#: What a search of a code finds: where the codes equal to it begin, and where they end.
+BELOW, UPTO = 0, 1
+#: Where the rank interval of `stored op probe` begins and ends, by searching the probe's code: 0 and the number of
+#: stored codes where it isn't said here. NE admits all ranks but these.
+BEGINS = {Op.GT: UPTO, Op.GE: BELOW, Op.EQ: BELOW, Op.NE: BELOW}
+ENDS = {Op.LT: BELOW, Op.LE: UPTO, Op.EQ: UPTO, Op.NE: UPTO}
 _U64_GREATEST = np.iinfo(np.uint64).max
 _SIGN = np.uint64(1 << 63)
 

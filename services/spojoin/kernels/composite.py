@@ -75,7 +75,7 @@ def nested_ranks(codes: I64, begins: I64, ends: I64, wanted: Nested) -> tuple[I6
     codes: int64 (n,), ascending within each group; begins, ends: int64 (g,), within [0, n]
     """
     found = np.empty((2, len(wanted.values)), np.int64)
-    _nested_ranks(codes, begins, ends, wanted.starts, wanted.values, wanted.places, found[0], found[1])
+    search_nested(codes, begins, ends, wanted.starts, wanted.values, wanted.places, found[0], found[1])
     return found[0], found[1]
 
 
@@ -102,9 +102,10 @@ def _nest(group: U32, places: I64, codes: I64, members: Unsigned, nested: I64, o
 
 
 @kernel
-def _nested_ranks(
+def search_nested(
     codes: I64, begins: I64, ends: I64, starts: I64, values: I64, places: I64, below: I64, upto: I64
 ) -> None:
+    """`nested_ranks` by the arrays of what is wanted, into `below` and `upto`."""
     states, g = np.zeros((4, _TOGETHER), np.int64), 0
     found, stops, lengths, wanted = states[0], states[1], states[2], states[3]
     for first in range(0, len(values), _TOGETHER):

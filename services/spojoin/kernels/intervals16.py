@@ -38,7 +38,7 @@ def rank_columns(stored: I64, lo: I64, hi: I64, complement: bool) -> tuple[U16, 
     Returns uint16 positions (n,), start (m,), length (m,). ValueError if n is larger.
     """
     keys, ranks = rank_stored(stored)
-    return ranks, *rank_probes(keys, lo, hi, complement)
+    return ranks, *wrapped_intervals(*rank_intervals(keys, lo, hi), keys.size, complement)
 
 
 def rank_stored(stored: I64) -> tuple[SortedKeys, U16]:
@@ -50,12 +50,6 @@ def rank_stored(stored: I64) -> tuple[SortedKeys, U16]:
         raise ValueError(f"stored has {len(stored)} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
     ascending, order = sort_places(stored)
     return sorted_keys(ascending), positions(order.astype(np.uint16))
-
-
-def rank_probes(keys: SortedKeys, lo: I64, hi: I64, complement: bool) -> tuple[U16, U16]:
-    """Each probe's wrapped interval of ranks among stored codes: uint16 start and length (m,)."""
-    a, b = rank_intervals(keys, lo, hi)
-    return wrapped_intervals(a, b, keys.size, complement)
 
 
 def wrapped_intervals(a: I64, b: I64, n: int, complement: bool) -> tuple[U16, U16]:
@@ -204,12 +198,19 @@ def _count_candidates(
     probes: I64, counts: I64,
 ) -> None:  # fmt: skip
     for q in probes:
-        rarest, count = 0, 0
+        rarest = 0
         for p in range(1, len(ranks)):
             if lengths[p, q] < lengths[rarest, q]:
                 rarest = p
-        order, first = orders[rarest], np.int64(starts[rarest, q])
-        for i in range(np.int64(lengths[rarest, q])):
+        order, first, length = orders[rarest], int(starts[rarest, q]), int(lengths[rarest, q])
+        if len(ranks) == 2:
+            other = 1 - rarest
+            counts[q] = _count_by_other(
+                order, first, length, ranks[other], starts[other, q], lengths[other, q], slice_lo[q], slice_hi[q]
+            )
+            continue
+        count = 0
+        for i in range(length):
             rank = (first + i) & 0xFFFF  # a complement that admits few goes round, past ranks that nothing has
             if rank >= len(order):
                 continue
@@ -219,6 +220,20 @@ def _count_candidates(
                 holds &= np.uint16(ranks[p, j] - starts[p, q]) < lengths[p, q]
             count += holds
         counts[q] = count
+
+
+@inlined
+def _count_by_other(
+    order: U16, first: int, length: int, ranks: U16, start: np.uint16, admitted: np.uint16, lo: int, hi: int
+) -> int:
+    """The candidates of one of two predicates, those from `first` on in its order, that the other admits."""
+    count, n = np.int64(0), len(order)
+    for i in range(length):
+        rank = (first + i) & 0xFFFF
+        if rank < n:
+            j = np.int64(order[rank])
+            count += (lo <= j) & (j < hi) & (np.uint16(ranks[j] - start) < admitted)
+    return int(count)
 
 
 @kernel

@@ -57,13 +57,12 @@ class SortedKeys:
 def sorted_keys(codes: I64) -> SortedKeys:
     """`codes`, int64 (n,) ascending, prepared for searching; n < 2**32."""
     n = len(codes)
-    firsts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
-    few = 2 * len(firsts) < n
-    starts = np.concatenate(([0], firsts, [n])).astype(np.uint32) if few else np.empty(0, np.uint32)
-    chosen = codes[starts[:-1]] if few else codes
-    keys = np.full((len(chosen) // _BLOCK + 1) * _BLOCK, GREATEST)
-    keys[: len(chosen)] = chosen
-    heads = np.concatenate((keys[_BLOCK - 1 :: _BLOCK], np.full(_BLOCK, GREATEST)))
+    distinct = _distinct(codes)
+    is_few = 2 * distinct <= n
+    size = ((distinct if is_few else n) // _BLOCK + 1) * _BLOCK
+    keys, heads = np.empty(size, np.int64), np.empty(size // _BLOCK + _BLOCK, np.int64)
+    starts = np.empty(distinct + 1 if is_few else 0, np.uint32)
+    _prepare(codes, keys, heads, starts)
     return SortedKeys(keys, heads, starts, n)
 
 
@@ -93,7 +92,9 @@ def sought(codes: I64, like: Sought | None = None) -> Sought:
 def ranks(column: SortedKeys, wanted: Sought) -> tuple[I64, I64]:
     """For each probe's value v #{code < v} and #{code <= v}, both int64 (m,) by probe."""
     found = np.empty((2, len(wanted.values)), np.int64)
-    _ranks(column.keys, column.heads, column.starts, column.size, wanted.values, wanted.probes, found[0], found[1])
+    search_sorted(
+        column.keys, column.heads, column.starts, column.size, wanted.values, wanted.probes, found[0], found[1]
+    )
     return found[0], found[1]
 
 
@@ -111,7 +112,32 @@ def rank_intervals(column: SortedKeys, lo: I64, hi: I64) -> tuple[I64, I64]:
 
 
 @kernel
-def _ranks(keys: I64, heads: I64, starts: U32, n: int, values: I64, probes: I64, below: I64, upto: I64) -> None:
+def _distinct(codes: I64) -> int:
+    found = min(len(codes), 1)
+    for i in range(1, len(codes)):
+        found += codes[i] != codes[i - 1]
+    return found
+
+
+@kernel
+def _prepare(codes: I64, keys: I64, heads: I64, starts: U32) -> None:
+    if len(starts) > 0:
+        found = 0
+        for i in range(len(codes)):
+            if i == 0 or codes[i] != codes[i - 1]:
+                keys[found], starts[found] = codes[i], i
+                found += 1
+        starts[found], keys[found:] = len(codes), GREATEST
+    else:
+        keys[: len(codes)], keys[len(codes) :] = codes, GREATEST
+    for block in range(len(keys) // _BLOCK):
+        heads[block] = keys[(block + 1) * _BLOCK - 1]
+    heads[len(keys) // _BLOCK :] = GREATEST
+
+
+@kernel
+def search_sorted(keys: I64, heads: I64, starts: U32, n: int, values: I64, probes: I64, below: I64, upto: I64) -> None:
+    """`ranks` of a column of n tuples by its arrays, into `below` and `upto`."""
     blocks = np.empty(len(values), np.int64)
     if len(heads) > _WALK_MAX * len(values):
         for k in range(len(values)):

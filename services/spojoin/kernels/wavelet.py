@@ -67,17 +67,10 @@ def rectangle_counts(matrix: Wavelet, n: int, a0: I64, b0: I64, a1: I64, b1: I64
     """
     counts = np.zeros(len(a0), np.int64)
     if a0.any() and a1.any() and (b0 < n).any() and (b1 < n).any():
-        _add_bands(matrix.entries, matrix.leaves, n, _shared_levels(matrix, a1, b1), (a0, b0), (a1, b1), counts)
-        return counts
-    states = np.empty((5, min(4 * len(a0), _TOGETHER) + LANES), np.int64)
-    _add_rectangles(matrix.entries, matrix.leaves, n, (a0, b0), (a1, b1), states, counts)
+        add_bands(matrix.entries, matrix.leaves, n, (a0, b0), (a1, b1), counts)
+    else:
+        add_rectangles(matrix.entries, matrix.leaves, n, (a0, b0), (a1, b1), rectangle_states(len(a0)), counts)
     return counts
-
-
-def _shared_levels(matrix: Wavelet, a1: I64, b1: I64) -> int:
-    """The levels whose nodes are much wider than the bands [a1, b1)."""
-    width = int((b1 - a1).sum()) // len(a1) + 1
-    return min(max((len(matrix.leaves) // (_WIDTHS * width)).bit_length() - 1, 0), len(matrix.entries))
 
 
 @kernel
@@ -114,8 +107,14 @@ def build_levels(values: NDArray[np.uint32], spare: NDArray[np.uint32], entries:
         leaves[i] = values[i] & np.uint32(LINE - 1)
 
 
+@inlined
+def rectangle_states(m: int) -> I64:
+    """Room for `add_rectangles` of m probes."""
+    return np.empty((5, min(4 * m, _TOGETHER) + LANES), np.int64)
+
+
 @kernel
-def _add_rectangles(
+def add_rectangles(
     entries: U64, leaves: U8, n: int, first: tuple[I64, I64], second: tuple[I64, I64], states: I64, counts: I64
 ) -> np.uint64:
     """Add to each count its rectangle: dominance counts of its corners, with alternating signs."""
@@ -178,15 +177,15 @@ def descend(entries: U64, leaves: U8, places: I64, caps: I64, totals: I64, m: in
 
 
 @kernel
-def _add_bands(
-    entries: U64, leaves: U8, n: int, shared: int, first: tuple[I64, I64], second: tuple[I64, I64], counts: I64
+def add_bands(
+    entries: U64, leaves: U8, n: int, first: tuple[I64, I64], second: tuple[I64, I64], counts: I64
 ) -> np.uint64:
     """Add to each count its rectangle: ranges of places descend, to one end of the band less to the other.
 
-    Down to level `shared` both ends of a band in one node descend as one. What is no longer in its range isn't
-    followed any further.
+    While nodes are much wider than bands, both ends of a band in one node descend as one. What is no longer in its
+    range isn't followed any further.
     """
-    touched = np.uint64(0)
+    touched, shared = np.uint64(0), _shared_levels(entries, len(leaves), second)
     room = 2 * min(len(counts), _BANDS) + LANES
     states, others = np.empty((6, room), np.int64), np.empty((6, room), np.int64)
     for begin in range(0, len(counts), _BANDS):
@@ -197,6 +196,18 @@ def _add_bands(
         touched += _descend_ranges(entries[shared:], len(entries) + _LEAF_LEVELS - 1 - shared, others, m)
         _count_leaves(leaves, others, m, counts)
     return touched
+
+
+@inlined
+def _shared_levels(entries: U64, values: int, bands: tuple[I64, I64]) -> int:
+    """The levels whose nodes are much wider than the bands."""
+    total, level, m = np.int64(0), 0, len(bands[0])
+    for q in range(m):
+        total += bands[1][q] - bands[0][q]
+    width = _WIDTHS * (total // max(m, 1) + 1)
+    while level < len(entries) and values >> (level + 1) >= width:
+        level += 1
+    return level
 
 
 @inlined

@@ -14,7 +14,7 @@ import pytest
 from spojoin.embedded.behind import WriterBehind
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.library import Join
-from spojoin.embedded.threads import Threads, cores
+from spojoin.embedded.threads import Lane, Threads, cores
 from spojoin.embedded.writers import TableWriter
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.pieces import shares
@@ -84,6 +84,17 @@ def _always_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_results_and_their_batches_do_not_depend_on_threads(shape: str, threads: int) -> None:
     assert joined(shape, threads) == joined(shape, 1)
+
+
+def test_results_that_come_while_the_engine_counts_what_waits_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(lane: Lane) -> int:
+        while lane._tasks and lane._error is None:
+            time.sleep(0.0001)
+        return 0
+
+    expected = joined("count", 1)
+    monkeypatch.setattr(Lane, "waiting", property(ended))
+    assert joined("count", 3) == expected
 
 
 def test_counts_are_those_of_a_plain_loop() -> None:

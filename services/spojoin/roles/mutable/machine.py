@@ -7,15 +7,16 @@ stored tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from spojoin.kernels.bounds import bounds
-from spojoin.kernels.intervals16 import rank_probes, rank_stored
+from spojoin.kernels.bounds import BEGINS, ENDS, bounds
+from spojoin.kernels.intervals16 import rank_stored, wrapped_intervals
 from spojoin.kernels.permutation import sort_column
-from spojoin.kernels.ranks import SortedKeys
+from spojoin.kernels.ranks import SortedKeys, rank_intervals, ranks, sought
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
@@ -24,7 +25,6 @@ from spojoin.protocol.topology import Topic
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import (
     I64,
-    U16,
     Barrier,
     DirectionRanks,
     Frame,
@@ -62,29 +62,41 @@ class MutableMachine(Machine):
                 yield Emit(Topic.RUNS, 0, self._stores[stream].run(piece))
 
     def _evaluate(self, frame: Frame) -> Partial:
-        ranked: dict[tuple[int, int], tuple[SortedKeys, U16]] = {}
-        directions = tuple(self._ranks(direction, frame, ranked) for direction in self._query.directions)
+        ranked = _FrameRanks(frame, self._stores)
+        directions = tuple(
+            ranked.of(direction.predicates[self._predicate], direction) for direction in self._query.directions
+        )
         return Partial(frame.epoch, frame.frame_id, self._predicate, directions)
-
-    def _ranks(
-        self, direction: Direction, frame: Frame, ranked: dict[tuple[int, int], tuple[SortedKeys, U16]]
-    ) -> DirectionRanks:
-        predicate = direction.predicates[self._predicate]
-        column = direction.target, predicate.target_slot
-        if column not in ranked:  # both directions of a self join mostly search the same column
-            ranked[column] = rank_stored(
-                self._stores[direction.target].mutable(column[1], frame.slices[direction.target])
-            )
-        keys, positions = ranked[column]
-        lo, hi = self._bounds(predicate, frame.slices[direction.probe].codes[predicate.probe_slot])
-        return DirectionRanks(positions, *rank_probes(keys, lo, hi, predicate.op is Op.NE))
-
-    def _bounds(self, predicate: RolePredicate, probes: I64) -> tuple[I64, I64]:
-        return bounds(predicate.op, predicate.domain, predicate.width, probes)
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
         return sum(store.tuples for store in self._stores)
+
+
+class _FrameRanks:
+    """Stored tuples and probes of a frame by rank: each column is sorted once, however many directions take it."""
+
+    def __init__(self, frame: Frame, stores: list[StreamStore]) -> None:
+        self._frame = frame
+        self._stored = cache(lambda stream, slot: rank_stored(stores[stream].mutable(slot, frame.slices[stream])))
+        self._found = cache(
+            lambda probes, stored: ranks(self._stored(*stored)[0], sought(frame.slices[probes[0]].codes[probes[1]]))
+        )
+
+    def of(self, predicate: RolePredicate, direction: Direction) -> DirectionRanks:
+        """The ranks of the stored tuples, and the interval of them that each probe's predicate admits."""
+        keys, positions = self._stored(direction.target, predicate.target_slot)
+        a, b = self._interval(predicate, direction, keys)
+        return DirectionRanks(positions, *wrapped_intervals(a, b, keys.size, predicate.op is Op.NE))
+
+    def _interval(self, predicate: RolePredicate, direction: Direction, keys: SortedKeys) -> tuple[I64, I64]:
+        op, stream = predicate.op, direction.probe
+        if op in (Op.BAND_LT, Op.BAND_LE):
+            codes = self._frame.slices[stream].codes[predicate.probe_slot]
+            return rank_intervals(keys, *bounds(op, predicate.domain, predicate.width, codes))
+        found = self._found((stream, predicate.probe_slot), (direction.target, predicate.target_slot))
+        a = found[BEGINS[op]] if op in BEGINS else np.zeros_like(found[0])
+        return a, found[ENDS[op]] if op in ENDS else np.full_like(found[0], keys.size)
 
 
 class StreamStore:

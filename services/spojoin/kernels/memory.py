@@ -1,0 +1,62 @@
+# ruff: noqa: ANN401  (numba hands out untyped contexts and builders)
+"""Arrays by their addresses, so that one kernel call reads as many as it likes.
+
+A kernel takes a fixed number of arrays, and each costs the call time. A table of addresses and lengths has room for any
+number. Whoever passes one keeps the arrays alive until the kernel returns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray  # type: ignore[attr-defined]
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from spojoin.kernels.compile import inlined
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+U32 = NDArray[np.uint32]
+U8 = NDArray[np.uint8]
+
+
+def located(array: NDArray[Any]) -> tuple[int, int]:
+    """A contiguous array's address and its number of elements."""
+    return array.ctypes.data, array.size
+
+
+def _pointer(_context: Any, address: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(address), generate
+
+
+_at: Any = intrinsic(_pointer)
+
+
+@inlined
+def signed_words(address: int, size: int) -> I64:
+    """The int64 array at an address."""
+    return carray(_at(address), (size,), np.int64)
+
+
+@inlined
+def levels(address: int, count: int, size: int) -> U64:
+    """The uint64 array of `count` rows at an address."""
+    return carray(_at(address), (count, size), np.uint64)
+
+
+@inlined
+def half_words(address: int, size: int) -> U32:
+    """The uint32 array at an address."""
+    return carray(_at(address), (size,), np.uint32)
+
+
+@inlined
+def octets(address: int, size: int) -> U8:
+    """The uint8 array at an address."""
+    return carray(_at(address), (size,), np.uint8)
