@@ -56,6 +56,7 @@ class StatementOracle:
         """What the statement answers. Raises Refusable and Undecided."""
         question = self._question(text)
         try:
+            question.check_values()
             return question.answer()
         except _StopsAtRow:
             return question.without_failing().answer()
@@ -202,6 +203,13 @@ class _Question:
             dead |= {pos for pos in self._failing(side, operands) if pos in passing}
             found.append(self._kept(side, dead))
         return _Question(self._db, self._parts, found[0], found[1])
+
+    def check_values(self) -> None:
+        """Raises _StopsAtRow where an operand has no value for some row; the joined rows needn't show it."""
+        left, right, pair = self._sorted_conjuncts()
+        for side, filters in ((self._left, left), (self._right, right)):
+            for text in (*filters, *self._operands(pair, [side])):
+                self._asked(f"SELECT count(({text}\n)) FROM {side.base} AS {side.name}").fetchall()
 
     def _failing(self, side: _Source, texts: list[str]) -> set[int]:
         """Positions of the side's rows for which one of the expressions fails, asked one by one."""
@@ -375,16 +383,17 @@ class _Question:
             raise Undecided(f"DuckDB stops at a constant: {error}") from error
         if len(name) != 1:
             raise Undecided(f"{text} gives {len(name)} columns")
-        is_column = (len(tokens) == 1 and tokens[0].kind in {"identifier", "keyword"}) or (
-            len(tokens) == 3 and tokens[1].text == "."
-        )
+        is_column = (
+            len(tokens) == 1 and tokens[0].kind in {"identifier", "keyword"} and tokens[0].word not in _VALUES
+        ) or (len(tokens) == 3 and tokens[1].text == ".")
         is_named = is_column or any(token.word == "AS" and token.depth == 0 for token in tokens)
         return name[0] if is_named else None
 
 
 _CANNOT_BE_BOUND = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)
 #: What the product's parser passes on with a cast to text, or leaves out: it takes more types than DuckDB.
-_LENIENT = re.compile(r"\breplace\s*\(|\+\s*\(", re.IGNORECASE)
+_LENIENT = re.compile(r"\b(replace|upper|lower)\s*\(|\+\s*\(", re.IGNORECASE)
+_VALUES = {"TRUE", "FALSE", "NULL"}
 _BEFORE_VALUES = {"SELECT", "AND", "OR", "NOT", "ON", "WHERE", "WHEN", "THEN", "ELSE", "BETWEEN", "IN", "LIKE"}
 _CLOSING = {")", "]", "}"}
 _COMPARISONS = {"<", "<=", ">", ">=", "=", "<>", "!=", "=="}

@@ -128,6 +128,8 @@ def name_of(token: Token) -> str:
 def _without_end(tokens: list[Token]) -> list[Token]:
     while tokens and tokens[-1].text == ";":
         tokens = tokens[:-1]
+    while tokens and tokens[0].text == ";":
+        tokens = tokens[1:]
     if any(token.text == ";" for token in tokens):
         raise Refusable("more than one statement")
     return tokens

@@ -25,6 +25,7 @@ _MAY_REFUSE = re.compile("two columns of results are called|the interval is empt
 _ARROW_NAMES = {
     "INTEGER": "int32",
     "BIGINT": "int64",
+    "HUGEINT": "decimal(38,0)",
     "FLOAT": "float",
     "DOUBLE": "double",
     "DATE": "date32[day]",

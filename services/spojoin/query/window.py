@@ -41,9 +41,11 @@ def split_window(sql: str, line_at: PlaceAt) -> tuple[str, Window | None]:
 
 
 def _check_next(rest: Sequence[Token], line_at: Callable[[int], int]) -> None:
-    """A comma would announce a second window."""
-    if rest and rest[0].token_type is TokenType.COMMA:
-        raise QueryError("window: a comma follows, expected nothing or a semicolon", line_at(rest[0].start))
+    """Else what follows would be read as a part of the condition before the window."""
+    if rest and rest[0].token_type not in (TokenType.SEMICOLON, TokenType.ON, TokenType.WHERE):
+        raise QueryError(
+            f"window: '{rest[0].text}' follows, expected nothing, ON, WHERE or a semicolon", line_at(rest[0].start)
+        )
 
 
 def _tokens(sql: str, line_at: PlaceAt) -> Sequence[Token]:

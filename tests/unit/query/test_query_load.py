@@ -259,6 +259,13 @@ def test_the_window_clause_in_other_spellings(sql: str):
     assert [p.op for p in query.predicates] == [Op.GT]
 
 
+@pytest.mark.parametrize("more", ["[1][1]", ", w AS (x)", "AND l.distance < 3", "+ 1"])
+def test_nothing_but_a_clause_follows_the_window(more: str):
+    text = typed("l.i < r.i").replace("ON '100')", f"ON '100') {more}")
+    with pytest.raises(QueryError, match=r"window: '.+' follows, expected nothing, ON, WHERE or a semicolon"):
+        parse_query(text)
+
+
 @pytest.mark.parametrize("name", ["window", "date", "time", "order", "left"])
 def test_columns_named_like_keywords(name: str):
     text = TRIPS.replace("air_time: double", f"{name}: double").replace(
