@@ -211,6 +211,11 @@ _TROUBLE = Row(
             (total(rate("spojoin_dead_letters_total", role="router"), "reason"), "{{reason}}"),
         ),
         lines(
+            "Pairs without a value /s",
+            "Pairs for which an expression of both sides failed: it counts as NULL.",
+            (total(rate("spojoin_pairs_without_value_total", role="sink")), "pairs"),
+        ),
+        lines(
             "Retries /s by error",
             "Machines thrown away and rebuilt from the log.",
             (total(rate("spojoin_retries_total"), "error"), "{{error}}"),

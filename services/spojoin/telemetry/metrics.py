@@ -247,6 +247,10 @@ class Metrics:
             "build_seconds": self._counter(
                 "spojoin_index_build_seconds", "Time spent on building search structures (pojoin)."
             ),
+            "pairs_without_value": self._counter(
+                "spojoin_pairs_without_value",
+                "Pairs for which an expression of both sides failed, so that it counts as NULL (sink).",
+            ),
         }
 
     def _add_troubles(self) -> None:

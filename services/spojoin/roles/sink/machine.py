@@ -238,8 +238,12 @@ class SinkMachine(Machine):
 
     @property
     def failures(self) -> int:
-        """SeqPairs for which an expression of both sides had no value."""
+        """Pairs for which an expression of both sides had no value."""
         return self._projection.program.failures + (0 if self._residual is None else self._residual.program.failures)
+
+    def counters(self) -> dict[str, float]:
+        """Pairs for which an expression of both sides had no value."""
+        return {"pairs_without_value": self.failures}
 
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:
         parts = [
