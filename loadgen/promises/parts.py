@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from loadgen.promises.figures import Measurement
 from spojoin.embedded.engine import Engine
+from spojoin.embedded.run import sizes_for
 from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.writers import open_writer
 from spojoin.model import Query
@@ -71,7 +72,7 @@ class TimedEngine(Engine):
 
     def __init__(self, query: Query, stopwatch: Stopwatch) -> None:
         self._stopwatch = stopwatch
-        super().__init__(query)
+        super().__init__(query, sizes_for(1))
 
     def _wire(self) -> dict[Topic, list[Machine]]:
         wired = super()._wire()

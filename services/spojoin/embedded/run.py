@@ -128,8 +128,12 @@ def engine_for(query: Query, workers: int | None = None, threads: int | None = N
     """
     check_without_kafka(query)
     workers = workers or query.layout.workers or 1
-    config = RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED)
-    return Engine(query, config, threads=threads or cores())
+    return Engine(query, sizes_for(workers), threads=threads or cores())
+
+
+def sizes_for(workers: int) -> RouterConfig:
+    """How files are cut into frames and batches for so many parts of the window."""
+    return RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED)
 
 
 def _with_an_order(query: Query) -> Query:
