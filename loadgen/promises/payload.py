@@ -39,7 +39,7 @@ def measure(context: Context) -> Iterator[Measurement]:
                 pass
         made = _rows(engine, table.slice(window))
         _check(next(made), data)
-        rate, rows, batches = _rate(made, sizes.pairs_parquet)
+        rate, rows, batches = _rate(made, sizes.pairs_parquet * window // sizes.window)
         note = f"{ABOUT[WORKLOAD]}; {window:,} tuples of window; {rows // batches:,} rows a batch"
         yield Measurement(f"rows of {kind}", rate, "rows/s", bar, note)
         yield Measurement(f"rows of {kind}: held", engine.payload_bytes / window, "bytes a row of window")

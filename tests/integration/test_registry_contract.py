@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from typer.testing import CliRunner
 
+from spojoin.cli.main import app
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.local.net import free_port
 from spojoin.ports.confluent_registry import ConfluentRegistry, RegistryAddress
@@ -66,6 +68,27 @@ def test_a_schema_keeps_its_id(registry, unique):
 def test_json_schemas_are_told_from_avro(registry, unique):
     schema = RegisteredSchema(SchemaKind.JSON, json.dumps({"type": "object", "title": unique}))
     assert registry.find(registry.register(f"{unique}-value", schema)).kind is SchemaKind.JSON
+
+
+def test_the_newest_schema_of_a_subject_is_found(registry, unique):
+    json_schema = RegisteredSchema(SchemaKind.JSON, json.dumps({"type": "object", "title": unique}))
+    registry.register(f"{unique}-other-value", json_schema)
+    registry.register(f"{unique}-value", avro(f"newest_{unique}"))
+    assert same(registry.latest(f"{unique}-value"), avro(f"newest_{unique}"))
+    with pytest.raises(UnknownSchema, match=f"subject {unique}-none-value"):
+        registry.latest(f"{unique}-none-value")
+
+
+@pytest.mark.integration
+@needs_go
+def test_the_command_prints_the_columns_of_the_newest_schema(url, unique):
+    registry = ConfluentRegistry(RegistryAddress(url))
+    registry.register(f"{unique}-value", avro(f"printed_{unique}"))
+    asked = CliRunner().invoke(app, ["schema", unique, "--registry", url])
+    assert (asked.exit_code, asked.output.split()) == (0, ["schema:", "price:", "double"])
+    asked = CliRunner().invoke(app, ["schema", f"{unique}-none", "--registry", url])
+    assert asked.exit_code == 2
+    assert f"subject {unique}-none-value" in asked.output
 
 
 @pytest.mark.parametrize("schema_id", [2**20, 2**31 - 1, 2**32 - 1])

@@ -79,6 +79,7 @@ SPOJOIN = Installation(
         "kafka": "local",
         "page": "services",
         "results": "kafka",
+        "schema": "registry",
         "send": "kafka",
         "service": "services",
         "simulate": "kafka",

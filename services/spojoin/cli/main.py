@@ -13,6 +13,7 @@ from spojoin.cli.commands.page import page
 from spojoin.cli.commands.published import layouts, methods
 from spojoin.cli.commands.run import run
 from spojoin.cli.commands.sample import sample
+from spojoin.cli.commands.schema import schema
 from spojoin.cli.commands.service import service
 from spojoin.cli.commands.simulate import simulate
 from spojoin.cli.commands.sql import sql
@@ -30,6 +31,7 @@ COMMANDS = (
     sql,
     run,
     sample,
+    schema,
     methods,
     layouts,
     validate,

@@ -77,6 +77,11 @@ class ConfluentRegistry:
             self._found[schema_id] = asked.answer(lambda: self._read(schema_id))
         return self._found[schema_id]
 
+    def latest(self, subject: str) -> RegisteredSchema:
+        """The newest schema of a subject."""
+        asked = _Request(self._url, f"subject {subject}", UnknownSchema)
+        return self.find(asked.answer(lambda: int(self._as_written.get_latest_version(subject).schema_id or 0)))
+
     def register(self, subject: str, schema: RegisteredSchema) -> int:
         """The id of a schema under a subject."""
         new = Schema(schema.text, schema.kind.value)

@@ -237,6 +237,10 @@ class SchemaRegistry(Protocol):
         """
         ...
 
+    def latest(self, subject: str) -> RegisteredSchema:
+        """The newest schema of a subject, and all that it imports. Raises what `find` raises."""
+        ...
+
     def register(self, subject: str, schema: RegisteredSchema) -> int:
         """The id of a schema under a subject; the same schema keeps its id.
 

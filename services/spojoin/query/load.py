@@ -139,7 +139,11 @@ def _stream(item: Item) -> StreamOptions:
         raise QueryError(f"stream name '{item.name}': expected 1 to 200 of a-z A-Z 0-9 _ -", item.line)
     options = items(item.node, what, "schema and, where needed, time and key", _STREAM_OPTIONS)
     if "schema" not in options:
-        raise QueryError(f"{what}: missing option 'schema': expected columns and their types", item.line)
+        raise QueryError(
+            f"{what}: missing option 'schema': expected columns and their types; `spojoin schema` prints those of a "
+            "file or of a registered schema",
+            item.line,
+        )
     columns = items(options["schema"].node, f"schema of {what}", "columns and their types, such as {a: int, b: double}")
     schema = {name: parse_type(text_of(column, "a type"), name, column.line) for name, column in columns.items()}
     if not schema:

@@ -45,6 +45,17 @@ def test_help_loads_nothing_that_runs_queries():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_the_schema_of_a_file_is_printed_as_a_query_takes_it(folder):
+    (folder / "rows.jsonl").write_text('{"price": 1.5, "a b": 1, "at": "2024-02-29T12:00:00Z", "tags": [1]}\n')
+    shown = invoke("schema", "rows.jsonl")
+    assert shown.exit_code == 0, shown.output
+    printed = "".join(f"    {line}\n" for line in shown.output.splitlines())
+    text = QUERY.replace("  s: {schema: {a: int}}\n", f"  s:\n{printed}").replace("l.a > r.a", "l.price > r.price")
+    types = {name: str(kind) for name, kind in parse_query(text).streams[0].schema.items()}
+    assert types == {"price": "double", "a b": "long", "at": "timestamp"}
+    assert "# column 'tags' holds objects or arrays" in shown.output
+
+
 def test_run_writes_results_and_a_report(folder):
     result = invoke("run", "q.yaml", "-i", "s=s.csv", "-o", "out.jsonl", "--report", "report.json")
     assert result.exit_code == 0, result.output

@@ -6,6 +6,7 @@ import io
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import fastavro
@@ -13,7 +14,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from spojoin.roles.router.arrow_rows import BadMessage
-from spojoin.roles.router.avro_types import AvroType, Names, column_of, fields_of, without_logical_types
+from spojoin.roles.router.avro_types import AvroType, Names, Values, column_of, fields_of, without_logical_types
 from spojoin.roles.router.decoded import Decoded, Wanted
 from spojoin.roles.router.envelope import OPERATION, no_envelope, no_row, not_a_row
 from spojoin.roles.router.line_reader import BadLine
@@ -49,6 +50,11 @@ class AvroDecoder:
         rows = [row for _, row in read]
         columns = [make([row[name] for row in rows]) for name, make in makers.items()]
         return Decoded.of([at for at, _ in read], pa.RecordBatch.from_arrays(columns, names=list(makers)), faults)
+
+    def makers(self, envelope: str | None) -> Iterator[tuple[str, Callable[[], Callable[[Values], pa.Array]]]]:
+        """A row's fields, and what gives the maker of each one's column. Raises BadMessage, as do those without one."""
+        for name, kind in self._fields(envelope).items():
+            yield name, partial(column_of, name, kind, self._names)
 
     def _fields(self, envelope: str | None) -> Mapping[str, AvroType]:
         """The fields of a row."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -17,7 +18,7 @@ from spojoin.roles.router.arrow_rows import BadMessage
 from spojoin.roles.router.decoded import Decoded, Wanted
 from spojoin.roles.router.envelope import OPERATION, no_envelope, no_row, not_a_row
 from spojoin.roles.router.line_reader import BadLine
-from spojoin.roles.router.protobuf_types import column_of, is_repeated
+from spojoin.roles.router.protobuf_types import Messages, column_of, is_repeated
 from spojoin.wire.registered import RegisteredSchema, UnknownSchema
 
 
@@ -62,6 +63,11 @@ class ProtobufDecoder:
         rows = [row for _, row in read]
         batch = pa.RecordBatch.from_arrays([make(rows) for make in makers.values()], names=list(makers))
         return Decoded.of([at for at, _ in read], batch, faults)
+
+    def makers(self, envelope: str | None) -> Iterator[tuple[str, Callable[[], Callable[[Messages], pa.Array]]]]:
+        """A row's fields, and what gives the maker of each one's column. Raises BadMessage, as do those without one."""
+        for name, field in self._fields(envelope).items():
+            yield name, partial(column_of, field)
 
     def _fields(self, envelope: str | None) -> dict[str, FieldDescriptor]:
         """The fields of a row."""
