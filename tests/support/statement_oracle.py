@@ -246,9 +246,10 @@ class _Question:
         for text in pair:
             tokens = tokens_of(text)
             at = [k for k, token in enumerate(tokens) if token.depth == 0 and token.text in _COMPARISONS]
-            if len(at) == 1:
+            if len(at) == 1 and not any(token.depth == 0 and token.word in {"AND", "OR"} for token in tokens):
+                first = next(token for token in tokens if token.word != "NOT")
                 middle = tokens[at[0]]
-                found += [text[: middle.start], text[middle.end :]]
+                found += [text[first.start : middle.start], text[middle.end :]]
         return [each for each in found if any(self._binds(f"({each}\n) IS NULL", self._rows(side)) for side in sides)]
 
     # --- conditions -------------------------------------------------------------------------------------------------

@@ -113,10 +113,11 @@ def tokens_of(text: str) -> list[Token]:
         if kind == "comment" or not piece:
             continue
         word = piece.decode()
-        depth -= word in _CLOSING or word.upper() == "END"
+        is_alias = bool(found) and found[-1].word == "AS"
+        depth -= word in _CLOSING or (word.upper() == "END" and not is_alias)
         start = len(data[:at].decode())
         found.append(Token(word, start, start + len(word), kind, depth))
-        depth += word in _OPENING or word.upper() == "CASE"
+        depth += word in _OPENING or (word.upper() == "CASE" and not is_alias)
     return found
 
 
