@@ -8,6 +8,7 @@ the order. Where they don't, the double's digits are compared with the exact val
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import sqlglot
 from sqlglot import exp
@@ -23,8 +24,16 @@ _SIGNS: dict[type[exp.Expression], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
+_FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.LT: exp.GT,
+    exp.GT: exp.LT,
+    exp.LTE: exp.GTE,
+    exp.GTE: exp.LTE,
+}
 _FLOATING = (TypeName.FLOAT, TypeName.DOUBLE)
 _PRECISION_MAX = 37  # one digit is added
+#: Decimals of so many digits become the nearest double in the engine.
+_DIGITS_EXACT = 15
 #: From an expression of the engine's dialect to its type; None where it has none of a column's.
 TypeOf = Callable[[str], ColumnType | None]
 
@@ -94,6 +103,8 @@ def _rounded_or_exact(
     node: exp.Expression, exact: exp.Expression, floating: exp.Expression, kind: ColumnType
 ) -> exp.Expression:
     """Compares the rounded value with the double where they differ, else the exact value with the double's digits."""
+    if (constant := _number(exact)) is not None:
+        return _compared_with(floating, _side_of(node, exact is node.this), constant)
     if kind.precision > _PRECISION_MAX:
         return node
     own, double = (each.sql(dialect=DIALECT, comments=False) for each in (exact, floating))
@@ -104,6 +115,38 @@ def _rounded_or_exact(
     whole, same = (f"{a} {sign} {b}" if exact is node.this else f"{b} {sign} {a}" for a, b in pairs)
     sql = f"(CASE WHEN {rounded} <> ({double}) THEN {whole} ELSE {same} END)"
     return _parsed(sql)
+
+
+def _number(node: exp.Expression) -> Fraction | None:
+    """The value of a literal number, with its sign; None for anything else."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Neg):
+        found = _number(inner.this)
+        return None if found is None else -found
+    return Fraction(inner.name) if isinstance(inner, exp.Literal) and not inner.is_string else None
+
+
+def _side_of(node: exp.Expression, is_flipped: bool) -> type[exp.Expression]:
+    """The comparison as it reads from the double's side."""
+    return _FLIPPED.get(type(node), type(node)) if is_flipped else type(node)
+
+
+def _compared_with(floating: exp.Expression, compare: type[exp.Expression], constant: Fraction) -> exp.Expression:
+    """A double compared with a constant: with the double next to it, which no other double parts from it."""
+    nearest = float(constant)
+    rest = Fraction(nearest) - constant
+    if rest and compare in (exp.EQ, exp.NEQ):  # no double equals it: true or false of all but NULL
+        return (exp.NEQ if compare is exp.EQ else exp.EQ)(this=floating.copy(), expression=floating.copy())
+    if rest:
+        is_up = compare in (exp.GT, exp.GTE)
+        compare = (exp.GTE if is_up else exp.LT) if rest > 0 else (exp.GT if is_up else exp.LTE)
+    return compare(this=floating.copy(), expression=_parsed(_written(nearest)))
+
+
+def _written(double: float) -> str:
+    """A double as a literal; one of many digits with an exponent, since as a decimal it would be rounded twice."""
+    text = repr(double)
+    return text if "e" in text or len(text) <= _DIGITS_EXACT else f"{text}e0"
 
 
 def _with_one_more_digit(double: str, scale: int) -> str:

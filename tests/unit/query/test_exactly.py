@@ -111,3 +111,19 @@ def test_a_residual_inequality_is_exact():
     table = pa.table({"0.g": [2**53 + 1, 2**53], "1.d": [2.0**53, 2.0**53], "0.i": [0, 0], "1.i": [1, 1]})
     assert DuckdbEvaluator([residual.sql], columns)(table).values[0].to_pylist() == [True, False]
     assert residual.text == "l.g <> r.d OR l.i > r.i"
+
+
+LITERALS = ["0.1", "0.3", "-0.3", "2.5", "9007199254740993", "-9007199254740993", "0.12345678901234567", "99999999.995"]
+
+
+@pytest.mark.parametrize("sign", OPERATORS)
+@pytest.mark.parametrize("literal", LITERALS)
+def test_a_literal_compares_by_value(sign: str, literal: str):
+    near = float(literal)
+    doubles = [*DOUBLES, near, math.nextafter(near, math.inf), math.nextafter(near, -math.inf)]
+    pairs = [(0, double) for double in doubles]
+    expected = [holds(lambda a, b: OPERATORS[sign](b, a), Decimal(literal), double) for double in doubles]
+    kind = ColumnType(TypeName.LONG)
+    assert found(f"l.d {sign} {literal}", kind, pairs) == expected
+    mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(sign, sign)
+    assert found(f"{literal} {mirrored} l.d", kind, pairs) == expected
