@@ -50,9 +50,9 @@ class FrameCounts:
     def among(self, nodes: Sequence[Node], runner: TaskRunner) -> I64:
         """The matches among all tuples of some nodes, by direction: int64 (d, m)."""
         key = tuple(self._searches.places), tuple(self._rectangles)
-        runner.each([partial(node.row, *key) for node in nodes if not node.has_row(*key)])
+        runner.each([partial(node.directory, *key) for node in nodes if not node.has_directory(*key)])
         calls = [
-            partial(counting.counts, np.stack([node.row(*key) for node in some]), self._plan, self._m)
+            partial(counting.counts, np.stack([node.directory(*key) for node in some]), self._plan, self._m)
             for some in _shared_out(nodes, runner.threads)
         ]
         return np.asarray(np.sum(runner.each(calls), axis=0), np.int64)

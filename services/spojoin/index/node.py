@@ -75,7 +75,7 @@ class Node:
     _wavelets: dict[tuple[Place, Place], wavelet.Wavelet] = field(default_factory=dict, init=False)
     _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
     _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
-    _rows: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
+    _directories: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
         default_factory=dict, init=False
     )
 
@@ -172,26 +172,26 @@ class Node:
         self.work.built(began_s)
         return self._boxes[slots], slots
 
-    def row(self, searched: tuple[Place, ...], rectangles: tuple[tuple[Place, Place], ...]) -> I64:
-        """The size and where the searched orders and the wavelet matrices are, for `counting.counts`: int64 (w,)."""
+    def directory(self, searched: tuple[Place, ...], rectangles: tuple[tuple[Place, Place], ...]) -> I64:
+        """The addresses of the searched orders and of the rectangles' matrices, for `counting.counts`: int64 (w,)."""
         key = searched, rectangles
-        if key not in self._rows:
-            row = [self.size]
+        if key not in self._directories:
+            found = [self.size]
             for place in searched:
-                row += self._column_place(place)
+                found += self._entry(place)
             for pair in rectangles:
-                row += counting.matrix_place(self.wavelet(*pair))
-            self._rows[key] = np.array(row)
-        return self._rows[key]
+                found += counting.matrix_entry(self.wavelet(*pair))
+            self._directories[key] = np.array(found)
+        return self._directories[key]
 
-    def has_row(self, searched: tuple[Place, ...], rectangles: tuple[tuple[Place, Place], ...]) -> bool:
-        """Whether `row` has been called, and all it names built."""
-        return (searched, rectangles) in self._rows
+    def has_directory(self, searched: tuple[Place, ...], rectangles: tuple[tuple[Place, Place], ...]) -> bool:
+        """Whether `directory` has been called before, and all that it names is built."""
+        return (searched, rectangles) in self._directories
 
-    def _column_place(self, place: Place) -> list[int]:
+    def _entry(self, place: Place) -> list[int]:
         if isinstance(place, int):
-            return counting.sorted_place(self.columns[place].keys)
-        return counting.nested_place(self.composite(place).codes)
+            return counting.sorted_entry(self.columns[place].keys)
+        return counting.nested_entry(self.composite(place).codes)
 
     def prefixes(self, place: Place) -> U64:
         """The prefix bitmaps of an order."""

@@ -23,7 +23,7 @@ U32 = NDArray[np.uint32]
 #: So many conditions beside equalities are answered in logarithmic time.
 CONDITIONS_MAX = 2
 
-#: Words of a node's row: its size, then the places of its columns, a search each, then those of its matrices.
+#: Words of a node's directory: its size, then the entries of its columns, a search each, then those of its matrices.
 _HEAD, _COLUMN, _MATRIX = 1, 7, 5
 #: Words of a search: its values [begin, end), the search that found the groups, or -1, and where their starts begin.
 _BEGIN, _END, _OUTER, _STARTS = range(4)
@@ -52,25 +52,25 @@ class CountPlan:
     groups: U32
 
 
-def sorted_place(keys: SortedKeys) -> list[int]:
-    """The place of a sorted column in a node's row."""
+def sorted_entry(keys: SortedKeys) -> list[int]:
+    """A sorted column's entry in a node's directory."""
     return [*located(keys.keys), *located(keys.heads), *located(keys.starts), keys.size]
 
 
-def nested_place(codes: I64) -> list[int]:
-    """The place of a composite column in a node's row."""
+def nested_entry(codes: I64) -> list[int]:
+    """A composite column's entry in a node's directory."""
     return [*located(codes), 0, 0, 0, 0, len(codes)]
 
 
-def matrix_place(matrix: Wavelet) -> list[int]:
-    """The place of a wavelet matrix in a node's row."""
+def matrix_entry(matrix: Wavelet) -> list[int]:
+    """A wavelet matrix's entry in a node's directory."""
     return [located(matrix.entries)[0], *matrix.entries.shape, *located(matrix.leaves)]
 
 
 def counts(nodes: I64, plan: CountPlan, m: int) -> I64:
     """The matches of m probes among all tuples of n nodes, by direction: int64 (d, m).
 
-    nodes: int64 (n, w), each a size and places; what they name must stay alive
+    nodes: int64 (n, w), the nodes' directories; the arrays whose addresses they hold must stay alive
     """
     totals = np.zeros((len(plan.directions), m), np.int64)
     _add_counts(
