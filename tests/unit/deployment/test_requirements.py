@@ -105,3 +105,10 @@ def test_a_missing_package_is_named_with_its_install(installation, module, comma
 @pytest.mark.parametrize("module", ["spojoin.cli.nothing", "redis.nothing", "nothing", None])
 def test_any_other_missing_module_is_a_bug(module):
     assert describe(ModuleNotFoundError("no such module", name=module)) is None
+
+
+@pytest.mark.parametrize("lock", sorted((ROOT / "docker").glob("*.lock")), ids=lambda path: path.name)
+def test_locks_name_distributions_alone(lock):
+    """The project's own come as wheels: where dependencies are installed, its folder isn't there yet."""
+    named = [line for line in lock.read_text().splitlines() if line and line[0] not in " #"]
+    assert [line for line in named if not re.fullmatch(r"[\w.-]+(\[[\w,-]+\])?==\S+ \\", line)] == []
