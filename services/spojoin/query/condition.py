@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import Computed, Filter, Interval, KeyColumn, Op, PairExpression, Predicate, Window
+from spojoin.model import Computed, Filter, Interval, KeyColumn, Op, PairExpression, Predicate, TypeName, Window
 from spojoin.query.comparable import NotIndexed
 from spojoin.query.computed import condition_of_pair, condition_of_side, uses_of, value_of
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
@@ -36,6 +36,9 @@ class Condition:
     interval: Interval | None
     filters: tuple[Filter | None, Filter | None] = (None, None)
     residuals: tuple[PairExpression, ...] = ()
+
+
+_TEXTS = (TypeName.STRING, TypeName.BINARY, TypeName.UUID)
 
 
 @dataclass(slots=True)
@@ -111,6 +114,16 @@ def _check_true(node: exp.Expression, scope: Scope) -> None:
         )
 
 
+def _columns_of_text(residual: Sequence[exp.Expression], scope: Scope) -> tuple[exp.Expression, str] | None:
+    """The first comparison of both sides' texts, and what its columns are."""
+    for node in residual:
+        found = [use for use in uses_of(node, scope) if use.type.name in _TEXTS]
+        if found and is_comparison(_without_not(node), scope):
+            kinds = {f"{use.name} is a {use.type}": None for use in found}
+            return node, ", ".join(kinds)
+    return None
+
+
 def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> QueryError:
     left, right = scope.aliases
     expected = (
@@ -118,6 +131,10 @@ def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> QueryE
         f"ABS({left}.a - {right}.a) < 5, joined to others by AND"
     )
     first = (parts.residual or statement.conjuncts)[0]
+    if texts := _columns_of_text(parts.residual, scope):
+        node, columns = texts
+        why = f"compares texts ({columns}), which an index finds by = alone, so that it can only filter pairs"
+        return QueryError(f"'{text_of(node)}' {why}: {expected}", scope.line_of(node))
     if parts.residual:
         why = "can only filter pairs that an index finds, and no condition says which"
         return QueryError(f"'{text_of(first)}' {why}: {expected}", scope.line_of(first))
