@@ -75,6 +75,8 @@ class Node:
     _wavelets: dict[tuple[Place, Place], wavelet.Wavelet] = field(default_factory=dict, init=False)
     _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
     _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
+    #: how many structures of each kind were counted, and the bytes of all arrays then
+    _weighed: tuple[tuple[int, ...], int] = field(default=((), 0), init=False)
     _directories: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
         default_factory=dict, init=False
     )
@@ -96,7 +98,14 @@ class Node:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
+        """Bytes of all arrays; they are counted again when some have been added."""
+        held = (self._permutations, self._composites, self._ranks, self._wavelets, self._prefixes, self._boxes)
+        numbers = tuple(len(each) for each in held)
+        if numbers != self._weighed[0]:
+            self._weighed = numbers, self._weight()
+        return self._weighed[1]
+
+    def _weight(self) -> int:
         arrays: list[Unsigned | SortedKeys | CompositeColumn | wavelet.Wavelet | boxes.Boxes] = [
             self.piece_firsts,
             self.piece_offsets,

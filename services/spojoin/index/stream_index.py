@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
@@ -64,6 +65,7 @@ class StreamIndex:
         #: directions that ask the same, as both of a self join by bands alone do, are searched once
         self._searches = list({d.predicates: d for d in self.directions}.values())
         self._is_counted = {d: self._counts_only and counts.serves(d) for d in self._searches}
+        self._counts_all = all(self._is_counted.values())
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         self._by_wavelet = self._counts_only and all(_few_conditions(direction) for direction in directions)
         self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
@@ -120,7 +122,7 @@ class StreamIndex:
         return tuple(found[direction.predicates] for direction in self.directions)
 
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
-        bounds = np.unique(lower)
+        bounds: list[int] = np.unique(lower).tolist()
         is_cut = partial(self._is_cut, bounds)
         merging.part(self._nodes, is_cut, evaluation.MASKED_MAX)
         nodes = [node for node in self._nodes if node.end > bounds[0]]
@@ -134,24 +136,24 @@ class StreamIndex:
             self._search_nodes(probes, whole, None, [one for one in searches if one not in counted], runner)
         self._search_nodes(probes, [node for node in nodes if node not in whole], lower, searches, runner)
 
-    def _is_cut(self, bounds: I64, node: Node) -> bool:
+    def _is_cut(self, bounds: list[int], node: Node) -> bool:
         """Whether some probe's window holds a part of a node, or, unless all directions are counted, may miss it."""
-        if not all(self._is_counted.values()):
-            return bool(node.end > bounds[0] and node.first < bounds[-1])
-        above = bounds[np.searchsorted(bounds, node.first, "right") :]
-        return len(above) > 0 and bool(above[0] < node.end)
+        if not self._counts_all:
+            return node.end > bounds[0] and node.first < bounds[-1]
+        above = bisect_right(bounds, node.first)
+        return above < len(bounds) and bounds[above] < node.end
 
     def _count(
         self,
         frame: counts.FrameCounts,
         nodes: list[Node],
-        lower: tuple[I64, I64],
+        lower: tuple[I64, list[int]],
         assemblies: list[Assembly],
         runner: TaskRunner,
     ) -> None:
         """Count nodes that each probe's window holds whole or not at all; `lower`: of each probe, and the distinct."""
         of_probes, bounds = lower
-        for reached, some in groupby(nodes, lambda node: int(np.searchsorted(bounds, node.first, "right"))):
+        for reached, some in groupby(nodes, lambda node: bisect_right(bounds, node.first)):
             found = frame.among(list(some), runner)
             if reached < len(bounds):
                 found[:, of_probes >= bounds[reached]] = 0
