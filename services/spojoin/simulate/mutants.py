@@ -19,15 +19,14 @@ import orjson
 from spojoin.index.stream_index import StreamIndex
 from spojoin.kernels import bounds as kernel_bounds
 from spojoin.kernels import pairs
-from spojoin.kernels.bounds import bounds
+from spojoin.kernels.bounds import BELOW, ENDS
 from spojoin.kernels.pairs import Segments
-from spojoin.model import Op, RolePredicate
+from spojoin.model import Op
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.logical_and.asked import Asked
 from spojoin.roles.logical_and.machine import LogicalAndMachine
-from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
@@ -167,11 +166,7 @@ def _tie_order() -> Patches:
 
 @_mutant("lt-for-le", "the mutable joiners evaluate <= as <")
 def _lt_for_le() -> Patches:
-    def strict(_: MutableMachine, predicate: RolePredicate, probes: I64) -> tuple[I64, I64]:
-        op = Op.LT if predicate.op is Op.LE else predicate.op
-        return bounds(op, predicate.domain, predicate.width, probes)
-
-    return [patch.object(MutableMachine, "_bounds", strict)]
+    return [patch("spojoin.roles.mutable.machine.ENDS", {**ENDS, Op.LE: BELOW})]
 
 
 @_mutant("lost-self-join-role", "the logical AND evaluates a self join's probes as the left side only")
