@@ -64,4 +64,5 @@ def _alike(found: Sequence[list[pa.RecordBatch]]) -> None:
 
 
 def _fed(engine: Engine, table: pa.Table) -> list[pa.RecordBatch]:
-    return [result for batch in table.to_batches(CHUNK_ROWS) for result in engine.feed(0, batch)]
+    results = [result for batch in table.to_batches(CHUNK_ROWS) for result in engine.feed(0, batch)]
+    return [*results, *engine.wait()]

@@ -44,8 +44,8 @@ PLAN_FRAMES = 2
 #: The step of the router's clock, which stands still but where rows pause: longer than any frame waits to be closed.
 PATIENCE_MS = 1_000
 
-#: Records that may wait in lanes before more are handed out.
-LANES_AHEAD = 12
+#: Records that may wait in lanes before more are handed out: merges of nodes take as long as several frames.
+LANES_AHEAD = 24
 
 #: Applied to each record that passes from one machine to another.
 Transport = Callable[[Record], Record]
@@ -99,10 +99,10 @@ class Engine:
         return readers
 
     def _laid(self) -> dict[Machine, Lane[list[Action]]]:
-        """A lane for each machine that may have one. Partners are taken as they are found, since they fill memory."""
+        """A lane for each machine that may have one and has a helper; partners have none, since they fill memory."""
         if self._threads.threads == 1 or self.query.output is not Output.COUNT:
             return {}
-        return {machine: self._threads.lane() for machine in self._evaluation.apart}
+        return {machine: self._threads.lane() for machine in self._evaluation.apart[: self._threads.threads - 1]}
 
     @property
     def threads(self) -> int:
@@ -158,10 +158,17 @@ class Engine:
         return 1 if topic is Topic.MATCHES else len(self._readers.get(topic, ()))
 
     def feed(self, stream: int | str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more."""
+        """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more.
+
+        Helpers go on with the last frames meanwhile: what they find comes with the next call, or with `wait`.
+        """
         number = self._number(stream)
         rows = self._rows(number, batch)
-        yield from self._run(self._router.on_rows(number, 0, rows))
+        yield from self._run(self._router.on_rows(number, 0, rows), LANES_AHEAD)
+
+    def wait(self) -> Iterator[pa.RecordBatch]:
+        """Yield the results of all frames that are full."""
+        yield from self._run(iter(()))
 
     def end(self, stream: int | str) -> Iterator[pa.RecordBatch]:
         """This stream has ended: the other need not wait for it. Yields the results that are ready."""
@@ -228,22 +235,26 @@ class Engine:
             joins=found.joins,
         )
 
-    def _run(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
+    def _run(self, actions: Iterator[Action], ahead: int = 0) -> Iterator[pa.RecordBatch]:
+        """Carry out actions, and all that follows from them but for `ahead` records that may wait in lanes."""
         yield from self._step(actions)
+        yield from self._arrived(LANES_AHEAD if self._answers or self._pending else ahead)
         while self._answers or self._pending:
-            topic, partition, record = self._next()
-            if isinstance(record, Frame):
-                self.frame_times.begin(record.frame_id)
-            for machine in self._readers.get(topic, ()):
-                actions = machine.on_record(topic, partition, 0, record)
-                if machine in self._searching:
-                    actions = self.frame_times.worker(actions)
-                if machine in self._lanes:
-                    self._lanes[machine].add(partial(list, actions))
-                else:
-                    yield from self._step(actions)
-            self._evaluation.loads.note(record)
-            yield from self._arrived(LANES_AHEAD if self._answers or self._pending else 0)
+            yield from self._hand_out(*self._next())
+            yield from self._arrived(LANES_AHEAD if self._answers or self._pending else ahead)
+
+    def _hand_out(self, topic: Topic, partition: int, record: Record) -> Iterator[pa.RecordBatch]:
+        if isinstance(record, Frame):
+            self.frame_times.begin(record.frame_id)
+        for machine in self._readers.get(topic, ()):
+            actions = machine.on_record(topic, partition, 0, record)
+            if machine in self._searching:
+                actions = self.frame_times.worker(actions)
+            if machine in self._lanes:
+                self._lanes[machine].add(partial(list, actions))
+            else:
+                yield from self._step(actions)
+        self._evaluation.loads.note(record)
 
     def _next(self) -> Emit:
         """The next record; with lanes, what a frame has led to comes before another frame: a lane may wait for it."""

@@ -116,6 +116,7 @@ class Join:
                 self._pushed += batch.num_rows
                 self._ready += engine.feed(index, batch)
                 self._note(engine.take_rejects())
+        self._ready += engine.wait()
         return self._taken()
 
     def flush(self) -> pa.Table:

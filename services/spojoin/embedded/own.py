@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
-from spojoin.model import Query
+from spojoin.model import Output, Query
 from spojoin.protocol.machine import START
 from spojoin.protocol.topology import Topic
 from spojoin.published.evaluation import Evaluation
@@ -21,7 +21,8 @@ def by_batches(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> Eval
     """Mutable joiners and their logical AND for new tuples, PO-Join workers for what is batched."""
     searching = [PoJoinMachine(query, worker, START, timer=perf_counter, runner=runner) for worker in range(workers)]
     joiners = [MutableMachine(query, predicate, START) for predicate in range(len(query.predicates))]
-    permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START, runner)
+    permutation = PermutationMachine(query, START)
+    logical_and = LogicalAndMachine(query, START, IN_TURN if _are_busy(query, workers, runner) else runner)
     return Evaluation(
         searching=searching,
         readers={
@@ -32,5 +33,10 @@ def by_batches(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> Eval
         },
         loads=BatchLoads(query, searching),
         counters=lambda: summed(machine.counters() for machine in searching),
-        apart=[*joiners, *searching],
+        apart=[*searching, *joiners],
     )
+
+
+def _are_busy(query: Query, workers: int, runner: TaskRunner) -> bool:
+    """Whether each thread has enough to do without pieces of the logical AND: the caller's with it, one a worker."""
+    return query.output is Output.COUNT and runner.threads <= 1 + workers

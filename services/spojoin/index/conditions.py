@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -56,11 +56,12 @@ class RankInterval:
 class Probes:
     """The probes of a frame, with each column sorted once, however many directions and nodes it is searched in.
 
-    codes: int64 (m,) by the probe stream's slot
+    codes: int64 (m,) by the probe stream's slot; sort: gives a column sorted, where the caller may have it so
     """
 
-    def __init__(self, codes: tuple[I64, ...]) -> None:
+    def __init__(self, codes: tuple[I64, ...], sort: Callable[[int], Sought] | None = None) -> None:
         self._codes = codes
+        self._sort = sort or (lambda slot: sought(codes[slot]))
         self._sought: dict[int, Sought] = {}
         self._keys: dict[tuple[int, ...], ProbeKeys] = {}
 
@@ -98,7 +99,7 @@ class Probes:
 
     def _sorted(self, slot: int) -> Sought:
         if slot not in self._sought:
-            self._sought[slot] = sought(self._codes[slot])
+            self._sought[slot] = self._sort(slot)
         return self._sought[slot]
 
 

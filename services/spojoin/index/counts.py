@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class FrameCounts:
             partial(counting.counts, np.stack([node.directory(*key) for node in some]), self._plan, self._m)
             for some in _shared_out(nodes, runner.threads)
         ]
-        return np.asarray(np.sum(runner.each(calls), axis=0), np.int64)
+        return reduce(_added, runner.each(calls))
 
     def _direction(self, d: int, probes: Probes, direction: Direction) -> list[int]:
         if searches_by_key(direction):
@@ -128,6 +128,11 @@ class _Searches:
             np.concatenate(starts),
             np.stack((begins, ends, self._outer, starts_at), axis=1),
         )
+
+
+def _added(totals: I64, counts: I64) -> I64:
+    totals += counts
+    return totals
 
 
 def _shared_out(nodes: Sequence[Node], threads: int) -> list[list[Node]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -18,6 +18,7 @@ from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
+from spojoin.kernels.ranks import Sought
 from spojoin.model import Direction, Output
 from spojoin.wire.records import NO_GROUP, Batch, Matches
 
@@ -109,15 +110,17 @@ class StreamIndex:
         merging.drop_head(self._nodes, self._expired)
         self._batch_ends = {batch: end for batch, end in self._batch_ends.items() if end > self._expired}
 
-    def evaluate(self, codes: tuple[I64, ...], lower: I64) -> tuple[Matches, ...]:
+    def evaluate(
+        self, codes: tuple[I64, ...], lower: I64, sort: Callable[[int], Sought] | None = None
+    ) -> tuple[Matches, ...]:
         """The matches of m probes in each of the index's directions, among all tuples held with index >= lower.
 
-        codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,)
+        codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,); sort: as in `Probes`
         """
         m = len(codes[self.directions[0].predicates[0].probe_slot])
         assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self._searches]
         if m > 0:
-            self._evaluate_nodes(Probes(codes), lower, assemblies)
+            self._evaluate_nodes(Probes(codes, sort), lower, assemblies)
         found = {s.predicates: assembly.matches() for s, assembly in zip(self._searches, assemblies, strict=True)}
         return tuple(found[direction.predicates] for direction in self.directions)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
-from spojoin.kernels.permutation import positions, sort_places
+from spojoin.kernels.permutation import Unsigned, positions, sort_places
 from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
 
 I64 = NDArray[np.int64]
@@ -37,28 +37,37 @@ def rank_columns(stored: I64, lo: I64, hi: I64, complement: bool) -> tuple[U16, 
     stored: int64 (n,) codes in arrival order, n <= STORED_MAX; lo, hi: int64 (m,) inclusive code intervals.
     Returns uint16 positions (n,), start (m,), length (m,). ValueError if n is larger.
     """
-    keys, ranks = rank_stored(stored)
+    keys, ranks = rank_sorted(*sort_places(stored))
     return ranks, *wrapped_intervals(*rank_intervals(keys, lo, hi), keys.size, complement)
 
 
-def rank_stored(stored: I64) -> tuple[SortedKeys, U16]:
+def rank_sorted(ascending: I64, places: Unsigned) -> tuple[SortedKeys, U16]:
     """Stored codes prepared for searching, and the rank of each by arrival, uint16 (n,); equal codes in any order.
 
-    stored: int64 (n,) codes in arrival order, n <= STORED_MAX; ValueError if n is larger.
+    ascending: int64 (n,) codes, n <= STORED_MAX; places: where each is by arrival; ValueError if n is larger.
     """
-    if len(stored) > STORED_MAX:
-        raise ValueError(f"stored has {len(stored)} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
-    ascending, order = sort_places(stored)
-    return sorted_keys(ascending), positions(order.astype(np.uint16))
+    n = len(ascending)
+    if n > STORED_MAX:
+        raise ValueError(f"stored has {n} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
+    return sorted_keys(ascending), positions(places.astype(np.uint16, copy=False))
 
 
 def wrapped_intervals(a: I64, b: I64, n: int, complement: bool) -> tuple[U16, U16]:
     """Rank intervals [a, b) among n tuples, or their complements, as uint16 start and length, each (m,)."""
-    if not complement:
-        return a.astype(np.uint16), (b - a).astype(np.uint16)
-    empty = a == b
-    start, length = np.where(empty, 0, b), np.where(empty, n + 1, (1 << 16) - (b - a))
-    return start.astype(np.uint16), length.astype(np.uint16)
+    start, length = np.empty(len(a), np.uint16), np.empty(len(a), np.uint16)
+    _wrap(a, b, n, complement, start, length)
+    return start, length
+
+
+@kernel
+def _wrap(a: I64, b: I64, n: int, complement: bool, start: U16, length: U16) -> None:
+    for q in range(len(a)):
+        if not complement:
+            start[q], length[q] = a[q], b[q] - a[q]
+        elif a[q] == b[q]:
+            start[q], length[q] = 0, n + 1
+        else:
+            start[q], length[q] = b[q], (1 << 16) - (b[q] - a[q])
 
 
 def and_counts(
@@ -69,10 +78,12 @@ def and_counts(
     ranks: per predicate uint16 (n,), the stored positions by arrival; starts, lengths: per predicate uint16 (m,);
     slice_lo, slice_hi: int64 (m,) arrival offsets within [0, n]. Returns int64 (m,).
     """
+    if len(ranks) < 3:  # the compiled code looks for rare ones itself: an array more or less is felt here
+        return _scan(ranks, starts, lengths, slice_lo, slice_hi)
     few = len(ranks[0]) // _RARE
     shortest = reduce(np.minimum, lengths)
     rare = np.flatnonzero(shortest <= few)
-    if len(ranks) == 1 or len(rare) < _RARE_PROBES_MIN:
+    if len(rare) < _RARE_PROBES_MIN:
         return _scan(ranks, starts, lengths, slice_lo, slice_hi)
     counts = np.empty(len(slice_lo), np.int64)
     _count_rarest(ranks, np.stack(starts), np.stack(lengths), (slice_lo, slice_hi), rare, counts)
@@ -147,14 +158,48 @@ def _count_1(r0: U16, s0: U16, l0: U16, slice_lo: I64, slice_hi: I64, out: I64) 
 
 @kernel
 def _count_2(r0: U16, r1: U16, s0: U16, s1: U16, l0: U16, l1: U16, slice_lo: I64, slice_hi: I64, out: I64) -> None:
+    few = _few(l0, l1, len(r0) // _RARE)
+    order0, order1 = _order(r0, l0, few), _order(r1, l1, few)
     for q in range(len(out)):
-        stored0, stored1 = r0[slice_lo[q] : slice_hi[q]], r1[slice_lo[q] : slice_hi[q]]
-        start0, start1, length0, length1 = s0[q], s1[q], l0[q], l1[q]
-        count = np.uint16(0)
-        for j in range(len(stored0)):
-            both = (np.uint16(stored0[j] - start0) < length0) & (np.uint16(stored1[j] - start1) < length1)
-            count = np.uint16(count + np.uint16(both))
-        out[q] = count
+        lo, hi = slice_lo[q], slice_hi[q]
+        if l0[q] <= l1[q] and l0[q] <= few:
+            out[q] = _count_by_other(order0, s0[q], l0[q], r1, s1[q], l1[q], lo, hi)
+        elif l1[q] <= few:
+            out[q] = _count_by_other(order1, s1[q], l1[q], r0, s0[q], l0[q], lo, hi)
+        else:
+            out[q] = _count_both(r0[lo:hi], r1[lo:hi], s0[q], s1[q], l0[q], l1[q])
+
+
+@inlined
+def _few(l0: U16, l1: U16, few: int) -> int:
+    """How many tuples a predicate may admit for a probe to be answered from these; -1 for too few such probes."""
+    rare = 0
+    for q in range(len(l0)):
+        rare += min(l0[q], l1[q]) <= few
+    return few if rare >= _RARE_PROBES_MIN else -1
+
+
+@inlined
+def _order(ranks: U16, lengths: U16, few: int) -> U16:
+    """The inverse of ranks where some probe needs it."""
+    is_needed = False
+    for q in range(len(lengths)):
+        is_needed |= lengths[q] <= few
+    if not is_needed:
+        return ranks[:0]
+    order = np.empty_like(ranks)
+    for j in range(len(ranks)):
+        order[ranks[j]] = j
+    return order
+
+
+@inlined
+def _count_both(stored0: U16, stored1: U16, start0: int, start1: int, length0: int, length1: int) -> int:
+    count = np.uint16(0)
+    for j in range(len(stored0)):
+        both = (np.uint16(stored0[j] - start0) < length0) & (np.uint16(stored1[j] - start1) < length1)
+        count = np.uint16(count + np.uint16(both))
+    return int(count)
 
 
 @kernel
@@ -203,12 +248,6 @@ def _count_candidates(
             if lengths[p, q] < lengths[rarest, q]:
                 rarest = p
         order, first, length = orders[rarest], int(starts[rarest, q]), int(lengths[rarest, q])
-        if len(ranks) == 2:
-            other = 1 - rarest
-            counts[q] = _count_by_other(
-                order, first, length, ranks[other], starts[other, q], lengths[other, q], slice_lo[q], slice_hi[q]
-            )
-            continue
         count = 0
         for i in range(length):
             rank = (first + i) & 0xFFFF  # a complement that admits few goes round, past ranks that nothing has
@@ -224,12 +263,12 @@ def _count_candidates(
 
 @inlined
 def _count_by_other(
-    order: U16, first: int, length: int, ranks: U16, start: np.uint16, admitted: np.uint16, lo: int, hi: int
+    order: U16, first: np.uint16, length: np.uint16, ranks: U16, start: np.uint16, admitted: np.uint16, lo: int, hi: int
 ) -> int:
     """The candidates of one of two predicates, those from `first` on in its order, that the other admits."""
     count, n = np.int64(0), len(order)
-    for i in range(length):
-        rank = (first + i) & 0xFFFF
+    for i in range(np.int64(length)):
+        rank = (np.int64(first) + i) & 0xFFFF  # as in `_count_candidates`
         if rank < n:
             j = np.int64(order[rank])
             count += (lo <= j) & (j < hi) & (np.uint16(ranks[j] - start) < admitted)

@@ -56,14 +56,7 @@ class SortedKeys:
 
 def sorted_keys(codes: I64) -> SortedKeys:
     """`codes`, int64 (n,) ascending, prepared for searching; n < 2**32."""
-    n = len(codes)
-    distinct = _distinct(codes)
-    is_few = 2 * distinct <= n
-    size = ((distinct if is_few else n) // _BLOCK + 1) * _BLOCK
-    keys, heads = np.empty(size, np.int64), np.empty(size // _BLOCK + _BLOCK, np.int64)
-    starts = np.empty(distinct + 1 if is_few else 0, np.uint32)
-    _prepare(codes, keys, heads, starts)
-    return SortedKeys(keys, heads, starts, n)
+    return SortedKeys(*_prepared(codes), len(codes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +105,17 @@ def rank_intervals(column: SortedKeys, lo: I64, hi: I64) -> tuple[I64, I64]:
 
 
 @kernel
+def _prepared(codes: I64) -> tuple[I64, I64, U32]:
+    n, distinct = len(codes), _distinct(codes)
+    is_few = 2 * distinct <= n
+    size = ((distinct if is_few else n) // _BLOCK + 1) * _BLOCK
+    keys, heads = np.empty(size, np.int64), np.empty(size // _BLOCK + _BLOCK, np.int64)
+    starts = np.empty(distinct + 1 if is_few else 0, np.uint32)
+    _prepare(codes, keys, heads, starts)
+    return keys, heads, starts
+
+
+@inlined
 def _distinct(codes: I64) -> int:
     found = min(len(codes), 1)
     for i in range(1, len(codes)):
@@ -119,7 +123,7 @@ def _distinct(codes: I64) -> int:
     return found
 
 
-@kernel
+@inlined
 def _prepare(codes: I64, keys: I64, heads: I64, starts: U32) -> None:
     if len(starts) > 0:
         found = 0

@@ -37,6 +37,8 @@ def first_position(frame: Frame, result_position: ResultPosition) -> int:
 
 def probe_range(positions: U16, begin: int, end: int) -> tuple[int, int]:
     """Which of a stream's tuples, by number within the frame, lie at frame positions [begin, end)."""
+    if len(positions) and begin <= positions[0] and positions[-1] < end:  # mostly: then no search is due
+        return 0, len(positions)
     first, last = np.searchsorted(positions, (begin, end))
     return int(first), int(last)
 

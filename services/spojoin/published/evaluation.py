@@ -34,7 +34,8 @@ class Evaluation:
 
     searching: the machines that hold the window; readers: the machines that read each topic, in order
     counters: the work of the search, summed over all machines; needs_hot_keys: whether a predictor must run as well
-    apart: machines that may each have a thread of its own, since whoever reads their records takes them at any time
+    apart: machines that may each have a thread of its own, since whoever reads their records takes them at any time;
+        those with the most work first
     """
 
     searching: Sequence[WindowMachine]

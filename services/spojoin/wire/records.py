@@ -73,6 +73,8 @@ class StreamSlice:
     passed: int = 0
     void: int = 0
     places: I64 | None = None
+    #: Not of the record: columns that a process has sorted, by slot (see `protocol.sorting`).
+    sorted_columns: dict[int, tuple[I64, U16]] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -97,6 +98,25 @@ def test_results_that_come_while_the_engine_counts_what_waits_are_taken(monkeypa
     assert joined("count", 3) == expected
 
 
+@pytest.mark.parametrize("threads", THREADS)
+def test_helpers_go_on_between_feeds_and_waiting_gives_all_full_frames(threads: int) -> None:
+    join = engine("count", threads)
+    found = list(chain(join.feed(0, rows()), join.wait()))
+    assert found == list(engine("count", 1).feed(0, rows()))
+    assert list(chain(found, join.flush())) == joined("count", 1)
+    join.close()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_push_returns_the_same_with_any_number_of_threads(threads: int) -> None:
+    def pushed(threads: int) -> list[pa.Table]:
+        with Join(query_of("count"), threads=threads) as join:
+            tables = [join.push(rows().slice(begin, 12_000)) for begin in (0, 12_000)]
+            return [*tables, join.flush()]
+
+    assert pushed(threads) == pushed(1)
+
+
 def test_counts_are_those_of_a_plain_loop() -> None:
     counts = pa.Table.from_batches(joined("count", 3))
     data = rows()
@@ -116,9 +136,9 @@ def test_an_error_in_a_thread_reaches_the_caller(machine: type, monkeypatch: pyt
         raise RuntimeError("planted")
 
     monkeypatch.setattr(machine, "_evaluate", fail)
-    join = engine("count", 3)
+    join = engine("count", 5)
     with pytest.raises(RuntimeError, match="planted"):
-        list(join.feed(0, rows()))
+        list(chain(join.feed(0, rows()), join.wait()))
     join.close()
     assert helpers() == []
 

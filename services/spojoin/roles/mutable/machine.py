@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.kernels.bounds import BEGINS, ENDS, bounds
-from spojoin.kernels.intervals16 import rank_stored, wrapped_intervals
-from spojoin.kernels.permutation import sort_column
-from spojoin.kernels.ranks import SortedKeys, rank_intervals, ranks, sought
+from spojoin.kernels.intervals16 import rank_sorted, wrapped_intervals
+from spojoin.kernels.permutation import Unsigned, sort_column
+from spojoin.kernels.ranks import SortedKeys, rank_intervals, ranks
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition
+from spojoin.protocol.sorting import sorted_column, sought_column
 from spojoin.protocol.topology import Topic
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import (
@@ -78,9 +79,9 @@ class _FrameRanks:
 
     def __init__(self, frame: Frame, stores: list[StreamStore]) -> None:
         self._frame = frame
-        self._stored = cache(lambda stream, slot: rank_stored(stores[stream].mutable(slot, frame.slices[stream])))
+        self._stored = cache(lambda stream, slot: rank_sorted(*_mutable(stores[stream], slot, frame.slices[stream])))
         self._found = cache(
-            lambda probes, stored: ranks(self._stored(*stored)[0], sought(frame.slices[probes[0]].codes[probes[1]]))
+            lambda probes, stored: ranks(self._stored(*stored)[0], sought_column(frame.slices[probes[0]], probes[1]))
         )
 
     def of(self, predicate: RolePredicate, direction: Direction) -> DirectionRanks:
@@ -97,6 +98,11 @@ class _FrameRanks:
         found = self._found((stream, predicate.probe_slot), (direction.target, predicate.target_slot))
         a = found[BEGINS[op]] if op in BEGINS else np.zeros_like(found[0])
         return a, found[ENDS[op]] if op in ENDS else np.full_like(found[0], keys.size)
+
+
+def _mutable(store: StreamStore, slot: int, piece: StreamSlice) -> tuple[I64, Unsigned]:
+    """The codes that are not handed over yet, this frame's included, sorted."""
+    return store.sorted_from(piece.handover_index, slot, piece)
 
 
 class StreamStore:
@@ -161,14 +167,15 @@ class StreamStore:
             while pieces and pieces[0][0] + len(pieces[0][1]) <= index:
                 pieces.pop(0)
 
-    def mutable(self, slot: int, piece: StreamSlice) -> I64:
-        """Codes from the handover index on, this frame's included; int64 (n,) by arrival."""
-        return self._codes[slot].view(piece.handover_index, piece.first_index + len(piece))
+    def sorted_from(self, first: int, slot: int, piece: StreamSlice) -> tuple[I64, Unsigned]:
+        """Codes from an index on, those of the last slice included, as `sort_column` gives them."""
+        if first == piece.first_index:
+            return sorted_column(piece, slot)
+        return sort_column(self._codes[slot].view(first, piece.first_index + len(piece)))
 
     def run(self, piece: StreamSlice) -> Run:
         """The batch that ends with this slice, sorted (rule P7)."""
         first, end = piece.batch_first, piece.first_index + len(piece)
-        columns = (SortedColumn(slot, *sort_column(tail.view(first, end))) for slot, tail in self._codes.items())
         return Run(
             stream=self._stream,
             batch_id=piece.batch_id,
@@ -176,7 +183,7 @@ class StreamStore:
             end=end,
             group=piece.group,
             predicate=self._predicate,
-            columns=tuple(columns),
+            columns=tuple(SortedColumn(slot, *self.sorted_from(first, slot, piece)) for slot in self._codes),
             seqs=self._seqs.view(first, end).copy() if self._carries else None,
             times_us=self._times.view(first, end).copy() if self._carries and self._query.needs_time else None,
             keys=concat_keys(_between(self._keys, first, end)) if self._carries and self._query.carries_keys else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Timer, Work, untimed
@@ -17,6 +18,7 @@ from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.parts import Chunks, first_position, first_reached, lower_bounds, probe_range
+from spojoin.protocol.sorting import sought_column
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
 
@@ -102,7 +104,7 @@ class PoJoinMachine(WindowMachine):
         # An expired batch may be gone from its topic, so only those that a window reaches are waited for.
         step = self._workers
         first = piece.live_batch + (self._worker - piece.live_batch) % step
-        return all(batches.has(batch) for batch in range(first, piece.handover_batch, step))
+        return batches.has_all(first, piece.handover_batch, step)
 
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
         for stream, batches in enumerate(self._batches):
@@ -122,7 +124,8 @@ class PoJoinMachine(WindowMachine):
             first, last = probe_range(probes.positions, begin, end)
             codes = tuple(column[first:last] for column in probes.codes)
             self._compared += (last - first) * batches.index.tuples
-            found = batches.index.evaluate(codes, lower_bounds(probes, first, last))
+            sort = partial(sought_column, probes) if last - first == len(probes) else None
+            found = batches.index.evaluate(codes, lower_bounds(probes, first, last), sort)
             by_direction.update(zip(batches.index.directions, found, strict=True))
         return tuple(by_direction[direction] for direction in self._query.directions)
 
@@ -157,6 +160,7 @@ class WorkerBatches:
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()
         self._live = 0
+        self._complete = 0
 
     @property
     def tuples(self) -> int:
@@ -168,9 +172,13 @@ class WorkerBatches:
         if batch.batch_id >= self._live and batch.batch_id not in self._handed_over:
             self._waiting.setdefault(batch.batch_id, batch)
 
-    def has(self, batch_id: int) -> bool:
-        """Whether a batch is here."""
-        return batch_id in self._handed_over or batch_id in self._waiting
+    def has_all(self, first: int, end: int, step: int) -> bool:
+        """Whether every batch `first`, `first` + step and so on below `end` is here."""
+        at = max(first, self._complete)  # what was here is so until no window reaches it
+        while at < end and (at in self._handed_over or at in self._waiting):
+            at += step
+        self._complete = at
+        return at >= end
 
     def hand_over(self, piece: StreamSlice, lower: int) -> None:
         """Drop what no window reaches any more, and index what this frame's probes must search.

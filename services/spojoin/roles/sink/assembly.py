@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from spojoin.kernels.pairs import Segments, merge_segments
@@ -79,7 +81,7 @@ def _concatenated(parts: list[Matches]) -> Matches:
 
 def combined(parts: list[Matches], limit: int | None) -> Matches:
     """All parts' matches of one direction: counts added, partners merged in the order of their seqs."""
-    counts: I64 = np.sum([part.counts for part in parts], axis=0, dtype=np.int64)
+    counts: I64 = reduce(np.add, (part.counts for part in parts))
     if parts[0].offsets is None:
         return Matches(counts)
     segments = [_segments(part) for part in parts]

@@ -171,7 +171,7 @@ def _stream_names(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
         for rows in frame.unjoined:
             which[rows.positions] = rows.input
     names = pa.array([source.name for source in query.inputs])
-    return pa.DictionaryArray.from_arrays(pa.array(which[begin:end]), names)
+    return pa.DictionaryArray.from_arrays(pa.array(which[begin:end]), names, safe=False)
 
 
 def _keys(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
