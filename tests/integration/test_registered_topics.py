@@ -24,7 +24,15 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from spojoin.local.cluster import LocalCluster
+from spojoin.page.avro_results import AvroResults
+from spojoin.page.latest import ROWS as SHOWN
+from spojoin.page.subject import Subject
+from spojoin.page.watch import LogWatch
+from spojoin.ports.clock import SystemClock
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
+from spojoin.runtime.registry import RegisteredResults
+from spojoin.runtime.settings import Settings, load_settings
 from spojoin.wire.registered import framed
 from tests.support.registries import HAS_GO, running_registry
 from tests.support.served import PATIENCE_S, Served, served
@@ -156,6 +164,9 @@ def test_registered_schemas_from_end_to_end(
                 results.close()
             check_refused(running)
             check_sample(cluster.broker.bootstrap, url, dict(zip(COLUMNS, expected[0], strict=True)), capsys)
+            check_flow_page(
+                cluster.broker.bootstrap, running, load_settings(query_file="q", registry_url=url), expected
+            )
         assert client.get_latest_version("registered.results-value").schema.schema_type == "AVRO"
     assert results.rows == expected
 
@@ -168,6 +179,19 @@ def check_sample(bootstrap: str, url: str, first: dict, capsys: pytest.CaptureFi
     capsys.readouterr()
     exec(compile(code, str(PAGE), "exec"), {})
     assert ast.literal_eval(capsys.readouterr().out.splitlines()[0]) == first
+
+
+def check_flow_page(bootstrap: str, running: Served, settings: Settings, expected: list[Pair]) -> None:
+    """The latest rows as the flow's page shows them."""
+    log, clock = KafkaLog(KafkaConfig(bootstrap)), SystemClock()
+    subject = Subject.of(running.query, 2, running.topics)
+    watch = LogWatch(log, subject, clock, AvroResults(RegisteredResults(settings), clock))
+    try:
+        watch.look()
+    finally:
+        watch.close()
+    assert watch.news is not None, watch.trouble
+    assert watch.news.results == ([*COLUMNS], [[str(value) for value in pair] for pair in expected[-SHOWN:][::-1]])
 
 
 def check_refused(running: Served) -> None:

@@ -115,7 +115,7 @@ capabilities: {drop: [ALL]}
   valueFrom: {secretKeyRef: {name: {{ $secret | quote }}, key: {{ $users.passwordKey }}}}
 {{- end }}
 {{- with .root.Values.schemaRegistry }}
-{{- if and .username (has $.user (list "router" "sink")) }}
+{{- if and .username (has $.user (list "router" "sink" "page")) }}
 - {name: SPOJOIN_REGISTRY_USERNAME, value: {{ .username | quote }}}
 - name: SPOJOIN_REGISTRY_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .passwordKey }}}}

@@ -11,7 +11,7 @@
 # An upgrade asks Kafka which query is served, under the policies of the old release.
 check-query: {kafka: true}
 {{- if .Values.page.enabled }}
-page: {kafka: true, redis: true, port: 8080}
+page: {kafka: true, redis: true, registry: {{ not (empty .Values.schemaRegistry.url) }}, port: 8080}
 {{- end }}
 {{- if eq (include "spojoin.makesTopics" .) "true" }}
 topics: {kafka: true}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,12 +19,12 @@ from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.runtime.generations import GenerationsTopic
-from spojoin.runtime.registry import registry_of
+from spojoin.runtime.registry import RegisteredResults
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.chain import ResultSequence
-from spojoin.wire.registered import PREFIX_BYTES, schema_id_of
+from spojoin.wire.registered import PREFIX_BYTES
 from spojoin.wire.results import (
     ARROW_STREAM,
     BEGIN,
@@ -105,7 +104,7 @@ def print_results(query: Query, settings: Settings, out: BinaryIO, *, is_followi
         end = None if is_following else log.bounds(source).end
         reader.open(source, log.bounds(source).earliest)
         records = _records(reader, lambda: end is not None and reader.position(source) >= end)
-        for text in _texts(records, _Registered(settings)):
+        for text in _texts(records, RegisteredResults(settings)):
             out.write(text)
             out.flush()
     finally:
@@ -136,32 +135,15 @@ def _records(reader: LogReader[bytes], is_at_end: Callable[[], bool]) -> Iterato
             return
 
 
-class _Registered:
-    """Rows with a registered schema as JSON lines."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._schemas: dict[int, Any] = {}
-
-    def line(self, value: bytes) -> bytes:
-        """One row of Avro. Raises ConfigurationError where no registry is set, and what it raises."""
-        import fastavro  # noqa: PLC0415  (only this form needs it)
-
-        schema_id = schema_id_of(value) or 0
-        if schema_id not in self._schemas:
-            registry = registry_of(self._settings)
-            if registry is None:
-                raise ConfigurationError("the results are Avro with a registered schema: set SPOJOIN_REGISTRY_URL")
-            self._schemas[schema_id] = fastavro.parse_schema(orjson.loads(registry.find(schema_id).text))
-        row = fastavro.schemaless_reader(BytesIO(value[PREFIX_BYTES:]), self._schemas[schema_id], None)
-        return orjson.dumps(row, default=_as_text) + b"\n"
+def _line(row: dict[str, Any]) -> bytes:
+    return orjson.dumps(row, default=_as_text) + b"\n"
 
 
 def _as_text(value: object) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
-def _texts(records: Iterable[LogRecord[bytes]], registered: _Registered) -> Iterator[bytes]:
+def _texts(records: Iterable[LogRecord[bytes]], registered: RegisteredResults) -> Iterator[bytes]:
     """New results as JSON lines, from any format of the topic."""
     chain = ResultSequence()
     for record in records:
@@ -173,7 +155,7 @@ def _texts(records: Iterable[LogRecord[bytes]], registered: _Registered) -> Iter
         elif headers.get(CONTENT_TYPE) == REGISTERED_JSON:
             yield record.value[PREFIX_BYTES:] + b"\n" if record.value else b""
         elif headers.get(CONTENT_TYPE) == REGISTERED_AVRO:
-            yield registered.line(record.value) if record.value else b""
+            yield _line(registered.row(record.value)) if record.value else b""
         else:
             rows = result_from_message(headers, record.value).rows
             yield from (bytes(json_lines(rows.slice(at, TEXT_ROWS))) for at in range(0, rows.num_rows, TEXT_ROWS))

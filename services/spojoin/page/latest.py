@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 
 from spojoin.errors import WireError
 from spojoin.model import Output
+from spojoin.page.avro_results import AvroResults
 from spojoin.ports.interfaces import LogRecord
 from spojoin.wire.codec import decode
 from spojoin.wire.records import WorkerCount
@@ -48,21 +49,25 @@ class Letter(NamedTuple):
     value: str
 
 
-def rows_of(record: LogRecord[bytes], output: Output = Output.PAIRS) -> list[Row]:
-    """At most the last `ROWS` results of a record of the results topic, in any form. Raises WireError."""
+def rows_of(record: LogRecord[bytes], output: Output = Output.PAIRS, avro: AvroResults | None = None) -> list[Row]:
+    """At most the last `ROWS` results of a record of the results topic, in any form. Raises WireError.
+
+    avro: reads rows in Avro; without it, their sizes are shown
+    """
     headers = dict(record.headers)
     if headers.get(CONTENT_TYPE) == JSON:
         return _json_rows(record.value, record.offset, output)
     if headers.get(CONTENT_TYPE) == REGISTERED_JSON:
         return _json_rows(record.value[PREFIX_BYTES:], record.offset, output)
     if headers.get(CONTENT_TYPE) == REGISTERED_AVRO:
-        return _row_in_avro(headers, record.value)
+        row = None if avro is None or not record.value else avro.row(record.value)
+        return _size_in_avro(headers, record.value) if row is None else [row]
     rows: pa.RecordBatch = result_from_message(headers, record.value).rows
     found: list[Row] = rows.slice(max(0, rows.num_rows - ROWS)).to_pylist()
     return found
 
 
-def _row_in_avro(headers: Mapping[str, bytes], value: bytes) -> list[Row]:
+def _size_in_avro(headers: Mapping[str, bytes], value: bytes) -> list[Row]:
     """What can be said of a row without the registry that has its schema."""
     if not value:
         return []

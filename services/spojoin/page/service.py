@@ -14,6 +14,7 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 
 from spojoin.errors import ConfigurationError
+from spojoin.page.avro_results import AvroResults
 from spojoin.page.document import document, policy
 from spojoin.page.server import HTML, JSON, TEXT, Answers, PageServer, Response
 from spojoin.page.settings import PageSettings, load_page_settings, secrets_of
@@ -24,6 +25,7 @@ from spojoin.ports.clock import SystemClock
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.redis_store import RedisStore
 from spojoin.query.load import load_query
+from spojoin.runtime.registry import RegisteredResults
 from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE
 from spojoin.runtime.settings import Settings
 from spojoin.telemetry import log_lines
@@ -74,9 +76,9 @@ def open_watches(subject: Subject, settings: Settings) -> Watches:
         raise ConfigurationError(f"setting redis_url can't be read ({error}): give redis://HOST:PORT/0") from error
     kafka = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties(), request_timeout_s=LOG_TIMEOUT_S)
     log = KafkaLog(kafka)
-    return Watches(
-        subject, StoreWatch(store, subject, clock), LogWatch(log, subject, clock), clock, settings.stall_ms_max
-    )
+    avro = None if settings.registry_url is None else AvroResults(RegisteredResults(settings), clock)
+    looking = StoreWatch(store, subject, clock), LogWatch(log, subject, clock, avro)
+    return Watches(subject, *looking, clock, settings.stall_ms_max)
 
 
 def censor_of(secrets: Sequence[str]) -> Censor:

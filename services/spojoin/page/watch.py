@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from spojoin.errors import BadData, Retryable
+from spojoin.page.avro_results import AvroResults
 from spojoin.page.latest import COUNTS, ROWS, Letter, ResultRows, Row, letter_of, result_rows, rows_of, worker_counts_of
 from spojoin.page.rates import Rates
 from spojoin.page.sightings import Observer, Sighting
@@ -76,14 +77,15 @@ class LatestNews(NamedTuple):
 class LogWatch:
     """Looks at the ends of the results and dead-letter topics; `news` is what it found last."""
 
-    def __init__(self, log: Log[bytes], subject: Subject, clock: Clock) -> None:
+    def __init__(self, log: Log[bytes], subject: Subject, clock: Clock, avro: AvroResults | None = None) -> None:
         self.news: LatestNews | None = None
         self.trouble: str | None = None
         self._log = log
         self._clock = clock
         self._output = subject.query.output
+        rows_of_record = partial(rows_of, output=self._output, avro=avro)
         self._results: TopicTail[Row] = TopicTail(
-            log, LogPartition(subject.topics.name(Topic.RESULTS), 0), ROWS, partial(rows_of, output=self._output)
+            log, LogPartition(subject.topics.name(Topic.RESULTS), 0), ROWS, rows_of_record
         )
         self._letters = [
             TopicTail(log, subject.topics.dead_letters(stream), ROWS, lambda record: [letter_of(record)])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, cast
 
+import orjson
 import pyarrow as pa
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 from spojoin.ports.interfaces import SchemaRegistry
 from spojoin.runtime.settings import Settings
-from spojoin.wire.registered import SchemaKind, framed
+from spojoin.wire.registered import PREFIX_BYTES, SchemaKind, framed, schema_id_of
 from spojoin.wire.results import REGISTERED_AVRO, REGISTERED_JSON
 from spojoin.wire.row_values import RowWriter, row_writer
 
@@ -78,6 +80,31 @@ class RegisteredRows:
             self._id = self._registry.register(f"{self._topic}-value", writer.schema)
             self._writer, self._columns = writer, rows.schema
         return [framed(self._id, data) for data in self._writer.values(rows)]
+
+
+class RegisteredResults:
+    """Results in Avro, read by the schema that stands in the registry."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._schemas: dict[int, Any] = {}
+
+    def row(self, value: bytes) -> dict[str, Any]:
+        """The columns of one row. Raises ConfigurationError where no registry is set, and what it raises."""
+        import fastavro  # noqa: PLC0415  (only this form needs it)
+
+        row = fastavro.schemaless_reader(BytesIO(value[PREFIX_BYTES:]), self._schema(schema_id_of(value) or 0), None)
+        return cast("dict[str, Any]", row)
+
+    def _schema(self, schema_id: int) -> Any:  # noqa: ANN401  (fastavro's)
+        import fastavro  # noqa: PLC0415  (only this form needs it)
+
+        if schema_id not in self._schemas:
+            registry = registry_of(self._settings)
+            if registry is None:
+                raise ConfigurationError("the results are Avro with a registered schema: set SPOJOIN_REGISTRY_URL")
+            self._schemas[schema_id] = fastavro.parse_schema(orjson.loads(registry.find(schema_id).text))
+        return self._schemas[schema_id]
 
 
 @functools.cache

@@ -22,11 +22,11 @@ def test_without_a_url_nothing_speaks_of_it(example):
     assert not [name for pod in pods(manifests(example)).values() for name in pod.variables if "REGISTRY" in name]
 
 
-def test_all_services_know_the_address_and_two_the_password():
-    found = of_services(URL, *LOGIN)
+def test_all_services_know_the_address_and_those_that_ask_it_the_password():
+    found = of_services(URL, *LOGIN, "page.enabled=true")
     assert {pod.variables["SPOJOIN_REGISTRY_URL"] for pod in found.values()} == {"https://registry"}
     with_login = {name for name, pod in found.items() if set(NAMES) & pod.variables.keys()}
-    assert with_login == {"router", "sink"} | ({"check-query"} & with_login)
+    assert with_login == {"router", "sink", "page"} | ({"check-query"} & with_login)
     assert [found["sink"].variables[name] for name in NAMES] == ["joins", "registry-joins/password"]
 
 
@@ -48,13 +48,18 @@ def test_a_certificate_is_mounted_where_the_setting_says():
     assert volume["secret"] == {"secretName": "registry-ca"}
 
 
-def test_router_and_sink_may_reach_it_and_nobody_else():
+def test_router_sink_and_page_may_reach_it_and_nobody_else():
     documents = manifests(
-        "production", URL, "networkPolicy.registryPorts={8081}", "networkPolicy.registryCidrs={10.0.0.0/8}"
+        "production",
+        URL,
+        "page.enabled=true",
+        "networkPolicy.registryPorts={8081}",
+        "networkPolicy.registryCidrs={10.0.0.0/8}",
     )
     rule = {"ports": [{"port": 8081, "protocol": "TCP"}], "to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}
     reaching = [each for each in of_kind("NetworkPolicy", documents) if rule in each["spec"].get("egress", [])]
-    assert sorted(each["metadata"]["name"] for each in reaching) == ["demo-spojoin-router", "demo-spojoin-sink"]
+    names = [f"demo-spojoin-{each}" for each in ("page", "router", "sink")]
+    assert sorted(each["metadata"]["name"] for each in reaching) == names
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ import pytest
 
 from spojoin.cli import topics
 from spojoin.errors import ConfigurationError
-from spojoin.page.latest import rows_of
-from spojoin.ports.interfaces import LogPartition, LogRecord
+from spojoin.model import Output
+from spojoin.page.avro_results import PAUSE_MS, AvroResults
+from spojoin.page.latest import result_rows, rows_of
+from spojoin.ports.interfaces import LogPartition, LogRecord, RegistryUnavailable
 from spojoin.ports.memory_registry import MemoryRegistry
-from spojoin.runtime.registry import RegisteredRows
+from spojoin.runtime.registry import RegisteredResults, RegisteredRows
 from spojoin.runtime.settings import load_settings
 from spojoin.wire.records import Result
 from spojoin.wire.registered import SchemaKind
@@ -46,7 +48,41 @@ def test_the_page_shows_rows_of_json():
     assert [row for each in records(SchemaKind.JSON, MemoryRegistry()) for row in rows_of(each)] == LINES
 
 
-def test_the_page_says_what_it_can_of_avro():
+class Times:
+    now_ms = 0
+
+    def monotonic_ms(self):
+        return self.now_ms
+
+
+def test_the_page_shows_rows_of_avro(monkeypatch):
+    registry, clock = MemoryRegistry(), Times()
+    monkeypatch.setattr("spojoin.runtime.registry.registry_of", lambda _: registry)
+    found = records(SchemaKind.AVRO, registry)
+    avro = AvroResults(RegisteredResults(load_settings(query_file="q")), clock)
+    rows = [row for each in found for row in rows_of(each, avro=avro)]
+    assert result_rows(rows, Output.ROWS).rows == [["6", "", ""], ["4", "b", ""], ["4", "a", "/w=="]]
+
+
+def test_the_page_leaves_a_registry_that_failed_alone_for_a_while(monkeypatch):
+    class Failing(MemoryRegistry):
+        asked = 0
+
+        def find(self, schema_id):
+            self.asked += 1
+            raise RegistryUnavailable("away")
+
+    registry, clock = Failing(), Times()
+    monkeypatch.setattr("spojoin.runtime.registry.registry_of", lambda _: registry)
+    first, *_ = records(SchemaKind.AVRO, MemoryRegistry())
+    avro = AvroResults(RegisteredResults(load_settings(query_file="q")), clock)
+    size = [{"seq": 4, "Avro": "13 bytes, schema 1"}]
+    assert [rows_of(first, avro=avro), rows_of(first, avro=avro), registry.asked] == [size, size, 1]
+    clock.now_ms = PAUSE_MS
+    assert [rows_of(first, avro=avro), registry.asked] == [size, 2]
+
+
+def test_the_page_says_what_it_can_of_avro_without_a_registry():
     found = [row for each in records(SchemaKind.AVRO, MemoryRegistry()) for row in rows_of(each)]
     assert found == [{"seq": seq, "Avro": f"{size} bytes, schema 1"} for seq, size in ((4, 13), (4, 12), (6, 9))]
 
@@ -54,13 +90,13 @@ def test_the_page_says_what_it_can_of_avro():
 @pytest.mark.parametrize("kind", [SchemaKind.AVRO, SchemaKind.JSON])
 def test_lines_of_the_results_command(kind, monkeypatch):
     registry = MemoryRegistry()
-    monkeypatch.setattr(topics, "registry_of", lambda _: registry)
-    read = topics._Registered(load_settings(query_file="q"))
+    monkeypatch.setattr("spojoin.runtime.registry.registry_of", lambda _: registry)
+    read = RegisteredResults(load_settings(query_file="q"))
     found = [line for line in topics._texts(records(kind, registry), read) if line]
     assert [json.loads(line) for line in found] == LINES
 
 
 def test_avro_without_a_registry_is_a_sentence():
-    read = topics._Registered(load_settings(query_file="q"))
+    read = RegisteredResults(load_settings(query_file="q"))
     with pytest.raises(ConfigurationError, match="set SPOJOIN_REGISTRY_URL"):
         list(topics._texts(records(SchemaKind.AVRO, MemoryRegistry()), read))
