@@ -56,7 +56,7 @@ def left():
 @pytest.mark.parametrize(
     ("column", "settings", "sentence"),
     [
-        ("l.powr", {}, "line 8: unknown column of stream racks 'powr'"),
+        ("l.powr", {}, "line 8, column 6: unknown column of stream racks 'powr'"),
         ("l.power", {"settings.frame_tuples": "abc"}, "setting frame_tuples is 'abc': input should be a valid integer"),
         ("l.power", {"settings.frame_tuplse": "1"}, "SPOJOIN_FRAME_TUPLSE is no setting: did you mean SPOJOIN_FRAME"),
     ],
@@ -68,7 +68,9 @@ def test_helm_reports_what_is_wrong_and_leaves_nothing_behind(namespace, tmp_pat
     (tmp_path / "query.yaml").write_text(query)
     given = [*wrong.values(**settings), "--set-file", f"query={tmp_path / 'query.yaml'}", "--timeout", "90s"]
     done = wrong.helm("install", wrong.name, CHART, *given, check=False)
-    assert done.returncode != 0
-    assert sentence in done.stdout + done.stderr
-    eventually(lambda: not wrong.left(), 30, wrong.left)
-    wrong.helm("uninstall", wrong.name)
+    try:
+        assert done.returncode != 0
+        assert sentence in done.stdout + done.stderr
+        eventually(lambda: not wrong.left(), 30, wrong.left)
+    finally:
+        wrong.helm("uninstall", wrong.name)
