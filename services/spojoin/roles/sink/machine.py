@@ -236,14 +236,10 @@ class SinkMachine(Machine):
         """Bytes of the rows that windows reach, as far as results need them."""
         return sum(history.nbytes for history in self._histories)
 
-    @property
-    def failures(self) -> int:
-        """Pairs for which an expression of both sides had no value."""
-        return self._projection.program.failures + (0 if self._residual is None else self._residual.program.failures)
-
     def counters(self) -> dict[str, float]:
         """Pairs for which an expression of both sides had no value."""
-        return {"pairs_without_value": self.failures}
+        filtered = 0 if self._residual is None else self._residual.program.failures
+        return {"pairs_without_value": self._projection.program.failures + filtered}
 
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:
         parts = [
