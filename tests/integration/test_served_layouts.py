@@ -52,11 +52,11 @@ def test_no_result_misses_a_killed_worker(
             running.kill(KILLED)
             running.read_until(TUPLES)
             feeding.result()
+            if layout == "sta":  # the predictor may lag behind the results
+                running.until(lambda: plans(bootstrap, running.query) > 0, lambda: "no plan with hot keys")
         finally:
             stop.set()
     assert running.output.rows == nested_loop[operator]
-    if layout == "sta":
-        assert plans(bootstrap, running.query) > 0
 
 
 def plans(bootstrap: str, query: Query) -> int:
