@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spojoin.protocol.machine import Action
+from spojoin.protocol.machine import Action, Emit
+from spojoin.wire.records import Part
 
 #: The number of frames remembered: figures are of the latest.
 FRAMES_MAX = 65_536
@@ -25,30 +26,33 @@ class FrameTimes:
         self.answered = 0
         self._began: dict[int, float] = {}
         self._seconds: deque[float] = deque(maxlen=FRAMES_MAX)
-        self._slowest: deque[float] = deque([0.0], maxlen=FRAMES_MAX)
+        self._slowest: deque[float] = deque(maxlen=FRAMES_MAX)
+        #: By frame under way, what each of its workers has spent on it.
+        self._spent: dict[int, dict[object, float]] = {}
 
     def begin(self, frame_id: int) -> None:
         """A frame of the log is read."""
         self._began[frame_id] = time.perf_counter()
-        self._slowest.append(0.0)
 
     def end(self, frame_id: int, tuples: int, *, is_last: bool) -> None:
         """Results of `tuples` more of its tuples are out."""
         self.answered += tuples
         if is_last and frame_id in self._began:
             self._seconds.append(time.perf_counter() - self._began.pop(frame_id))
+            self._slowest.append(max(self._spent.pop(frame_id, {}).values(), default=0.0))
 
     def worker(self, actions: Iterator[Action]) -> Iterator[Action]:
-        """A worker's actions on the current frame; counts the time to make them, not to carry them out."""
-        spent = 0.0
-        while True:
-            began = time.thread_time()
-            action = next(actions, None)
-            spent += time.thread_time() - began
-            if action is None:
-                break
+        """A worker's actions; counts the time to make the parts of a frame, not to carry them out.
+
+        A worker may be behind the log, so a part says which frame it was made for.
+        """
+        worker, began = object(), time.thread_time()
+        for action in actions:
+            if isinstance(action, Emit) and isinstance(action.record, Part):
+                spent = self._spent.setdefault(action.record.frame_id, {})
+                spent[worker] = spent.get(worker, 0.0) + time.thread_time() - began
             yield action
-        self._slowest[-1] = max(self._slowest[-1], spent)
+            began = time.thread_time()
 
     def figures(self) -> dict[str, object]:
         """Milliseconds per frame: p50, p99 and max, of all workers in turn and of the slowest."""
