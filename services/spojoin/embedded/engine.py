@@ -17,7 +17,7 @@ from spojoin.embedded.frame_times import FrameTimes
 from spojoin.embedded.own import by_batches
 from spojoin.embedded.threads import Lane, Threads
 from spojoin.errors import BadData
-from spojoin.model import Output, Query
+from spojoin.model import Query
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.load import measures
@@ -99,9 +99,7 @@ class Engine:
         return readers
 
     def _laid(self) -> dict[Machine, Lane[list[Action]]]:
-        """A lane for each machine that may have one and has a helper; partners have none, since they fill memory."""
-        if self._threads.threads == 1 or self.query.output is not Output.COUNT:
-            return {}
+        """A lane for each machine that may have one, as far as there are helpers."""
         return {machine: self._threads.lane() for machine in self._evaluation.apart[: self._threads.threads - 1]}
 
     @property
@@ -238,10 +236,11 @@ class Engine:
     def _run(self, actions: Iterator[Action], ahead: int = 0) -> Iterator[pa.RecordBatch]:
         """Carry out actions, and all that follows from them but for `ahead` records that may wait in lanes."""
         yield from self._step(actions)
-        yield from self._arrived(LANES_AHEAD if self._answers or self._pending else ahead)
-        while self._answers or self._pending:
-            yield from self._hand_out(*self._next())
+        while True:
             yield from self._arrived(LANES_AHEAD if self._answers or self._pending else ahead)
+            if not (self._answers or self._pending):
+                return
+            yield from self._hand_out(*self._next())
 
     def _hand_out(self, topic: Topic, partition: int, record: Record) -> Iterator[pa.RecordBatch]:
         if isinstance(record, Frame):

@@ -21,8 +21,11 @@ def by_batches(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> Eval
     """Mutable joiners and their logical AND for new tuples, PO-Join workers for what is batched."""
     searching = [PoJoinMachine(query, worker, START, timer=perf_counter, runner=runner) for worker in range(workers)]
     joiners = [MutableMachine(query, predicate, START) for predicate in range(len(query.predicates))]
-    permutation = PermutationMachine(query, START)
-    logical_and = LogicalAndMachine(query, START, IN_TURN if _are_busy(query, workers, runner) else runner)
+    # Partners are taken as they are found, since they fill memory: only counts may wait for the caller.
+    has_lanes = query.output is Output.COUNT
+    # Then the caller has the logical AND to do, and each worker a helper: pieces of it pay where there are more.
+    runner_of_and = IN_TURN if has_lanes and runner.threads <= 1 + workers else runner
+    permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START, runner_of_and)
     return Evaluation(
         searching=searching,
         readers={
@@ -33,10 +36,5 @@ def by_batches(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> Eval
         },
         loads=BatchLoads(query, searching),
         counters=lambda: summed(machine.counters() for machine in searching),
-        apart=[*searching, *joiners],
+        apart=[*searching, *joiners] if has_lanes else (),
     )
-
-
-def _are_busy(query: Query, workers: int, runner: TaskRunner) -> bool:
-    """Whether each thread has enough to do without pieces of the logical AND: the caller's with it, one a worker."""
-    return query.output is Output.COUNT and runner.threads <= 1 + workers

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
-from spojoin.kernels.permutation import Unsigned, positions, sort_places
+from spojoin.kernels.permutation import Unsigned, invert, positions, sort_places
 from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
 
 I64 = NDArray[np.int64]
@@ -188,8 +188,7 @@ def _order(ranks: U16, lengths: U16, few: int) -> U16:
     if not is_needed:
         return ranks[:0]
     order = np.empty_like(ranks)
-    for j in range(len(ranks)):
-        order[ranks[j]] = j
+    invert(ranks, order)
     return order
 
 

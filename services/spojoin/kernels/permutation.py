@@ -58,7 +58,7 @@ def _sort_packed(codes: I64) -> tuple[I64, I64] | None:
 def positions(order: Unsigned) -> Unsigned:
     """The inverse of an order: for each tuple by arrival its rank. Same type and shape as `order`."""
     ranks = np.empty_like(order)
-    _invert(order, ranks)
+    invert(order, ranks)
     return ranks
 
 
@@ -99,7 +99,8 @@ def _restore_arrival(codes: I64, order: Unsigned) -> None:
 
 
 @kernel
-def _invert(order: Unsigned, out: Unsigned) -> None:
+def invert(order: Unsigned, out: Unsigned) -> None:
+    """`positions` into `out`."""
     for rank in range(len(order)):
         out[order[rank]] = rank
 

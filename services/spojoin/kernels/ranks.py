@@ -111,7 +111,7 @@ def _prepared(codes: I64) -> tuple[I64, I64, U32]:
     size = ((distinct if is_few else n) // _BLOCK + 1) * _BLOCK
     keys, heads = np.empty(size, np.int64), np.empty(size // _BLOCK + _BLOCK, np.int64)
     starts = np.empty(distinct + 1 if is_few else 0, np.uint32)
-    _prepare(codes, keys, heads, starts)
+    _fill(codes, keys, heads, starts)
     return keys, heads, starts
 
 
@@ -124,7 +124,7 @@ def _distinct(codes: I64) -> int:
 
 
 @inlined
-def _prepare(codes: I64, keys: I64, heads: I64, starts: U32) -> None:
+def _fill(codes: I64, keys: I64, heads: I64, starts: U32) -> None:
     if len(starts) > 0:
         found = 0
         for i in range(len(codes)):

@@ -60,18 +60,22 @@ def rows_of(record: LogRecord[bytes], output: Output = Output.PAIRS, avro: AvroR
     if headers.get(CONTENT_TYPE) == REGISTERED_JSON:
         return _json_rows(record.value[PREFIX_BYTES:], record.offset, output)
     if headers.get(CONTENT_TYPE) == REGISTERED_AVRO:
-        row = None if avro is None or not record.value else avro.row(record.value)
-        return _size_in_avro(headers, record.value) if row is None else [row]
+        return _avro_rows(headers, record.value, avro)
     rows: pa.RecordBatch = result_from_message(headers, record.value).rows
     found: list[Row] = rows.slice(max(0, rows.num_rows - ROWS)).to_pylist()
     return found
 
 
-def _size_in_avro(headers: Mapping[str, bytes], value: bytes) -> list[Row]:
-    """What can be said of a row without the registry that has its schema."""
+def _avro_rows(headers: Mapping[str, bytes], value: bytes, avro: AvroResults | None) -> list[Row]:
+    """A message is a row, or none; without the registry that has its schema, what can be said of it."""
     if not value:
         return []
-    return [{"seq": int(headers.get(SEQ, b"0")), "Avro": f"{len(value):,} bytes, schema {schema_id_of(value)}"}]
+    row = None if avro is None else avro.row(value)
+    return (
+        [row]
+        if row is not None
+        else [{"seq": int(headers.get(SEQ, b"0")), "Avro": f"{len(value):,} bytes, schema {schema_id_of(value)}"}]
+    )
 
 
 def _json_rows(value: bytes, offset: int, output: Output) -> list[Row]:

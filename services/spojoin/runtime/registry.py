@@ -93,18 +93,17 @@ class RegisteredResults:
         """The columns of one row. Raises ConfigurationError where no registry is set, and what it raises."""
         import fastavro  # noqa: PLC0415  (only this form needs it)
 
-        row = fastavro.schemaless_reader(BytesIO(value[PREFIX_BYTES:]), self._schema(schema_id_of(value) or 0), None)
+        schema_id = schema_id_of(value) or 0
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = fastavro.parse_schema(orjson.loads(self._text(schema_id)))
+        row = fastavro.schemaless_reader(BytesIO(value[PREFIX_BYTES:]), self._schemas[schema_id], None)
         return cast("dict[str, Any]", row)
 
-    def _schema(self, schema_id: int) -> Any:  # noqa: ANN401  (fastavro's)
-        import fastavro  # noqa: PLC0415  (only this form needs it)
-
-        if schema_id not in self._schemas:
-            registry = registry_of(self._settings)
-            if registry is None:
-                raise ConfigurationError("the results are Avro with a registered schema: set SPOJOIN_REGISTRY_URL")
-            self._schemas[schema_id] = fastavro.parse_schema(orjson.loads(registry.find(schema_id).text))
-        return self._schemas[schema_id]
+    def _text(self, schema_id: int) -> str:
+        registry = registry_of(self._settings)
+        if registry is None:
+            raise ConfigurationError("the results are Avro with a registered schema: set SPOJOIN_REGISTRY_URL")
+        return registry.find(schema_id).text
 
 
 @functools.cache
