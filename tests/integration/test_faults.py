@@ -66,14 +66,24 @@ class Faults:
         self.done.append("broker")
 
 
-@pytest.mark.parametrize(("workers", "transactions"), [(1, True), (3, False)])
+@pytest.mark.parametrize(
+    ("packing", "workers", "transactions"),
+    [
+        ("apart", 1, True),
+        ("apart", 3, False),
+        ("together", 1, True),
+        ("together", 3, False),
+        ("router+sink mutable+pojoin", 2, True),
+    ],
+)
 def test_every_part_may_die(
-    own_cluster: LocalCluster, tmp_path: Path, expected_digest: str, workers: int, transactions: bool
+    own_cluster: LocalCluster, tmp_path: Path, expected_digest: str, packing: str, workers: int, transactions: bool
 ) -> None:
-    text, stop = QUERY.replace("NAME", f"faults-{workers}"), threading.Event()
+    name = f"faults-{packing.replace('+', '-').replace(' ', '.')}-{workers}"
+    text, stop = QUERY.replace("NAME", name), threading.Event()
     settings = {**SIZES, "transactions": str(transactions)}
     with (
-        served(own_cluster, tmp_path, text, workers, settings, restarts_max=20) as running,
+        served(own_cluster, tmp_path, text, workers, settings, restarts_max=20, packing=packing) as running,
         ThreadPoolExecutor() as pool,
     ):
         faults = Faults(own_cluster, running.supervisor, list(running.services))

@@ -11,6 +11,7 @@ from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog, MemoryStore
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Trim
+from spojoin.protocol.packing import edge_of
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
@@ -91,9 +92,11 @@ class Bench:
         self.metrics = Metrics()
         self.health = Health(self.clock, stall_ms_max=60_000)
         self.shared = SharedState(self.store, "q", self.clock, self.metrics.store_failures)
-        reporter = Reporter(Identity(role, "x-0", "q", 9), self.shared, self.clock, self.metrics, self.health)
+        reporter = Reporter(Identity((role,), "x-0", "q", 9), self.shared, self.clock, self.metrics, self.health)
         self.world = Surroundings(self.log, self.shared, self.clock, self.metrics, self.health, reporter)
-        self.spec = LoopSpec(role, TOPICS, self._machine, transactional_id, **spec)
+        edge = edge_of((role,))
+        ids = {} if transactional_id is None else dict.fromkeys(edge.writes, transactional_id)
+        self.spec = LoopSpec((role,), edge, TOPICS, self._machine, ids, **spec)
 
     def _machine(self, result_position: ResultPosition) -> FakeMachine:
         made = FakeMachine(result_position)
@@ -104,14 +107,14 @@ class Bench:
     def loop(self) -> Loop:
         return Loop(self.spec, self.world)
 
-    def charge(self, *, is_transactional: bool = False) -> Charge:
+    def charge(self, **settings: object) -> Charge:
         """The service `x-0` of this role; the first generation of its query is announced."""
         self.append(GENERATIONS, Announcement(1, fingerprint(QUERY), QUERY.text, "window"))
-        settings = load_settings(query_file="q.yaml", workers=TOPICS.workers_max)
-        role = self.spec.role
-        office = Office(self.log, QUERY, settings, role, self.health.tick)
-        wiring = Wiring("x-0", self._machine, is_transactional=is_transactional)
-        return Charge(role, QUERY, settings, lambda _: wiring, self.world, office)
+        chosen = load_settings(query_file="q.yaml", workers=TOPICS.workers_max, **settings)
+        roles = self.spec.roles
+        office = Office(self.log, QUERY, chosen, writes_log=Role.ROUTER in roles, pulse=self.health.tick)
+        wiring = Wiring("x-0", self._machine)
+        return Charge(roles, QUERY, chosen, lambda _: wiring, self.world, office)
 
     def append(self, target: LogPartition, *records: Record) -> None:
         for record in records:

@@ -20,6 +20,7 @@ from spojoin.local.net import LOOPBACK
 from spojoin.local.serve import ServePlan, serve
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.model import Query
+from spojoin.protocol.packing import APART
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 
@@ -114,17 +115,29 @@ def served(
     without: Collection[str] = (),
     columns: Sequence[str] = COUNTS,
     joiners: int | None = None,
+    packing: str = APART,
 ) -> Iterator[Served]:
     """Serve the query `text` from input topics of its own, but for the services `without`.
 
-    columns: those of the results that `rows` will hold; joiners: mutable joiners, None for one a predicate
+    columns: those of the results that `rows` will hold; joiners: mutable joiners, None for one a predicate; packing:
+    which roles share a process
     """
     query_file = folder / "query.yaml"
     query_file.write_text(text)
     query = load_query(query_file)
     topics = {stream.name: f"{query.name}.{input_topic(stream.name)}" for stream in query.inputs}
     plan = ServePlan(
-        query, query_file, workers, joiners, settings, topics, partitions, folder / "logs", restarts_max, without
+        query,
+        query_file,
+        workers,
+        joiners,
+        packing,
+        settings,
+        topics,
+        partitions,
+        folder / "logs",
+        restarts_max,
+        without,
     )
     output = Output(cluster.broker.bootstrap, query, columns)
     try:

@@ -20,9 +20,12 @@ from spojoin.local.net import LOOPBACK
 from spojoin.local.redis import LocalRedis
 from spojoin.local.serve import WORKERS, ServedQuery, ServePlan
 from spojoin.local.serve import serve as serve_here
+from spojoin.local.services import WORKERS_INSIDE
 from spojoin.local.supervise import Notice, Supervisor, ending_on_signals
 from spojoin.model import Query
 from spojoin.ports.redis_store import RedisStore
+from spojoin.protocol.packing import parse_packing
+from spojoin.protocol.topology import Role
 from spojoin.query.load import load_served_query
 from spojoin.runtime.registry import check_single_rows
 from spojoin.runtime.settings import load_settings
@@ -39,8 +42,11 @@ def serve(options: UpOptions, console: Console) -> None:
     query = load_served_query(options.query)
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
-    workers = options.workers or query.layout.workers or WORKERS
-    load_settings(query_file=options.query, workers=workers, **_forms(options))  # raises what services would refuse
+    inside = Role.POJOIN in (role for group in parse_packing(options.packing).shared for role in group)
+    workers = options.workers or query.layout.workers or (WORKERS_INSIDE if inside else WORKERS)
+    load_settings(
+        query_file=options.query, workers=workers, packing=options.packing, **_forms(options)
+    )  # raises what services would refuse
     with _until_interrupted(console), ExitStack() as stack:
         servers = _servers(stack, options, console)
         notice = _quiet if console.is_terminal else _printer(console)
@@ -70,6 +76,7 @@ def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
         options.query,
         workers,
         options.joiners,
+        options.packing,
         {
             **_forms(options),
             "replace": str(options.replace),

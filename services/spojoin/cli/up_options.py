@@ -10,6 +10,7 @@ import typer
 
 from spojoin.cli.commands.common import Debug, QueryFile
 from spojoin.protocol.backfill import Backfill
+from spojoin.protocol.packing import TOGETHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +18,16 @@ class UpOptions:
     """What to serve, with which servers and services."""
 
     query: QueryFile
-    workers: Annotated[int | None, typer.Option(min=1, help="PO-Join workers; default the layout's number, or 2.")] = (
-        None
-    )
+    packing: Annotated[
+        str,
+        typer.Option(
+            metavar="together|apart|GROUPS",
+            help="Which roles share a process: all of them, none, or groups such as 'router+sink mutable+logical-and'.",
+        ),
+    ] = TOGETHER
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="PO-Join workers; default the layout's number, or 1 together and 2 apart.")
+    ] = None
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of the input topics that are created.")] = 1
     bootstrap: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="A Kafka that is already running.")] = None
     redis: Annotated[str | None, typer.Option(metavar="URL", help="A Redis that is already running.")] = None

@@ -15,6 +15,7 @@ from spojoin.local.services import Deployment, page_of, services_of
 from spojoin.local.supervise import Notice, Service, Supervisor
 from spojoin.model import Query
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.packing import APART
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.generations import check_generation
 from spojoin.runtime.topics import Topics
@@ -28,6 +29,7 @@ class ServePlan:
 
     joiners: mutable joiners; None for one a predicate
     settings: further settings of all services, by name
+    packing: which roles share a process
     input_topics: by stream, where a stream isn't read from in.<stream>; partitions: of input topics that are made
     logs: the folder for one log a service; None for a temporary one
     restarts_max: how often one service may end by itself before that counts as failure
@@ -38,6 +40,7 @@ class ServePlan:
     query_file: Path
     workers: int = WORKERS
     joiners: int | None = None
+    packing: str = APART
     settings: Mapping[str, str] = field(default_factory=dict)
     input_topics: Mapping[str, str] = field(default_factory=dict)
     partitions: int = 1
@@ -62,6 +65,7 @@ class ServePlan:
             self.workers,
             {**self.settings, **topics},
             self.joiners,
+            self.packing,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +12,15 @@ from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.joiners import joiner_count
+from spojoin.protocol.packing import APART, Packing, group_name, parse_packing
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.topology import Role
 from spojoin.runtime.settings import ENV_PREFIX
+
+#: The module that runs several roles; it is given their names.
+_COMMAND_OF_SEVERAL = "spojoin.runtime"
+#: Workers in a process that PO-Join shares; further ones run beside it.
+WORKERS_INSIDE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,7 @@ class Deployment:
     """A query on a cluster. `extra` holds further settings by name, for all services.
 
     joiners: mutable joiners; None for as many as predicates
+    packing: which roles share a process
     """
 
     query: Query
@@ -31,6 +38,7 @@ class Deployment:
     workers: int = 2
     extra: Mapping[str, str] = field(default_factory=dict)
     joiners: int | None = None
+    packing: str = APART
 
     @property
     def replaces(self) -> bool:
@@ -44,17 +52,29 @@ class Deployment:
 
 
 def services_of(deployment: Deployment) -> list[Service]:
-    """One process for each role, but for mutable joiners and PO-Join workers as many as are asked for.
+    """One process for each role or group of roles, but for mutable joiners and PO-Join workers as many as asked for.
 
     Those that the query's layout has no work for are left out, unless another query may have to end before it.
     There is no controller: it serves Kubernetes, where workers come and go.
     """
-    return [
-        Service(name, [sys.executable, "-m", f"spojoin.roles.{role.value.replace('-', '_')}"], port, environment)
-        for role, number in _instances(deployment)
-        for port in (free_port(),)
-        for name, environment in (_settings_of(deployment, role, number, port),)
+    packing = parse_packing(deployment.packing)
+    packed = [_service(deployment, group_name(group), _COMMAND_OF_SEVERAL, {}) for group in packing.shared]
+    return packed + [
+        _service(
+            deployment,
+            role.value if number is None else f"{role.value}-{number}",
+            f"spojoin.roles.{role.value.replace('-', '_')}",
+            {} if number is None else {"joiner" if role is Role.MUTABLE else "worker": str(number)},
+        )
+        for role, number in _instances(deployment, packing)
     ]
+
+
+def _service(deployment: Deployment, name: str, module: str, own: Mapping[str, str]) -> Service:
+    port = free_port()
+    place = {"metrics_host": LOOPBACK, "metrics_port": str(port)}
+    names = [name] if module == _COMMAND_OF_SEVERAL else []
+    return Service(name, [sys.executable, "-m", module, *names], port, _environment(deployment, {**place, **own}))
 
 
 def page_of(deployment: Deployment) -> Service:
@@ -64,23 +84,19 @@ def page_of(deployment: Deployment) -> Service:
     return Service("page", [sys.executable, "-m", "spojoin.page"], port, {**_environment(deployment, {}), **place})
 
 
-def _instances(deployment: Deployment) -> Iterator[tuple[Role, int | None]]:
-    counts = {Role.MUTABLE: deployment.joiner_count, Role.POJOIN: deployment.workers, Role.CONTROLLER: 0}
+def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role, int | None]]:
+    """Roles that have a process of their own, and workers beside those that share one."""
+    numbers: dict[Role, Sequence[int]] = {
+        Role.MUTABLE: range(deployment.joiner_count),
+        Role.POJOIN: range(deployment.workers),
+        Role.CONTROLLER: (),
+    }
     if not deployment.replaces:
-        counts |= dict.fromkeys(idle_roles(deployment.query.layout), 0)
+        numbers |= dict.fromkeys(idle_roles(deployment.query.layout), ())
+    for role in (role for group in packing.shared for role in group):
+        numbers[role] = range(WORKERS_INSIDE, deployment.workers) if role is Role.POJOIN else ()
     for role in Role:
-        if role in counts:
-            yield from ((role, number) for number in range(counts[role]))
-        else:
-            yield role, None
-
-
-def _settings_of(deployment: Deployment, role: Role, number: int | None, port: int) -> tuple[str, dict[str, str]]:
-    """A service's name and its environment."""
-    settings = {"metrics_host": LOOPBACK, "metrics_port": str(port)}
-    if number is not None:
-        settings["joiner" if role is Role.MUTABLE else "worker"] = str(number)
-    return role.value if number is None else f"{role.value}-{number}", _environment(deployment, settings)
+        yield from ((role, number) for number in numbers[role]) if role in numbers else [(role, None)]
 
 
 def _environment(deployment: Deployment, own: Mapping[str, str]) -> dict[str, str]:
@@ -91,6 +107,7 @@ def _environment(deployment: Deployment, own: Mapping[str, str]) -> dict[str, st
         "redis_url": deployment.redis_url,
         "workers": str(deployment.workers),
         "joiners": str(deployment.joiner_count),
+        "packing": deployment.packing,
         **own,
         **deployment.extra,
     }

@@ -128,6 +128,14 @@ class LogWriter(Protocol[V_contra]):
         """Return when all that was appended is readable (the open transaction committed); raises as `append` does."""
         ...
 
+    def begin_flush(self, timeout_s: float) -> None:
+        """Begin what `flush` does, without waiting; nothing may be appended until `is_flushed`."""
+        ...
+
+    def is_flushed(self) -> bool:
+        """Whether the flush that was begun has ended: all that was appended is readable; raises as `append` does."""
+        ...
+
     def close(self) -> None:
         """Give up what is not flushed: an open transaction is aborted, queued records may or may not be in."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import structlog
@@ -46,6 +47,9 @@ class KafkaWriter:
         self._is_transactional = transactional_id is not None
         self._in_transaction = False
         self._failure: KafkaError | None = None
+        self._commits: ThreadPoolExecutor | None = None
+        self._committing: Future[None] | None = None
+        self._flush_until = 0.0
         properties = {
             **common,
             "enable.idempotence": True,
@@ -90,13 +94,36 @@ class KafkaWriter:
     def flush(self, timeout_s: float) -> None:
         """Return when all that was appended is readable."""
         if self._in_transaction:
-            self._commit(time.monotonic() + timeout_s)
+            self._commit(timeout_s)
         elif self._attempt(lambda: self._producer.flush(timeout_s)):
             raise AmbiguousAppend(f"appends were not acknowledged within {timeout_s:.0f} s")
         self._raise_failure()
 
+    def begin_flush(self, timeout_s: float) -> None:
+        """Begin to make all that was appended readable; the commit waits in a thread of its own."""
+        if self._in_transaction:
+            self._commits = self._commits or ThreadPoolExecutor(1, "commit")
+            self._committing = self._commits.submit(self._commit, timeout_s)
+        self._flush_until = time.monotonic() + timeout_s
+
+    def is_flushed(self) -> bool:
+        """Whether the flush that was begun has ended."""
+        if self._committing is not None:
+            if not self._committing.done():
+                return False
+            ended, self._committing = self._committing, None
+            ended.result()
+        self.serve()
+        if len(self._producer) == 0:
+            return True
+        if time.monotonic() > self._flush_until:
+            raise AmbiguousAppend("appends were not acknowledged in time")
+        return False
+
     def close(self) -> None:
         """Abort the open transaction; drop what is queued."""
+        if self._commits is not None:
+            self._commits.shutdown()  # a commit under way ends first: it isn't known whether it can be aborted
         try:
             if self._in_transaction:
                 self._in_transaction = False
@@ -134,7 +161,8 @@ class KafkaWriter:
             raise _translated(error.args[0], AmbiguousAppend) from error
         return True
 
-    def _commit(self, deadline: float) -> None:
+    def _commit(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
                 self._producer.commit_transaction(max(0.1, deadline - time.monotonic()))

@@ -240,6 +240,15 @@ class MemoryWriter(Generic[V]):
             self._commit(transaction)
         self.serve()
 
+    def begin_flush(self, timeout_s: float) -> None:
+        """Flush at once."""
+        self.flush(timeout_s)
+
+    def is_flushed(self) -> bool:
+        """Always: a flush has ended when it has begun."""
+        self.serve()
+        return True
+
     def close(self) -> None:
         """Abort the open transaction."""
         self._transaction = []

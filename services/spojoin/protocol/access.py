@@ -106,8 +106,8 @@ def seen_by(role: Role) -> frozenset[Topic]:
     return frozenset({*edge.reads, *edge.writes, *edge.trims, Topic.FRAMES})
 
 
-#: Writers in transactions, by their role's name; the predictor's group is Faust's.
-_TRANSACTIONAL = (Role.ROUTER, Role.SINK)
+#: The roles that may write in transactions, and what; the id has the role's name. The predictor's group is Faust's.
+TRANSACTIONAL = {Role.ROUTER: Topic.FRAMES, Role.SINK: Topic.RESULTS}
 _GROUPED = (Role.PREDICTOR,)
 
 
@@ -119,7 +119,7 @@ def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
     yield from _making(role, query)
     yield from _each(Operation.DESCRIBE, seen_by(role).difference(edge.reads, edge.writes, edge.trims), query, inputs)
     yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
-    if role in _TRANSACTIONAL:
+    if role in TRANSACTIONAL:
         yield Right(ResourceKind.TRANSACTIONAL_ID, transactional_id(query, role), Operation.WRITE)
     if role in _GROUPED:
         yield Right(ResourceKind.GROUP, consumer_group(query, role), Operation.READ)

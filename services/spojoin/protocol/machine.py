@@ -45,6 +45,9 @@ class ResultPosition(NamedTuple):
 
 START = ResultPosition(0, 0)
 
+#: The offset of a record that was passed within a process: it has no place in the log.
+BY_REFERENCE = -1
+
 Action = Emit | Rewind
 
 
@@ -60,7 +63,10 @@ class Machine:
         return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Take one record; the iterator must be exhausted before the next call, and may be consumed slowly."""
+        """Take one record; the iterator must be exhausted before the next call, and may be consumed slowly.
+
+        offset: its place in the log, or BY_REFERENCE
+        """
         yield from ()
 
     def on_caught_up(self) -> Iterator[Action]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from spojoin.model import LayoutChoice, Query
 from spojoin.protocol.joiners import joiner_count
-from spojoin.protocol.topology import BATCH_ROLES, TOPOLOGY, Role
+from spojoin.protocol.packing import APART, TOGETHER, group_name, parse_packing
+from spojoin.protocol.topology import BATCH_ROLES, Role
 
 #: Without one of these there are no results; nothing waits for the others.
 NEEDED = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)
@@ -22,23 +23,26 @@ def idle_roles(layout: LayoutChoice) -> tuple[Role, ...]:
     return () if layout.has_mutable_part else BATCH_ROLES
 
 
-def without_workers(query: Query, joiners: int | None = None) -> tuple[str, ...]:
-    """The services that results need, but for the PO-Join workers, whose number the log says; in the data's way.
+def without_workers(query: Query, joiners: int | None = None, packing: str = APART) -> tuple[str, ...]:
+    """The services that results need, but for PO-Join workers alone, whose number the log says; in the data's way.
 
     What the query's layout has no work for is left out. `joiners`: None for as many as predicates.
     """
     idle = idle_roles(query.layout)
     found: list[str] = []
-    for role in (edge.role for edge in TOPOLOGY):
-        if role is Role.MUTABLE and role not in idle:
-            found += names(role, joiner_count(len(query.predicates), joiners))
-        elif role in NEEDED and role not in (*idle, Role.POJOIN, Role.MUTABLE):
-            found.append(role.value)
+    for group in parse_packing(packing).groups:
+        busy = [role for role in group if role not in idle]
+        if len(group) > 1 and busy:
+            found.append(group_name(group))
+        elif busy == [Role.MUTABLE]:
+            found += names(Role.MUTABLE, joiner_count(len(query.predicates), joiners))
+        elif busy and busy != [Role.POJOIN]:
+            found.append(busy[0].value)
     return tuple(found)
 
 
 def role_of(service: str) -> str:
-    """The role in a service's name: `pojoin` of pojoin-1."""
+    """The role in a service's name: `pojoin` of pojoin-1; the roles where it has several."""
     stem, _, number = service.rpartition("-")
     return stem if number.isdecimal() else service
 
@@ -50,7 +54,8 @@ def in_order(services: Iterable[str]) -> list[str]:
 
 def _place(service: str) -> tuple[int, str, int]:
     role = role_of(service)
-    order = [each.value for each in Role]
+    order = [TOGETHER, *(each.value for each in Role)]
     number = service.removeprefix(f"{role}-")
-    place = order.index(role) if role in order else len(order)
+    first = role.split("+", maxsplit=1)[0]
+    place = order.index(first) if first in order else len(order)
     return place, role, int(number) if number.isdecimal() and number != service else 0

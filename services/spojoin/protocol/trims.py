@@ -28,7 +28,7 @@ class TrimLedger:
         records = self._needed.get(partition, deque())
         end = -1
         while records and records[0][1] < bound:
-            end = records.popleft()[0] + 1
+            end = max(end, records.popleft()[0] + 1)  # what was passed by reference has no place in the topic
         if records and end >= 0:
             end = max(end, records[0][0])
         if end <= self._trimmed.get(partition, 0):

@@ -12,7 +12,7 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.protocol.machine import START, ResultPosition
-from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, topic_name
+from spojoin.protocol.topology import FIRST_GENERATION, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import differences, fingerprint, is_same_order
 from spojoin.runtime.backfill import InputHistory, fill
@@ -91,13 +91,14 @@ class Office:
         log: Log[bytes],
         query: Query,
         settings: Settings,
-        role: Role | None = None,
+        *,
+        writes_log: bool = False,
         pulse: Callable[[], None] = lambda: None,
     ) -> None:
         self._log = log
         self._query = query
         self._settings = settings
-        self._role = role
+        self._writes_log = writes_log
         self._topic = GenerationsTopic(log, query.name)
         self._mark = fingerprint(query)
         self._pulse = pulse
@@ -115,7 +116,7 @@ class Office:
         found = self._topic.read()
         wanted = found.wanted
         if wanted is None:
-            return self._announced(found) if self._role is Role.ROUTER else None
+            return self._announced(found) if self._writes_log else None
         if wanted.fingerprint == self._mark:
             self._has_served = True
             return self._current(found)
@@ -123,7 +124,7 @@ class Office:
             return self._current(found)
         if self._has_served or not self._settings.replace:
             raise ConfigurationError(changed(self._query, wanted))
-        return self._announced(found) if self._role is Role.ROUTER else self._current(found)
+        return self._announced(found) if self._writes_log else self._current(found)
 
     def _is_current(self, found: Generations) -> bool:
         return found.current is not None and found.current.fingerprint == self._mark

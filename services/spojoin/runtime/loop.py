@@ -13,20 +13,22 @@ L7  A machine may have a topic read again; until that is done the service is not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 from spojoin.errors import ConfigurationError, WireError
-from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord, LogWriter
+from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import Action, Emit, InputMachine, Leaver, Machine, ResultPosition, Rewind, Trim
-from spojoin.protocol.topology import NOT_RECORDS, Role, Topic
+from spojoin.protocol.packing import records_read
+from spojoin.protocol.topology import Edge, Role, Topic
+from spojoin.runtime.departures import Departures
 from spojoin.runtime.inputs import InputFeed, Parse
 from spojoin.runtime.intake import Intake
-from spojoin.runtime.outbox import Outbox, OutputSoFar, RowForm, WriteMode
+from spojoin.runtime.outbox import POLL_S, OutputSoFar, RowForm, WriteMode
 from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnd, position_of_results
-from spojoin.runtime.topics import Topics, edge_of
+from spojoin.runtime.topics import Topics
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
 from spojoin.telemetry.reporter import Reporter
@@ -47,17 +49,20 @@ MachineFactory = Callable[[ResultPosition], Machine]
 
 @dataclass(frozen=True, slots=True)
 class LoopSpec:
-    """What to run. `tick_ms` is the time between `on_time` calls while nothing else happens.
+    """What to run: a machine that has these roles; `edge` is what it reads and writes in the log.
 
-    `parse` is given where the machine takes the users' inputs. `result_position_ms` is how often the store is asked.
-    `credits_frames` is how far a router may be ahead of the results. `drain_ms` is how long a machine that others wait
-    for continues when it is asked to end. `fingerprint` is that of the query's meaning; 0 compares none.
+    `transactional_ids` are those of the topics that are written in transactions. `tick_ms` is the time between
+    `on_time` calls while nothing else happens. `parse` is given where the machine takes the users' inputs.
+    `result_position_ms` is how often the store is asked. `credits_frames` is how far a router may be ahead of the
+    results. `drain_ms` is how long a machine that others wait for continues when it is asked to end. `fingerprint` is
+    that of the query's meaning; 0 compares none.
     """
 
-    role: Role
+    roles: tuple[Role, ...]
+    edge: Edge
     topics: Topics
     machine_factory: MachineFactory
-    transactional_id: str | None = None
+    transactional_ids: Mapping[Topic, str] = field(default_factory=dict)
     is_json: bool = False
     row_form: RowForm | None = None
     result_key: str | None = None
@@ -103,13 +108,14 @@ class Loop:
         self._spec = spec
         self._world = world
         self._clock = world.clock
-        self._writer: LogWriter[bytes] = world.log.writer(spec.transactional_id)  # L1
+        self._departures = self._open_departures()  # L1
         self._intake = Intake(world.log.reader(), world.clock)
         self._topics: dict[str, Topic] = {}
         self._targets: dict[LogPartition, int] = {}
         self._trims: dict[LogPartition, int] = {}
         self._is_caught_up = False
         self._is_idle = True
+        self._written = 0
         self._fresh: ResultPosition | None = None
         self._next_tick_ms = self._next_trim_ms = 0.0
         self._next_discovery_ms = self._clock.monotonic_ms() + DISCOVERY_MS
@@ -129,9 +135,7 @@ class Loop:
         began_ms = self._clock.monotonic_ms()
         self._is_idle = self._deliver(began_ms + STEP_MS_MAX)
         self._tick()
-        if self._outbox.is_due(is_idle=self._is_idle):
-            self._settle()
-        self._outbox.serve()
+        self._settle(is_idle=self._is_idle)
         self._follow_results()
         self._check_caught_up()
         self._maintain()
@@ -151,13 +155,13 @@ class Loop:
 
     def finish(self) -> None:
         """Settle everything that was emitted: the end of an orderly stop."""
-        result_position = self._outbox.settle(STOP_TIMEOUT_S)
+        result_position = self._departures.settle(STOP_TIMEOUT_S)
         if result_position is not None:
             self._world.shared.put_result_position(result_position)
 
     def close(self) -> None:
         """Close readers and writer; unsettled records may be lost, and are emitted again in the next life."""
-        self._writer.close()
+        self._departures.close()
         self._intake.reader.close()
         if self._feed is not None:
             self._feed.close()
@@ -173,15 +177,17 @@ class Loop:
         self._tail.find(TAIL_TIMEOUT_S, world.clock)  # L2
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
         self._follower = ResultPositionFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
-        is_transactional = spec.transactional_id is not None
-        settles = is_transactional or spec.role is Role.SINK
-        mode = WriteMode(settles, is_transactional, spec.is_json, spec.row_form, spec.result_key)
-        before = OutputSoFar(self._tail.furthest, self._tail.matches)
-        self._outbox = Outbox(self._writer, spec.topics, world.metrics, world.clock, mode, before)
+        self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
         self._machine = spec.machine_factory(position_of_results(self._tail.furthest))
         self._feed = self._make_feed()
         self._open_inputs()
         self._targets = {source: world.log.end(source) for source in self._intake.waiting}
+
+    def _open_departures(self) -> Departures:
+        spec, world = self._spec, self._world
+        mode = WriteMode(is_json=spec.is_json, row_form=spec.row_form, result_key=spec.result_key)
+        place = spec.topics, world.metrics, world.clock
+        return Departures(world.log, spec.edge, spec.transactional_ids, place, mode)
 
     def _make_feed(self) -> InputFeed | None:
         if self._spec.parse is None:
@@ -193,9 +199,7 @@ class Loop:
 
     def _open_inputs(self) -> None:
         """L3. Called again, it opens added partitions."""
-        for topic in edge_of(self._spec.role).reads:
-            if topic in NOT_RECORDS:
-                continue
+        for topic in records_read(self._spec.edge):
             name = self._spec.topics.name(topic)
             self._topics[name] = topic
             for partition in range(self._world.log.partitions(name)):
@@ -207,7 +211,12 @@ class Loop:
     def _wait_s(self) -> float:
         if not self._is_idle:
             return 0.0
-        return max(0.0, self._next_tick_ms - self._clock.monotonic_ms()) / 1000
+        wait_s = max(0.0, self._next_tick_ms - self._clock.monotonic_ms()) / 1000
+        return min(wait_s, POLL_S) if self._departures.is_settling() or self._has_frames_to_come() else wait_s
+
+    def _has_frames_to_come(self) -> bool:
+        """Whether the log is about to bring what this process wrote, while it waits at the users' inputs."""
+        return self._feed is not None and len(self._spec.roles) > 1 and self._written > self._follower.latest.frame_id
 
     def _receive(self, wait_s: float) -> None:
         """Wait where the next record is most likely: at the users' inputs once they are open."""
@@ -257,10 +266,14 @@ class Loop:
                 self._emit(action)
 
     def _emit(self, action: Emit) -> None:
-        self._outbox.emit(action)
+        if isinstance(action.record, Frame):
+            self._written = action.record.frame_id + 1
+        self._departures.emit(action)
         self._world.reporter.emitted(action)
-        if self._outbox.is_due(is_idle=False):
-            self._settle()
+        self._settle(is_idle=False)
+        while self._departures.is_full():
+            self._clock.sleep(POLL_S)
+            self._settle(is_idle=False)
 
     def _rewind(self, topic: Topic) -> None:
         """L7: read a topic again from its earliest retained record."""
@@ -280,9 +293,9 @@ class Loop:
             self._next_tick_ms = now_ms + self._spec.tick_ms
             self._perform(self._machine.on_time(int(now_ms)))
 
-    def _settle(self) -> None:
+    def _settle(self, *, is_idle: bool) -> None:
         """L4. A machine may be in the middle of emitting: it hears of its result position afterwards."""
-        result_position = self._outbox.settle()
+        result_position = self._departures.serve(is_idle=is_idle)
         if result_position is not None and self._follower.move(result_position) is not None:
             self._world.shared.put_result_position(result_position)
             self._fresh = result_position
@@ -332,7 +345,7 @@ class Loop:
             self._measure()
             self._world.reporter.measure(self._machine)
             waits_since_ms = None if self._feed is None else self._feed.waits_since_ms()
-            self._world.reporter.note(waits_since_ms, self._outbox.matches_out)
+            self._world.reporter.note(waits_since_ms, self._departures.matches_out)
             self._world.reporter.publish(self._positions(), self._follower.latest)
 
     def _trim(self) -> None:
@@ -349,7 +362,7 @@ class Loop:
                 metrics.lag.labels(source.topic, source.partition).set(lag)
                 waiting += len(queue.records)
         metrics.waiting.set(waiting)
-        if self._spec.role is Role.ROUTER:
+        if Role.ROUTER in self._spec.roles:
             ahead = value_of(metrics.head_frame) - self._follower.latest.frame_id
             metrics.credits.set(max(0, self._spec.credits_frames - ahead))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -30,6 +31,10 @@ from spojoin.wire.row_values import message_keys
 
 #: a batch of emits is settled after this long at the latest, so that readers need not wait for a busy writer
 SETTLE_MS_MAX = 20.0
+#: what may wait behind a settlement: records, and bytes of result rows
+BEHIND_MAX, BEHIND_BYTES_MAX = 512, 32 << 20
+#: how often somebody who waits for a settlement asks for it
+POLL_S = 0.001
 #: longer than the log takes to refuse an append
 SETTLE_TIMEOUT_S = 60.0
 
@@ -66,8 +71,8 @@ class WriteMode:
     result_key: the column that gives messages of single rows their key
     """
 
-    settles: bool
-    is_transactional: bool
+    settles: bool = False
+    is_transactional: bool = False
     is_json: bool = False
     row_form: RowForm | None = None
     result_key: str | None = None
@@ -85,12 +90,14 @@ class OutputSoFar:
     matches: int = 0
 
 
-NO_OUTPUT = OutputSoFar()
 NO_PLACE = (-1, 0)
 
 
 class Outbox:
-    """Appends emits and settles them: makes sure that every reader can read them."""
+    """Appends emits and settles them: makes sure that every reader can read them.
+
+    While some are being settled, others wait behind them, so that the machine goes on.
+    """
 
     def __init__(
         self,
@@ -99,7 +106,6 @@ class Outbox:
         metrics: Metrics,
         clock: Clock,
         mode: WriteMode,
-        before: OutputSoFar = NO_OUTPUT,
     ) -> None:
         self._writer = writer
         self._topics = topics
@@ -107,14 +113,39 @@ class Outbox:
         self._clock = clock
         self._mode = mode
         self._letters_unsettled = False
-        self._place_out = NO_PLACE if before.last is None else before.last.place
+        self._place_out = NO_PLACE
         #: matches since the output began: in all results that are readable, and in all that were appended
-        self.matches_out = self._matches = before.matches
+        self.matches_out = self._matches = 0
         self._unsettled_since_ms: float | None = None
         self._results: list[Result] = []
+        self._settling: list[Result] | None = None
+        self._behind: deque[Emit] = deque()
+        self._behind_bytes = 0
+
+    def go_on_after(self, before: OutputSoFar) -> None:
+        """The results topic holds this already."""
+        self._place_out = NO_PLACE if before.last is None else before.last.place
+        self.matches_out = self._matches = before.matches
 
     def emit(self, action: Emit) -> None:
-        """Append a record; waits while the log's queue is full."""
+        """Append a record, or queue it behind those that are being settled; waits while a queue is full."""
+        if self._settling is None:
+            self._append(action)
+            return
+        self._behind.append(action)
+        self._behind_bytes += action.record.rows.nbytes if isinstance(action.record, Result) else 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be appended that the machine should wait as well."""
+        return len(self._behind) >= BEHIND_MAX or self._behind_bytes >= BEHIND_BYTES_MAX
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether a settlement is under way."""
+        return self._settling is not None
+
+    def _append(self, action: Emit) -> None:
         topic = action.topic.value
         if isinstance(action.record, Frame) and self._letters_unsettled and not self._mode.is_transactional:
             # A frame counts the dead letters before it: without a transaction they must be in the log before it is.
@@ -129,7 +160,7 @@ class Outbox:
 
     def is_due(self, *, is_idle: bool) -> bool:
         """Whether emits wait to be settled and the time for it has come: nothing else to do, or long enough."""
-        if not self._mode.settles or self._unsettled_since_ms is None:
+        if not self._mode.settles or self._unsettled_since_ms is None or self._settling is not None:
             return False
         return is_idle or self._clock.monotonic_ms() - self._unsettled_since_ms >= SETTLE_MS_MAX
 
@@ -137,19 +168,48 @@ class Outbox:
         """Learn of failed appends."""
         self._writer.serve()
 
+    def begin_settling(self) -> None:
+        """Begin to make what was appended readable; `settled` has the news."""
+        self._settling, self._results = self._results, []
+        self._unsettled_since_ms = None
+        self._writer.begin_flush(SETTLE_TIMEOUT_S)
+
+    def settled(self) -> ResultPosition | None:
+        """The result position, if what was being settled is readable now and has moved it."""
+        if self._settling is None or not self._writer.is_flushed():
+            return None
+        readable, self._settling = self._settling, None
+        waiting, self._behind, self._behind_bytes = self._behind, deque(), 0
+        found = self._note(readable)
+        for action in waiting:
+            self._append(action)
+        return found
+
     def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> ResultPosition | None:
         """Wait until all emits are readable; the result position that they moved to, if any."""
+        found = None
+        while self._settling is not None:
+            found = self.settled() or found
+            if self._settling is not None:
+                self._clock.sleep(POLL_S)
         self._writer.flush(timeout_s)
         self._unsettled_since_ms = None
         settled, self._results = self._results, []
-        if not settled:
+        return self._note(settled) or found
+
+    def _note(self, readable: list[Result]) -> ResultPosition | None:
+        if not readable:
             return None
-        self.matches_out = self._matches
         wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
-        for result in settled:
+        for result in readable:
+            self.matches_out += matches_of(result)
             self._metrics.latency.observe(wall_ms - result.produced_ms, result.produced_runs, now_ms)
-        last = settled[-1]
+        last = readable[-1]
         return position_of_results(ResultProgress(last.frame_id, last.end, last.is_last, None))
+
+    def close(self) -> None:
+        """Give up what is not settled."""
+        self._writer.close()
 
     def _messages(self, action: Emit) -> Iterator[OutgoingMessage]:
         record = action.record

@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, NoReturn, cast
 
 import structlog
@@ -21,15 +21,16 @@ from spojoin.ports.clock import SystemClock
 from spojoin.ports.interfaces import Log
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.shared_state import SharedState
-from spojoin.protocol.access import seen_by, transactional_id
-from spojoin.protocol.machine import Idle
-from spojoin.protocol.services import idle_roles, without_workers
+from spojoin.protocol.access import TRANSACTIONAL, seen_by, transactional_id
+from spojoin.protocol.packing import edge_of, group_name, parse_packing
+from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
-from spojoin.runtime.settings import Settings, load_settings
+from spojoin.runtime.packed import alone, packed
+from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.wiring import Wire, Wiring
 from spojoin.telemetry import log_lines
@@ -56,10 +57,10 @@ RESULT_POSITION_MS, ROUTER_RESULT_POSITION_MS = 50.0, 15.0
 _log = structlog.get_logger(__name__)
 
 
-def main(role: Role) -> int:
-    """Run a role with the environment's settings: the main of every role."""
+def main(*roles: Role) -> int:
+    """Run roles in one process, with the environment's settings: the main of every service."""
     try:
-        return run(role, load_settings())
+        return run(roles, load_settings())
     except ConfigurationError as error:
         return _refused(error)
 
@@ -71,22 +72,29 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def run(role: Role, settings: Settings) -> int:
-    """Run a role until SIGTERM or SIGINT; its exit status.
+def run(roles: Sequence[Role], settings: Settings) -> int:
+    """Run roles in one process until SIGTERM or SIGINT; its exit status.
 
     0: ended as asked; 2: settings or query are wrong; 3: a record or the log is unusable; 4: another instance of the
     role has taken over. The reason is the last line on stderr.
     """
-    room = importlib.import_module(f"spojoin.roles.{role.value.replace('-', '_')}.__main__")
-    if role in (Role.PREDICTOR, Role.CONTROLLER):
-        return int(room.serve(settings))
+    if roles[0] in (Role.PREDICTOR, Role.CONTROLLER):
+        return int(_room(roles[0]).serve(settings))
+    if len(roles) > 1 and tuple(roles) not in parse_packing(settings.packing).groups:
+        raise ConfigurationError(
+            f"this process is {group_name(roles)}, and setting packing is {settings.packing}: set "
+            f"{ENV_PREFIX}PACKING to the same packing for all services"
+        )
+    wires = {role: cast("Wire", _room(role).wire) for role in roles}
 
     def wire(serving: Serving) -> Wiring:
-        wiring = cast("Wire", room.wire)(serving, settings)
-        is_idle = role in idle_roles(serving.query.layout)
-        return Wiring(wiring.service, lambda _: Idle()) if is_idle else wiring
+        return (packed if len(roles) > 1 else alone)(wires, serving, settings)
 
-    return exit_status(lambda: _serve(role, load_served_query(settings.query_file), settings, wire))
+    return exit_status(lambda: _serve(tuple(roles), load_served_query(settings.query_file), settings, wire))
+
+
+def _room(role: Role) -> ModuleType:
+    return importlib.import_module(f"spojoin.roles.{role.value.replace('-', '_')}.__main__")
 
 
 def exit_status(serve: Callable[[], None]) -> int:
@@ -110,14 +118,14 @@ def _refused(error: ConfigurationError) -> int:
     return EXIT_CONFIGURATION
 
 
-def _serve(role: Role, query: Query, settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
+def _serve(roles: tuple[Role, ...], query: Query, settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
     service = wire(Serving(query)).service  # a wrong setting ends the start before anything is opened
     log_lines.configure(settings.log_level, service)
     with ExitStack() as stack, stop_on_signals() as stop:
-        world = open_world(role, service, query.name, settings, stack)
-        office = Office(world.log, query, settings, role, world.health.tick)
+        world = open_world(roles, service, query.name, settings, stack)
+        office = Office(world.log, query, settings, writes_log=Role.ROUTER in roles, pulse=world.health.tick)
         try:
-            _supervise(Charge(role, query, settings, wire, world, office), stop)
+            _supervise(Charge(roles, query, settings, wire, world, office), stop)
         except Fenced:
             world.metrics.fenced.inc()
             raise
@@ -125,9 +133,9 @@ def _serve(role: Role, query: Query, settings: Settings, wire: Callable[[Serving
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a service does: a role of a query, with its settings, over its ports."""
+    """What a service does: roles of a query, with its settings, over its ports."""
 
-    role: Role
+    roles: tuple[Role, ...]
     query: Query
     settings: Settings
     wire: Callable[[Serving], Wiring]
@@ -137,22 +145,36 @@ class Charge:
     def spec(self, serving: Serving) -> LoopSpec:
         """How the loop runs a generation."""
         wiring, settings = self.wire(serving), self.settings
-        is_transactional = settings.transactions and wiring.is_transactional
         return LoopSpec(
-            role=self.role,
+            roles=self.roles,
+            edge=edge_of(self.roles, has_others=settings.workers_max > settings.workers_packed()),
             topics=Topics.of(serving.query, settings.workers_max, settings.input_topics, serving.generation),
             machine_factory=wiring.machine_factory,
-            transactional_id=transactional_id(self.query.name, wiring.service) if is_transactional else None,
+            transactional_ids=self._transactional_ids(),
             is_json=settings.results_format == "json",
             row_form=wiring.row_form,
             result_key=serving.query.result_key,
             tick_ms=wiring.tick_ms,
-            result_position_ms=ROUTER_RESULT_POSITION_MS if self.role is Role.ROUTER else RESULT_POSITION_MS,
+            result_position_ms=ROUTER_RESULT_POSITION_MS if self.writes_log else RESULT_POSITION_MS,
             credits_frames=settings.credits_frames,
             drain_ms=settings.drain_ms,
             parse=wiring.parse,
             fingerprint=fingerprint(serving.query),
         )
+
+    @property
+    def writes_log(self) -> bool:
+        """Whether the router is here."""
+        return Role.ROUTER in self.roles
+
+    def _transactional_ids(self) -> dict[Topic, str]:
+        settings = self.settings
+        wanted = {Role.SINK: settings.transactions, Role.ROUTER: settings.transactions and settings.router_transactions}
+        return {
+            topic: transactional_id(self.query.name, role.value)
+            for role, topic in TRANSACTIONAL.items()
+            if role in self.roles and wanted[role]
+        }
 
 
 def _store(url: str) -> RedisStore:
@@ -161,10 +183,10 @@ def _store(url: str) -> RedisStore:
     return RedisStore(url)
 
 
-def open_world(role: Role, service: str, query: str, settings: Settings, stack: ExitStack) -> Surroundings:
+def open_world(roles: tuple[Role, ...], service: str, query: str, settings: Settings, stack: ExitStack) -> Surroundings:
     """The ports that a service runs over and what observes it, open until `stack` closes."""
     clock = SystemClock()
-    metrics = Metrics({"query": query, "role": role.value, "service_name": service})
+    metrics = Metrics({"query": query, "role": group_name(roles), "service_name": service})
     health = Health(clock, settings.stall_ms_max)
     server = stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, health, metrics.registry))
     store_url = settings.store_url()
@@ -181,16 +203,16 @@ def open_world(role: Role, service: str, query: str, settings: Settings, stack: 
     )
     stack.callback(log.close)
     shared = SharedState(store, query, clock, metrics.store_failures)
-    reporter = Reporter(Identity(role, service, query, server.port), shared, clock, metrics, health)
+    reporter = Reporter(Identity(roles, service, query, server.port), shared, clock, metrics, health)
     _log.info("started", metrics=f"http://{settings.metrics_host}:{server.port}/metrics", query=query)
     return Surroundings(log, shared, clock, metrics, health, reporter)
 
 
 def create_topics(
-    log: Log[bytes], topics: Topics, results_bytes_max: int | None = None, role: Role | None = None
+    log: Log[bytes], topics: Topics, results_bytes_max: int | None = None, roles: Sequence[Role] = ()
 ) -> None:
-    """Make sure that a query's own topics exist, all or those that a role sees; inputs belong to the users."""
-    among = tuple(Topic) if role is None else seen_by(role)
+    """Make sure that a query's own topics exist, all or those that some roles see; inputs belong to the users."""
+    among = {topic for role in roles for topic in seen_by(role)} or tuple(Topic)
     log.create_topics(topics.trimmed(among))
     log.create_topics(topics.kept(among), results_bytes_max)
 
@@ -223,11 +245,12 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
         stop.wait(ANNOUNCEMENT_S)
         return
     spec = charge.spec(serving)
-    create_topics(world.log, spec.topics, settings.results_bytes_max, charge.role)
-    if charge.role is Role.ROUTER:
+    create_topics(world.log, spec.topics, settings.results_bytes_max, charge.roles)
+    if charge.writes_log:
         world.reporter.watch_windows(serving.query)
     world.reporter.begin_generation()
-    world.reporter.expect(without_workers(serving.query, settings.joiners), settings.workers)
+    needs = without_workers(serving.query, settings.joiners, settings.packing)
+    world.reporter.expect(needs, settings.workers, settings.workers_packed())
     _live(spec, charge, serving, stop)
 
 
@@ -243,7 +266,7 @@ def _live(spec: LoopSpec, charge: Charge, serving: Serving, stop: threading.Even
     try:
         while not stop.is_set():
             loop.step()
-            if (now_ms := charge.world.clock.monotonic_ms()) >= next_clean_ms and charge.role is Role.ROUTER:
+            if (now_ms := charge.world.clock.monotonic_ms()) >= next_clean_ms and charge.writes_log:
                 next_clean_ms = now_ms + CLEAN_UP_MS
                 _clean_up(charge.world.log, spec.topics, serving)
             if now_ms >= next_look_ms:

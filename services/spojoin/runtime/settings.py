@@ -20,6 +20,8 @@ from pydantic_settings import (
 from spojoin.errors import ConfigurationError
 from spojoin.ports.credentials import Properties, check_credentials, secret, with_login, with_user
 from spojoin.protocol.backfill import Backfill
+from spojoin.protocol.packing import APART, parse_packing
+from spojoin.protocol.topology import Role
 from spojoin.runtime.environment import PREFIX, advice, check_environment
 
 ENV_PREFIX = PREFIX
@@ -41,6 +43,8 @@ class Settings(BaseSettings):
     worker: which PO-Join worker this is, from 0
     workers: the worker count of new frames, until the controller requests another
     workers_max: the largest worker count; default: workers
+    packing: which roles share a process: apart, together, or groups such as `router+sink`; the same for all services
+    workers_inside: how many of the first workers run in the process that PO-Join shares with other roles, if it does
     bootstrap_servers: Kafka
     kafka: further client properties as librdkafka names them (security, mostly)
     kafka_username: who this service is for Kafka; with OAUTHBEARER its client's id
@@ -53,7 +57,8 @@ class Settings(BaseSettings):
     input_topics: the topic of a stream, where it isn't `in.<stream>`
     replace: whether a query of another meaning replaces the one that is served under its name
     backfill: how far back such a query reads its inputs again: window, none or earliest
-    transactions: whether router and sink write in Kafka transactions
+    transactions: whether the sink writes in Kafka transactions
+    router_transactions: whether the router does, too: results don't need it, and come later for it
     compression: of the records that services write
     results_format: one Arrow message a frame, one JSON message a probe, or one message a row with a registered schema
     results_bytes_max: how much of the results topic is kept; default all
@@ -83,6 +88,8 @@ class Settings(BaseSettings):
     worker: int | None = Field(None, ge=0)
     workers: int = Field(2, ge=1, le=1024)
     workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
+    packing: str = APART
+    workers_inside: int = Field(1, ge=1, le=1024)
     bootstrap_servers: str = Field("127.0.0.1:9092", min_length=1)
     kafka: dict[str, str | int | float | bool] = Field(default_factory=dict, repr=False)
     kafka_username: str | None = Field(None, min_length=1)
@@ -101,6 +108,7 @@ class Settings(BaseSettings):
     replace: bool = False
     backfill: Backfill = Backfill.WINDOW
     transactions: bool = True
+    router_transactions: bool = False
     compression: Literal["none", "lz4", "zstd"] = "none"
     results_format: Literal["frames", "json", "avro", "json-schema"] = "frames"
     results_bytes_max: int | None = Field(None, ge=1 << 20)
@@ -139,11 +147,20 @@ class Settings(BaseSettings):
         if self.workers_max < self.workers:
             raise ValueError(f"workers_max is {self.workers_max}; expected at least workers, which is {self.workers}")
         self._check_scale()
+        try:
+            parse_packing(self.packing)
+        except ConfigurationError as error:
+            raise ValueError(f"setting packing: {error}") from error
         check_credentials("kafka", self.kafka_username, self.kafka_password, self.kafka_password_file)
         check_credentials("redis", self.redis_username, self.redis_password, self.redis_password_file)
         check_credentials("registry", self.registry_username, self.registry_password, self.registry_password_file)
         self._check_registry()
         return self
+
+    def workers_packed(self) -> int:
+        """How many of the first workers share a process with other roles."""
+        is_alone = parse_packing(self.packing).group_of(Role.POJOIN) == (Role.POJOIN,)
+        return 0 if is_alone else min(self.workers_inside, self.workers_max)
 
     def kafka_properties(self) -> Properties:
         """The properties of every Kafka client besides the brokers, passwords included. Raises ConfigurationError."""

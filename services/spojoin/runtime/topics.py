@@ -11,9 +11,6 @@ from spojoin.protocol.topology import (
     FIRST_GENERATION,
     KEPT,
     SHARED,
-    TOPOLOGY,
-    Edge,
-    Role,
     Topic,
     dead_letter_topic,
     input_topic,
@@ -72,8 +69,3 @@ class Topics:
         found = {self.name(Topic.RESULTS): 1} if Topic.RESULTS in among else {}
         streams = range(len(self.inputs)) if Topic.DEAD in among else ()
         return found | {self.dead_letters(stream).topic: 1 for stream in streams}
-
-
-def edge_of(role: Role) -> Edge:
-    """What a role reads and writes."""
-    return next(edge for edge in TOPOLOGY if edge.role is role)

@@ -17,14 +17,12 @@ from spojoin.runtime.settings import ENV_PREFIX, Settings
 class Wiring:
     """A service: its name among its query's services and how its machine is made.
 
-    `is_transactional` is whether it writes in transactions (where the settings allow them). `tick_ms` is the time
-    between `on_time` calls. `parse` makes rows of the users' messages, where the machine takes them. `row_form` is
-    the form of results, where they have a message for each row.
+    `tick_ms` is the time between `on_time` calls. `parse` makes rows of the users' messages, where the machine takes
+    them. `row_form` is the form of results, where they have a message for each row.
     """
 
     service: str
     machine_factory: MachineFactory
-    is_transactional: bool = False
     tick_ms: float = 20.0
     parse: Parse | None = None
     row_form: RowForm | None = None

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from spojoin.ports.interfaces import Fields
+from spojoin.protocol.packing import TOGETHER
 from spojoin.protocol.services import in_order, names, role_of
 from spojoin.protocol.topology import Role
 
@@ -27,15 +28,24 @@ _COUNTED = (Role.MUTABLE.value, Role.POJOIN.value)
 
 
 class ServiceReport(NamedTuple):
-    """What a service reported of all services, and when, ms since 1970."""
+    """What a service reported of all services, and when, ms since 1970.
+
+    inside: how many of the first workers are no services of their own
+    """
 
     wall_ms: int
     needs: tuple[str, ...]
     workers: int
+    inside: int = 0
 
     def fields(self) -> Fields:
         """As the store holds it."""
-        return {"wall_ms": self.wall_ms, "needs": " ".join(self.needs), "workers": self.workers}
+        return {
+            "wall_ms": self.wall_ms,
+            "needs": " ".join(self.needs),
+            "workers": self.workers,
+            "inside": self.inside,
+        }
 
 
 class ExpectedServices(NamedTuple):
@@ -55,7 +65,8 @@ def report_of(fields: Mapping[str, str]) -> ServiceReport | None:
     """A report as the store holds it; None where the fields are no report."""
     if not {"wall_ms", "needs", "workers"} <= fields.keys():
         return None
-    return ServiceReport(int(fields["wall_ms"]), tuple(fields["needs"].split()), int(fields["workers"]))
+    needs, inside = tuple(fields["needs"].split()), int(fields.get("inside", 0))
+    return ServiceReport(int(fields["wall_ms"]), needs, int(fields["workers"]), inside)
 
 
 def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedServices:
@@ -63,7 +74,7 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
     if not reports or wall_ms - max(report.wall_ms for report in reports.values()) > OVER_MS:
         return NOBODY
     first = reports[min(reports, key=_rank)]
-    needed = frozenset((*first.needs, *names(Role.POJOIN, first.workers)))
+    needed = frozenset((*first.needs, *names(Role.POJOIN, first.workers)[first.inside :]))
     optional = {
         service
         for service, report in reports.items()
@@ -77,5 +88,5 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
 
 def _rank(service: str) -> tuple[int, str]:
     followers = [role.value for role in _FOLLOWERS]
-    role = role_of(service)
+    role = role_of(service).replace(TOGETHER, Role.ROUTER.value).split("+", maxsplit=1)[0]
     return followers.index(role) if role in followers else len(followers), service

@@ -14,6 +14,7 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import Clock, Fields
 from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
 from spojoin.protocol.machine import Emit, Machine, ResultPosition, Trim
+from spojoin.protocol.packing import group_name
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.expected import ServiceReport
 from spojoin.telemetry.gauges import MachineGauges, WindowGauges
@@ -23,8 +24,6 @@ from spojoin.telemetry.trail import FrameTrail
 from spojoin.wire.records import Barrier, Batch, Frame, HotKeys, Record
 
 PUBLISH_MS = 1_000
-#: roles that follow the log for totals and for waiting rows
-_COUNTERS = (Role.ROUTER, Role.SINK)
 
 #: where Linux reports a process's sizes in pages; the resident size comes second
 _PAGES = Path("/proc/self/statm")
@@ -33,10 +32,15 @@ _PAGES = Path("/proc/self/statm")
 class Identity(NamedTuple):
     """Who reports: the service is the role and its number, the port is where its metrics are served."""
 
-    role: Role
+    roles: tuple[Role, ...]
     service: str
     query: str
     metrics_port: int
+
+    @property
+    def counts(self) -> bool:
+        """Whether this process follows the log for totals and for waiting rows."""
+        return Role.ROUTER in self.roles or Role.SINK in self.roles
 
 
 class Reporter:
@@ -59,15 +63,18 @@ class Reporter:
         self._machine = MachineGauges(metrics)
         self._windows: WindowGauges | None = None
         self._needs: tuple[str, ...] = ()
-        self._workers = 0
+        self._workers = self._inside = 0
         self._trail = FrameTrail()
         self._inputs_wait_since_ms: int | None = None
         self._matches_out = 0
         self._was_ready = False
 
-    def expect(self, needs: Sequence[str], workers: int) -> None:
-        """Report from now on which services should run: `needs`, and the log's worker count, until then `workers`."""
-        self._needs, self._workers = tuple(needs), workers
+    def expect(self, needs: Sequence[str], workers: int, inside: int = 0) -> None:
+        """Report from now on which services should run: `needs`, and the log's worker count, until then `workers`.
+
+        inside: how many of the first workers are no services of their own
+        """
+        self._needs, self._workers, self._inside = tuple(needs), workers, inside
 
     def begin_generation(self) -> None:
         """Forget what was gathered of another generation's topics (rule P12)."""
@@ -84,7 +91,7 @@ class Reporter:
         """A record was read."""
         if isinstance(record, Frame | Barrier):
             self._metrics.epochs.set(record.epoch + 1)
-            if self._who.role in _COUNTERS:
+            if self._who.counts:
                 self._trail.saw(record)
         if isinstance(record, Frame):
             self._metrics.head_frame.set(record.frame_id + 1)
@@ -94,7 +101,7 @@ class Reporter:
                 self._windows.saw(record)
         elif isinstance(record, HotKeys):
             self._plan = record
-        elif isinstance(record, Batch) and self._who.role is Role.SINK:
+        elif isinstance(record, Batch) and Role.SINK in self._who.roles:
             self._batches[partition, record.batch_id] = (offset, f"{record.first},{record.end},{record.group}")
 
     def emitted(self, action: Emit) -> None:
@@ -144,9 +151,9 @@ class Reporter:
     def publish(self, positions: Mapping[str, int], result_position: ResultPosition) -> None:
         """Write everything; what the store misses is written next time. `positions` by topic/partition."""
         self._publish_at_ms = self._clock.monotonic_ms() + PUBLISH_MS
-        if self._who.role is not Role.PREDICTOR:
+        if Role.PREDICTOR not in self._who.roles:
             self._metrics.result_frame.set(result_position.frame_id)
-        if self._who.role is Role.SINK:
+        if Role.SINK in self._who.roles:
             self._shared.put_result_position(result_position)
             self._note_completeness()
         self._was_ready |= self._health.ready()[0]
@@ -191,18 +198,20 @@ class Reporter:
         }
 
     def _report(self) -> Fields:
-        return ServiceReport(self._clock.wall_ms(), self._needs, self._workers).fields() if self._needs else {}
+        report = ServiceReport(self._clock.wall_ms(), self._needs, self._workers, self._inside)
+        return report.fields() if self._needs else {}
 
     def _totals(self, result_position: ResultPosition) -> Fields:
         """Totals by the log and the results, once both were read: a restart of a process subtracts nothing."""
         if not self._was_ready:
             return {}
-        if self._who.role is Role.ROUTER:
-            return {"rows": self._trail.rows, "refused": self._trail.refused}
+        found: dict[str, int] = {}
+        if Role.ROUTER in self._who.roles:
+            found |= {"rows": self._trail.rows, "refused": self._trail.refused}
         answered = self._trail.answered(result_position)
-        if self._who.role is not Role.SINK or answered is None:
-            return {}
-        return {"answered": answered, "matches": self._matches_out}
+        if Role.SINK in self._who.roles and answered is not None:
+            found |= {"answered": answered, "matches": self._matches_out}
+        return found
 
     def _unanswered_ms(self, result_position: ResultPosition) -> float:
         """Age of the oldest row known to have no result; NaN where none waits."""
@@ -215,7 +224,7 @@ class Reporter:
         is_ready, said = self._health.ready()
         metrics = self._metrics
         status: dict[str, str | int | float] = {
-            "role": self._who.role.value,
+            "role": group_name(self._who.roles),
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "metrics_port": self._who.metrics_port,
@@ -230,11 +239,11 @@ class Reporter:
             "matches": int(value_of(metrics.matches)),
             "retries": int(value_of(metrics.retries)),
         }
-        if self._who.role is not Role.PREDICTOR:
+        if Role.PREDICTOR not in self._who.roles:
             status["result_frame"] = result_position.frame_id
-        if self._who.role in _COUNTERS:
+        if self._who.counts:
             status["unanswered_ms"] = self._unanswered_ms(result_position)
-        if self._who.role is Role.SINK:
+        if Role.SINK in self._who.roles:
             now_ms = self._clock.monotonic_ms()
             status["latency_ms_p50"] = metrics.latency.recent_ms(0.50, now_ms)
             status["latency_ms_p99"] = metrics.latency.recent_ms(0.99, now_ms)

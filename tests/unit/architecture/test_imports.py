@@ -26,7 +26,7 @@ def _full(name: str) -> str:
 #: What each room imports besides DATA, the lowest rooms first. Those that import nothing else aren't listed.
 #: A role's machines know the protocol and what lies below it; only its main knows the runtime.
 ALLOWED = _table("""
-    protocol: kernels wire
+    protocol: kernels suggest wire
     ports: protocol wire
     telemetry: ports protocol version wire
     helm.tables: ports protocol telemetry

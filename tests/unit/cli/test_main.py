@@ -98,7 +98,7 @@ def test_validate_and_explain(folder):
         (["run", "q.yaml", "-i", "s=s.csv", "-i", "s=s.csv", "-o", "x.jsonl"], "has a file already"),
         (["run", "q.yaml", "-i", "s=s.csv", "-o", "no/folder/x.jsonl"], "there is no folder no/folder; make it"),
         (["explain", "q.yaml", "--sample", "other=s.csv"], "no such file"),
-        (["service", "rooter"], "there is no service 'rooter'; expected one of router, "),
+        (["service", "rooter"], "unknown role 'rooter': expected router, "),
         (["up", "q.yaml", "--results", "xml"], "--results xml: expected one of frames, json"),
     ],
 )

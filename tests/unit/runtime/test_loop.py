@@ -326,7 +326,7 @@ def test_rows_already_out_are_not_written_again(written):
 
 
 def test_dead_letters_go_to_the_inputs_own_topic_with_reason_and_place():
-    bench = Bench()
+    bench = Bench(Role.ROUTER)
     letter = DeadLetter(0, 3, 17, 2, "null", "distance is null", b"the message")
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: [Emit(Topic.DEAD, 0, letter)])
     bench.append(FRAMES, barrier(0))

@@ -39,7 +39,7 @@ def log() -> MemoryLog[bytes]:
 
 
 def office(log: MemoryLog[bytes], query: Query, role: Role = Role.ROUTER, **given: object) -> Office:
-    return Office(log, query, load_settings(query_file="q.yaml", **given), role)
+    return Office(log, query, load_settings(query_file="q.yaml", **given), writes_log=role is Role.ROUTER)
 
 
 def write(log: MemoryLog[bytes], record: Announcement | Takeover) -> None:

@@ -16,7 +16,7 @@ from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime import service
 from spojoin.telemetry.metrics import value_of
-from tests.support.runtime_world import FRAMES, Bench, barrier, emits, partial
+from tests.support.runtime_world import FRAMES, RESULTS, Bench, barrier, emits, partial, result
 
 PARTIALS = LogPartition("q.partials", 0)
 
@@ -66,28 +66,26 @@ def test_waits_grow_while_failures_continue():
 
 def test_a_new_life_starts_at_the_current_result_position():
     bench = Bench(Role.SINK)
-    from tests.support.runtime_world import RESULTS, result
-
     bench.prepare = lambda m: setattr(m, "answer", lambda r: emits(Topic.RESULTS, result(r.epoch, 0, 4)))
     fates = iter([Fate.LANDS, Fate.LANDS_UNKNOWN])
     bench.log.fate_of = lambda target: next(fates, Fate.LANDS) if target == RESULTS else Fate.LANDS
     bench.append(FRAMES, barrier(0), barrier(1))
     stop = StopAfter(lambda: len(bench.machines) == 2)
-    service._supervise(bench.charge(), stop)
+    service._supervise(bench.charge(transactions=False), stop)
     assert [m.start for m in bench.machines] == [ResultPosition(0, 0), ResultPosition(2, 0)]
 
 
 def test_a_fenced_service_ends():
-    bench = Bench()
+    bench = Bench(Role.SINK)
 
     def take_over(_: object) -> list:
-        bench.log.writer(transactional_id("q", "x-0"))
-        return emits(Topic.PARTIALS, partial(0))
+        bench.log.writer(transactional_id("q", "sink"))
+        return emits(Topic.RESULTS, result(0, 0, 4))
 
     bench.prepare = lambda m: setattr(m, "answer", take_over)
     bench.append(FRAMES, barrier(0))
     with pytest.raises(Fenced):
-        service._supervise(bench.charge(is_transactional=True), StopAfter(lambda: False))
+        service._supervise(bench.charge(), StopAfter(lambda: False))
     assert len(bench.machines) == 1
 
 

@@ -94,10 +94,10 @@ def charge(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock, q
     shared = SharedState(None, "q", clock, metrics.store_failures)
     name = f"{role.value}-{number}"
     world = Surroundings(
-        log, shared, clock, metrics, health, Reporter(Identity(role, name, "q", 9), shared, clock, metrics, health)
+        log, shared, clock, metrics, health, Reporter(Identity((role,), name, "q", 9), shared, clock, metrics, health)
     )
-    office = Office(log, query, settings, role)
-    return Charge(role, query, settings, lambda serving: room.wire(serving, settings), world, office)
+    office = Office(log, query, settings, writes_log=role is Role.ROUTER)
+    return Charge((role,), query, settings, lambda serving: room.wire(serving, settings), world, office)
 
 
 #: the setting that numbers mutable joiners

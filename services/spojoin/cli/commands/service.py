@@ -18,7 +18,11 @@ class ServiceOptions:
     """Which service, and its settings."""
 
     role: Annotated[
-        str, typer.Argument(help="router, predictor, mutable, permutation, pojoin, logical-and, sink or controller.")
+        str,
+        typer.Argument(
+            help="router, predictor, mutable, permutation, pojoin, logical-and, sink or controller; several that share "
+            "a process, such as router+sink; or together, which is all but predictor and controller."
+        ),
     ]
     settings: Annotated[Path | None, typer.Option(help="A .yaml, .toml or .env file of settings.")] = None
     debug: Debug = False
@@ -35,11 +39,8 @@ def service(options: ServiceOptions) -> None:
         SPOJOIN_WORKER=1 spojoin service pojoin --settings settings.yaml
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.errors import ConfigurationError
-        from spojoin.protocol.topology import Role
+        from spojoin.protocol.packing import parse_group
         from spojoin.runtime.service import run as serve
         from spojoin.runtime.settings import load_settings
 
-        if options.role not in [each.value for each in Role]:
-            raise ConfigurationError(f"there is no service {options.role!r}; expected one of {', '.join(Role)}")
-        raise typer.Exit(serve(Role(options.role), load_settings(options.settings)))
+        raise typer.Exit(serve(parse_group(options.role), load_settings(options.settings)))

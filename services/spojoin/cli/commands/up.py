@@ -9,7 +9,7 @@ from spojoin.cli.up_options import UpOptions
 
 @with_options
 def up(options: UpOptions) -> None:
-    """Serve a query on this machine until Ctrl-C: Kafka, Redis and every service, each in its own process.
+    """Serve a query on this machine until Ctrl-C: Kafka, Redis and all services, in one process or apart.
 
     Then push rows as JSON, CSV lines or Arrow batches to the topics that it prints, from any program or with
     `spojoin send`, and read the results with `spojoin results`.

@@ -51,12 +51,12 @@ def serve(settings: Settings) -> int:
 def _serve(settings: Settings) -> None:
     query = load_served_query(settings.query_file)
     cluster = _cluster(settings)
-    needs = without_workers(query, settings.joiners)
+    needs = without_workers(query, settings.joiners, settings.packing)
     topics = Topics.of(query, settings.workers_max, settings.input_topics)
     controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs)
     log_lines.configure(settings.log_level, SERVICE)
     with ExitStack() as stack, stop_on_signals() as stop:
-        world = open_world(Role.CONTROLLER, SERVICE, query.name, settings, stack)
+        world = open_world((Role.CONTROLLER,), SERVICE, query.name, settings, stack)
         world.reporter.expect(needs, settings.workers)
         supervise(controlled, world, stop)
 
@@ -103,7 +103,7 @@ def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.
             world.log.create_topics({controlled.topics.name(Topic.GENERATIONS): 1})
             generations = GenerationsTopic(world.log, controlled.topics.query)
             topics = replace(controlled.topics, generation=generations.read().current_number)
-            create_topics(world.log, topics, controlled.settings.results_bytes_max, Role.CONTROLLER)
+            create_topics(world.log, topics, controlled.settings.results_bytes_max, (Role.CONTROLLER,))
             _live(replace(controlled, topics=topics), world, generations, stop)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)

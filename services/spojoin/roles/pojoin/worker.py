@@ -15,7 +15,7 @@ from typing import Protocol
 
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.machine import Action, Machine, ResultPosition, Rewind, Trim, WindowMachine
+from spojoin.protocol.machine import BY_REFERENCE, Action, Machine, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.roles.pojoin.worker_counts import WorkerCounts
@@ -36,14 +36,18 @@ class Make(Protocol):
 
 @dataclass(slots=True)
 class Duty:
-    """A number that this process answers for; `next_offset` is how far it has read the log."""
+    """A number that this process answers for; `next_offset` is how far it has read the log.
+
+    goes_ahead: whether it takes frames that aren't in the log yet; one that begins late must read the log first
+    """
 
     machine: WindowMachine
     next_offset: int = 0
+    goes_ahead: bool = False
 
     def take(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Give a record to the machine, each record of the log once."""
-        if topic is Topic.FRAMES:
+        if topic is Topic.FRAMES and not (self.goes_ahead and offset == BY_REFERENCE):
             if offset < self.next_offset:
                 return
             self.next_offset = offset + 1
@@ -64,7 +68,7 @@ class PoJoinWorker(Machine):
         self._reader = LogFollower()
         self._next_offset = 0
         self._counts = WorkerCounts()
-        self._own = Duty(make(query, worker, result_position))
+        self._own = Duty(make(query, worker, result_position), goes_ahead=True)
         self._covered: dict[int, Duty] = {}
         self._vacant: dict[int, int] = {}
         self._still_since_ms: int | None = None
@@ -83,8 +87,8 @@ class PoJoinWorker(Machine):
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame or a batch, and evaluate what can be."""
-        if topic is Topic.FRAMES and offset >= self._next_offset:
-            self._next_offset = offset + 1
+        if topic is Topic.FRAMES and (offset == BY_REFERENCE or offset >= self._next_offset):
+            self._next_offset = max(self._next_offset, offset + 1)
             self._follow(record)
         for duty in self._duties:
             yield from duty.take(topic, partition, offset, record)

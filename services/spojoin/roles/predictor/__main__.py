@@ -36,8 +36,9 @@ def _serve(settings: Settings) -> None:
     quiet_faust()
     os.nice(NICENESS)
     with ExitStack() as stack:
-        world = open_world(Role.PREDICTOR, SERVICE, query.name, settings, stack)
-        world.reporter.expect(without_workers(query, settings.joiners), settings.workers)
+        world = open_world((Role.PREDICTOR,), SERVICE, query.name, settings, stack)
+        needs = without_workers(query, settings.joiners, settings.packing)
+        world.reporter.expect(needs, settings.workers, settings.workers_packed())
         asyncio.run(_until_signalled(PredictorService(query, settings, world)))
 
 

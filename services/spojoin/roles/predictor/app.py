@@ -54,7 +54,7 @@ class PredictorService:
     def __init__(self, query: Query, settings: Settings, around: Surroundings) -> None:
         self._settings = settings
         self._around = around
-        self._office = Office(around.log, query, settings, Role.PREDICTOR, around.health.tick)
+        self._office = Office(around.log, query, settings, pulse=around.health.tick)
         self._shared = Topics.of(query, settings.workers_max, settings.input_topics)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -84,7 +84,7 @@ class PredictorService:
         log.create_topics({self._shared.name(Topic.GENERATIONS): 1})
         serving = self._office.serving()
         if serving is not None:
-            create_topics(log, self._topics(serving), self._settings.results_bytes_max, Role.PREDICTOR)
+            create_topics(log, self._topics(serving), self._settings.results_bytes_max, (Role.PREDICTOR,))
         return serving
 
     def _topics(self, serving: Serving) -> Topics:

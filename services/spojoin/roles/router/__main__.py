@@ -54,7 +54,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
             f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "
             f"set {ENV_PREFIX}WORKERS to that, or remove 'workers' from the layout"
         )
-    return Wiring("router", machine, is_transactional=True, tick_ms=TICK_MS, parse=rows)
+    return Wiring("router", machine, tick_ms=TICK_MS, parse=rows)
 
 
 def router_config(settings: Settings) -> RouterConfig:

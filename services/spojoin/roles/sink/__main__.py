@@ -18,7 +18,6 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     return Wiring(
         "sink",
         lambda result_position: SinkMachine(query, result_position, generation),
-        is_transactional=True,
         row_form=row_form_of(settings, topic_name(query.name, Topic.RESULTS)),
     )
 

@@ -1,0 +1,262 @@
+"""Several roles in one process: a machine made of their machines, which pass records to each other by reference.
+
+Each member has queues of its own, so that one that waits holds up no other, as if each were a process. What goes to the
+log leaves as it would from the members alone; `protocol.packing` says which topics that is.
+
+A frame that this process writes is given to the members that evaluate it at once, while it is on its way into the log.
+It may never arrive: then another router has claimed the log, or the append failed, and this process's life ends with
+all that its members know. So what members make of such frames leaves the process only when the frame has been read
+back (rule P14). The router and the sink take frames from the log alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import (
+    BY_REFERENCE,
+    Action,
+    Emit,
+    InputMachine,
+    Leaver,
+    Machine,
+    ResultPosition,
+    Rewind,
+    Trim,
+    WindowMachine,
+)
+from spojoin.protocol.packing import DERIVED
+from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
+from spojoin.wire.records import Barrier, Frame, Part, Partial, Record, Rows, SourceState
+
+#: Records of one partition that may wait for a member before the log isn't read on.
+WAITING_MAX = 512
+
+_READS = {edge.role: frozenset(edge.reads) for edge in TOPOLOGY}
+
+Source = tuple[Topic, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fellow:
+    """A role's machine in a process; `goes_ahead`: it is given frames before they are in the log."""
+
+    role: Role
+    machine: Machine
+    goes_ahead: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    """A fellow with what waits for it: records with their offsets, by source, and how far each source was given."""
+
+    fellow: Fellow
+    waiting: dict[Source, deque[tuple[int, Record]]] = field(default_factory=dict)
+    given: dict[Source, int] = field(default_factory=dict)
+
+    def reads(self, topic: Topic) -> bool:
+        return topic in _READS[self.fellow.role]
+
+    def put(self, source: Source, offset: int, record: Record) -> None:
+        """Queue a record, once: another member may have had the log read again."""
+        if offset != BY_REFERENCE:
+            if offset < self.given.get(source, 0):
+                return
+            self.given[source] = offset + 1
+        # A router that has claimed the log wants no batch any more, ever.
+        if self.fellow.role is not Role.ROUTER or self.fellow.machine.wants(*source):
+            self.waiting.setdefault(source, deque()).append((offset, record))
+
+    def forget(self, topic: Topic) -> None:
+        """The topic comes again from its beginning."""
+        for known in (self.waiting, self.given):
+            for source in [source for source in known if source[0] is topic]:
+                del known[source]
+
+
+class _Held(NamedTuple):
+    """What follows from frames up to `frame_id`, which aren't all in the log yet."""
+
+    frame_id: int
+    emit: Emit
+
+
+class Pack(Machine):
+    """Machines that share a process. `edge` is what the process reads and writes in the log."""
+
+    def __init__(self, fellows: Sequence[Fellow], edge: Edge) -> None:
+        self._members = [_Member(fellow) for fellow in fellows]
+        self._edge = edge
+        self._has_router = any(fellow.role is Role.ROUTER for fellow in fellows)
+        self._reader = LogFollower()
+        self._ahead = -1
+        self._held: deque[_Held] = deque()
+
+    @property
+    def fellows(self) -> list[Fellow]:
+        """The machines, in the data's way."""
+        return [member.fellow for member in self._members]
+
+    # -- records
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """Whether no member's queue is full; the log is read on always where its router is here."""
+        if topic is Topic.FRAMES and self._has_router:
+            return True
+        waiting = (member.waiting.get((topic, partition), ()) for member in self._members)
+        return all(len(queue) < WAITING_MAX for queue in waiting)
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Give a record of the log to each member that reads its topic, and go on until nothing moves."""
+        for member in self._members:
+            if member.reads(topic):
+                member.put((topic, partition), offset, record)
+        if isinstance(record, Frame | Barrier) and self._reader.accept(record):
+            yield from self._release()
+        yield from self._turn()
+
+    def _release(self) -> Iterator[Action]:
+        """P14: what follows from frames that are in the log may leave."""
+        while self._held and self._held[0].frame_id < self._reader.next_frame:
+            yield self._held.popleft().emit
+
+    def _turn(self) -> Iterator[Action]:
+        """Give members what waits for them, in turn, until none wants any more."""
+        has_moved = True
+        while has_moved:
+            has_moved = False
+            for member in self._members:
+                for source, queue in list(member.waiting.items()):
+                    while queue and member.fellow.machine.wants(*source):
+                        offset, record = queue.popleft()
+                        has_moved = True
+                        yield from self._passed(member, member.fellow.machine.on_record(*source, offset, record))
+
+    def _passed(self, member: _Member, actions: Iterator[Action]) -> Iterator[Action]:
+        """Carry out a member's actions as far as they stay here; yields the others."""
+        for action in actions:
+            if isinstance(action, Rewind):
+                member.forget(action.topic)
+                yield action
+            elif isinstance(action.record, Frame):
+                yield action  # into the log first: what follows from it comes behind it
+                self._go_ahead(action)
+            else:
+                yield from self._handed_on(member, action)
+
+    def _go_ahead(self, action: Emit) -> None:
+        if isinstance(action.record, Frame):
+            self._ahead = action.record.frame_id
+            for member in self._members:
+                if member.fellow.goes_ahead:
+                    member.put((action.topic, action.partition), BY_REFERENCE, action.record)
+
+    def _handed_on(self, member: _Member, action: Emit) -> Iterator[Action]:
+        if action.topic in DERIVED:
+            for reader in self._members:
+                if reader.reads(action.topic):
+                    reader.put((action.topic, action.partition), BY_REFERENCE, action.record)
+        if action.topic not in self._edge.writes:
+            return
+        follows_from = self._newest_behind(member, action.record)
+        if follows_from >= 0 and (self._held or follows_from >= self._reader.next_frame):
+            self._held.append(_Held(follows_from, action))
+        else:
+            yield action
+
+    def _newest_behind(self, member: _Member, record: Record) -> int:
+        """The newest frame that a record may follow from without the log: -1 where it follows from the log alone."""
+        if isinstance(record, Part | Partial):
+            return record.frame_id
+        return self._ahead if member.fellow.role in (Role.MUTABLE, Role.PERMUTATION) else -1
+
+    # -- time and results
+
+    def on_caught_up(self) -> Iterator[Action]:
+        """Every member has everything that the log held."""
+        for member in self._members:
+            yield from self._passed(member, member.fellow.machine.on_caught_up())
+        yield from self._turn()
+
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Tell every member the time."""
+        for member in self._members:
+            yield from self._passed(member, member.fellow.machine.on_time(now_ms))
+        yield from self._turn()
+
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
+        """Tell every member; trims of topics that pass by reference have no log to trim."""
+        trims = [trim for fellow in self.fellows for trim in fellow.machine.on_result_position(result_position)]
+        return [trim for trim in trims if trim.topic in self._edge.trims]
+
+    # -- reports
+
+    def is_needed(self) -> bool:
+        """Whether services elsewhere wait for a worker here (P11); where the router is here, it ends as well."""
+        machines = (fellow.machine for fellow in self.fellows)
+        return not self._has_router and any(isinstance(each, Leaver) and each.is_needed() for each in machines)
+
+    def counters(self) -> Mapping[str, float]:
+        """What all members have done, by name."""
+        total: dict[str, float] = {}
+        for fellow in self.fellows:
+            counters = getattr(fellow.machine, "counters", None)
+            for name, value in counters().items() if counters else ():
+                total[name] = total.get(name, 0.0) + value
+        return total
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory by all members."""
+        return sum(fellow.machine.state_tuples() for fellow in self.fellows if hasattr(fellow.machine, "state_tuples"))
+
+    def state_bytes(self) -> int:
+        """Bytes of all indexes."""
+        return sum(f.machine.state_bytes() for f in self.fellows if isinstance(f.machine, WindowMachine))
+
+
+class InputPack(Pack, InputMachine):
+    """A pack with the router: it takes the users' rows."""
+
+    def __init__(self, fellows: Sequence[Fellow], edge: Edge) -> None:
+        super().__init__(fellows, edge)
+        self._routing = next(member for member in self._members if member.fellow.role is Role.ROUTER)
+        machine = self._routing.fellow.machine
+        if not isinstance(machine, InputMachine):
+            raise TypeError(f"the router's machine is a {type(machine).__name__}, which takes no rows")
+        self._router = machine
+
+    @property
+    def active(self) -> bool:  # type: ignore[override]
+        """Whether the router may read rows."""
+        return self._router.active
+
+    def sources(self) -> SourceState:
+        """Where to resume each input."""
+        return self._router.sources()
+
+    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
+        """Declare the physical inputs."""
+        self._router.on_inputs(inputs)
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Whether rows of that input can be taken now."""
+        return self._router.wants_rows(stream, partition)
+
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        """Take rows of one input, and do all that follows from them."""
+        yield from self._passed(self._routing, self._router.on_rows(stream, partition, rows))
+        yield from self._turn()
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """The input holds no more rows for now, or does after all."""
+        self._router.on_input_end(stream, partition, ended=ended)
+
+
+def pack_of(fellows: Sequence[Fellow], edge: Edge) -> Pack:
+    """The machine of a process of several roles."""
+    has_router = any(fellow.role is Role.ROUTER for fellow in fellows)
+    return InputPack(fellows, edge) if has_router else Pack(fellows, edge)

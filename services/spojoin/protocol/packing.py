@@ -1,0 +1,136 @@
+"""Which roles share a process, and which topics lie between processes because of it.
+
+Topics that follow from the log need not be durable: within a process `partials`, `runs` and `matches` pass by
+reference, and are topics only where a reader or a writer is in another process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from spojoin.errors import ConfigurationError
+from spojoin.protocol.topology import NOT_RECORDS, TOPOLOGY, Edge, Role, Topic
+from spojoin.suggest import unknown
+
+#: The roles that may share a process, in the data's way; predictor and controller talk to more than the log.
+PACKABLE = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)
+
+#: Topics that follow from frames and batches.
+DERIVED = (Topic.PARTIALS, Topic.RUNS, Topic.MATCHES)
+
+#: Two packings have names of their own.
+APART, TOGETHER = "apart", "together"
+
+Group = tuple[Role, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Groups of roles, each a process; every packable role is in exactly one."""
+
+    groups: tuple[Group, ...]
+
+    def group_of(self, role: Role) -> Group:
+        """The roles of the process that a role runs in; a role that isn't packable is alone."""
+        return next((group for group in self.groups if role in group), (role,))
+
+    @property
+    def shared(self) -> tuple[Group, ...]:
+        """The groups of several roles."""
+        return tuple(group for group in self.groups if len(group) > 1)
+
+    def __str__(self) -> str:
+        if not self.shared:
+            return APART
+        return TOGETHER if self.groups == (PACKABLE,) else " ".join(group_name(group) for group in self.shared)
+
+
+def group_name(group: Sequence[Role]) -> str:
+    """What a process is called: by its role; `together` where it has all of them; else by its roles."""
+    return TOGETHER if tuple(group) == PACKABLE else "+".join(role.value for role in group)
+
+
+def roles_of(name: str) -> Group:
+    """The roles of a process by its name, as `group_name` gives it; none where it is no such name."""
+    names = [role.value for role in PACKABLE] if name == TOGETHER else name.split("+")
+    known = {role.value: role for role in Role}
+    return tuple(known[each] for each in names) if all(each in known for each in names) else ()
+
+
+def parse_packing(text: str) -> Packing:
+    """`apart`, `together`, or groups such as `router+sink mutable+logical-and`; roles not named stay alone.
+
+    Raises ConfigurationError.
+    """
+    named = [_group(part) for part in _parts(text)]
+    for role in PACKABLE:
+        if sum(role in group for group in named) > 1:
+            raise ConfigurationError(f"packing {text!r} names {role.value} twice; a role runs in one process")
+    alone = [(role,) for role in PACKABLE if not any(role in group for group in named)]
+    return Packing(tuple(sorted([*named, *alone], key=lambda group: PACKABLE.index(group[0]))))
+
+
+def _parts(text: str) -> list[str]:
+    if text.strip() == APART:
+        return []
+    if text.strip() == TOGETHER:
+        return ["+".join(role.value for role in PACKABLE)]
+    found = [part for part in re.split(r"[\s,]+", text) if part]
+    if not found:
+        raise ConfigurationError(f"packing {text!r} names no role; expected {APART}, {TOGETHER} or groups of roles")
+    return found
+
+
+def parse_group(text: str) -> Group:
+    """The roles of one process: one role, `together`, or packable roles with plus signs between them.
+
+    Raises ConfigurationError.
+    """
+    if text == TOGETHER:
+        return PACKABLE
+    return (Role(text),) if text in (Role.PREDICTOR, Role.CONTROLLER) else _group(text)
+
+
+def _group(part: str) -> Group:
+    names, known = part.split("+"), [role.value for role in PACKABLE]
+    for name in names:
+        if name not in known:
+            others = [role.value for role in Role if role not in PACKABLE]
+            expected = [*known, *others, TOGETHER] if len(names) == 1 else known
+            raise ConfigurationError(f"{unknown('role', name, expected)}; several are such as router+sink")
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"{part!r} names a role twice")
+    return tuple(role for role in PACKABLE if role.value in names)
+
+
+def edge_of(roles: Iterable[Role], *, has_others: bool = False) -> Edge:
+    """What a process of these roles reads and writes in the log.
+
+    has_others: whether workers run in other processes, too. A derived topic counts only if a process of other roles
+    reads or writes it, or another worker.
+    """
+    group = tuple(roles)
+    edges = [edge for edge in TOPOLOGY if edge.role in group]
+    if len(group) == 1:
+        return edges[0]
+    outside = [edge for edge in TOPOLOGY if edge.role not in group or (has_others and edge.role is Role.POJOIN)]
+    inner_reads = {t for t in DERIVED if not any(t in edge.writes for edge in outside)}
+    inner_writes = {t for t in DERIVED if not any(t in edge.reads for edge in outside)}
+    return Edge(
+        group[0],
+        _in_order(t for edge in edges for t in edge.reads if t not in inner_reads),
+        _in_order(t for edge in edges for t in edge.writes if t not in inner_writes),
+        _in_order(t for edge in edges for t in edge.trims if t not in inner_reads),
+    )
+
+
+def records_read(edge: Edge) -> tuple[Topic, ...]:
+    """The topics from which a process takes records."""
+    return tuple(topic for topic in edge.reads if topic not in NOT_RECORDS)
+
+
+def _in_order(topics: Iterable[Topic]) -> tuple[Topic, ...]:
+    found = set(topics)
+    return tuple(topic for topic in Topic if topic in found)

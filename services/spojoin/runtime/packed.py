@@ -1,0 +1,63 @@
+"""How the runtime makes the machine of a process: that of its role, or one of the machines of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from spojoin.protocol.machine import Idle, Machine, ResultPosition
+from spojoin.protocol.pack import Fellow, pack_of
+from spojoin.protocol.packing import edge_of, group_name
+from spojoin.protocol.services import idle_roles
+from spojoin.protocol.topology import Role
+from spojoin.runtime.generations import Serving
+from spojoin.runtime.settings import Settings
+from spojoin.runtime.wiring import Wire, Wiring
+
+#: The roles that evaluate frames of the log and batches: what they say of a frame follows from nothing else.
+_EVALUATING = (Role.MUTABLE, Role.LOGICAL_AND, Role.POJOIN)
+
+
+def alone(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:
+    """The wiring of a process of one role; where the query's layout has no work for it, it stays idle."""
+    ((role, wire),) = wires.items()
+    wiring = wire(serving, settings)
+    is_idle = role in idle_roles(serving.query.layout)
+    return Wiring(wiring.service, lambda _: Idle()) if is_idle else wiring
+
+
+def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:
+    """The wiring of a process of several roles: all mutable joiners in one, and the first `workers_inside` workers."""
+    layout = serving.query.layout
+    wirings = [
+        (role, wire(serving, own))
+        for role, wire in wires.items()
+        if role not in idle_roles(layout)
+        for own in _instances(role, settings)
+    ]
+
+    def machine(result_position: ResultPosition) -> Machine:
+        fellows = [
+            Fellow(role, wiring.machine_factory(result_position), layout.has_mutable_part and role in _EVALUATING)
+            for role, wiring in wirings
+        ]
+        return pack_of(fellows, edge_of(wires, has_others=settings.workers_max > settings.workers_packed()))
+
+    by_role = dict(wirings)
+    return Wiring(
+        group_name(tuple(wires)),
+        machine,
+        tick_ms=min(wiring.tick_ms for wiring in by_role.values()),
+        parse=by_role[Role.ROUTER].parse if Role.ROUTER in by_role else None,
+        row_form=by_role[Role.SINK].row_form if Role.SINK in by_role else None,
+    )
+
+
+def _instances(role: Role, settings: Settings) -> Iterator[Settings]:
+    """The settings of each machine of a role in a process that it shares."""
+    if role is Role.MUTABLE:
+        yield settings.model_copy(update={"joiner": 0, "joiners": 1})
+    elif role is Role.POJOIN:
+        for worker in range(settings.workers_packed()):
+            yield settings.model_copy(update={"worker": worker})
+    else:
+        yield settings
