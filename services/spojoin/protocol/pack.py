@@ -259,4 +259,4 @@ class InputPack(Pack, InputMachine):
 def pack_of(fellows: Sequence[Fellow], edge: Edge) -> Pack:
     """The machine of a process of several roles."""
     has_router = any(fellow.role is Role.ROUTER for fellow in fellows)
-    return InputPack(fellows, edge) if has_router else Pack(fellows, edge)
+    return (InputPack if has_router else Pack)(fellows, edge)

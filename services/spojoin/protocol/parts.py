@@ -8,7 +8,6 @@ import numpy as np
 
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, LayoutChoice, Query
-from spojoin.protocol.machine import ResultPosition
 from spojoin.wire.records import I64, U16, Frame, Matches, StreamSlice
 
 #: The part of the tuples that are not handed over; part 1 + w is PO-Join worker w's.
@@ -28,11 +27,6 @@ def expected_parts(frame: Frame, layout: LayoutChoice) -> list[int]:
         return []
     mutable = [MUTABLE_PART] if layout.has_mutable_part else []
     return [*mutable, *(1 + worker for worker in range(frame.workers))] if frame.count else []
-
-
-def first_position(frame: Frame, result_position: ResultPosition) -> int:
-    """Where the evaluation of a frame begins: results may be out for its first positions."""
-    return result_position.position if frame.frame_id == result_position.frame_id else 0
 
 
 def probe_range(positions: U16, begin: int, end: int) -> tuple[int, int]:
@@ -69,11 +63,15 @@ def mutable_bounds(frame: Frame, direction: Direction, first: int, last: int) ->
 
 
 class Chunks:
-    """Splits frame positions [first, count) so that a chunk's matches fit into memory; counts need no splitting."""
+    """Splits frame positions [0, count) so that a chunk's matches fit into memory; counts need no splitting.
 
-    def __init__(self, count: int, first: int, *, lists_pairs: bool) -> None:
+    It begins with the frame, also where results are out for its first positions: so the bounds of chunks, and with
+    them those of results, follow from the frame alone, whoever evaluates it and after whatever restarts.
+    """
+
+    def __init__(self, count: int, *, lists_pairs: bool) -> None:
         self._count = count
-        self._next = first
+        self._next = 0
         self._probes = CHUNK_PROBES_FIRST if lists_pairs else count
 
     def __iter__(self) -> Iterator[tuple[int, int]]:

@@ -198,7 +198,8 @@ class GenerationsWorld(World):
 
     def _is_wanted(self, post: Post) -> bool:
         predicates = len(self._replacement.scenarios[self._current - 1].query.predicates)
-        return super()._is_wanted(post) and (post.role is not Role.MUTABLE or post.number < predicates)
+        is_there = bool(post.group) or post.role is not Role.MUTABLE or post.number < predicates
+        return super()._is_wanted(post) and is_there
 
     # -- steps
 

@@ -185,3 +185,14 @@ TEXT_ORDER_RESIDUAL = 0.2
 SELECT_LIST = 0.45
 SELECTS_NUMBER = 0.3
 SELECTS_COMPUTED = 0.25
+
+# --- packings: drawn once a seed, by a generator of its own -----------------------------------------------------------
+
+#: All apart, all together, groups.
+PACKING_WEIGHTS = (40, 30, 30)
+#: Roles with the same number share a process.
+PACKING_GROUPS = (1, 2, 3)
+WORKERS_INSIDE = (1, 1, 2)
+#: How often a world moves to another packing, and at which steps.
+REPACKS = (0, 0, 0, 1, 2)
+REPACKED_AT_STEPS = (100, 500, 1_000, 2_000, 4_000)

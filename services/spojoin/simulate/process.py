@@ -8,22 +8,32 @@ from dataclasses import dataclass
 from random import Random
 
 from spojoin.protocol.machine import START, Action, Emit, Machine, ResultPosition, Rewind
-from spojoin.protocol.topology import NOT_RECORDS, TOPOLOGY, Role, Topic
+from spojoin.protocol.pack import Pack
+from spojoin.protocol.packing import Group, edge_of, group_name, records_read
+from spojoin.protocol.topology import Role, Topic
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.wire.records import Record
-
-_READS = {edge.role: tuple(t for t in edge.reads if t not in NOT_RECORDS) for edge in TOPOLOGY}
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A position to fill: a role, and its number among those of that role (predicate, worker)."""
+    """A position to fill: a role, and its number among those of that role (predicate, worker).
+
+    group: the roles that share the process, the first of them first; empty where the role is alone. Then the number is
+    that of workers inside.
+    """
 
     role: Role
     number: int = 0
+    group: Group = ()
+
+    @property
+    def roles(self) -> Group:
+        """All roles of the process."""
+        return self.group or (self.role,)
 
     def __str__(self) -> str:
-        return f"{self.role}-{self.number}"
+        return group_name(self.group) if self.group else f"{self.role}-{self.number}"
 
 
 class AppendsUnderWay:
@@ -67,12 +77,15 @@ class Process:
     `goals` are the ends at the start: once all are reached the machine is caught up.
     """
 
-    def __init__(self, post: Post, name: str, machine: Machine, log: SimulatedLog) -> None:
+    def __init__(
+        self, post: Post, name: str, machine: Machine, log: SimulatedLog, *, has_other_workers: bool = True
+    ) -> None:
         self.post = post
         self.name = name
         self.machine = machine
         self.log = log
-        inputs = [target for target in log.partitions if target[0] in _READS[post.role]]
+        reads = records_read(edge_of(post.roles, has_others=has_other_workers))
+        inputs = [target for target in log.partitions if target[0] in reads]
         self.cursors = {target: log.partitions[target].earliest for target in inputs}
         self.goals = {target: log.partitions[target].end for target in inputs}
         self.is_caught_up = False
@@ -81,6 +94,12 @@ class Process:
         self._trims_seen = log.trims
         self.stalled: dict[Topic, int] = {}
         self._pending: Iterator[Action] | None = None
+
+    def machines(self) -> list[tuple[str, Machine]]:
+        """Its machines by name."""
+        if not isinstance(self.machine, Pack):
+            return [(self.name, self.machine)]
+        return [(f"{fellow.role} in {self.name}", fellow.machine) for fellow in self.machine.fellows]
 
     # -- what it can do
 
@@ -100,7 +119,7 @@ class Process:
         )
 
     def _reads(self, target: Target) -> bool:
-        return target[0] is not Topic.BATCHES or self.post.role is not Role.ROUTER or not self.is_caught_up
+        return target[0] is not Topic.BATCHES or self.post.roles != (Role.ROUTER,) or not self.is_caught_up
 
     def readable(self, step: int) -> list[Target]:
         """Inputs that hold a record that the machine wants now."""

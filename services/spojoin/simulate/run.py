@@ -13,7 +13,7 @@ from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.mutants import MUTANTS, Mutant
-from spojoin.simulate.scenario import Scenario, draw, draw_with_query
+from spojoin.simulate.scenario import Scenario, draw, draw_with_query, with_packings
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 from spojoin.simulate.verdict import Wrong, judge
 from spojoin.simulate.world import World
@@ -43,7 +43,7 @@ def run_statement(seed: int, mutant: str | None = None) -> Failure | None:
 
 def draw_statement(seed: int) -> Scenario:
     """The scenario of a seed with a statement."""
-    return draw_with_query(seed, elaborate)[0]
+    return with_packings(draw_with_query(seed, elaborate)[0])
 
 
 def _run_drawn(

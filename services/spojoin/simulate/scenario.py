@@ -17,6 +17,7 @@ from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_query import TICK_US, Attribute, DrawnQuery, as_interval_join, draw_query
 from spojoin.simulate.messages import ScenarioMessage, Source
 from spojoin.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_refused, is_valid
+from spojoin.simulate.packs import ALL_APART, DrawnPacking, draw_packings
 from spojoin.simulate.reading import RowsReader
 from spojoin.wire.records import I64, DeadLetter, Rows
 
@@ -54,6 +55,7 @@ class Scenario:
     """One seed's world; `inputs` holds each partition's messages in offset order.
 
     reader: what reads rows as the product does; None where the simulator makes codes of values itself
+    packing: which roles share a process at first; repacks: other packings, and from which steps on
     """
 
     seed: int
@@ -64,6 +66,8 @@ class Scenario:
     faults: Faults
     limits: dict[str, int]
     reader: RowsReader | None = None
+    packing: DrawnPacking = ALL_APART
+    repacks: tuple[tuple[int, DrawnPacking], ...] = ()
 
     @property
     def has_text_keys(self) -> bool:
@@ -87,7 +91,13 @@ Elaborate = Callable[[Random, DrawnQuery], DrawnQuery]
 
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
-    return draw_with_query(seed)[0]
+    return with_packings(draw_with_query(seed)[0])
+
+
+def with_packings(scenario: Scenario) -> Scenario:
+    """The scenario with packings that its seed draws, by a generator of its own."""
+    packing, repacks = draw_packings(scenario.seed)
+    return replace(scenario, packing=packing, repacks=repacks)
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:

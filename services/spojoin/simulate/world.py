@@ -14,6 +14,8 @@ import numpy as np
 
 from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
+from spojoin.protocol.pack import Fellow, pack_of
+from spojoin.protocol.packing import DERIVED, edge_of
 from spojoin.protocol.topology import Role, Topic, partitions
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.feed import InputsFeed
@@ -22,6 +24,7 @@ from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.messages import Source
 from spojoin.simulate.outcome import RunOutcome
+from spojoin.simulate.packs import EVALUATING, members_of, posts_of
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
@@ -57,6 +60,7 @@ class World:
         # Without a controller all workers that a frame may name are there from the start.
         self._replicas = scenario.config.workers if self._worker_counts_left else scenario.config.workers_max
         self._versions = 0
+        self._packing, self._repacks = scenario.packing, list(scenario.repacks)
         self._result_positions = [self.results.result_position]
         self._feed = InputsFeed(scenario.inputs)
         self._ghosts: list[AppendsUnderWay] = []
@@ -87,13 +91,17 @@ class World:
             self.dead,
             self.dead_lost,
             self.faults,
-            {topic: self.log.retained(topic) for topic in Topic},
+            {topic: self.log.retained(topic) if self._is_read(topic) else 0 for topic in Topic},
             self._frames_retained(),
             self._batch_tuples(),
-            {p.name: _state_tuples(p.machine) for p in self.processes},
+            {name: _state_tuples(machine) for process in self.processes for name, machine in process.machines()},
             self.step,
             came_to_rest,
         )
+
+    def _is_read(self, topic: Topic) -> bool:
+        """Not what passes by reference: an earlier packing may have left some, which the next one to read it trims."""
+        return topic not in DERIVED or any(target[0] is topic for p in self.processes for target in p.cursors)
 
     def _frames_retained(self) -> int:
         """The number of accepted frames that the log still holds; what zombies append last may stay."""
@@ -120,14 +128,24 @@ class World:
         self.log.create(Topic.DEAD, len(query.inputs))
 
     def _posts(self) -> list[Post]:
-        posts = [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK)]
-        posts += [Post(Role.MUTABLE, i) for i in range(len(self.scenario.query.predicates))]
-        return posts + [Post(Role.POJOIN, w) for w in range(self._replicas)]
+        return posts_of(self._packing, len(self.scenario.query.predicates), self._replicas)
 
     def _start(self, post: Post) -> Process:
         self._names += 1
         name = f"{post}#{self._names}"
-        return Process(post, name, self._machine(post, name), self.log)
+        return Process(post, name, self._process_machine(post, name), self.log, has_other_workers=self._has_others)
+
+    @property
+    def _has_others(self) -> bool:
+        """Whether workers may run beside those that share a process."""
+        return self.scenario.config.workers_max > self._packing.inside
+
+    def _process_machine(self, post: Post, name: str) -> Machine:
+        if not post.group:
+            return self._machine(post, name)
+        members = members_of(post.group, len(self.scenario.query.predicates), self._packing.inside)
+        fellows = [Fellow(each.role, self._machine(each, name), each.role in EVALUATING) for each in members]
+        return pack_of(fellows, edge_of(post.group, has_others=self._has_others))
 
     def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
         return self.wiring.router(self.scenario.query, result_position, for_router(self.scenario, name, self._workers))
@@ -192,6 +210,8 @@ class World:
     def _storm_step(self) -> None:
         self.step += 1
         self.now_ms += self.rng.choice(odds.STEP_MS)
+        if self._repacks and self._repacks[0][0] <= self.step:
+            self._repack()
         self._revive()
         self._write_inputs()
         if self._ghosts and self.rng.random() < odds.GHOST_LANDS_A_STEP:
@@ -226,7 +246,7 @@ class World:
         if self._crashes_left and self.rng.random() < faults.crash:
             self._crashes_left -= 1
             self._crash(self._victim())
-        if self._stalls_left and self.rng.random() < faults.stall:
+        if self._stalls_left and self.processes and self.rng.random() < faults.stall:
             self._stalls_left -= 1
             self._stall(self.rng.choice(self.processes))
         if self.rng.random() < odds.ADVICE_A_STEP:
@@ -239,7 +259,7 @@ class World:
 
     def _victim(self) -> Process:
         """Any process, more often a router or sink with appends under way, where a crash is hardest."""
-        sending = [p for p in self.processes if p.outbox and p.post.role in {Role.ROUTER, Role.SINK}]
+        sending = [p for p in self.processes if p.outbox and {Role.ROUTER, Role.SINK}.intersection(p.post.roles)]
         return self.rng.choice(sending if sending and self.rng.random() < odds.CRASH_HITS_SENDER else self.processes)
 
     def _crash(self, process: Process) -> None:
@@ -288,9 +308,10 @@ class World:
         workers_max = self.scenario.config.workers_max
         self._replicas = self.rng.choice([w for w in range(1, workers_max + 1) if w != self._replicas])
         self._note(f"{self._replicas} workers are requested")
-        there = {process.post.number for process in self.processes if process.post.role is Role.POJOIN}
-        for number in set(range(self._replicas)) - there:
-            self._replace_at(self.step, Post(Role.POJOIN, number))
+        there = {process.post for process in self.processes}
+        for post in self._posts():
+            if post.role is Role.POJOIN and post not in there:
+                self._replace_at(self.step, post)
         self._revive()
         if self.rng.random() < odds.DISMISSAL_AT_ONCE:
             self._dismiss()
@@ -308,7 +329,16 @@ class World:
             self.log.append((Topic.CONTROL, 0), record)
 
     def _is_wanted(self, post: Post) -> bool:
+        if post.group or self._packing.has_packed(post.role):
+            return post in self._posts()
         return post.role is not Role.POJOIN or post.number < self._replicas
+
+    def _repack(self) -> None:
+        """Another packing from now on, as by an upgrade: its processes start while those before may go on a while."""
+        self._packing = self._repacks.pop(0)[1]
+        self._note(f"packing {self._packing.packing}")
+        for post in self._posts():
+            self._replace_at(self.step + self.rng.choice(odds.RESTART_STEPS), post)
 
     def _dismiss(self) -> None:
         """Remove workers beyond the requested number for good, even if others wait for them."""
@@ -325,6 +355,8 @@ class World:
         self._is_storm = False
         self._landing = odds.LANDING_AT_REST
         self._note("faults end")
+        while self._repacks:
+            self._repack()
         self._dismiss()
         self._down = [(0, post) for _, post in self._down]
         self._revive()
@@ -422,7 +454,7 @@ class World:
     # -- the users' inputs
 
     def _feedable(self, process: Process) -> list[Source]:
-        if process.post.role is not Role.ROUTER:
+        if Role.ROUTER not in process.post.roles:
             return []
         router: InputMachine = process.machine  # type: ignore[assignment]
         return self._feed.readable(process.name, router)

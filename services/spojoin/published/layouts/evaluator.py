@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spojoin.model import Direction, Query
-from spojoin.protocol.machine import ResultPosition
-from spojoin.protocol.parts import Chunks, first_position
+from spojoin.protocol.parts import Chunks
 from spojoin.published.layouts.layout import FrameShare, Layout
 from spojoin.published.layouts.load import WorkDone
 from spojoin.published.layouts.share_side import ShareSide
@@ -29,13 +28,10 @@ class Evaluator:
         self._is_fed = is_fed
         self._sides = [ShareSide(query, stream, layout, workers) for stream in range(len(query.streams))]
 
-    def evaluate(self, frame: Frame, result_position: ResultPosition) -> Iterator[Part]:
-        """Store this worker's share of a frame, and report on all positions that the result position doesn't cover."""
+    def evaluate(self, frame: Frame) -> Iterator[Part]:
+        """Store this worker's share of a frame, and report on it."""
         shares = self._shares(frame)
-        begin = first_position(frame, result_position)
-        if begin:
-            self._store(frame, begin, shares)
-        chunks = Chunks(frame.count, begin, lists_pairs=self._query.lists_pairs)
+        chunks = Chunks(frame.count, lists_pairs=self._query.lists_pairs)
         for first, last in chunks:
             directions = self._matches(frame, first, last, shares)
             chunks.note(directions)

@@ -24,7 +24,7 @@ from typing import Final
 
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.machine import START, Action, Emit, WindowMachine
+from spojoin.protocol.machine import Action, Emit, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.evaluator import Evaluator
 from spojoin.published.layouts.in_turn import SplitJoin
@@ -68,7 +68,7 @@ class HandshakeNode:
         if len(here) == 2:
             del self._waiting[message.head.frame_id]
             slices = (here[RIGHTWARD], here[LEFTWARD])[: len(self._query.streams)]
-            yield from self.evaluator.evaluate(replace(message.head, slices=slices), START)
+            yield from self.evaluator.evaluate(replace(message.head, slices=slices))
 
 
 #: (to worker, flow)

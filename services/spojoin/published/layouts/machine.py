@@ -57,7 +57,7 @@ class LayoutMachine(WindowMachine):
             return
         self._share.load.note_log(self._query, frame)
         if is_due:
-            for part in self._share.evaluate(frame, self._result_position):
+            for part in self._share.evaluate(frame):
                 yield Emit(Topic.MATCHES, 1 + self._worker, part)
         else:
             self._share.store(frame)

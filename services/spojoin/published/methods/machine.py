@@ -36,7 +36,7 @@ class MethodMachine(WindowMachine):
             yield from self._evaluate(record)
 
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
-        chunks = Chunks(frame.count, 0, lists_pairs=self._query.lists_pairs)
+        chunks = Chunks(frame.count, lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
             by_role: dict[Direction, Matches] = {}
             for side in self._sides:

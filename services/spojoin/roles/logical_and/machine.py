@@ -14,7 +14,7 @@ from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
-from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, first_position, mutable_bounds, probe_range
+from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, mutable_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.logical_and.asked import Asked, counted, worthwhile
@@ -73,23 +73,26 @@ class LogicalAndMachine(Machine):
 
     def _evaluate_whole(self) -> Iterator[Action]:
         while self._frames:
+            if self._frames[0].frame_id < self._result_position.frame_id:
+                self._drop_handed_over(self._frames.popleft())
+                continue
             key = self._frames[0].epoch, self._frames[0].frame_id
             if not all(key in waiting for waiting in self._partials):
                 return
             frame = self._frames.popleft()
             partials = [waiting.pop(key) for waiting in self._partials]
-            self._forget_older(frame)
+            self._forget_before(frame.frame_id + 1)
             yield from self._evaluate(frame, partials)
             self._drop_handed_over(frame)
 
-    def _forget_older(self, frame: Frame) -> None:
-        self._next_frame = frame.frame_id + 1
+    def _forget_before(self, frame_id: int) -> None:
+        self._next_frame = max(self._next_frame, frame_id)
         for waiting in self._partials:
-            for key in [k for k in waiting if k[1] <= frame.frame_id]:
+            for key in [k for k in waiting if k[1] < frame_id]:
                 del waiting[key]
 
     def _evaluate(self, frame: Frame, partials: list[Partial]) -> Iterator[Action]:
-        chunks = Chunks(frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs)
+        chunks = Chunks(frame.count, lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
             asked = [
                 self._asked(frame, number, direction, partials, begin, end)
@@ -128,8 +131,14 @@ class LogicalAndMachine(Machine):
     def _seqs(self, frame: Frame, direction: Direction, places: I64) -> I64:
         return self._trails[direction.target].seqs(frame.slices[direction.target].handover_index + places)
 
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Go on where the result position has passed a frame that waited for partials."""
+        yield from self._evaluate_whole()
+
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Partials of frames whose results are out are needed no more."""
+        """Partials of frames whose results are out are needed no more, and may never come."""
+        self._result_position = max(self._result_position, result_position)
+        self._forget_before(result_position.frame_id)
         return [trim for p in self._trims.partitions() for trim in self._trims.release(p, result_position.frame_id)]
 
     def state_tuples(self) -> int:

@@ -17,7 +17,7 @@ from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
-from spojoin.protocol.parts import Chunks, first_position, first_reached, lower_bounds, probe_range
+from spojoin.protocol.parts import Chunks, first_reached, lower_bounds, probe_range
 from spojoin.protocol.sorting import sought_column
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
@@ -109,7 +109,7 @@ class PoJoinMachine(WindowMachine):
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
         for stream, batches in enumerate(self._batches):
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
-        chunks = Chunks(frame.count, first_position(frame, self._result_position), lists_pairs=self._query.lists_pairs)
+        chunks = Chunks(frame.count, lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
             directions = self._matches(frame, begin, end)
             chunks.note(directions)

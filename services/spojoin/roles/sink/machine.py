@@ -289,12 +289,20 @@ class SinkMachine(Machine):
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Trim behind the results: matches, batches that no window reaches, and the log up to the handover."""
+        self._skip_to(result_position)
         trims, done = self._trim_frames(result_position)
         for part in self._matches_trims.partitions():
             trims += self._matches_trims.release(part, result_position.frame_id)
         for stream, reached in enumerate(done.reached if done else ()):
             trims += self._batch_trims.release(stream, reached)
         return trims
+
+    def _skip_to(self, result_position: ResultPosition) -> None:
+        """Results that another sink has written need no parts: whoever made them may never say them again."""
+        self._result_position = max(self._result_position, result_position)
+        while self._frames and self._frames[0].frame_id < result_position.frame_id:
+            self._finish(self._frames[0])
+        self._next_frame, self._position = max((self._next_frame, self._position), result_position)
 
     def _trim_frames(self, result_position: ResultPosition) -> tuple[list[Trim], FrameMark | None]:
         """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9).
