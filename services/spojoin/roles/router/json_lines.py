@@ -56,6 +56,12 @@ class JsonLines(LineReader):
         lines = [line for raw in stripped.split(b"\n") if (line := raw.strip())]
         return lines if _are_objects(lines) else [stripped]
 
+    def split_all(self, values: Sequence[bytes]) -> tuple[Sequence[bytes], Ids]:
+        """As `split` does it one by one. Messages from brace to brace without a line end are a line each."""
+        if all(values) and _are_objects(values) and b"\n" not in b"".join(values):
+            return values, np.ones(len(values), np.int64)
+        return super().split_all(values)
+
     def parse(self, lines: Sequence[bytes]) -> Parsed | None:
         """Arrow's reading, if it surely found one row a line.
 

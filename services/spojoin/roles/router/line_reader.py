@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,6 +86,11 @@ class LineReader(ABC):
     @abstractmethod
     def split(self, value: bytes) -> list[bytes]:
         """A message's lines, without blank ones."""
+
+    def split_all(self, values: Sequence[bytes]) -> tuple[Sequence[bytes], Ids]:
+        """The lines of all messages, in order, and how many each has, int64 (n,)."""
+        split = [self.split(value) for value in values]
+        return list(chain.from_iterable(split)), np.fromiter(map(len, split), np.int64, len(split))
 
     @abstractmethod
     def parse(self, lines: Sequence[bytes]) -> Parsed | None:
