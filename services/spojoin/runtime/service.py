@@ -27,6 +27,7 @@ from spojoin.protocol.services import idle_roles, without_workers
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
+from spojoin.runtime.garbage import loaded_objects_spared
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.settings import Settings, load_settings
@@ -228,7 +229,8 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
         world.reporter.watch_windows(serving.query)
     world.reporter.begin_generation()
     world.reporter.expect(without_workers(serving.query, settings.joiners), settings.workers)
-    _live(spec, charge, serving, stop)
+    with loaded_objects_spared():
+        _live(spec, charge, serving, stop)
 
 
 def _clean_up(log: Log[bytes], topics: Topics, serving: Serving) -> None:

@@ -44,15 +44,6 @@ _TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 I64 = NDArray[np.int64]
 
 
-class InputMessage(NamedTuple):
-    """A message as the broker gave it; `timestamp_ms` is when it was produced."""
-
-    offset: int
-    timestamp_ms: int
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How messages are read: the format of those that don't name theirs, and what knows the registered schemas."""

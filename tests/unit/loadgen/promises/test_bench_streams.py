@@ -20,9 +20,10 @@ from loadgen.promises.produce import INTERVAL_S, PacedProducer, arrow_messages, 
 from loadgen.promises.services import on_cores
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
-from spojoin.roles.router.parse import InputMessage, parse
+from spojoin.roles.router.parse import parse
 from spojoin.wire.records import Result
 from spojoin.wire.results import result_to_message
+from tests.support.messages import InputMessage
 
 ROWS, RESULTS = LogPartition("in.rows", 0), LogPartition("bench.results", 0)
 

@@ -12,9 +12,10 @@ from spojoin.query import extract as extraction
 from spojoin.roles.router import arrow_rows, line_reader, parse
 from spojoin.roles.router.columns import columns_needed, needs_headers
 from spojoin.roles.router.formats import Format, by_kind
-from spojoin.roles.router.parse import InputMessage, Reading
+from spojoin.roles.router.parse import Reading
 from spojoin.roles.router.registered_rows import RegisteredSchemas
 from tests.support.confluent_messages import Registry
+from tests.support.messages import InputMessage
 
 NUMBER = KeyColumn(Column("n"), Domain.INTEGER, 0, "n")
 ORIGIN = KeyColumn(Column("headers"), Domain.INTEGER, 0, "headers")

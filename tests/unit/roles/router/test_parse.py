@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
 from spojoin.roles.router.formats import Format
 from spojoin.roles.router.json_lines import JsonLines
-from spojoin.roles.router.parse import InputMessage, Reading, parse
+from spojoin.roles.router.parse import Reading, parse
+from tests.support.messages import InputMessage
 
 MISSING = object()
 
