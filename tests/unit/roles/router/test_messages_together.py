@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
 from spojoin.roles.router.formats import CONTENT_TYPE, Format
 from spojoin.roles.router.json_lines import JsonLines
+from spojoin.roles.router.line_reader import Ids, Readout
 from spojoin.roles.router.parse import Reading, parse
 from spojoin.wire.records import Rows
 from tests.support.messages import InputMessage
@@ -105,11 +108,58 @@ def test_among_many_good_ones(some: list[bytes | None], places: list[int]) -> No
     together_and_alone(PLAIN, sent(whole), Format.AUTO)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.one_of(values, objects.map(lambda row: b'{"after": %s}' % row)), min_size=1, max_size=3))
+def test_among_many_good_ones_in_envelopes(some: list[bytes | None]) -> None:
+    whole = [b'{"after": %s}' % GOOD] * MANY
+    together_and_alone(replace(PLAIN, envelope="after"), sent([*whole[:9], *some, *whole[9:]]), Format.AUTO)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(values, headers), min_size=1, max_size=6), st.sampled_from([Format.AUTO, Format.CSV]))
 def test_messages_with_headers(some: list[tuple[bytes | None, Any]], default: Format) -> None:
     messages = [InputMessage(at, at, value, found) for at, (value, found) in enumerate(some)]
     together_and_alone(PLAIN, messages, default)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [b"{nope}"],
+        [b'{"n": "x"}'],
+        [b'{"d": "1.5"}'],
+        [b'{"n": 1.5}'],
+        [b'{"n": true}'],
+        [b"{1}", b"{2}"],
+        [b"{\xff}", b'{"t": "2020-01-01"}', b'{"m": []}'],
+    ],
+)
+def test_only_lines_at_fault_are_read_one_by_one(bad: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    read = spy(monkeypatch)
+    readout = JsonLines(PLAIN, needs_time=True).read([GOOD, *bad, *[GOOD] * MANY])
+    assert sorted(read) == sorted(bad)
+    assert sum(len(ids) for ids, _ in readout.taken) + len(readout.faults) == 1 + len(bad) + MANY
+
+
+def test_an_odd_line_ahead_puts_no_doubt_on_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = spy(monkeypatch)
+    times = [b'{"n": 1, "t": "2020-01-01"}'] * (8 * MANY)
+    readout = JsonLines(PLAIN, needs_time=True).read([GOOD, *times])
+    assert len(read) <= JsonLines.few
+    assert sum(len(ids) for ids, _ in readout.taken) == 1 + 8 * MANY
+
+
+def spy(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The lines that are read one by one from now on."""
+    read: list[bytes] = []
+    one_by_one = JsonLines.read_one_by_one
+
+    def spied(reader: JsonLines, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
+        read.extend(lines)
+        one_by_one(reader, ids, lines, readout)
+
+    monkeypatch.setattr(JsonLines, "read_one_by_one", spied)
+    return read
 
 
 @pytest.mark.parametrize(
