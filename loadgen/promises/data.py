@@ -18,6 +18,8 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 FLIGHTS = "flights"
+#: The time of the first row that has one: 2026-01-01.
+FIRST_MS = 1_767_225_600_000
 #: What is measured, and its share of matching pairs.
 NAMES = ("uniform", "taxi", "selective", FLIGHTS)
 ABOUT = {
@@ -77,6 +79,23 @@ sql: |
 order: arrival
 output: {output}
 """
+
+
+def with_keys(data: Columns) -> pa.Table:
+    """The tuples with two columns more, as single messages have them: a key `id` and a time `ts`, both as text."""
+    numbers = np.arange(len(data), dtype=np.int64)
+    ids = pc.binary_join_element_wise("order", pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 8, "0"), "-")
+    times = pc.strftime(pa.array(FIRST_MS + numbers, pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%SZ")
+    return pa.table({"id": ids, "a": data.a, "b": data.b, "ts": times})
+
+
+def keyed_self_join_text(window: int, slide: int, name: str) -> str:
+    """`self_join_text` over the rows of `with_keys`."""
+    columns_ = "schema: {a: double, b: double}"
+    text = self_join_text(window, slide, name=name)
+    return text.replace(
+        columns_, "schema: {id: string, a: double, b: double, ts: timestamp}\n    key: id\n    time: ts"
+    )
 
 
 def by_slot(query: Query, data: Columns) -> tuple[I64, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import pyarrow as pa
+
 from loadgen.load.messages import ipc_bytes, json_objects
 from loadgen.load.open_loop import FLUSH_TIMEOUT_S, OpenLoop, Packet, WriterSender
 from loadgen.promises.data import Columns
@@ -15,14 +17,18 @@ MESSAGE_ROWS = 4_096
 INTERVAL_S = 0.01
 
 
-def arrow_messages(data: Columns, rows: int = MESSAGE_ROWS) -> Iterator[bytes]:
+def arrow_messages(data: Columns | pa.Table, rows: int = MESSAGE_ROWS) -> Iterator[bytes]:
     """All tuples as Arrow IPC streams of `rows` rows."""
-    return map(ipc_bytes, data.table().to_batches(rows))
+    return map(ipc_bytes, _table(data).to_batches(rows))
 
 
-def json_messages(data: Columns) -> Iterator[bytes]:
+def json_messages(data: Columns | pa.Table) -> Iterator[bytes]:
     """One JSON object a tuple."""
-    return (value for batch in data.table().to_batches(MESSAGE_ROWS) for value in json_objects(batch))
+    return (value for batch in _table(data).to_batches(MESSAGE_ROWS) for value in json_objects(batch))
+
+
+def _table(data: Columns | pa.Table) -> pa.Table:
+    return data if isinstance(data, pa.Table) else data.table()
 
 
 def fill(log: Log[bytes], target: LogPartition, messages: Iterable[bytes]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spojoin.ports.client_logger import CLIENT_LOGGER
-from spojoin.ports.interfaces import Headers, LogPartition, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import LogPartition, LogRecord, LogUnavailable
 from spojoin.protocol.access import UNUSED_GROUP
 
 #: what is fetched ahead, in KiB: some milliseconds of a fast log, and little is lost when an input is paused
@@ -82,7 +83,7 @@ class KafkaReader:
             messages = [first, *self._consumer.consume(records_max - 1, 0)] if records_max > 1 else [first]
         except KafkaException as error:
             raise LogUnavailable(f"reading failed: {error.args[0]}") from error
-        return [record for message in messages if (record := self._take(message)) is not None]
+        return self._records(messages)
 
     def position(self, source: LogPartition) -> int:
         """The offset behind the last record given or gap passed."""
@@ -120,24 +121,48 @@ class KafkaReader:
             raise LogUnavailable(f"the offsets of {source.topic} are not known: {error.args[0]}") from error
         self.open(source, int(earliest))
 
-    def _take(self, message: Message) -> LogRecord[bytes] | None:
-        """Note the position; the end of a partition comes as an error that carries the offset behind all gaps."""
-        error = message.error()
-        if error is not None and message.topic() is None:  # about the consumer itself, which may lack a right
+    def _records(self, messages: Sequence[Message]) -> list[LogRecord[bytes]]:
+        """The records among messages, in order; between them the client reports what else has happened."""
+        records: list[LogRecord[bytes]] = []
+        begin = 0
+        errors = [message.error() for message in messages]
+        for end, error in enumerate(errors):
+            if error is not None:
+                records += self._take(messages[begin:end])
+                self._hear(error, messages[end])
+                begin = end + 1
+        return records + self._take(messages[begin:])
+
+    def _take(self, messages: Sequence[Message]) -> list[LogRecord[bytes]]:
+        """Messages as records, column by column: a call of this program's own for each would cost more than the rest.
+
+        The positions move behind them.
+        """
+        sources = [self._inputs[message.topic(), message.partition()] for message in messages]
+        offsets = [message.offset() or 0 for message in messages]
+        times_ms = [message.timestamp()[1] for message in messages]
+        values = [message.value() or b"" for message in messages]
+        headers = [tuple(found) if (found := message.headers()) else () for message in messages]
+        last = dict(zip(sources, offsets, strict=True))
+        self._positions.update((source, offset + 1) for source, offset in last.items())
+        self._fresh.difference_update(last)
+        self._at_end.difference_update(last)
+        return list(map(_new_record, zip(sources, offsets, times_ms, values, headers, strict=True)))
+
+    def _hear(self, error: KafkaError, message: Message) -> None:
+        """Note what isn't a record; the end of a partition comes as an error with the offset behind all gaps."""
+        if message.topic() is None:  # about the consumer itself, which may lack a right
             raise LogUnavailable(f"reading failed: {error}")
         source = self._inputs[message.topic(), message.partition()]
-        if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
             self._catch_up_with_trims(source)
-            return None
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            return
+        if error.code() != KafkaError._PARTITION_EOF:
             raise LogUnavailable(f"reading {message.topic()}[{message.partition()}] failed: {error}")
         self._fresh.discard(source)
-        offset = message.offset() or 0
-        if error is not None:
-            self._positions[source] = offset
-            self._at_end.add(source)
-            return None
-        self._positions[source] = offset + 1
-        self._at_end.discard(source)
-        headers = cast("Headers", tuple(message.headers() or ()))
-        return LogRecord(source, offset, message.timestamp()[1], message.value() or b"", headers)
+        self._positions[source] = message.offset() or 0
+        self._at_end.add(source)
+
+
+#: LogRecord(*fields), without the step through Python that a named tuple's own constructor takes for each
+_new_record = cast("Callable[[tuple[object, ...]], LogRecord[bytes]]", partial(tuple.__new__, LogRecord))

@@ -10,7 +10,7 @@ import structlog
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord
 from spojoin.protocol.machine import Action, InputMachine
 from spojoin.protocol.topology import Topic
-from spojoin.runtime.intake import Intake, Waiting
+from spojoin.runtime.intake import Intake
 from spojoin.telemetry.metrics import TopicTraffic
 from spojoin.wire.records import Rows, SourcePosition
 
@@ -70,9 +70,9 @@ class InputFeed:
         for (stream, partition), source in self._opened.items():
             queue = self.intake.waiting[source]
             if queue.records and self._machine.wants_rows(stream, partition):
-                chunk = _chunk(queue)
+                chunk, size = queue.take_some(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX)
                 self._given[stream, partition].append((chunk[-1].offset, chunk[0].timestamp_ms))
-                self._traffic.count(Topic.INPUT.value, sum(len(record.value) for record in chunk), len(chunk))
+                self._traffic.count(Topic.INPUT.value, size, len(chunk))
                 rows = self._parse(stream, partition, chunk)
                 yield from self._machine.on_rows(stream, partition, rows)
             else:
@@ -132,14 +132,3 @@ class InputFeed:
         if wanted is not None and wanted < earliest:
             _log.error("input records are lost", topic=source.topic, wanted=wanted, earliest=earliest)
         return earliest if wanted is None else max(wanted, earliest)
-
-
-def _chunk(queue: Waiting) -> list[LogRecord[bytes]]:
-    """At least one record, and no more than are parsed at once."""
-    taken: list[LogRecord[bytes]] = []
-    size = 0
-    while queue.records and len(taken) < CHUNK_RECORDS_MAX and size < CHUNK_BYTES_MAX:
-        record = queue.take()
-        taken.append(record)
-        size += len(record.value)
-    return taken

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
+from itertools import accumulate, groupby, islice
+from operator import attrgetter
 
 from spojoin.ports.interfaces import Clock, LogPartition, LogReader, LogRecord
 
@@ -22,16 +26,27 @@ class Waiting:
         self.bytes = 0
         self.is_paused = False
 
-    def put(self, record: LogRecord[bytes]) -> None:
-        """Add a record."""
-        self.records.append(record)
-        self.bytes += len(record.value)
+    def put(self, records: Sequence[LogRecord[bytes]]) -> None:
+        """Add records of this input."""
+        self.records.extend(records)
+        self.bytes += sum([len(record.value) for record in records])
 
     def take(self) -> LogRecord[bytes]:
         """Remove the oldest record."""
         record = self.records.popleft()
         self.bytes -= len(record.value)
         return record
+
+    def take_some(self, records_max: int, bytes_max: int) -> tuple[list[LogRecord[bytes]], int]:
+        """Remove the oldest records, and say how many bytes their values have.
+
+        They are at most `records_max`, and the first with which they have `bytes_max` or more is the last.
+        """
+        ends = list(accumulate([len(record.value) for record in islice(self.records, records_max)]))
+        count = min(bisect_left(ends, bytes_max) + 1, len(ends))
+        size = ends[count - 1] if count else 0
+        self.bytes -= size
+        return [self.records.popleft() for _ in range(count)], size
 
     def clear(self) -> None:
         """Remove all."""
@@ -69,12 +84,12 @@ class Intake:
                 self._clock.sleep(timeout_s)
             return []
         others: list[LogRecord[bytes]] = []
-        for record in self.reader.poll(POLL_RECORDS_MAX, timeout_s):
-            queue = self.waiting.get(record.input)
+        for source, run in groupby(self.reader.poll(POLL_RECORDS_MAX, timeout_s), key=attrgetter("input")):
+            queue = self.waiting.get(source)
             if queue is None:
-                others.append(record)
+                others += run
             else:
-                queue.put(record)
+                queue.put(list(run))
         return others
 
     def is_drained(self, source: LogPartition) -> bool:

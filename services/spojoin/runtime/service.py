@@ -27,6 +27,7 @@ from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
+from spojoin.runtime.garbage import loaded_objects_spared
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.packed import alone, packed
@@ -251,7 +252,8 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
     world.reporter.begin_generation()
     needs = without_workers(serving.query, settings.joiners, settings.packing)
     world.reporter.expect(needs, settings.workers, settings.workers_packed())
-    _live(spec, charge, serving, stop)
+    with loaded_objects_spared():
+        _live(spec, charge, serving, stop)
 
 
 def _clean_up(log: Log[bytes], topics: Topics, serving: Serving) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from spojoin.ports.interfaces import LogPartition
+import pytest
+
+from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.runtime import intake
 from spojoin.runtime.inputs import DISCOVERY_MS
 from spojoin.wire.records import SourcePosition
@@ -105,3 +107,26 @@ def test_when_all_queues_are_full_nothing_is_read(monkeypatch):
     waiting = test.feed.intake.waiting[LogPartition("a", 0)]
     assert len(waiting.records) == 10
     assert not waiting.is_paused
+
+
+@pytest.mark.parametrize(
+    ("sizes", "records_max", "bytes_max", "taken"),
+    [
+        ([1, 1, 1], 9, 9, 3),
+        ([1, 1, 1], 2, 9, 2),
+        ([4, 5, 1], 9, 9, 2),
+        ([4, 6, 1], 9, 9, 2),
+        ([4, 4, 1, 1], 9, 9, 3),
+        ([99, 1], 9, 9, 1),
+        ([0, 0, 9, 0], 9, 9, 3),
+        ([], 9, 9, 0),
+    ],
+)
+def test_a_piece_ends_with_the_record_that_fills_it(sizes, records_max, bytes_max, taken):
+    waiting = intake.Waiting()
+    records = [LogRecord(LogPartition("a", 0), at, 0, b"x" * size, ()) for at, size in enumerate(sizes)]
+    waiting.put(records)
+    assert waiting.bytes == sum(sizes)
+    assert waiting.take_some(records_max, bytes_max) == (records[:taken], sum(sizes[:taken]))
+    assert list(waiting.records) == records[taken:]
+    assert waiting.bytes == sum(sizes[taken:])

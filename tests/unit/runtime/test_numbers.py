@@ -11,11 +11,12 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.router.parse import InputMessage, parse
+from spojoin.roles.router.parse import parse
 from spojoin.runtime import backfill
 from spojoin.runtime.generations import beginning_after
 from spojoin.runtime.topics import Topics
 from spojoin.wire.records import SourcePosition, Takeover
+from tests.support.messages import InputMessage
 
 QUERY = """
 name: q

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -51,6 +52,22 @@ def test_after_a_lost_append_a_new_machine_starts_from_the_log():
     assert bench.machines[1].records() == [barrier(0), barrier(1), barrier(2)]
     assert value_of(bench.metrics.retries) == 1
     assert len(bench.log.records(PARTIALS)) == 4
+
+
+def test_every_life_leaves_what_is_loaded_out_of_the_collectors_rounds():
+    bench = Bench()
+    spared = []
+    fates = iter([Fate.LOST])
+    bench.log.fate_of = lambda target: next(fates, Fate.LANDS) if target == PARTIALS else Fate.LANDS
+    bench.prepare = lambda m: (
+        spared.append(gc.get_freeze_count()),
+        setattr(m, "answer", lambda r: emits(Topic.PARTIALS, partial(r.epoch))),
+    )
+    bench.append(FRAMES, barrier(0))
+    service._supervise(bench.charge(), StopAfter(lambda: len(bench.machines) == 2))
+    assert len(spared) == 2
+    assert all(spared)
+    assert gc.get_freeze_count() == 0
 
 
 def test_waits_grow_while_failures_continue():

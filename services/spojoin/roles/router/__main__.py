@@ -15,7 +15,7 @@ from spojoin.query.meaning import is_same_order
 from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.parse import InputMessage, Reading, parse
+from spojoin.roles.router.parse import Reading, parse
 from spojoin.roles.router.registered_rows import RegisteredSchemas
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.registry import registry_of
@@ -43,10 +43,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
         return RouterMachine(query, result_position, config, _log.error, beginning)
 
     def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
-        messages = [
-            InputMessage(record.offset, record.timestamp_ms, record.value, record.headers) for record in records
-        ]
-        return parse(query.inputs[stream], query.needs_time, stream, partition, messages, reading)
+        return parse(query.inputs[stream], query.needs_time, stream, partition, records, reading)
 
     router_config(settings)  # a contradiction must end the start, not the first life
     if query.layout.workers not in (0, settings.workers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,9 @@ from spojoin.query.extract import Extracted, extract
 from spojoin.roles.router.message_headers import AddHeaders
 
 Ids = NDArray[np.int64]
+
+#: Once for lines that are malformed, once for values of other types than the rest's.
+_SIFTINGS = 2
 
 
 class BadLine(NamedTuple):
@@ -79,12 +83,17 @@ class LineReader(ABC):
     def read(self, lines: Sequence[bytes]) -> Readout:
         """Every line either taken or at fault."""
         readout = Readout()
-        self._read(np.arange(len(lines)), lines, readout)
+        self._read(np.arange(len(lines)), lines, readout, _SIFTINGS)
         return readout
 
     @abstractmethod
     def split(self, value: bytes) -> list[bytes]:
         """A message's lines, without blank ones."""
+
+    def split_all(self, values: Sequence[bytes]) -> tuple[Sequence[bytes], Ids]:
+        """The lines of all messages, in order, and how many each has, int64 (n,)."""
+        split = [self.split(value) for value in values]
+        return list(chain.from_iterable(split)), np.fromiter(map(len, split), np.int64, len(split))
 
     @abstractmethod
     def parse(self, lines: Sequence[bytes]) -> Parsed | None:
@@ -93,7 +102,7 @@ class LineReader(ABC):
     @property
     @abstractmethod
     def few(self) -> int:
-        """Up to how many lines are read one by one where `parse` refuses them; more are halved."""
+        """Up to how many lines are read one by one where `parse` refuses them; more are parted and tried again."""
 
     @abstractmethod
     def read_one_by_one(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
@@ -108,7 +117,15 @@ class LineReader(ABC):
         whole_rows = batch if self.add_headers is None else self.add_headers(batch, ids)
         return extract(self.stream, whole_rows, self.needs_time, self.number)
 
-    def _read(self, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
+    def doubtful(self, lines: Sequence[bytes]) -> Sequence[int]:
+        """Where among lines that `parse` refused those stand, ascending, that it probably refused them for.
+
+        They are read one by one; a wrong guess costs time only.
+        """
+        return ()
+
+    def _read(self, ids: Ids, lines: Sequence[bytes], readout: Readout, siftings: int) -> None:
+        """`siftings` is how often doubtful lines are looked for; what is still refused then is halved."""
         if not len(lines):
             return
         parsed = self.parse(lines)
@@ -117,9 +134,19 @@ class LineReader(ABC):
         elif len(lines) <= self.few:
             self.read_one_by_one(ids, lines, readout)
         else:
-            half = len(lines) // 2
-            self._read(ids[:half], lines[:half], readout)
-            self._read(ids[half:], lines[half:], readout)
+            self._part(ids, lines, readout, siftings)
+
+    def _part(self, ids: Ids, lines: Sequence[bytes], readout: Readout, siftings: int) -> None:
+        """Take the doubtful lines out if they are the lesser part, or else halve."""
+        half, left = len(lines) // 2, max(0, siftings - 1)
+        doubtful = self.doubtful(lines) if siftings else ()
+        if 0 < len(doubtful) <= half:
+            self.read_one_by_one(ids[doubtful], [lines[at] for at in doubtful], readout)
+            rest = np.delete(np.arange(len(lines)), doubtful)
+            self._read(ids[rest], [lines[at] for at in rest.tolist()], readout, left)
+        else:
+            self._read(ids[:half], lines[:half], readout, left)
+            self._read(ids[half:], lines[half:], readout, left)
 
     def _take(self, ids: Ids, lines: Sequence[bytes], parsed: Parsed, readout: Readout) -> None:
         if parsed.faults:

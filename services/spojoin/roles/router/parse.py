@@ -10,11 +10,9 @@ value and the header `spojoin-heartbeat` promises that nothing earlier than so m
 
 from __future__ import annotations
 
-import enum
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,11 +25,12 @@ from spojoin.model import Stream
 from spojoin.protocol.topology import HEARTBEAT
 from spojoin.query.extract import Extracted, extract
 from spojoin.query.payload import no_payload
-from spojoin.roles.router.arrow_rows import FILE_MAGIC, BadMessage, read_arrow
+from spojoin.roles.router.arrow_rows import BadMessage, read_arrow
 from spojoin.roles.router.columns import columns_needed, needs_headers
 from spojoin.roles.router.csv_lines import CsvLines
 from spojoin.roles.router.decoded import Decoder, Wanted
 from spojoin.roles.router.envelope import DELETE
+from spojoin.roles.router.formats import Format, Kind, Message, by_kind
 from spojoin.roles.router.json_lines import JsonLines
 from spojoin.roles.router.line_reader import LineReader, Readout
 from spojoin.roles.router.message_headers import AddHeaders, header_column, with_headers
@@ -39,35 +38,10 @@ from spojoin.roles.router.registered_rows import Bad, RegisteredSchemas
 from spojoin.wire.columns import Keys
 from spojoin.wire.keys import NO_KEYS, concat_keys
 from spojoin.wire.records import U8, DeadLetter, Rows
-from spojoin.wire.registered import MAGIC
 
-CONTENT_TYPE = "content-type"
 _TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
-_OPEN = ord("{")
-_ARROW_CONTINUATION = b"\xff\xff\xff\xff"
 
 I64 = NDArray[np.int64]
-
-
-class InputMessage(NamedTuple):
-    """A message as the broker gave it; `timestamp_ms` is when it was produced."""
-
-    offset: int
-    timestamp_ms: int
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]] = ()
-
-
-class Format(enum.StrEnum):
-    """How a message's value is written; AUTO looks at its first byte."""
-
-    AUTO = "auto"
-    JSON = "application/json"
-    CSV = "text/csv"
-    ARROW = "application/vnd.apache.arrow.stream"
-    ARROW_FILE = "application/vnd.apache.arrow.file"
-    #: which no header names: its values say so themselves
-    REGISTERED = "application/vnd.schemaregistry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +61,7 @@ def parse(
     needs_time: bool,
     index: int,
     partition: int,
-    messages: Sequence[InputMessage],
+    messages: Sequence[Message],
     reading: Reading = PLAIN,
 ) -> Rows:
     """The rows of at least one message, in order, and a dead letter for each row or message that can't take part.
@@ -99,46 +73,9 @@ def parse(
     if not messages:
         raise ValueError("parse() takes at least one message: without one there is no next offset")
     parsing = _Parsing(stream, needs_time, index, partition, messages, reading.schemas)
-    kinds: dict[_Kind, list[int]] = defaultdict(list)
-    for at, message in enumerate(messages):
-        kinds[_kind_of(message, reading.default)].append(at)
-    for kind, places in kinds.items():
+    for kind, places in by_kind(messages, reading.default).items():
         parsing.add(kind, places if kind is None else parsing.timed(places))
     return parsing.rows()
-
-
-_Kind = Format | str | None  # a format, or the name of one that is not known, or None: no value
-
-
-def _kind_of(message: InputMessage, default: Format) -> _Kind:
-    value = message.value
-    if not value:
-        return None
-    for name, content_type in message.headers:
-        if name.lower() == CONTENT_TYPE and content_type is not None:
-            return _unless_registered(_named(content_type), value)
-    return _told_by(value) if default is Format.AUTO else _unless_registered(default, value)
-
-
-def _unless_registered(said: _Kind, value: bytes) -> _Kind:
-    is_registered = value[0] == MAGIC and said not in (Format.ARROW, Format.ARROW_FILE)
-    return Format.REGISTERED if is_registered else said
-
-
-def _named(content_type: bytes) -> _Kind:
-    name = content_type.split(b";")[0].strip().lower().decode("ascii", "replace")
-    return Format(name) if name in _READERS else name
-
-
-def _told_by(value: bytes) -> Format:
-    first = value[0]
-    if first == _OPEN:
-        return Format.JSON
-    if first == MAGIC:
-        return Format.REGISTERED
-    if value.startswith((_ARROW_CONTINUATION, FILE_MAGIC)):
-        return Format.ARROW
-    return Format.JSON if value.lstrip()[:1] == b"{" else Format.CSV
 
 
 class _Piece(NamedTuple):
@@ -158,7 +95,7 @@ class _Parsing:
         needs_time: bool,
         index: int,
         partition: int,
-        messages: Sequence[InputMessage],
+        messages: Sequence[Message],
         schemas: RegisteredSchemas,
     ) -> None:
         self.stream = stream
@@ -183,7 +120,7 @@ class _Parsing:
             self.bury(at, 0, "time", f"time: record: the record's timestamp is {timestamp_ms} ms since 1970")
         return good
 
-    def add(self, kind: _Kind, places: list[int]) -> None:
+    def add(self, kind: Kind, places: list[int]) -> None:
         """Read all messages of one kind."""
         read = _READERS.get(kind)
         if read is not None:
@@ -225,13 +162,11 @@ class _Parsing:
     def add_lines(self, places: list[int], reader: LineReader, data: Sequence[bytes] | None = None) -> None:
         """Messages of text, which `data` holds where they don't begin with it."""
         texts = [self.messages[at].value or b"" for at in places] if data is None else data
-        split = [reader.split(text) for text in texts]
-        counts = np.fromiter(map(len, split), np.int64, len(split))
+        lines, counts = reader.split_all(texts)
         for blank in np.flatnonzero(counts == 0).tolist():
             self.bury(places[blank], 0, "malformed", "the message holds nothing but white space")
         self.row_counts[places] = counts
         owners, row_of = np.repeat(np.array(places, np.int64), counts), _numbered(counts)
-        lines = list(chain.from_iterable(split))
         reader.add_headers = self._headers_of(owners)
         readout = reader.read(lines)
         self.pieces += [_Piece(owners[ids], row_of[ids], extracted) for ids, extracted in readout.taken]
@@ -289,7 +224,7 @@ class _Parsing:
         order = _order(messages, rows)
         messages, rows = messages[order], rows[order]
         offsets, produced_ms = (
-            np.fromiter((getattr(m, name) for m in self.messages), np.int64, len(self.messages))[messages]
+            np.fromiter(map(attrgetter(name), self.messages), np.int64, len(self.messages))[messages]
             for name in ("offset", "timestamp_ms")
         )
         return Rows(

@@ -14,15 +14,26 @@ import pytest
 
 from loadgen.load.tap import ResultsTap
 from loadgen.promises import parts
-from loadgen.promises.data import FLIGHTS, NAMES, columns, self_join, self_join_text
+from loadgen.promises.data import (
+    FIRST_MS,
+    FLIGHTS,
+    NAMES,
+    columns,
+    keyed_self_join_text,
+    self_join,
+    self_join_text,
+    with_keys,
+)
 from loadgen.promises.parts import Stopwatch, run_by_part
 from loadgen.promises.produce import INTERVAL_S, PacedProducer, arrow_messages, fill, json_messages
-from loadgen.promises.services import on_cores
+from loadgen.promises.services import Throughput, json_figures, on_cores
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
-from spojoin.roles.router.parse import InputMessage, parse
+from spojoin.query.load import parse_query
+from spojoin.roles.router.parse import parse
 from spojoin.wire.records import Result
 from spojoin.wire.results import result_to_message
+from tests.support.messages import InputMessage
 
 ROWS, RESULTS = LogPartition("in.rows", 0), LogPartition("bench.results", 0)
 
@@ -49,6 +60,29 @@ def test_router_reads_back_the_messages() -> None:
         rows = parse(stream, False, 0, 0, messages)
         assert not rows.dead
         assert [column.tolist() for column in rows.codes] == [column.tolist() for column in data.codes]
+
+
+def test_router_reads_back_the_messages_with_keys_and_times() -> None:
+    data, query = columns("ties", 2_001), parse_query(keyed_self_join_text(10, 5, "bench"))
+    table = with_keys(data)
+    for values in (arrow_messages(table, 1_000), json_messages(table)):
+        messages = [InputMessage(offset, 0, value) for offset, value in enumerate(values)]
+        rows = parse(query.streams[0], True, 0, 0, messages)
+        assert not rows.dead
+        assert [column.tolist() for column in rows.codes] == [column.tolist() for column in data.codes]
+        assert rows.keys[2_000].as_py() == "order-00002000"
+        assert rows.times_us is not None
+        assert rows.times_us.tolist() == [(FIRST_MS + number) * 1000 for number in range(2_001)]
+
+
+def test_the_routers_part_of_json_is_given_as_a_rate_on_one_core() -> None:
+    found = Throughput(90_000.0, {"router": 2.5, "sink": 1.0}, {})
+    whole, router = json_figures(found, "over 10 messages")
+    assert (whole.value, whole.unit, whole.bar) == (90_000.0, "tuples/s", None)
+    assert (router.value, router.unit) == (400_000.0, "tuples/s a core")
+    assert router.bar is not None
+    assert not router.bar.is_met(199_999)
+    assert router.bar.is_met(200_000)
 
 
 def read_all(log: MemoryLog[bytes], source: LogPartition) -> list:

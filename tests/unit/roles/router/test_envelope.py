@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
 from spojoin.protocol.topology import HEARTBEAT
-from spojoin.roles.router.parse import InputMessage, Reading, parse
+from spojoin.roles.router.parse import Reading, parse
 from spojoin.roles.router.registered_rows import RegisteredSchemas
 from tests.support.confluent_messages import Registry
+from tests.support.messages import InputMessage
 
 LONG = ColumnType(TypeName.LONG)
 STREAM = Stream("s", {"n": LONG}, None, "k", (KeyColumn(Column("n"), Domain.INTEGER, 0, "n"),), envelope="after")

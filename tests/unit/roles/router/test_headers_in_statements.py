@@ -7,7 +7,8 @@ import pytest
 
 from spojoin.model import TRACE
 from spojoin.query.load import parse_query
-from spojoin.roles.router.parse import InputMessage, parse
+from spojoin.roles.router.parse import parse
+from tests.support.messages import InputMessage
 
 QUERY = """
 name: q

@@ -11,9 +11,11 @@ from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeNam
 from spojoin.query import extract as extraction
 from spojoin.roles.router import arrow_rows, line_reader, parse
 from spojoin.roles.router.columns import columns_needed, needs_headers
-from spojoin.roles.router.parse import InputMessage, Reading
+from spojoin.roles.router.formats import Format, by_kind
+from spojoin.roles.router.parse import Reading
 from spojoin.roles.router.registered_rows import RegisteredSchemas
 from tests.support.confluent_messages import Registry
+from tests.support.messages import InputMessage
 
 NUMBER = KeyColumn(Column("n"), Domain.INTEGER, 0, "n")
 ORIGIN = KeyColumn(Column("headers"), Domain.INTEGER, 0, "headers")
@@ -58,8 +60,9 @@ def test_every_row_has_the_headers_of_its_message(seen):
     ]
     messages = [InputMessage(at, 0, value, (("at", b"%d" % at),)) for at, value in enumerate(values)]
     made = parse._Parsing(WITH, False, 0, 0, messages, RegisteredSchemas(registry.find))
-    for at, message in enumerate(messages):
-        made.add(parse._kind_of(message, Reading().default), [at])
+    for kind, places in by_kind(messages, Reading().default).items():
+        for at in places:
+            made.add(kind, [at])
     rows = {row["n"]: dict(row["headers"]) for batch in seen for row in batch.to_pylist()}
     wanted = {1: 0, 2: 0, 3: 1, 4: 2, 5: 2, 6: 3, 7: 3, 9: 5, 10: 6}
     assert {int(n): int(headers["at"]) for n, headers in rows.items()} == wanted
@@ -69,13 +72,13 @@ def test_every_row_has_the_headers_of_its_message(seen):
 def test_the_last_of_several_counts_and_bytes_are_text(seen):
     headers = (("a", b"1"), ("a", b"2"), ("b", None), ("c", b"\xff"), ("d", "ä".encode()))
     made = parse._Parsing(WITH, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', headers)], RegisteredSchemas())
-    made.add(parse.Format.JSON, [0])
+    made.add(Format.JSON, [0])
     assert dict(seen[0].column("headers")[0].as_py()) == {"a": "2", "b": None, "c": "\ufffd", "d": "ä"}
 
 
 def test_nobody_else_pays(seen):
     made = parse._Parsing(PLAIN, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', (("a", b"1"),))], RegisteredSchemas())
-    made.add(parse.Format.JSON, [0])
+    made.add(Format.JSON, [0])
     assert seen[0].schema.names == ["n"]
 
 

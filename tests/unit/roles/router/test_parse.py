@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
+from spojoin.roles.router.formats import Format
 from spojoin.roles.router.json_lines import JsonLines
-from spojoin.roles.router.parse import Format, InputMessage, Reading, parse
+from spojoin.roles.router.parse import Reading, parse
+from tests.support.messages import InputMessage
 
 MISSING = object()
 

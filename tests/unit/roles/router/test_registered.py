@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from spojoin.errors import Retryable
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router.parse import InputMessage, Reading, parse
+from spojoin.roles.router.parse import Reading, parse
 from spojoin.roles.router.registered_rows import RegisteredSchemas
 from spojoin.wire.registered import Reference, RegisteredSchema, SchemaKind, framed
 from tests.support.confluent_messages import Registry
+from tests.support.messages import InputMessage
 
 UTC = datetime.UTC
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=UTC)

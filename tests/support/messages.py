@@ -1,0 +1,15 @@
+"""Messages of input topics by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class InputMessage(NamedTuple):
+    """A message as the broker gave it; `timestamp_ms` is when it was produced."""
+
+    offset: int
+    timestamp_ms: int
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()

@@ -1,0 +1,177 @@
+"""What a message gives never depends on the messages that are read with it, however they are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
+from spojoin.roles.router.formats import CONTENT_TYPE, Format
+from spojoin.roles.router.json_lines import JsonLines
+from spojoin.roles.router.line_reader import Ids, Readout
+from spojoin.roles.router.parse import Reading, parse
+from spojoin.wire.records import Rows
+from tests.support.messages import InputMessage
+
+KEYS = (
+    KeyColumn(Column("n"), Domain.INTEGER, 0, "n"),
+    KeyColumn(Column("d"), Domain.FLOAT, 0, "d"),
+    KeyColumn(Column("m"), Domain.INTEGER, 2, "m"),
+)
+SCHEMA = {
+    "n": ColumnType(TypeName.LONG),
+    "d": ColumnType(TypeName.DOUBLE),
+    "m": ColumnType(TypeName.DECIMAL, 18, 2),
+}
+PLAIN = Stream("s", SCHEMA, "t", None, KEYS)
+KEYED = Stream("s", SCHEMA, "t", "k", KEYS)
+
+#: Arrow's CSV reader complains aloud of a line that isn't UTF-8, which is read again all the same.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+GOOD = b'{"n": 1, "d": 1.5, "m": 2.25, "t": 7, "k": "a"}'
+#: As many as are halved before they are read one by one.
+MANY = JsonLines.few + 6
+
+WRITTEN = """1|-0|9223372036854775807|9223372036854775808|1e3|1.0|1.5|0.1|1e999|1.7976931348623159e308|NaN
+-Infinity|null|true|""|"1"|" 7 "|"x"|"\\u0031"|"\\ud800"|"2020-01-01T00:00:00Z"|{}|[]|[1]|{"n": 1}|"}\\n{"|"},{"|01
++1|.5|1,|nul|'1'"""
+literals = st.sampled_from(WRITTEN.replace("\n", "|").split("|"))
+names = st.sampled_from(["n", "d", "m", "t", "k", "other", "\\u006e", "}", "{"])
+objects = st.lists(st.tuples(names, literals), max_size=6).map(
+    lambda fields: ("{" + ", ".join(f'"{name}": {value}' for name, value in fields) + "}").encode()
+)
+#: Pieces that a parser of several messages at once could take for the end of one and the beginning of another.
+PIECES = rb"""{ } [ ] , " \ : 1 // /* */ {"n":1 "n":2} {"x":" "} },{ }{ {"n":1},{"n":2} {"n":1}{"n":2} {"x":"\ """
+pieces = st.sampled_from([*PIECES.split(), b" ", b"\n", b"\r", b"\x0b", b"\x00", b"\xff", b"\xef\xbb\xbf", b"}\n{"])
+values = st.one_of(
+    st.just(GOOD),
+    objects,
+    st.lists(st.one_of(objects, pieces, st.just(GOOD)), max_size=4).map(b"".join),
+    st.tuples(objects, st.integers(0, 60)).map(lambda cut: cut[0][: cut[1]]),
+    st.lists(objects, min_size=2, max_size=3).map(b"\n".join),
+    st.none(),
+)
+TYPES = (b"application/json", b"application/JSON; charset=utf-8", b"text/csv", b"x", None)
+headers = st.sampled_from([(), (("spojoin-heartbeat", b"5"),), *(((CONTENT_TYPE, name),) for name in TYPES)])
+
+
+def flat(stream: Stream, rows: Rows) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """All that is said of each row and of each dead letter; a key by its text, a code where the row joins."""
+    assert rows.times_us is not None
+    joins = [2] * len(rows) if rows.joins is None else rows.joins.tolist()
+    columns = zip(*(codes.tolist() for codes in rows.codes), strict=True)
+    codes = [each if bits else None for each, bits in zip(columns, joins, strict=True)]
+    places = rows.offsets.tolist(), rows.rows.tolist()
+    keys = rows.keys.cast("string").to_pylist()
+    taken = list(zip(*places, codes, joins, rows.times_us.tolist(), keys, rows.produced_ms.tolist(), strict=True))
+    return taken, [(d.stream, d.partition, d.offset, d.row, d.reason, d.detail, d.value) for d in rows.dead]
+
+
+def together_and_alone(stream: Stream, messages: list[InputMessage], default: Format) -> None:
+    reading = Reading(default)
+    taken, letters = flat(stream, parse(stream, True, 1, 4, messages, reading))
+    alone = [flat(stream, parse(stream, True, 1, 4, [message], reading)) for message in messages]
+    assert taken == [row for rows, _ in alone for row in rows]
+    assert letters == [letter for _, dead in alone for letter in dead]
+
+
+def sent(values: list[bytes | None]) -> list[InputMessage]:
+    return [InputMessage(at, 1_000 + at, value) for at, value in enumerate(values)]
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.sampled_from([PLAIN, KEYED]),
+    st.lists(values, min_size=1, max_size=8),
+    st.sampled_from([Format.AUTO, Format.JSON]),
+)
+@example(PLAIN, [b'{"n": 1},{"n": 2}', b""], Format.JSON)
+@example(PLAIN, [b'{"n": 1', b'"d": 2}'], Format.JSON)
+@example(PLAIN, [b'{"x": "', b'"}', GOOD], Format.JSON)
+@example(PLAIN, [b"{}", b'{"n": 1}\n{"n": 2}', b"{}\n"], Format.AUTO)
+def test_messages_without_headers(stream: Stream, some: list[bytes | None], default: Format) -> None:
+    together_and_alone(stream, sent(some), default)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(values, min_size=1, max_size=3), st.lists(st.integers(0, MANY), min_size=3, max_size=3))
+def test_among_many_good_ones(some: list[bytes | None], places: list[int]) -> None:
+    whole: list[bytes | None] = [GOOD] * MANY
+    for place, value in zip(places, some, strict=False):
+        whole.insert(place, value)
+    together_and_alone(PLAIN, sent(whole), Format.AUTO)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.one_of(values, objects.map(lambda row: b'{"after": %s}' % row)), min_size=1, max_size=3))
+def test_among_many_good_ones_in_envelopes(some: list[bytes | None]) -> None:
+    whole = [b'{"after": %s}' % GOOD] * MANY
+    together_and_alone(replace(PLAIN, envelope="after"), sent([*whole[:9], *some, *whole[9:]]), Format.AUTO)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(values, headers), min_size=1, max_size=6), st.sampled_from([Format.AUTO, Format.CSV]))
+def test_messages_with_headers(some: list[tuple[bytes | None, Any]], default: Format) -> None:
+    messages = [InputMessage(at, at, value, found) for at, (value, found) in enumerate(some)]
+    together_and_alone(PLAIN, messages, default)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [b"{nope}"],
+        [b'{"n": "x"}'],
+        [b'{"d": "1.5"}'],
+        [b'{"n": 1.5}'],
+        [b'{"n": true}'],
+        [b"{1}", b"{2}"],
+        [b"{\xff}", b'{"t": "2020-01-01"}', b'{"m": []}'],
+    ],
+)
+def test_only_lines_at_fault_are_read_one_by_one(bad: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    read = spy(monkeypatch)
+    readout = JsonLines(PLAIN, needs_time=True).read([GOOD, *bad, *[GOOD] * MANY])
+    assert sorted(read) == sorted(bad)
+    assert sum(len(ids) for ids, _ in readout.taken) + len(readout.faults) == 1 + len(bad) + MANY
+
+
+def test_an_odd_line_ahead_puts_no_doubt_on_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = spy(monkeypatch)
+    times = [b'{"n": 1, "t": "2020-01-01"}'] * (8 * MANY)
+    readout = JsonLines(PLAIN, needs_time=True).read([GOOD, *times])
+    assert len(read) <= JsonLines.few
+    assert sum(len(ids) for ids, _ in readout.taken) == 1 + 8 * MANY
+
+
+def spy(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The lines that are read one by one from now on."""
+    read: list[bytes] = []
+    one_by_one = JsonLines.read_one_by_one
+
+    def spied(reader: JsonLines, ids: Ids, lines: Sequence[bytes], readout: Readout) -> None:
+        read.extend(lines)
+        one_by_one(reader, ids, lines, readout)
+
+    monkeypatch.setattr(JsonLines, "read_one_by_one", spied)
+    return read
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b'{"n": 1}', b' {"n": 1}', b'{"n": 1}\n', b'{"n": 1}\n{"n": 2}', b"{", b"}", b"{}", b" ", b"", b'{"n":\n1}'],
+)
+def test_lines_of_all_messages_are_those_of_each(value: bytes) -> None:
+    reader = JsonLines(PLAIN, needs_time=True)
+    for some in ([value], [GOOD, value], [value, GOOD, value]):
+        lines, counts = reader.split_all(some)
+        assert [reader.split(each) for each in some] == _parted(list(lines), counts.tolist())
+
+
+def _parted(lines: list[bytes], counts: list[int]) -> list[list[bytes]]:
+    return [[lines.pop(0) for _ in range(count)] for count in counts]
