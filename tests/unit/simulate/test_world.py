@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,6 +12,7 @@ from spojoin.protocol.machine import ResultPosition, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.memorylog import SimulatedLog
+from spojoin.simulate.packs import ALL_APART
 from spojoin.simulate.scenario import draw
 from spojoin.simulate.verdict import Wrong, judge_output
 from spojoin.simulate.world import World
@@ -22,7 +25,7 @@ COUNTING = next(seed for seed in range(100) if draw(seed).query.output == "count
 
 
 def run(seed, sink=OracleSink):
-    scenario = draw(seed)
+    scenario = replace(draw(seed), packing=ALL_APART, repacks=())
     outcome = World(scenario, wiring(scenario, sink)).run()
     judge_output(scenario, outcome)
     return outcome

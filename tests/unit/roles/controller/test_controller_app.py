@@ -128,7 +128,7 @@ def test_a_controller_without_a_statefulset_says_what_to_set(tmp_path, capsys):
         "name: q\nstreams:\n  s: {schema: {a: int}}\n"
         "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '10')\n"
     )
-    assert service.run(Role.CONTROLLER, Settings(query_file=query)) == service.EXIT_CONFIGURATION
+    assert service.run((Role.CONTROLLER,), Settings(query_file=query)) == service.EXIT_CONFIGURATION
     assert "SPOJOIN_STATEFULSET" in capsys.readouterr().err
 
 

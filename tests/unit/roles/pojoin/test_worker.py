@@ -151,12 +151,12 @@ def test_stand_ins_answer_exactly_as_the_lost_workers(worker_counts):
         assert all(same(part, stand_in.parts[key]) for key, part in itself.parts.items())
 
 
-def test_a_stand_in_begins_at_the_result_position_and_ends_with_the_count():
+def test_a_stand_in_begins_with_the_first_frame_to_answer_and_ends_with_the_count():
     log = Log(3, 1)
     shrunk = next(frame.frame_id for frame in log.frames if frame.workers == 1)
     reader = Reader(log, 0, ResultPosition(2, 1)).read().wait()
     assert reader.answered(3) == [frame for frame in due(log, 2) if frame >= 2]
-    assert reader.parts[2, 3].begin == 1
+    assert reader.parts[2, 3].begin == 0
     counted, rewinds = reader.worker.counters(), len(reader.rewinds)
     reader.worker.on_result_position(ResultPosition(shrunk, 0))
     assert reader.worker.counters() == counted
