@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -88,7 +89,7 @@ class Engine:
         self._pending: deque[Emit] = deque()
         self._answers: deque[Emit] = deque()
         self._router.on_inputs([(number, 0) for number in range(len(query.inputs))])
-        list(self._run(self._router.on_caught_up()))
+        list(self._run(chain(self._router.on_caught_up(), self._router.on_chosen())))
 
     def _wire(self) -> dict[Topic, list[Machine]]:
         readers = {topic: list(machines) for topic, machines in self._evaluation.readers.items()}

@@ -196,3 +196,8 @@ WORKERS_INSIDE = (1, 1, 2)
 #: How often a world moves to another packing, and at which steps.
 REPACKS = (0, 0, 0, 1, 2)
 REPACKED_AT_STEPS = (100, 500, 1_000, 2_000, 4_000)
+
+# --- standbys: drawn once a seed, by a generator of its own -----------------------------------------------------------
+
+STANDBYS = 0.4
+PATIENCE_MS = (0, 4, 20, 100, 500, 2_000)

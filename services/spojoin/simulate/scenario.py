@@ -17,7 +17,7 @@ from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_query import TICK_US, Attribute, DrawnQuery, as_interval_join, draw_query
 from spojoin.simulate.messages import ScenarioMessage, Source
 from spojoin.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_refused, is_valid
-from spojoin.simulate.packs import ALL_APART, DrawnPacking, draw_packings
+from spojoin.simulate.packs import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
 from spojoin.simulate.reading import RowsReader
 from spojoin.wire.records import I64, DeadLetter, Rows
 
@@ -56,6 +56,7 @@ class Scenario:
 
     reader: what reads rows as the product does; None where the simulator makes codes of values itself
     packing: which roles share a process at first; repacks: other packings, and from which steps on
+    instances: of each process, where there are several; patience_ms: how long the one that speaks may be silent
     """
 
     seed: int
@@ -68,6 +69,8 @@ class Scenario:
     reader: RowsReader | None = None
     packing: DrawnPacking = ALL_APART
     repacks: tuple[tuple[int, DrawnPacking], ...] = ()
+    instances: tuple[str, ...] = ALONE
+    patience_ms: int = 500
 
     @property
     def has_text_keys(self) -> bool:
@@ -97,7 +100,8 @@ def draw(seed: int) -> Scenario:
 def with_packings(scenario: Scenario) -> Scenario:
     """The scenario with packings that its seed draws, by a generator of its own."""
     packing, repacks = draw_packings(scenario.seed)
-    return replace(scenario, packing=packing, repacks=repacks)
+    instances, patience_ms = draw_instances(scenario.seed)
+    return replace(scenario, packing=packing, repacks=repacks, instances=instances, patience_ms=patience_ms)
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:

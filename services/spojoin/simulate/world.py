@@ -8,6 +8,7 @@ everything must come to rest with all results out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -16,7 +17,9 @@ from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.pack import Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
-from spojoin.protocol.topology import Role, Topic, partitions
+from spojoin.protocol.seat import Seat
+from spojoin.protocol.standby import standby_of
+from spojoin.protocol.topology import Role, Topic, partitions, presence_partition
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.feed import InputsFeed
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
@@ -28,7 +31,7 @@ from spojoin.simulate.packs import EVALUATING, members_of, posts_of
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Batch, DeadLetter, HotKeys, Record, WorkerCount
+from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, WorkerCount
 
 #: A seed takes some 5,000 steps; one that needs 40 times as many makes no progress.
 STEPS_MAX = 200_000
@@ -60,6 +63,7 @@ class World:
         # Without a controller all workers that a frame may name are there from the start.
         self._replicas = scenario.config.workers if self._worker_counts_left else scenario.config.workers_max
         self._versions = 0
+        self._terms: dict[str, int] = {}
         self._packing, self._repacks = scenario.packing, list(scenario.repacks)
         self._result_positions = [self.results.result_position]
         self._feed = InputsFeed(scenario.inputs)
@@ -128,12 +132,21 @@ class World:
         self.log.create(Topic.DEAD, len(query.inputs))
 
     def _posts(self) -> list[Post]:
-        return posts_of(self._packing, len(self.scenario.query.predicates), self._replicas)
+        posts = posts_of(self._packing, len(self.scenario.query.predicates), self._replicas)
+        return [replace(post, instance=instance) for post in posts for instance in self.scenario.instances]
 
     def _start(self, post: Post) -> Process:
         self._names += 1
         name = f"{post}#{self._names}"
-        return Process(post, name, self._process_machine(post, name), self.log, has_other_workers=self._has_others)
+        machine, log, has_others = self._instance_machine(post, name), self.log, self._has_others
+        return Process(post, name, machine, log, self._restart_position, has_other_workers=has_others)
+
+    def _instance_machine(self, post: Post, name: str) -> Machine:
+        machine = self._process_machine(post, name)
+        if not post.instance:
+            return machine
+        seat = Seat(post.service, post.instance, name, self.scenario.patience_ms)
+        return standby_of(machine, seat, presence_partition(post.service))
 
     @property
     def _has_others(self) -> bool:
@@ -175,7 +188,8 @@ class World:
     # -- what lands in the log
 
     def _landed(self, target: Target, record: Record) -> Record:
-        self._progress += 1
+        if not isinstance(record, Presence) or self._is_news(record):
+            self._progress += 1
         if self.scenario.faults.encode:
             record = decode(encode(record))
         if isinstance(record, Batch):
@@ -188,6 +202,12 @@ class World:
         elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
             self.dead.append(record)
         return record
+
+    def _is_news(self, presence: Presence) -> bool:
+        """Whether somebody takes a seat; beats alone are no progress."""
+        known = self._terms.get(presence.service, 0)
+        self._terms[presence.service] = max(known, presence.term)
+        return presence.speaks and presence.term > known
 
     def _note_batch(self, target: Target, batch: Batch) -> None:
         partition = id(self.log), target[1]
@@ -443,7 +463,7 @@ class World:
         feeds = self._feedable(process)
         if not targets and not feeds:
             return False
-        self._progress += 1
+        self._progress += 0 if not feeds and all(target[0] is Topic.PRESENCE for target in targets) else 1
         if feeds and (not targets or self.rng.random() < odds.FEEDS):
             self._feed_rows(process, self.rng.choice(feeds))
         else:

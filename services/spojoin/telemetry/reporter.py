@@ -67,7 +67,7 @@ class Reporter:
         self._trail = FrameTrail()
         self._inputs_wait_since_ms: int | None = None
         self._matches_out = 0
-        self._was_ready = False
+        self._was_ready = self._is_silent = False
 
     def expect(self, needs: Sequence[str], workers: int, inside: int = 0) -> None:
         """Report from now on which services should run: `needs`, and the log's worker count, until then `workers`.
@@ -139,8 +139,12 @@ class Reporter:
         """Read what a machine reports of itself."""
         self._machine.read(machine)
 
-    def note(self, inputs_wait_since_ms: int | None, matches_out: int) -> None:
-        """When the oldest row that no frame holds was produced (None: there is none), and the matches that are out."""
+    def note(self, inputs_wait_since_ms: int | None, matches_out: int, *, is_silent: bool = False) -> None:
+        """When the oldest row that no frame holds was produced (None: there is none), and the matches that are out.
+
+        is_silent: whether another instance of the service speaks; then only that one reports totals
+        """
+        self._is_silent = is_silent
         self._inputs_wait_since_ms = inputs_wait_since_ms
         self._matches_out = matches_out
 
@@ -203,7 +207,7 @@ class Reporter:
 
     def _totals(self, result_position: ResultPosition) -> Fields:
         """Totals by the log and the results, once both were read: a restart of a process subtracts nothing."""
-        if not self._was_ready:
+        if not self._was_ready or self._is_silent:
             return {}
         found: dict[str, int] = {}
         if Role.ROUTER in self._who.roles:
@@ -228,7 +232,7 @@ class Reporter:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "metrics_port": self._who.metrics_port,
-            "state": "ready" if is_ready else said,
+            "state": ("standby" if self._is_silent else "ready") if is_ready else said,
             "started_ms": self._started_ms,
             "wall_ms": self._clock.wall_ms(),
             "head_frame": int(value_of(metrics.head_frame)),

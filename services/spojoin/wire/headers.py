@@ -29,6 +29,7 @@ from spojoin.wire.records import (
     Matches,
     Part,
     Partial,
+    Presence,
     Record,
     Result,
     Run,
@@ -393,6 +394,17 @@ def _read_worker_count(header: pb.WorkerCount, columns: ColumnReader) -> WorkerC
     return WorkerCount(**_taken(header, _WORKER_COUNT))
 
 
+_PRESENCE = ("service", "instance", "life", "term", "speaks")
+
+
+def _write_presence(presence: Presence, header: pb.Presence, columns: ColumnWriter) -> None:
+    _copy(presence, header, _PRESENCE)
+
+
+def _read_presence(header: pb.Presence, columns: ColumnReader) -> Presence:
+    return Presence(**_taken(header, _PRESENCE))
+
+
 _ANNOUNCEMENT = ("generation", "fingerprint", "text", "backfill")
 
 
@@ -434,6 +446,7 @@ FORMS: dict[type[Record], Form] = {
     HotKeys: Form("hot_keys", _write_hot_keys, _read_hot_keys),
     DeadLetter: Form("dead_letter", _write_dead_letter, _read_dead_letter),
     WorkerCount: Form("worker_count", _write_worker_count, _read_worker_count),
+    Presence: Form("presence", _write_presence, _read_presence),
     Announcement: Form("announcement", _write_announcement, _read_announcement),
     Takeover: Form("takeover", _write_takeover, _read_takeover),
 }

@@ -72,6 +72,7 @@ class RouterMachine(InputMachine):
         beginning: Beginning = FROM_NOTHING,
     ) -> None:
         self.active = False
+        self._is_restored = False
         self._query = query
         self._config = config
         self._beginning = beginning
@@ -103,14 +104,14 @@ class RouterMachine(InputMachine):
     # -- the log
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """The log is read always; batches only until the router is active."""
-        return topic is not Topic.BATCHES or not self.active
+        """The log is read always; batches only until those from before the log's first frame are here."""
+        return topic is not Topic.BATCHES or not self._is_restored
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Follow the log, restore batches, note plans and requested worker counts."""
         if isinstance(record, Frame | Barrier):
             self._follow(record)
-        elif isinstance(record, Batch) and not self.active:
+        elif isinstance(record, Batch) and not self._is_restored:
             self._books[record.stream].restore(record)
             self._slicer.restore(record)
         elif isinstance(record, HotKeys) and record.version > self._plan_version:
@@ -163,6 +164,13 @@ class RouterMachine(InputMachine):
         self._rejected = dict(frame.rejected)
 
     def on_caught_up(self) -> Iterator[Action]:
+        """All batches from before the log's first frame are here; the log tells of all others."""
+        self._is_restored = True
+        for book in self._books:
+            book.finish_restore()
+        yield from ()
+
+    def on_chosen(self) -> Iterator[Action]:
         """Claim the log (P2)."""
         self._claimed = self._reader.epoch + 1
         yield Emit(Topic.FRAMES, 0, self._barrier(self._claimed))
@@ -185,8 +193,6 @@ class RouterMachine(InputMachine):
         if self._last is None:
             for book, first in zip(self._books, self._reader.first_indexes, strict=False):
                 book.begin_at(first)
-        for book in self._books:
-            book.finish_restore()
         if self._query.order is Order.EVENT_TIME:
             self._ordering = self._event_time_order()
         elif self._beginning.cut:
