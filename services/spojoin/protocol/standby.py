@@ -40,6 +40,7 @@ class Standby(Machine):
         self._reader = LogFollower()
         self._unsaid: deque[Emit] = deque()
         self._handed_over: deque[HandedOver] = deque()
+        self._trims: dict[tuple[Topic, int], Trim] = {}
 
     @property
     def is_silent(self) -> bool:  # type: ignore[override]
@@ -104,7 +105,11 @@ class Standby(Machine):
             made = self._handed_over.popleft()[1]
             self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, made))
         self._unsaid = deque(emit for emit in self._unsaid if not _is_out(emit.record, result_position))
-        return trims if self._speaks else []
+        self._trims |= {(trim.topic, trim.partition): trim for trim in trims}
+        if not self._speaks:
+            return []
+        due, self._trims = self._trims, {}
+        return list(due.values())
 
     # -- reports
 

@@ -300,14 +300,13 @@ class Loop:
     def _take_over(self) -> None:
         """L8: fence the instance that spoke before, then learn how far its results came."""
         self._departures.open()
-        if Topic.RESULTS not in self._spec.edge.writes:
-            return
-        self._tail.begin()
-        while self._tail.is_reading:
-            self._tail.take(self._intake.fill(POLL_S))
-        self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
-        if self._follower.move(position_of_results(self._tail.furthest)) is not None:
-            self._hear(self._follower.latest)
+        if Topic.RESULTS in self._spec.edge.writes:
+            self._tail.begin()
+            while self._tail.is_reading:
+                self._tail.take(self._intake.fill(POLL_S))
+            self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
+            self._follower.move(position_of_results(self._tail.furthest))
+        self._hear(self._follower.latest)
 
     def _rewind(self, topic: Topic) -> None:
         """L7: read a topic again from its earliest retained record."""

@@ -17,7 +17,7 @@ from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.pack import Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
-from spojoin.protocol.seat import Seat
+from spojoin.protocol.seat import ECHOES, Seat
 from spojoin.protocol.standby import standby_of
 from spojoin.protocol.topology import Role, Topic, partitions, presence_partition
 from spojoin.simulate import probabilities as odds
@@ -39,6 +39,8 @@ STEPS_MAX = 200_000
 LULL = 120
 #: Rounds without progress, each after a jump of time beyond every timeout, that count as rest.
 ROUNDS_AT_REST = 3
+#: Rounds more in which a standby notices that nobody speaks.
+ROUNDS_TO_TAKE_OVER = ECHOES + 2
 
 
 class World:
@@ -386,8 +388,8 @@ class World:
 
     def _rest(self) -> bool:
         """Continue without faults until nothing moves, however much time passes."""
-        idle = 0
-        while idle < ROUNDS_AT_REST and self.step < STEPS_MAX:
+        idle, enough = 0, ROUNDS_AT_REST + (ROUNDS_TO_TAKE_OVER if len(self.scenario.instances) > 1 else 0)
+        while idle < enough and self.step < STEPS_MAX:
             before = self._progress
             self._round()
             if self._progress == before:
@@ -395,7 +397,7 @@ class World:
                 self.now_ms += self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
             else:
                 idle = 0
-        return idle == ROUNDS_AT_REST
+        return idle == enough
 
     def _round(self) -> None:
         """Every process does all that it can do now; one that was overtaken may still end, with appends under way."""

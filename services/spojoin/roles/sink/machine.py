@@ -115,6 +115,8 @@ class SinkMachine(Machine):
                 history.append(piece.first_index, HeldRows(seqs, piece.keys, piece.payload))
         if frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
+        elif not self._frames:
+            self._forget_rows(frame)
 
     def _mark(self, frame: Frame, offset: int) -> None:
         streams = range(len(frame.slices))
@@ -276,9 +278,13 @@ class SinkMachine(Machine):
         self._next_frame, self._position = frame.frame_id + 1, 0
         for key in [key for key in self._parts if key[1] <= frame.frame_id]:
             self._release(key[2], self._parts.pop(key).drop_below(frame.count + 1))
+        self._forget_rows(frame)
+
+    def _forget_rows(self, done: Frame) -> None:
+        """Rows before the windows of a frame whose results are out."""
         if self._holds_rows:
             for stream, history in enumerate(self._histories):
-                history.drop_below(first_reached(frame, stream))
+                history.drop_below(first_reached(done, stream))
 
     def _release(self, part: int, size: tuple[int, int]) -> None:
         held = self._held[part]
