@@ -76,7 +76,7 @@ class Engine:
         self.frame_times = FrameTimes()
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes)
-        self._sink = SinkMachine(query, START, each=self._threads.each)
+        self._sink = SinkMachine(query, START, each=self._threads.each, trims=False)
         self._evaluation = evaluation(query, self._sizes.workers, partial(by_batches, runner=self._threads))
         self._searching = self._evaluation.searching
         self._traffic = Traffic(query)

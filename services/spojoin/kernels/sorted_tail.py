@@ -1,4 +1,4 @@
-"""The most recent values of a column in ascending order: what comes is merged in, so a small frame sorts only itself."""
+"""The most recent values of a column in ascending order: new ones are merged in, so small frames sort only their own."""
 
 from __future__ import annotations
 

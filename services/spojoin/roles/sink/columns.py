@@ -16,3 +16,8 @@ def int64_column(n: int) -> tuple[I64, pa.Array]:
     """Make n values to be written, and the Arrow array that will hold them."""
     buffer = pa.allocate_buffer(n * 8)
     return np.frombuffer(buffer, np.int64), pa.Array.from_buffers(pa.int64(), n, [None, buffer])
+
+
+def held_in(values: I64) -> pa.Array:
+    """Contiguous values int64 (n,) as an Arrow array in their memory, which `pa.array` takes ten times as long to make."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
