@@ -124,6 +124,7 @@ class StreamStore:
         self._has_gaps = False
         self._started = False
         self._began = 0
+        self._first = 0
 
     @property
     def tuples(self) -> int:
@@ -164,6 +165,9 @@ class StreamStore:
             self._payloads.append((piece.first_index, piece.payload))
 
     def _drop_below(self, index: int) -> None:
+        if index <= self._first:
+            return
+        self._first = index
         for tail in (*self._codes.values(), self._seqs, self._times, self._places):
             tail.drop_below(index)
         for pieces in (self._keys, self._payloads):
