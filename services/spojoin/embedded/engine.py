@@ -237,7 +237,8 @@ class Engine:
         """Carry out actions, and all that follows from them but for `ahead` records that may wait in lanes."""
         yield from self._step(actions)
         while True:
-            yield from self._arrived(LANES_AHEAD if self._answers or self._pending else ahead)
+            if self._lanes:
+                yield from self._arrived(LANES_AHEAD if self._answers or self._pending else ahead)
             if not (self._answers or self._pending):
                 return
             yield from self._hand_out(*self._next())

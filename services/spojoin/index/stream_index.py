@@ -31,7 +31,7 @@ COUNT_MAX = 1 << 20
 #: Searches of a probe in a node from which threads pay: fewer take less time than to wake one.
 TOGETHER_MIN = 1 << 13
 
-_first = attrgetter("first")
+_first, _size = attrgetter("first"), attrgetter("size")
 
 #: A direction's conditions, and where its matches are gathered.
 Search = tuple[Sequence[RankCondition], Assembly]
@@ -87,7 +87,7 @@ class StreamIndex:
     @property
     def tuples(self) -> int:
         """Tuples held, including those behind the window that share a node with others."""
-        return sum(node.size for node in self._nodes)
+        return sum(map(_size, self._nodes))
 
     @property
     def nodes(self) -> int:
