@@ -1,7 +1,7 @@
 """The state machines of all services, wired to each other in one process without a broker.
 
 Records pass by reference. Matches go to the sink as they are made, so that a frame's pairs never stand in memory at
-once; all others wait their turn in one queue.
+once; all others wait their turn, frames behind what earlier ones have led to.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class Engine:
         self._evaluation.loads.note(record)
 
     def _next(self) -> Emit:
-        """The next record; with lanes, what a frame has led to comes before another frame: a lane may wait for it."""
+        """The next record: what a frame has led to comes before another frame, so that few are under way at a time."""
         return (self._answers or self._pending).popleft()
 
     def _arrived(self, ahead: int) -> Iterator[pa.RecordBatch]:
@@ -291,7 +291,7 @@ class Engine:
                 self._reject(record)
             else:
                 self.tuples += record.count if isinstance(record, Frame) else 0
-                waiting = self._answers if self._lanes and not isinstance(record, Frame) else self._pending
+                waiting = self._pending if isinstance(record, Frame) else self._answers
                 waiting.append(Emit(action.topic, action.partition, record))
 
     def _reject(self, letter: DeadLetter) -> None:
