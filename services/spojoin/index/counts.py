@@ -23,7 +23,7 @@ I64 = NDArray[np.int64]
 #: Calls for each thread: one that is late leaves the last to others.
 _CALLS_A_THREAD = 2
 _NONE = -1
-_NO_STARTS = np.empty(0, np.int64)
+_NO_STARTS, _NO_GROUPS = np.empty(0, np.int64), np.empty((0, 0), np.uint32)
 
 
 def serves(direction: Direction) -> bool:
@@ -50,17 +50,17 @@ class WholeCounts:
 
     def among(self, nodes: list[Node], probes: Probes, m: int, runner: TaskRunner) -> I64:
         """The matches of m probes among all tuples of some nodes, by direction: int64 (d, m)."""
-        plan = self._plan(probes, m)
+        plan = self._plan(probes)
         calls = [partial(counting.counts, some, plan, m) for some in self._directories(nodes, runner)]
         return reduce(_added, runner.each(calls))
 
-    def _plan(self, probes: Probes, m: int) -> counting.CountPlan:
+    def _plan(self, probes: Probes) -> counting.CountPlan:
         groups = [probes.keys(slots).grouping.group for slots in self._groupings]
         return counting.CountPlan(
             *self._searches.written(probes),
             directions=self._rows,
             edges=self._edge_rows,
-            groups=np.stack(groups) if groups else np.empty((0, m), np.uint32),
+            groups=np.stack(groups) if groups else _NO_GROUPS,
         )
 
     def _directories(self, nodes: list[Node], runner: TaskRunner) -> list[I64]:
@@ -142,6 +142,8 @@ class _Searches:
         self.places: list[Place] = []
         self._numbers: dict[tuple[Place, _Wanted], int] = {}
         self._outer: list[int] = []
+        #: how the last values were parted, and that as an array: mostly the next are parted alike
+        self._parted: tuple[list[tuple[int, int, int, int]], I64] = [], np.empty((0, 4), np.int64)
 
     def add(self, place: Place, wanted: _Wanted, outer: int = _NONE) -> int:
         """The number of the search for what is wanted; `outer`: that of its groups."""
@@ -154,7 +156,7 @@ class _Searches:
 
     def written(self, probes: Probes) -> tuple[I64, I64, I64, I64]:
         """The fields values, places, starts and searches of `counting.CountPlan`."""
-        values, places, starts, rows = [], [], [_NO_STARTS], []
+        values, places, starts, rows = [], [], [], []
         end = starts_end = 0
         for (_, wanted), outer in zip(self._numbers, self._outer, strict=True):
             found = probes.sought(wanted) if isinstance(wanted, Seek) else wanted.of(probes)
@@ -167,7 +169,10 @@ class _Searches:
                 starts_end += len(found.starts)
             else:
                 places.append(found.probes)
-        return np.concatenate(values), np.concatenate(places), np.concatenate(starts), np.array(rows)
+        if rows != self._parted[0]:
+            self._parted = rows, np.array(rows)
+        all_starts = np.concatenate(starts) if starts else _NO_STARTS
+        return np.concatenate(values), np.concatenate(places), all_starts, self._parted[1]
 
 
 def _added(totals: I64, counts: I64) -> I64:

@@ -68,6 +68,10 @@ class StreamIndex:
         self._with_seqs = not self._counts_only
         #: directions that ask the same, as both of a self join by bands alone do, are searched once
         self._searches = list({d.predicates: d for d in self.directions}.values())
+        searched = [search.predicates for search in self._searches]
+        #: by direction, the number of its search
+        self._numbers = [searched.index(direction.predicates) for direction in self.directions]
+        self._probe_slot = self.directions[0].predicates[0].probe_slot
         self._conditions = [conditions(direction.predicates) for direction in self._searches]
         self._is_counted = [self._counts_only and counts.serves(direction) for direction in self._searches]
         self._counts_all = all(self._is_counted)
@@ -133,12 +137,12 @@ class StreamIndex:
 
         codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,); sort: as in `Probes`
         """
-        m = len(codes[self.directions[0].predicates[0].probe_slot])
+        m = len(codes[self._probe_slot])
         assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self._searches]
         if m > 0 and self._nodes:
             self._evaluate_nodes(Probes(codes, sort), lower, assemblies)
-        found = {s.predicates: assembly.matches() for s, assembly in zip(self._searches, assemblies, strict=True)}
-        return tuple(found[direction.predicates] for direction in self.directions)
+        found = [assembly.matches() for assembly in assemblies]
+        return tuple([found[number] for number in self._numbers])
 
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
         runner = self._runner(len(assemblies[0]) * len(self._nodes))
@@ -153,7 +157,7 @@ class StreamIndex:
 
     def _whole_from(self, lower: I64) -> int:
         """The number of nodes before the first that lies in every probe's window, as all after it do."""
-        last = int(lower.max())
+        last = int(lower[0]) if len(lower) == 1 else int(lower.max())
         return 0 if self._nodes[0].first >= last else bisect_left(self._nodes, last, key=_first)
 
     def _search(

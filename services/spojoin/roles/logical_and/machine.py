@@ -105,17 +105,12 @@ class LogicalAndMachine(Machine):
             lower, upper = (
                 (asked[0].lower, asked[0].upper)
                 if asked and self._query.is_self
-                else self._offsets(frame, direction, first, last)
+                else mutable_bounds(frame, direction, first, last)
             )
             ranks: list[DirectionRanks] = [partial.directions[number] for partial in partials]
             starts, lengths = [r.start[first:last] for r in ranks], [r.length[first:last] for r in ranks]
             asked.append(Asked([r.positions for r in ranks], starts, lengths, lower, upper))
         return asked
-
-    def _offsets(self, frame: Frame, direction: Direction, first: int, last: int) -> tuple[I64, I64]:
-        lower, upper = mutable_bounds(frame, direction, first, last)
-        handover = frame.slices[direction.target].handover_index
-        return lower - handover, upper - handover
 
     def _matches(self, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
         if not self._query.lists_pairs:

@@ -16,26 +16,27 @@ from spojoin.roles.sink.history import History
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import I64, Frame, Matches, StreamSlice, Unjoined
 
+#: The numbers in a row of counts; a probe of one input has matches on both sides.
+COUNTED = ("seq", "matches")
+COUNTED_OF_ONE = (*COUNTED, "as_left", "as_right")
 #: Positions in a frame have 16 bits.
 FRAME_MAX = 1 << 16
 
 
 def count_rows(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
     """One row a probe: seq, stream, key, matches and, for a self join, as_left and as_right."""
-    columns = {
-        "seq": held_in(_seqs(frame, begin, end)),
-        "stream": _stream_names(query, frame, begin, end),
-        "key": _keys(query, frame, begin, end),
-    }
+    names = COUNTED_OF_ONE if query.is_of_one_input else COUNTED
+    values = np.empty((len(names), end - begin), np.int64)
+    values[0] = _seqs(frame, begin, end)
     if query.is_of_one_input:
-        left, right = (
-            np.ascontiguousarray(_spread_counts(query, frame, begin, end, number, directions[number].counts))
-            for number in range(2)
-        )
-        columns |= {"matches": held_in(left + right), "as_left": held_in(left), "as_right": held_in(right)}
+        for number in range(2):
+            values[2 + number] = _spread_counts(query, frame, begin, end, number, directions[number].counts)
+        np.add(values[2], values[3], out=values[1])
     else:
-        columns["matches"] = held_in(_by_position(query, frame, begin, end, [r.counts for r in directions]))
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        values[1] = _by_position(query, frame, begin, end, [r.counts for r in directions])
+    seq, *counted = held_in(values)
+    columns = [seq, _stream_names(query, frame, begin, end), _keys(query, frame, begin, end), *counted]
+    return pa.RecordBatch.from_arrays(columns, names=[names[0], "stream", "key", *names[1:]])
 
 
 def pair_rows(
