@@ -112,8 +112,8 @@ def _condition(predicate: RolePredicate) -> RankCondition:
     op, own = predicate.op, Seek(predicate.probe_slot)
     if op in (Op.BAND_LT, Op.BAND_LE):
         lower, upper = (Seek(own.slot, predicate, is_upper) for is_upper in (False, True))
-        begins, ends = (RankEdge(lower, BELOW),), (RankEdge(upper, UPTO),)
-        return RankCondition(predicate.target_slot, begins, ends, False, own)
+        ends_of_band = (RankEdge(lower, BELOW),), (RankEdge(upper, UPTO),)
+        return RankCondition(predicate.target_slot, *ends_of_band, False, own)
     begins = (RankEdge(own, BEGINS[op]),) if op in BEGINS else ()
     ends = (RankEdge(own, ENDS[op]),) if op in ENDS else ()
     return RankCondition(predicate.target_slot, begins, ends, op is Op.NE, own)

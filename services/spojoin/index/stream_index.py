@@ -229,7 +229,7 @@ class StreamIndex:
             assembly.add_counts(of_direction)
 
     def _search_nodes(
-        self, probes: Probes, nodes: list[Node], lower: I64 | None, searches: list[Search], runner: TaskRunner
+        self, probes: Probes, nodes: list[Node], lower: I64 | None, searches: Sequence[Search], runner: TaskRunner
     ) -> None:
         if not nodes or not searches:
             return
@@ -255,7 +255,7 @@ class StreamIndex:
         return IN_TURN if is_in_turn else self.work.runner
 
     def _search_node(
-        self, node: Node, probes: Probes, searches: list[Search], lower: I64 | None, rooms: list[I64]
+        self, node: Node, probes: Probes, searches: Sequence[Search], lower: I64 | None, rooms: list[I64]
     ) -> list[I64 | Collected]:
         known: Known = {}
         return [

@@ -1,4 +1,4 @@
-"""The most recent values of a column in ascending order: new ones are merged in, so small frames sort only their own."""
+"""The most recent values of a column in ascending order: new ones are merged in, so few new ones take little time."""
 
 from __future__ import annotations
 

@@ -64,10 +64,10 @@ class MutableMachine(Machine):
 
     def _evaluate(self, frame: Frame) -> Partial:
         ranked = _FrameRanks(frame, self._stores)
-        directions = tuple(
+        directions = [
             ranked.of(direction.predicates[self._predicate], direction) for direction in self._query.directions
-        )
-        return Partial(frame.epoch, frame.frame_id, self._predicate, directions)
+        ]
+        return Partial(frame.epoch, frame.frame_id, self._predicate, tuple(directions))
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

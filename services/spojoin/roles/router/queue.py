@@ -124,7 +124,10 @@ class Origins:
 
     def take(self, rows: I64) -> Origins:
         """Rows picked by an index array, copied."""
-        return Origins(*[column[rows] for column in self.columns], self.is_plain)
+        inputs, ids, streams, produced_ms, members, joins = self.columns
+        return Origins(
+            inputs[rows], ids[rows], streams[rows], produced_ms[rows], members[rows], joins[rows], self.is_plain
+        )
 
     @property
     def columns(self) -> tuple[I64, I64, U8, I64, U8, U8]:
@@ -146,8 +149,10 @@ def concat_origins(pieces: list[Origins]) -> Origins:
     """Origins of all pieces, in order."""
     if len(pieces) == 1:
         return pieces[0]
-    columns = [np.concatenate(column) for column in zip(*(p.columns for p in pieces), strict=True)]
-    return Origins(*columns, all(p.is_plain for p in pieces))
+    inputs, ids, streams, produced_ms, members, joins = map(
+        np.concatenate, zip(*[p.columns for p in pieces], strict=True)
+    )
+    return Origins(inputs, ids, streams, produced_ms, members, joins, all(p.is_plain for p in pieces))
 
 
 class OrderedQueue:
