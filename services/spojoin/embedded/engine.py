@@ -70,7 +70,7 @@ class Engine:
         self.query = query
         self._inputs = query.inputs
         self._threads = Threads(threads)
-        self._transport = transport or _by_reference
+        self._transport = transport
         self.tuples = 0
         self.rejected: dict[str, int] = {}
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
@@ -265,7 +265,7 @@ class Engine:
             # Rewind needs no answer: the layout never changes here.
             if not isinstance(action, Emit):
                 continue
-            record = self._transport(action.record)
+            record = action.record if self._transport is None else self._transport(action.record)
             self.accounts.written(action.topic, record)
             if isinstance(record, Part):
                 yield from self._step(self._sink.on_record(action.topic, action.partition, 0, record))
@@ -287,7 +287,3 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
-
-
-def _by_reference(record: Record) -> Record:
-    return record

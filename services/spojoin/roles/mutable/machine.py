@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.kernels.bounds import BEGINS, BELOW, ENDS, UPTO, bounds
-from spojoin.kernels.intervals16 import wrapped_intervals
+from spojoin.kernels.intervals16 import found_intervals
 from spojoin.kernels.permutation import sort_column
 from spojoin.kernels.ranks import sought
 from spojoin.kernels.sorted_tail import SortedTail, empty_tail
@@ -38,6 +38,9 @@ from spojoin.wire.records import (
 
 #: The machine of this predicate ships seqs, times and keys with its runs.
 CARRIER = 0
+
+#: Where a predicate's interval begins with the first stored code, or ends with the last.
+_NO_SIDE = -1
 
 
 class MutableMachine(Machine):
@@ -87,23 +90,31 @@ class _FrameRanks:
         """The ranks of the stored tuples, and the interval of them that each probe's predicate admits."""
         piece = self._frame.slices[direction.target]
         stored = self._stores[direction.target].sorted_from(piece.handover_index, predicate.target_slot, piece)
-        a, b = self._interval(predicate, direction, stored)
-        return DirectionRanks(stored.ranks, *wrapped_intervals(a, b, len(stored.ranks), predicate.op is Op.NE))
-
-    def _interval(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
-        op, probes = predicate.op, self._frame.slices[direction.probe]
+        op, n = predicate.op, len(stored.ranks)
         if op in (Op.BAND_LT, Op.BAND_LE):
-            own = sought_column(probes, predicate.probe_slot)
-            ends = bounds(op, predicate.domain, predicate.width, probes.codes[predicate.probe_slot])
-            lower, upper = (sought(codes, own) for codes in ends)
-            a = stored.found(lower)[BELOW]
-            return a, np.maximum(a, stored.found(upper)[UPTO])
+            ends = self._band(predicate, direction, stored)
+            return DirectionRanks(stored.ranks, *found_intervals(ends, BELOW, UPTO, n, False))
+        sides = BEGINS.get(op, _NO_SIDE), ENDS.get(op, _NO_SIDE)
+        found = self._equal(predicate, direction, stored)
+        return DirectionRanks(stored.ranks, *found_intervals(found, *sides, n, op is Op.NE))
+
+    def _equal(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
+        """Where the stored codes that equal each probe's begin and end."""
         key = direction.probe, predicate.probe_slot, direction.target, predicate.target_slot
         found = self._found.get(key)
         if found is None:
+            probes = self._frame.slices[direction.probe]
             self._found[key] = found = stored.found(sought_column(probes, predicate.probe_slot))
-        a = found[BEGINS[op]] if op in BEGINS else np.zeros_like(found[0])
-        return a, found[ENDS[op]] if op in ENDS else np.full_like(found[0], len(stored.ranks))
+        return found
+
+    def _band(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
+        """Where the stored codes in each probe's band begin and end."""
+        probes, slot = self._frame.slices[direction.probe], predicate.probe_slot
+        own = sought_column(probes, slot)
+        lower, upper = (
+            sought(codes, own) for codes in bounds(predicate.op, predicate.domain, predicate.width, probes.codes[slot])
+        )
+        return stored.found(lower)[BELOW], stored.found(upper)[UPTO]
 
 
 class StreamStore:
