@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from statistics import median
@@ -57,7 +57,7 @@ class FrameStream:
         return pa.Table.from_batches(self._results).select(["seq", "as_left", "as_right"])
 
 
-def figures(taken: list[Mapping[int, float]], piece: int) -> Iterator[Measurement]:
+def figures(taken: Sequence[Mapping[int, float]], piece: int) -> Iterator[Measurement]:
     """The ratios of seconds that a piece of so many rows took, by the rows of a frame."""
     frame_ms = {rows: median(each[rows] for each in taken) / piece * rows * 1e3 for rows in taken[0]}
     note = f"median of {len(taken)} pairs; {{}} and {frame_ms[LARGE]:.3g} ms a frame".format
