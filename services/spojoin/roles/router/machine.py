@@ -236,7 +236,8 @@ class RouterMachine(InputMachine):
 
     def _open_input(self, stream: int, partition: int) -> None:
         ledger = InputLedger(start_of(self.sources(), stream, partition))
-        source = PhysicalInput(stream, partition, ledger, len(self._inputs), self._slicer.mask(stream))
+        is_of_only = len(self._query.inputs) == 1
+        source = PhysicalInput(stream, partition, ledger, len(self._inputs), self._slicer.mask(stream), is_of_only)
         self._inputs.append(source)
         if isinstance(self._ordering, EventTimeOrder):
             self._ordering.adopt(source)
@@ -337,7 +338,7 @@ class RouterMachine(InputMachine):
 
     def _letters(self, origins: Origins) -> Iterator[Action]:
         for source in self._inputs:
-            ids = origins.ids[origins.inputs == source.index]
+            ids = origins.ids if len(self._inputs) == 1 else origins.ids[origins.inputs == source.index]
             cut = self._answered.cut_of(*source.key)
             for letter in source.ledger.release(ids):
                 if (letter.offset, letter.row) >= cut:  # letters before the cut were counted by an earlier generation
@@ -346,10 +347,12 @@ class RouterMachine(InputMachine):
 
     def _silent(self, taken: Taken) -> U8:
         """Which rows an earlier generation has answered (P12): uint8 (n,) of those numbered, or empty if none are."""
+        due = [s for s in self._inputs if s.ledger.position_place < self._answered.end_of(*s.key)]
+        if not due:
+            return NONE_SILENT
         silent = np.zeros(len(taken.origins), np.uint8)
-        for source in self._inputs:
-            if source.ledger.position_place < self._answered.end_of(*source.key):
-                self._silence(silent, taken, source)
+        for source in due:
+            self._silence(silent, taken, source)
         numbered = silent[taken.origins.numbered]
         return numbered if numbered.any() else NONE_SILENT
 
@@ -370,9 +373,8 @@ class RouterMachine(InputMachine):
         read = {source.key: source.ledger.position() for source in self._inputs}
         source = {**self.sources(), **read}
         checkpoint = self._ordering.checkpoint()
-        numbered = origins.numbered
-        produced_ms, runs = _run_lengths(origins.produced_ms[numbered])
-        count = int(np.count_nonzero(numbered))
+        produced_ms, runs = _run_lengths(origins.produced_ms[slice(None) if origins.is_plain else origins.numbered])
+        count = origins.numbers
         return Frame(
             epoch=self._epoch,
             frame_id=self._next_frame,
@@ -427,5 +429,7 @@ def _first_offset(rows: Rows) -> int:
 def _run_lengths(values: I64) -> tuple[I64, np.ndarray]:
     if not len(values):
         return np.empty(0, np.int64), np.empty(0, np.uint32)
+    if (values == values[0]).all():  # mostly
+        return values[:1].copy(), np.array([len(values)], np.uint32)
     starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(values[1:] != values[:-1]) + 1))
     return values[starts], np.diff(np.append(starts, len(values))).astype(np.uint32)
