@@ -8,7 +8,7 @@ everything must come to rest with all results out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
+from itertools import chain
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.topology import Role, Topic, partitions
 from spojoin.simulate import probabilities as odds
+from spojoin.simulate.editions import edition_of
 from spojoin.simulate.feed import InputsFeed
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.messages import Source
 from spojoin.simulate.outcome import RunOutcome
+from spojoin.simulate.pace import QuickRandom
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
@@ -31,6 +33,8 @@ from spojoin.wire.records import Batch, DeadLetter, HotKeys, Record, WorkerCount
 STEPS_MAX = 200_000
 #: Steps without progress that end the storm: each process had several turns.
 LULL = 120
+#: Steps without progress after which time goes on to the end of what holds the processes up.
+LULL_BRIDGED = 30
 #: Rounds without progress, each after a jump of time beyond every timeout, that count as rest.
 ROUNDS_AT_REST = 3
 
@@ -41,7 +45,7 @@ class World:
     def __init__(self, scenario: Scenario, wiring: MachineMakers) -> None:
         self.scenario = scenario
         self.wiring = wiring
-        self.rng = Random(f"world {scenario.seed}")
+        self.rng = QuickRandom(f"world {scenario.seed}")
         self.log = SimulatedLog(self._landed)
         self.frames = FramesFollower()
         self.results = ResultsFollower()
@@ -64,6 +68,8 @@ class World:
         self._newest_batch: dict[tuple[int, int], int] = {}
         self._down: list[tuple[int, Post]] = []
         self._plans = 0
+        self._request_at: list[int] = []
+        self._bridges_lulls = edition_of(scenario.seed).bridges_lulls
         self._stalls_left = self._crashes_left = scenario.faults.at_most
         self._is_storm = True
         self._landing = self.rng.choice(odds.LANDING)
@@ -188,6 +194,38 @@ class World:
             self._storm_step()
             if self._progress != before:
                 moved_at = self.step
+            elif self._bridges_lulls and (self.step - moved_at) % LULL_BRIDGED == 0:
+                skipped = self._bridge()
+                if skipped:
+                    steps_max += skipped
+                    moved_at = self.step
+
+    def _bridge(self) -> int:
+        """Let what holds the processes up be over; returns the steps skipped. Where nothing is due, time passes."""
+        skipped = self._steps_until_due()
+        self.step += skipped
+        if skipped:
+            return skipped
+        self.now_ms += self._timeouts_ms if self._feed.is_complete else 0
+        for process in list(self.processes):
+            self._advance(process, self._hear_tick_and_land)
+        return 0
+
+    def _hear_tick_and_land(self, process: Process) -> bool:
+        self._hear_and_tick(process)
+        if process.outbox:
+            process.outbox.land(self.rng, self.log, twice=False)
+        return True
+
+    @property
+    def _timeouts_ms(self) -> int:
+        return self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
+
+    def _steps_until_due(self) -> int:
+        """Steps until a process starts or reads on, or a request comes; 0 where none will."""
+        stalls = (until for process in self.processes for until in process.stalled.values())
+        starts = (due for due, _ in self._down)
+        return min((due - self.step for due in chain(stalls, starts, self._request_at) if due > self.step), default=0)
 
     def _storm_step(self) -> None:
         self.step += 1
@@ -206,6 +244,8 @@ class World:
             self._feed.grow(self.rng.choice(list(self.scenario.inputs)))
 
     def _revive(self) -> None:
+        if not self._down:
+            return
         for due, post in [entry for entry in self._down if entry[0] <= self.step]:
             self._down.remove((due, post))
             if not self._is_wanted(post):
@@ -340,7 +380,7 @@ class World:
             self._round()
             if self._progress == before:
                 idle += 1
-                self.now_ms += self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
+                self.now_ms += self._timeouts_ms
             else:
                 idle = 0
         return idle == ROUNDS_AT_REST
