@@ -1,0 +1,25 @@
+"""Other seeds in each run. The summary says where they start, also when all is well, so that a run can be repeated."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from spojoin.simulate.campaign import outcomes
+from spojoin.simulate.coverage import Coverage
+
+SEEDS = 500
+
+
+@pytest.mark.timeout(1_200)
+def test_fresh_seeds_give_the_output_of_the_oracle(request):
+    start = request.config.getoption("--fresh-from")
+    found = list(outcomes(range(start, start + SEEDS), os.cpu_count() or 1))
+    failed = {command: failure for outcome in found for command, failure in outcome.failed.items()}
+    assert not failed, "\n\n".join([*failed, *(each.account for each in list(failed.values())[:3])])
+    coverage = Coverage()
+    for outcome in found:
+        coverage.merge(outcome.coverage)
+    assert sum(len(outcome.seeds) for outcome in found) == SEEDS
+    assert coverage.seeds["P2 epochs", "barrier claims the log"] == SEEDS
