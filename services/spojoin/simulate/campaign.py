@@ -31,11 +31,13 @@ from spojoin.simulate.runner import REPLACED, REPLACED_STATEMENTS, SERVED, STATE
 KINDS = (SERVED, STATEMENTS, REPLACED, REPLACED_STATEMENTS)
 #: Where a campaign may start: far from every seed of the tests, and small enough for 64 bits with all its seeds.
 STARTS = range(EDITION_SEEDS, 1 << 62)
-#: Seeds given to a process at once: some seconds of work.
-CHUNK = 32
+#: Seeds given to a process at once: a second of work.
+CHUNK = 16
 #: Chunks that a process has ahead of it.
 AHEAD = 4
 STATE, FAILURES = "state.json", "failures.txt"
+#: What a kill loses at most.
+SAVES_S = 5.0
 #: Lines of progress on a terminal replace each other; elsewhere they come seldom.
 LINES_S_TERMINAL, LINES_S = 1.0, 60.0
 
@@ -107,16 +109,18 @@ def _state(campaign: SeedCampaign) -> SeedCampaignState:
 
 
 def _run(campaign: SeedCampaign, state: SeedCampaignState, console: Console) -> None:
-    begun, before, shown = time.monotonic(), state.seconds, 0.0
-    first = state.done
+    begun, before, first = time.monotonic(), state.seconds, state.done
+    shown = saved = 0.0
     every_s = LINES_S_TERMINAL if console.is_terminal else LINES_S
     for outcome in outcomes(state.left, campaign.jobs or os.cpu_count() or 1):
         _take(campaign, state, outcome)
         ran_s = time.monotonic() - begun
         state.seconds = before + ran_s
+        if ran_s - saved >= SAVES_S:
+            saved = ran_s
+            state.save(campaign.folder / STATE)
         if ran_s - shown >= every_s:
             shown = ran_s
-            state.save(campaign.folder / STATE)
             _show(console, state, (state.done - first) / ran_s)
 
 
@@ -174,6 +178,7 @@ def outcomes(seeds: range, jobs: int) -> Iterator[ChunkOutcome]:
 def _begin() -> None:
     """A process leaves an interruption to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     collect_seldom()
 
 

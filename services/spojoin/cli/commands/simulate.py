@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
@@ -72,4 +73,5 @@ def _campaign(options: SimulateOptions, folder: Path) -> int:
 
     if options.seed is not None or options.mutant or options.generations or options.statements:
         raise ConfigurationError("a campaign runs all kinds of seeds: --campaign goes with --seeds, --from and --jobs")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: its processes end, too
     return run_campaign(SeedCampaign(folder, options.seeds, options.start, options.jobs))
