@@ -212,6 +212,8 @@ class World:
         return 0
 
     def _hear_tick_and_land(self, process: Process) -> bool:
+        process.go_on(odds.ALL)
+        self._feedable(process)  # a router notices what was written before it finds an input idle
         self._hear_and_tick(process)
         if process.outbox:
             process.outbox.land(self.rng, self.log, twice=False)
