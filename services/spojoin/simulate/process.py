@@ -100,7 +100,9 @@ class Process:
         )
 
     def _reads(self, target: Target) -> bool:
-        return target[0] is not Topic.BATCHES or self.post.role is not Role.ROUTER or not self.is_caught_up
+        if target[0] is not Topic.BATCHES or self.post.role is not Role.ROUTER:
+            return True
+        return not self.is_caught_up or self.machine.wants(*target)  # until it is active
 
     def readable(self, step: int) -> list[Target]:
         """Inputs that hold a record that the machine wants now."""
