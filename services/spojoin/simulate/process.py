@@ -141,9 +141,9 @@ class Process:
         )
 
     def _reads(self, target: Target) -> bool:
-        if target[0] is Topic.PRESENCE:
-            return False
-        return target[0] is not Topic.BATCHES or self.post.roles != (Role.ROUTER,) or not self.is_caught_up
+        if target[0] is Topic.BATCHES and self.post.roles == (Role.ROUTER,):
+            return self.machine.wants(*target)
+        return target[0] is not Topic.PRESENCE
 
     def readable(self, step: int) -> list[Target]:
         """Inputs that hold a record that the machine wants now."""

@@ -15,6 +15,7 @@ from spojoin.model import Computed, Domain, KeyColumn, Order, Query
 from spojoin.roles.router.config import RouterConfig
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_query import TICK_US, Attribute, DrawnQuery, as_interval_join, draw_query
+from spojoin.simulate.editions import Edition, edition_of
 from spojoin.simulate.messages import ScenarioMessage, Source
 from spojoin.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_refused, is_valid
 from spojoin.simulate.packs import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
@@ -130,10 +131,10 @@ def _draw(seed: int, rng: Random, elaborate: Elaborate | None) -> tuple[Scenario
         seed,
         drawn.query,
         drawn.join,
-        _draw_inputs(rng, drawn),
+        _draw_inputs(rng, drawn, edition_of(seed).rows),
         replace(config, workers_max=workers_max),
         _draw_faults(rng),
-        _draw_limits(rng),
+        _draw_limits(rng, edition_of(seed)),
     )
     return with_reader(scenario), drawn
 
@@ -199,19 +200,24 @@ SHRUNK = {
 }
 
 
-def _draw_limits(rng: Random) -> dict[str, int]:
-    return {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
+#: The size that only later editions shrink, so that names are forgotten at all.
+SWEEP = "spojoin.roles.router.names.SWEEP_MIN"
+
+
+def _draw_limits(rng: Random, edition: Edition) -> dict[str, int]:
+    limits = {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
+    return limits | ({SWEEP: rng.choice(edition.sweeps)} if edition.sweeps else {})
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------
 
 
-def _draw_inputs(rng: Random, drawn: DrawnQuery) -> dict[Source, tuple[ScenarioMessage, ...]]:
+def _draw_inputs(rng: Random, drawn: DrawnQuery, rows: tuple[int, ...]) -> dict[Source, tuple[ScenarioMessage, ...]]:
     sources = [(s, p) for s in range(len(drawn.attributes)) for p in range(rng.choice(odds.PARTITIONS))]
     weights = [rng.choice(odds.PARTITION_WEIGHTS) for _ in sources]
     messages: dict[Source, list[ScenarioMessage]] = {source: [] for source in sources}
     writer = _Writer(rng, drawn)
-    left = rng.choice(odds.ROWS)
+    left = rng.choice(rows)
     while left > 0:
         source = rng.choices(sources, weights)[0]
         size = min(left, rng.choice(odds.ROWS_A_MESSAGE))

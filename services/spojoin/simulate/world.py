@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
+from itertools import chain
 
 import numpy as np
 
@@ -21,12 +21,14 @@ from spojoin.protocol.seat import ECHOES, Seat
 from spojoin.protocol.standby import standby_of
 from spojoin.protocol.topology import Role, Topic, partitions, presence_partition
 from spojoin.simulate import probabilities as odds
+from spojoin.simulate.editions import edition_of
 from spojoin.simulate.feed import InputsFeed
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.messages import Source
 from spojoin.simulate.outcome import RunOutcome
+from spojoin.simulate.pace import QuickRandom
 from spojoin.simulate.packs import EVALUATING, members_of, posts_of
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
@@ -37,6 +39,8 @@ from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, W
 STEPS_MAX = 200_000
 #: Steps without progress that end the storm: each process had several turns.
 LULL = 120
+#: Steps without progress after which time goes on to the end of what holds the processes up.
+LULL_BRIDGED = 30
 #: Rounds without progress, each after a jump of time beyond every timeout, that count as rest.
 ROUNDS_AT_REST = 3
 #: Rounds more in which a standby notices that nobody speaks.
@@ -49,7 +53,7 @@ class World:
     def __init__(self, scenario: Scenario, wiring: MachineMakers) -> None:
         self.scenario = scenario
         self.wiring = wiring
-        self.rng = Random(f"world {scenario.seed}")
+        self.rng = QuickRandom(f"world {scenario.seed}")
         self.log = SimulatedLog(self._landed)
         self.frames = FramesFollower()
         self.results = ResultsFollower()
@@ -74,6 +78,8 @@ class World:
         self._newest_batch: dict[tuple[int, int], int] = {}
         self._down: list[tuple[int, Post]] = []
         self._plans = 0
+        self._request_at: list[int] = []
+        self._bridges_lulls = edition_of(scenario.seed).bridges_lulls
         self._stalls_left = self._crashes_left = scenario.faults.at_most
         self._is_storm = True
         self._landing = self.rng.choice(odds.LANDING)
@@ -228,6 +234,40 @@ class World:
             self._storm_step()
             if self._progress != before:
                 moved_at = self.step
+            elif self._bridges_lulls and (self.step - moved_at) % LULL_BRIDGED == 0:
+                skipped = self._bridge()
+                if skipped:
+                    steps_max += skipped
+                    moved_at = self.step
+
+    def _bridge(self) -> int:
+        """Let what holds the processes up be over; returns the steps skipped. Where nothing is due, time passes."""
+        skipped = self._steps_until_due()
+        self.step += skipped
+        if skipped:
+            return skipped
+        self.now_ms += self._timeouts_ms if self._feed.is_complete else 0
+        for process in list(self.processes):
+            self._advance(process, self._hear_tick_and_land)
+        return 0
+
+    def _hear_tick_and_land(self, process: Process) -> bool:
+        process.go_on(odds.ALL)
+        self._feedable(process)  # a router notices what was written before it finds an input idle
+        self._hear_and_tick(process)
+        if process.outbox:
+            process.outbox.land(self.rng, self.log, twice=False)
+        return True
+
+    @property
+    def _timeouts_ms(self) -> int:
+        return self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
+
+    def _steps_until_due(self) -> int:
+        """Steps until a process starts or reads on, or a request comes; 0 where none will."""
+        stalls = (until for process in self.processes for until in process.stalled.values())
+        starts = (due for due, _ in self._down)
+        return min((due - self.step for due in chain(stalls, starts, self._request_at) if due > self.step), default=0)
 
     def _storm_step(self) -> None:
         self.step += 1
@@ -248,6 +288,8 @@ class World:
             self._feed.grow(self.rng.choice(list(self.scenario.inputs)))
 
     def _revive(self) -> None:
+        if not self._down:
+            return
         for due, post in [entry for entry in self._down if entry[0] <= self.step]:
             self._down.remove((due, post))
             if not self._is_wanted(post):
@@ -394,7 +436,7 @@ class World:
             self._round()
             if self._progress == before:
                 idle += 1
-                self.now_ms += self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
+                self.now_ms += self._timeouts_ms
             else:
                 idle = 0
         return idle == enough

@@ -345,11 +345,18 @@ def ipc_bytes(rows: pa.RecordBatch) -> pa.Buffer:
 
 
 def ipc_batch(data: bytes | memoryview) -> pa.RecordBatch:
-    """The one record batch of an Arrow IPC stream, over the same bytes; WireError unless there is exactly one."""
+    """The one record batch of an Arrow IPC stream, over the same bytes; WireError unless there is exactly one.
+
+    Arrow itself takes offsets that lead out of the bytes, and texts and names that are no UTF-8: readers would meet
+    them later, or end.
+    """
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             batches = list(reader)
-    except (pa.ArrowException, OSError) as error:
+        for batch in batches:
+            batch.validate(full=True)
+            _ = batch.schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise WireError(f"the rows of a result are no Arrow IPC stream: {error}") from error
     if len(batches) != 1:
         raise WireError(f"the rows of a result hold {len(batches)} Arrow record batches, expected 1")

@@ -225,7 +225,8 @@ class StreamBook:
         """
         if not len(probes.places):
             return np.array([self._next_lower()], np.int64)
-        bounds = self._bounds(probes, own)
+        # After a restart the log may not say where the generation began: no window begins before an earlier one.
+        bounds = np.maximum(self._bounds(probes, own), self._lower)
         return bounds[:1].copy() if bounds[0] == bounds[-1] else bounds
 
     def _bounds(self, probes: Reach, own: Reach) -> I64:
