@@ -243,6 +243,11 @@ class InputPack(Pack, InputMachine):
         """Whether the router may read rows."""
         return self._router.active
 
+    @property
+    def is_lingering(self) -> bool:
+        """Whether rows wait for time to pass."""
+        return self._router.is_lingering
+
     def sources(self) -> SourceState:
         """Where to resume each input."""
         return self._router.sources()

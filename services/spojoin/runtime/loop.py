@@ -232,7 +232,11 @@ class Loop:
         if not self._is_idle:
             return 0.0
         wait_s = max(0.0, self._next_tick_ms - self._clock.monotonic_ms()) / 1000
-        return min(wait_s, POLL_S) if self._departures.is_settling() or self._has_frames_to_come() else wait_s
+        is_short = self._departures.is_settling() or self._is_lingering() or self._has_frames_to_come()
+        return min(wait_s, POLL_S) if is_short else wait_s
+
+    def _is_lingering(self) -> bool:
+        return isinstance(self._machine, InputMachine) and self._machine.is_lingering
 
     def _has_frames_to_come(self) -> bool:
         """Whether the log is about to bring what this process wrote, while it waits at the users' inputs."""
@@ -322,7 +326,7 @@ class Loop:
 
     def _tick(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._next_tick_ms:
+        if now_ms >= self._next_tick_ms or self._is_lingering():
             self._next_tick_ms = now_ms + self._spec.tick_ms
             self._perform(self._machine.on_time(int(now_ms)))
 
