@@ -3,10 +3,10 @@
 Each member has queues of its own, so that one that waits holds up no other, as if each were a process. What goes to the
 log leaves as it would from the members alone; `protocol.packing` says which topics that is.
 
-A frame that this process writes is given to the members that evaluate it at once, while it is on its way into the log.
-It may never arrive: then another router has claimed the log, or the append failed, and this process's life ends with
-all that its members know. So what members make of such frames leaves the process only when the frame has been read
-back (rule P14). The router and the sink take frames from the log alone.
+A frame that this process writes is given to the members that evaluate it at once, while it is on its way into the log,
+and so is a batch. A frame may never arrive: then another router has claimed the log, or the append failed, and this
+process's life ends with all that its members know. So what members make of such frames leaves the process only when the
+frame has been read back (rule P14). The router and the sink take frames from the log alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Source = tuple[Topic, int]
 
 @dataclass(frozen=True, slots=True)
 class Fellow:
-    """A role's machine in a process; `goes_ahead`: it is given frames before they are in the log."""
+    """A role's machine in a process; `goes_ahead`: it is given frames and batches before they are in the log."""
 
     role: Role
     machine: Machine
@@ -159,10 +159,9 @@ class Pack(Machine):
                     member.put((action.topic, action.partition), BY_REFERENCE, action.record)
 
     def _handed_on(self, member: _Member, action: Emit) -> Iterator[Action]:
-        if action.topic in DERIVED:
-            for reader in self._members:
-                if reader.reads(action.topic):
-                    reader.put((action.topic, action.partition), BY_REFERENCE, action.record)
+        for reader in self._members:
+            if reader.reads(action.topic) and (action.topic in DERIVED or self._is_ahead(reader, action.topic)):
+                reader.put((action.topic, action.partition), BY_REFERENCE, action.record)
         if action.topic not in self._edge.writes:
             return
         follows_from = self._newest_behind(member, action.record)
@@ -170,6 +169,10 @@ class Pack(Machine):
             self._held.append(_Held(follows_from, action))
         else:
             yield action
+
+    def _is_ahead(self, reader: _Member, topic: Topic) -> bool:
+        """Whether a reader takes a batch that was made here before it is in its topic."""
+        return topic is Topic.BATCHES and reader.fellow.goes_ahead
 
     def _newest_behind(self, member: _Member, record: Record) -> int:
         """The newest frame that a record may follow from without the log: -1 where it follows from the log alone."""

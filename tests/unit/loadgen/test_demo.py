@@ -15,6 +15,7 @@ from loadgen.demo.screen import PlayProgress, Screen
 from spojoin.model import Order, Output
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
+from spojoin.protocol.topology import input_topic
 from spojoin.query.load import parse_query
 from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result

@@ -13,7 +13,7 @@ from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.meaning import is_same_order
 from spojoin.roles.router.closing import ClosingRouter
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import HANDOVER_FRAMES, RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.parse import Reading, parse
 from spojoin.roles.router.registered_rows import RegisteredSchemas
@@ -60,7 +60,7 @@ def router_config(settings: Settings) -> RouterConfig:
         frame_tuples=settings.frame_tuples,
         batch_tuples=settings.batch_tuples,
         batch_frames=settings.batch_frames,
-        handover_frames=settings.handover_frames,
+        handover_frames=settings.handover_frames or HANDOVER_FRAMES,
         linger_ms=settings.linger_ms,
         idle_timeout_ms=settings.idle_timeout_ms,
         credits_frames=settings.credits_frames,

@@ -10,6 +10,10 @@ from spojoin.errors import ConfigurationError
 MUTABLE_TUPLES_MAX = 65_534
 
 
+#: A batch has to be sorted, matched and sent before the frame that hands it over.
+HANDOVER_FRAMES = 2
+
+
 @dataclass(frozen=True, slots=True)
 class RouterConfig:
     """Sizes in tuples or frames, times in milliseconds.
@@ -30,7 +34,7 @@ class RouterConfig:
     frame_tuples: int = 4_096
     batch_tuples: int = 8_192
     batch_frames: int = 256
-    handover_frames: int = 2
+    handover_frames: int = HANDOVER_FRAMES
     linger_ms: int = 2
     idle_timeout_ms: int = 1_000
     credits_frames: int = 256
