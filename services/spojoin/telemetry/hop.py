@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 
 class Hop(enum.StrEnum):
-    """A step of a frame's way, in the data's way."""
+    """A step of a frame's way, in the data's way; behind evaluation what happens meanwhile, service by service."""
 
     ARRIVAL = "arrival"
     FRAMING = "framing"
     WRITING = "writing"
+    EVALUATION = "evaluation"
     DELIVERY = "delivery"
     RANKING = "ranking"
     COMBINING = "combining"
     SEARCH = "search"
-    EVALUATION = "evaluation"
     ASSEMBLY = "assembly"
     SETTLING = "settling"
 
@@ -24,15 +24,16 @@ class Hop(enum.StrEnum):
 #: Hops that follow each other without overlap; the others happen meanwhile, in several services at once.
 IN_TURN = (Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING, Hop.EVALUATION, Hop.ASSEMBLY, Hop.SETTLING)
 
+#: What each begins and ends with.
 ABOUT = {
     Hop.ARRIVAL: "oldest row produced to taken by the router",
-    Hop.FRAMING: "taken to framed",
+    Hop.FRAMING: "taken by the router to framed",
     Hop.WRITING: "framed to read back from the log",
-    Hop.DELIVERY: "appended to the log to taken by a service",
-    Hop.RANKING: "taken to all ranks emitted, by a mutable joiner",
-    Hop.COMBINING: "taken to the mutable part emitted",
-    Hop.SEARCH: "taken to a worker's part emitted",
     Hop.EVALUATION: "taken by the sink to its last part there",
+    Hop.DELIVERY: "appended to the log to taken by a service",
+    Hop.RANKING: "taken by a mutable joiner to its ranks emitted",
+    Hop.COMBINING: "taken by the logical AND to the mutable part emitted",
+    Hop.SEARCH: "taken by a worker to its part emitted",
     Hop.ASSEMBLY: "last part there to result emitted",
     Hop.SETTLING: "result emitted to readable",
 }
