@@ -7,10 +7,12 @@ READY  := $(VENV)/.ready
 CONSTRAINTS := $(wildcard constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fuzz bench figures benchmark lint format audit clean images test-cluster kind-up minikube-up
+.PHONY: help setup run test fuzz campaign bench figures benchmark lint format audit clean images test-cluster kind-up minikube-up
 
 BASE_IMAGE ?= python:3.11-slim
 TAG        ?= dev
+FRAMES     ?= 10000000
+SEEDS      ?= 1000000
 BUILD      := docker build --build-arg BASE_IMAGE=$(BASE_IMAGE) $(BUILD_OPTIONS)
 
 help: ## list the targets
@@ -25,8 +27,12 @@ test: lint ## every test, after ruff and mypy
 	$(BIN)/python -m pytest tests/unit -n 2
 	$(BIN)/python -m pytest tests --ignore tests/unit --ignore tests/cluster -rs
 
-fuzz: $(READY) ## search for new counterexamples of the properties: other examples in each run, ten times as many
+fuzz: $(READY) ## search for new counterexamples of the properties, ten times as many as tests look at, then mutate FRAMES=10000000 messages
 	$(BIN)/python -m pytest tests/unit -n 2 --hypothesis-profile search
+	$(BIN)/python -m tests.support.wire_fuzz --frames $(FRAMES)
+
+campaign: $(READY) ## simulate SEEDS=1000000 fresh seeds on all cores, FROM=seed on; started again, it goes on (report/campaign)
+	$(BIN)/spojoin simulate --campaign report/campaign --seeds $(SEEDS) $(addprefix --from ,$(FROM))
 
 bench: $(READY) ## every speed that is promised, measured (bench-results/)
 	$(BIN)/loadgen promises

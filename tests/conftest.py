@@ -1,5 +1,7 @@
 """Settings shared by all tests."""
 
+import secrets
+
 from hypothesis import settings
 
 # An example's duration depends on the machine and on kernel compilation more than on the code. Examples are the
@@ -11,3 +13,13 @@ settings.load_profile("spojoin")
 
 def pytest_addoption(parser):
     parser.addoption("--run-cluster", action="store_true", help="run the tests that need a Kubernetes cluster")
+    fresh = (1 << 32) + secrets.randbelow(1 << 61)
+    parser.addoption("--fresh-from", type=int, default=fresh, help="the first of the simulator's fresh seeds")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Say which seeds were fresh, also where all is well."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    if any("test_fresh_seeds" in getattr(report, "nodeid", "") for report in reports):
+        start = config.getoption("--fresh-from")
+        terminalreporter.write_line(f"fresh seeds from {start} on; again: pytest tests/simulation --fresh-from {start}")

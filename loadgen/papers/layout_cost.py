@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from loadgen.papers.model import LeftOut, Series
 from loadgen.papers.run import FigureRun
+from spojoin.embedded.accounts import Accounts
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.frame_times import FrameTimes
 from spojoin.errors import SpoJoinError
@@ -169,7 +170,9 @@ def cost(measured: MeasuredLayout, feed: LayoutFeed, workers: int, seconds: floa
 
 def _cost(made: LayoutRun, feed: LayoutFeed, seconds: float) -> LayoutCost:
     made.fill(feed.fill)
-    made.engine.frame_times = FrameTimes()
+    accounts = made.engine.accounts
+    assert isinstance(accounts, Accounts)
+    accounts.frame_times = FrameTimes()
     before, matches, tuples, began = made.loads(), made.engine.matches, 0, time.perf_counter()
     least = FRAMES_MIN * sum(feed.turns)
     while made.has_more and (tuples < least or time.perf_counter() - began < seconds):
@@ -178,7 +181,7 @@ def _cost(made: LayoutRun, feed: LayoutFeed, seconds: float) -> LayoutCost:
         {name: value - first.get(name, 0.0) for name, value in last.items()}
         for first, last in zip(before, made.loads(), strict=True)
     ]
-    slowest = made.engine.frame_times.figures()["slowest_worker_ms"]
+    slowest = accounts.frame_times.figures()["slowest_worker_ms"]
     assert isinstance(slowest, dict)
     us = 1e3 * slowest["p50"] / sum(feed.turns)
     found = made.engine.matches - matches

@@ -74,7 +74,7 @@ sql: |
 def _measured(query: Query, data: Columns) -> dict[str, Any]:
     # The first, shorter part compiles the kernels.
     for part in (data[: len(data) // 10], data):
-        engine = engine_for(query, threads=1)
+        engine = engine_for(query, threads=1, accounts=True)
         for batch in part.table().to_batches(max_chunksize=8_192):
             list(engine.feed(0, batch))
         list(engine.flush())

@@ -91,7 +91,7 @@ def _pieces(skew: float, keys: int, tuples: int) -> Iterator[tuple[int, pa.Recor
 
 def _run(query: Query, pieces: Iterator[tuple[int, pa.RecordBatch]], half: int = 0) -> tuple[Engine, dict[str, Any]]:
     """The engine after all rows, and the cost of its layout at `half` of the tuples."""
-    engine, early = engine_for(query, threads=1), None
+    engine, early = engine_for(query, threads=1, accounts=True), None
     for stream, rows in pieces:
         list(engine.feed(stream, rows))
         if early is None and engine.tuples >= half:

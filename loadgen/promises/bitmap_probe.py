@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from loadgen.promises.batches import batches
 from loadgen.promises.data import Columns, by_slot
 from loadgen.promises.scans import SCANS, SIMD_TILED, count_both
-from spojoin.index.conditions import Known, Probes, RankInterval, located
+from spojoin.index.conditions import Known, Probes, RankInterval, conditions, located
 from spojoin.index.node import Node, from_batch
 from spojoin.kernels import bitmaps
 from spojoin.model import Direction, Query
@@ -37,10 +37,10 @@ class BitmapNodes:
 
     def match(self, direction: Direction, probes: Columns) -> Iterator[NDArray[np.uint64]]:
         """The bitmaps of all nodes, for some probes at a time: uint64 (k, words); rank lookups included."""
-        wanted = Probes(by_slot(self.query, probes)).conditions(direction)
+        frame, wanted = Probes(by_slot(self.query, probes)), conditions(direction.predicates)
         for node in self.nodes:
             known: Known = {}
-            intervals = [located(condition, node, known) for condition in wanted]
+            intervals = [located(condition, node, frame, known) for condition in wanted]
             predicates = _predicates(node, intervals)
             visit = bitmaps.in_parts(predicates, intervals[0].visit)
             for begin in range(0, len(probes), _TOGETHER):

@@ -67,23 +67,31 @@ class Faults:
 
 
 @pytest.mark.parametrize(
-    ("packing", "workers", "transactions"),
+    ("packing", "workers", "transactions", "standbys"),
     [
-        ("apart", 1, True),
-        ("apart", 3, False),
-        ("together", 1, True),
-        ("together", 3, False),
-        ("router+sink mutable+pojoin", 2, True),
+        ("apart", 1, True, False),
+        ("apart", 3, False, False),
+        ("together", 1, True, True),
+        ("together", 3, False, False),
+        ("router+sink mutable+pojoin", 2, True, True),
     ],
 )
 def test_every_part_may_die(
-    own_cluster: LocalCluster, tmp_path: Path, expected_digest: str, packing: str, workers: int, transactions: bool
+    own_cluster: LocalCluster,
+    tmp_path: Path,
+    expected_digest: str,
+    packing: str,
+    workers: int,
+    transactions: bool,
+    standbys: bool,
 ) -> None:
     name = f"faults-{packing.replace('+', '-').replace(' ', '.')}-{workers}"
     text, stop = QUERY.replace("NAME", name), threading.Event()
     settings = {**SIZES, "transactions": str(transactions)}
     with (
-        served(own_cluster, tmp_path, text, workers, settings, restarts_max=20, packing=packing) as running,
+        served(
+            own_cluster, tmp_path, text, workers, settings, restarts_max=20, packing=packing, standbys=standbys
+        ) as running,
         ThreadPoolExecutor() as pool,
     ):
         faults = Faults(own_cluster, running.supervisor, list(running.services))

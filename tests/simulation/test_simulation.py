@@ -1,4 +1,4 @@
-"""Two thousand seeded worlds: after every one of them the output equals the oracle's as an ordered list."""
+"""Thousands of seeded worlds: after every one of them the output equals the oracle's as an ordered list."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import os
 
 import pytest
 
+from spojoin.simulate.editions import EDITION_SEEDS
 from spojoin.simulate.run import run_seed
 from spojoin.simulate.runner import run_all
 
-SEEDS = 2_000
-SLICE = 250
+FIRST, SECOND, SLICE = 500, 1_500, 250
+STARTS = [*range(0, FIRST, SLICE), *range(EDITION_SEEDS, EDITION_SEEDS + SECOND, SLICE)]
 #: Seeds beyond the range that have found a fault: workers kept whole batches behind small windows; stray copies of
-#: batches counted as retained, and a generated query had values of more than 64 bits.
-KEPT = (1032700022, 1032700551, 77002021, 77004133, 77007276, 1128259292, 1128253020)
+#: batches counted as retained, and a generated query had values of more than 64 bits; a router that claimed the log
+#: read batches that were trimmed.
+KEPT = (1032700022, 1032700551, 77002021, 77004133, 77007276, 1128259292, 1128253020, 4294968527)
 
 
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("start", range(0, SEEDS, SLICE))
+@pytest.mark.parametrize("start", STARTS)
 def test_every_seed_gives_the_output_of_the_oracle(start):
     failures = [f for f in run_all(range(start, start + SLICE), os.cpu_count() or 1) if f is not None]
     assert not failures, "\n\n".join(f.account for f in failures[:3])

@@ -6,18 +6,19 @@ import os
 
 import pytest
 
+from spojoin.simulate.editions import EDITION_SEEDS
 from spojoin.simulate.run import run_statement
 from spojoin.simulate.runner import REPLACED_STATEMENTS, STATEMENTS, find_mutant, run_all
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 
-SEEDS = 200
-SLICE = 100
-REPLACED_SEEDS = 60
-SEEDS_MAX = 800
+FIRST, SECOND, SLICE = 100, 400, 100
+STARTS = [*range(0, FIRST, SLICE), *range(EDITION_SEEDS, EDITION_SEEDS + SECOND, SLICE)]
+REPLACED_SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 120)
+SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 800)
 
 
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("start", range(0, SEEDS, SLICE))
+@pytest.mark.parametrize("start", STARTS)
 def test_every_seed_gives_the_output_of_the_oracle(start):
     failures = [f for f in run_all(range(start, start + SLICE), os.cpu_count() or 1, kind=STATEMENTS) if f is not None]
     assert not failures, "\n\n".join(f.account for f in failures[:3])
@@ -25,7 +26,7 @@ def test_every_seed_gives_the_output_of_the_oracle(start):
 
 @pytest.mark.timeout(1_200)
 def test_every_seed_answers_each_row_once_over_its_generations():
-    found = run_all(range(REPLACED_SEEDS), os.cpu_count() or 1, kind=REPLACED_STATEMENTS)
+    found = run_all(REPLACED_SEEDS, os.cpu_count() or 1, kind=REPLACED_STATEMENTS)
     failures = [failure for failure in found if failure is not None]
     assert not failures, "\n\n".join(f.account for f in failures[:3])
 
@@ -37,7 +38,7 @@ def test_there_are_at_least_eight_mutants():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", STATEMENT_MUTANTS)
 def test_the_mutant_is_found(name):
-    failure = find_mutant(name, range(SEEDS_MAX), STATEMENTS)
-    assert failure is not None, f"{name} ({STATEMENT_MUTANTS[name].what}) got past {SEEDS_MAX} seeds"
+    failure = find_mutant(name, SEEDS, STATEMENTS)
+    assert failure is not None, f"{name} ({STATEMENT_MUTANTS[name].what}) got past {len(SEEDS)} seeds"
     assert "Error" not in failure.reason, "a wrong output is found, not a crash"
     assert run_statement(failure.seed) is None, "the seed fails without the mutant, too"

@@ -116,11 +116,12 @@ def served(
     columns: Sequence[str] = COUNTS,
     joiners: int | None = None,
     packing: str = APART,
+    standbys: bool = False,
 ) -> Iterator[Served]:
     """Serve the query `text` from input topics of its own, but for the services `without`.
 
     columns: those of the results that `rows` will hold; joiners: mutable joiners, None for one a predicate; packing:
-    which roles share a process
+    which roles share a process; standbys: whether each process has a second instance
     """
     query_file = folder / "query.yaml"
     query_file.write_text(text)
@@ -132,6 +133,7 @@ def served(
         workers,
         joiners,
         packing,
+        standbys,
         settings,
         topics,
         partitions,

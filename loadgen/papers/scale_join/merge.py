@@ -27,6 +27,7 @@ def merge_rate(inputs: int, tuples: int) -> float:
     router = _router()
     router.on_inputs(places)
     _drain(router, router.on_caught_up())
+    _drain(router, router.on_chosen())
     rows_each = tuples // len(places)
     codes = np.random.default_rng(0).integers(0, 10_000, (2, rows_each))
     spent = 0.0

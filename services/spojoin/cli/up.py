@@ -77,6 +77,7 @@ def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
         workers,
         options.joiners,
         options.packing,
+        options.standbys,
         {
             **_forms(options),
             "replace": str(options.replace),

@@ -25,6 +25,9 @@ class UpOptions:
             help="Which roles share a process: all of them, none, or groups such as 'router+sink mutable+logical-and'.",
         ),
     ] = TOGETHER
+    standbys: Annotated[
+        bool, typer.Option("--standbys", help="Run a second instance of each process, which takes over in its place.")
+    ] = False
     workers: Annotated[
         int | None, typer.Option(min=1, help="PO-Join workers; default the layout's number, or 1 together and 2 apart.")
     ] = None

@@ -1,7 +1,7 @@
 """The state machines of all services, wired to each other in one process without a broker.
 
 Records pass by reference. Matches go to the sink as they are made, so that a frame's pairs never stand in memory at
-once; all others wait their turn in one queue.
+once; all others wait their turn, frames behind what earlier ones have led to.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from spojoin.embedded.frame_times import FrameTimes
+from spojoin.embedded.accounts import Accounts, NoAccounts
 from spojoin.embedded.own import by_batches
 from spojoin.embedded.threads import Lane, Threads
 from spojoin.errors import BadData
 from spojoin.model import Query
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
-from spojoin.published.layouts.load import measures
-from spojoin.published.layouts.traffic import Traffic
 from spojoin.published.machines import evaluation
 from spojoin.query.extract import extract
 from spojoin.query.payload import no_payload
@@ -58,6 +57,7 @@ class Engine:
 
     config: sizes of frames and batches; transport: applied to records between machines, by default nothing
     threads: how many share the work of a frame; results, and their order, don't depend on it
+    accounts: whether to keep what `layout_measures` gives
     """
 
     def __init__(
@@ -66,20 +66,20 @@ class Engine:
         config: RouterConfig | None = None,
         transport: Transport | None = None,
         threads: int = 1,
+        accounts: bool = True,
     ) -> None:
         self.query = query
         self._inputs = query.inputs
         self._threads = Threads(threads)
-        self._transport = transport or _by_reference
+        self._transport = transport
         self.tuples = 0
         self.rejected: dict[str, int] = {}
-        self.frame_times = FrameTimes()
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes)
-        self._sink = SinkMachine(query, START, each=self._threads.each)
+        self._sink = SinkMachine(query, START, each=self._threads.each, trims=False)
         self._evaluation = evaluation(query, self._sizes.workers, partial(by_batches, runner=self._threads))
         self._searching = self._evaluation.searching
-        self._traffic = Traffic(query)
+        self.accounts = Accounts(query, self._evaluation.loads) if accounts else NoAccounts()
         self._readers = self._wire()
         self._lanes: dict[Machine, Lane[list[Action]]] = self._laid()
         self._rejects: list[DeadLetter] = []
@@ -88,7 +88,7 @@ class Engine:
         self._pending: deque[Emit] = deque()
         self._answers: deque[Emit] = deque()
         self._router.on_inputs([(number, 0) for number in range(len(query.inputs))])
-        list(self._run(self._router.on_caught_up()))
+        list(self._run(chain(self._router.on_caught_up(), self._router.on_chosen())))
 
     def _wire(self) -> dict[Topic, list[Machine]]:
         readers = {topic: list(machines) for topic, machines in self._evaluation.readers.items()}
@@ -135,21 +135,9 @@ class Engine:
         """What the layout has cost: latency a frame, the share of tuples that are answered, the load of each worker.
 
         topics: what passed between machines, and how many read it; mutable: what the mutable part does besides the
-        workers
+        workers. Raises ValueError where no accounts are kept.
         """
-        loads, mutable = self._evaluation.loads.loads(), self._evaluation.loads.mutable_part()
-        return {
-            "name": self.query.layout.name,
-            "workers": len(loads),
-            "completeness": self.frame_times.answered / self.tuples if self.tuples else 1.0,
-            **self.frame_times.figures(),
-            **measures(loads),
-            **({"mutable": mutable} if mutable else {}),
-            "topics": {
-                topic.value: {**passed, "readers": self._reading(topic)}
-                for topic, passed in self._traffic.figures().items()
-            },
-        }
+        return self.accounts.measures(self.tuples, self._reading)
 
     def _reading(self, topic: Topic) -> int:
         """Machines that read a topic; matches pass to the sink at once."""
@@ -237,26 +225,26 @@ class Engine:
         """Carry out actions, and all that follows from them but for `ahead` records that may wait in lanes."""
         yield from self._step(actions)
         while True:
-            yield from self._arrived(LANES_AHEAD if self._answers or self._pending else ahead)
+            if self._lanes:
+                yield from self._arrived(LANES_AHEAD if self._answers or self._pending else ahead)
             if not (self._answers or self._pending):
                 return
             yield from self._hand_out(*self._next())
 
     def _hand_out(self, topic: Topic, partition: int, record: Record) -> Iterator[pa.RecordBatch]:
-        if isinstance(record, Frame):
-            self.frame_times.begin(record.frame_id)
+        self.accounts.begun(record)
         for machine in self._readers.get(topic, ()):
             actions = machine.on_record(topic, partition, 0, record)
             if machine in self._searching:
-                actions = self.frame_times.worker(actions)
+                actions = self.accounts.search(actions)
             if machine in self._lanes:
                 self._lanes[machine].add(partial(list, actions))
             else:
                 yield from self._step(actions)
-        self._evaluation.loads.note(record)
+        self.accounts.read(record)
 
     def _next(self) -> Emit:
-        """The next record; with lanes, what a frame has led to comes before another frame: a lane may wait for it."""
+        """The next record: what a frame has led to comes before another frame, so that few are under way at a time."""
         return (self._answers or self._pending).popleft()
 
     def _arrived(self, ahead: int) -> Iterator[pa.RecordBatch]:
@@ -278,19 +266,19 @@ class Engine:
             # Rewind needs no answer: the layout never changes here.
             if not isinstance(action, Emit):
                 continue
-            record = self._transport(action.record)
-            self._traffic.note(action.topic, record)
+            record = action.record if self._transport is None else self._transport(action.record)
+            self.accounts.written(action.topic, record)
             if isinstance(record, Part):
                 yield from self._step(self._sink.on_record(action.topic, action.partition, 0, record))
             elif isinstance(record, Result):
-                self.frame_times.end(record.frame_id, record.end - record.begin, is_last=record.is_last)
+                self.accounts.answered(record)
                 if record.rows.num_rows:
                     yield record.rows
             elif isinstance(record, DeadLetter):
                 self._reject(record)
             else:
                 self.tuples += record.count if isinstance(record, Frame) else 0
-                waiting = self._answers if self._lanes and not isinstance(record, Frame) else self._pending
+                waiting = self._pending if isinstance(record, Frame) else self._answers
                 waiting.append(Emit(action.topic, action.partition, record))
 
     def _reject(self, letter: DeadLetter) -> None:
@@ -300,7 +288,3 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
-
-
-def _by_reference(record: Record) -> Record:
-    return record

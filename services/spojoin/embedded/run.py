@@ -60,7 +60,7 @@ def run(
     check_names(query, files.inputs)
     files.check()
     inputs = open_inputs(query, files.inputs)
-    with Outputs() as outputs, closing(engine_for(query, workers, threads)) as engine:
+    with Outputs() as outputs, closing(engine_for(query, workers, threads, accounts=True)) as engine:
         report = _joined(query, inputs, _Sinks(outputs, files), engine, progress)
         if files.named_report:
             outputs.open(files.named_report).write(report_bytes(report))
@@ -119,16 +119,19 @@ def _joined(
 FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
 
 
-def engine_for(query: Query, workers: int | None = None, threads: int | None = None) -> Engine:
+def engine_for(
+    query: Query, workers: int | None = None, threads: int | None = None, *, accounts: bool = False
+) -> Engine:
     """An engine that searches its window in `workers` parts; None takes the layout's number, or one.
 
     threads: how many share the work of a frame; None takes as many as this process may use cores
+    accounts: whether it can report what its layout costs
 
     Raises ConfigurationError where the query's rows can only come from Kafka.
     """
     check_without_kafka(query)
     workers = workers or query.layout.workers or 1
-    return Engine(query, sizes_for(workers), threads=threads or cores())
+    return Engine(query, sizes_for(workers), threads=threads or cores(), accounts=accounts)
 
 
 def sizes_for(workers: int) -> RouterConfig:

@@ -18,6 +18,8 @@ from spojoin.expressions.types import duckdb_type
 from spojoin.model import ColumnType, TypeName
 
 Columns = Mapping[str, ColumnType]
+#: Expressions whose types are remembered: a statement names some in several places, and the simulator many times.
+TYPES_KEPT = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ def type_of(sql: str, columns: Columns) -> str:
     It is evaluated for a row of NULLs, so that a text among numbers that is none, or the like, is found at once.
     """
     declared = ", ".join(f"{quoted(name)} {duckdb_type(kind)}" for name, kind in columns.items()) or "nothing INTEGER"
+    return _type_over(sql, declared)
+
+
+@functools.lru_cache(maxsize=TYPES_KEPT)
+def _type_over(sql: str, declared: str) -> str:
     connection = _checker()
     connection.execute(f"CREATE OR REPLACE TEMP TABLE checked ({declared})")
     connection.execute("INSERT INTO checked DEFAULT VALUES")

@@ -12,6 +12,8 @@ from spojoin.wire.records import Matches
 
 I64 = NDArray[np.int64]
 
+_UNLIMITED = np.iinfo(np.int64).max
+
 
 class Assembly:
     """Sums the counts of m probes and, if partners are wanted, joins each probe's segments of all nodes.
@@ -20,11 +22,16 @@ class Assembly:
     """
 
     def __init__(self, m: int, with_partners: bool, limit: int | None) -> None:
-        self._counts, self._taken = np.zeros((2, m), np.int64)
+        self._counts = np.zeros(m, np.int64)
         self._with_partners = with_partners
-        #: how many partners each probe may still take, int64 (m,)
-        self.room = np.full(m, np.iinfo(np.int64).max if limit is None else limit)
+        places = m if with_partners else 0
+        self._taken = np.zeros(places, np.int64)
+        #: how many partners each probe may still take, int64 (m,); empty where none are wanted
+        self.room = np.full(places, _UNLIMITED if limit is None else limit)
         self._segments: list[tuple[I64, I64, I64]] = []
+
+    def __len__(self) -> int:
+        return len(self._counts)
 
     def add(self, matches: I64 | Collected, node: Node) -> None:
         """Add one node's counts, int64 (m,), and where they were collected its partners."""

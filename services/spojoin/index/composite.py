@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spojoin.index.conditions import Probes, RankCondition
-from spojoin.index.keys import ProbeKeys
+from spojoin.index.conditions import RankCondition, conditions
 from spojoin.kernels.counting import CONDITIONS_MAX
 from spojoin.model import Direction, Op, RolePredicate
 
@@ -19,11 +18,11 @@ from spojoin.model import Direction, Op, RolePredicate
 class KeyedSearch:
     """A direction's conditions beside its equalities, at most CONDITIONS_MAX.
 
-    slots: the stored key columns; keys: the probes' keys in the same order
+    slots: the stored key columns; probe_slots: the probes' keys in the same order
     """
 
     slots: tuple[int, ...]
-    keys: ProbeKeys
+    probe_slots: tuple[int, ...]
     conditions: tuple[RankCondition, ...]
 
 
@@ -34,11 +33,11 @@ def searches_by_key(direction: Direction) -> bool:
     return bool(equal) and together + sum(p.op is Op.NE for p in others) <= CONDITIONS_MAX
 
 
-def keyed_search(probes: Probes, direction: Direction) -> KeyedSearch:
+def keyed_search(direction: Direction) -> KeyedSearch:
     """The search of a direction by its keys, for which `searches_by_key` holds."""
     equal, others = _parted(direction)
     slots = tuple(sorted(equal))
-    return KeyedSearch(slots, probes.keys(tuple(equal[s] for s in slots)), tuple(probes.together(others)))
+    return KeyedSearch(slots, tuple(equal[s] for s in slots), tuple(conditions(others)))
 
 
 def _parted(direction: Direction) -> tuple[dict[int, int], list[RolePredicate]]:

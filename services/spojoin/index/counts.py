@@ -1,16 +1,16 @@
-"""Counts of a frame's probes in whole nodes: what they ask, written once, and nodes counted in a call or a few."""
+"""Counts of probes in whole nodes: what they ask, written once, and nodes counted in a call or a few a frame."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.composite import KeyedSearch, keyed_search, searches_by_key
-from spojoin.index.conditions import Probes, RankCondition
-from spojoin.index.keys import ProbeKeys
+from spojoin.index.conditions import Probes, RankCondition, Seek, conditions
 from spojoin.index.node import Node, Place
 from spojoin.kernels import counting
 from spojoin.kernels.composite import Nested
@@ -23,6 +23,7 @@ I64 = NDArray[np.int64]
 #: Calls for each thread: one that is late leaves the last to others.
 _CALLS_A_THREAD = 2
 _NONE = -1
+_NO_STARTS, _NO_GROUPS = np.empty(0, np.int64), np.empty((0, 0), np.uint32)
 
 
 def serves(direction: Direction) -> bool:
@@ -30,63 +31,73 @@ def serves(direction: Direction) -> bool:
     return searches_by_key(direction) or direction.condition_count <= counting.CONDITIONS_MAX
 
 
-class FrameCounts:
-    """Counts of m probes in the given directions, for each of which `serves` holds."""
+class WholeCounts:
+    """Counts of probes in whole nodes, in directions for each of which `serves` holds.
 
-    def __init__(self, probes: Probes, directions: Sequence[Direction], m: int) -> None:
-        self._m = m
+    What they ask of a node is written once; of a frame there remains what its probes seek.
+    """
+
+    def __init__(self, directions: Sequence[Direction]) -> None:
         self._searches = _Searches()
         self._rectangles: list[tuple[Place, Place]] = []
-        self._groups: list[NDArray[np.uint32]] = []
+        #: by grouping, the slots of the probes' keys
+        self._groupings: list[tuple[int, ...]] = []
         self._edges: list[tuple[int, ...]] = []
-        rows = [self._direction(d, probes, direction) for d, direction in enumerate(directions)]
-        self._plan = counting.CountPlan(
-            *self._searches.written(),
-            directions=np.array(rows),
-            edges=np.array(self._edges, np.int64).reshape(-1, 5),
-            groups=np.stack(self._groups) if self._groups else np.empty((0, m), np.uint32),
-        )
+        self._rows = np.array([self._direction(d, direction) for d, direction in enumerate(directions)])
+        self._edge_rows = np.array(self._edges, np.int64).reshape(-1, 5)
+        #: nodes and how many threads shared them, and their directories, kept until others are asked for
+        self._shared: tuple[list[Node], int, list[I64]] = [], 0, []
 
-    def among(self, nodes: Sequence[Node], runner: TaskRunner) -> I64:
-        """The matches among all tuples of some nodes, by direction: int64 (d, m)."""
-        key = tuple(self._searches.places), tuple(self._rectangles)
-        runner.each([partial(node.directory, *key) for node in nodes if not node.has_directory(*key)])
-        calls = [
-            partial(counting.counts, np.stack([node.directory(*key) for node in some]), self._plan, self._m)
-            for some in _shared_out(nodes, runner.threads)
-        ]
+    def among(self, nodes: list[Node], probes: Probes, m: int, runner: TaskRunner) -> I64:
+        """The matches of m probes among all tuples of some nodes, by direction: int64 (d, m)."""
+        plan = self._plan(probes)
+        calls = [partial(counting.counts, some, plan, m) for some in self._directories(nodes, runner)]
         return reduce(_added, runner.each(calls))
 
-    def _direction(self, d: int, probes: Probes, direction: Direction) -> list[int]:
+    def _plan(self, probes: Probes) -> counting.CountPlan:
+        groups = [probes.keys(slots).grouping.group for slots in self._groupings]
+        return counting.CountPlan(
+            *self._searches.written(probes),
+            directions=self._rows,
+            edges=self._edge_rows,
+            groups=np.stack(groups) if groups else _NO_GROUPS,
+        )
+
+    def _directories(self, nodes: list[Node], runner: TaskRunner) -> list[I64]:
+        known, threads, shared = self._shared
+        if known != nodes or threads != runner.threads:
+            key = tuple(self._searches.places), tuple(self._rectangles)
+            runner.each([partial(node.directory, *key) for node in nodes if not node.has_directory(*key)])
+            shares = _shared_out(nodes, runner.threads)
+            shared = [np.stack([node.directory(*key) for node in some]) for some in shares]
+            self._shared = list(nodes), runner.threads, shared
+        return shared
+
+    def _direction(self, d: int, direction: Direction) -> list[int]:
         if searches_by_key(direction):
-            return self._keyed(d, keyed_search(probes, direction))
-        return self._written(d, probes.conditions(direction), (), None, (_NONE, _NONE))
+            return self._keyed(d, keyed_search(direction))
+        return self._written(d, conditions(direction.predicates), None, (_NONE, _NONE))
 
     def _keyed(self, d: int, search: KeyedSearch) -> list[int]:
-        keys = search.keys
-        group = self._searches.add(search.slots[0], keys.first)
-        for k, wanted in enumerate(keys.further):
-            group = self._searches.add(search.slots[: k + 2], wanted, group)
-        self._groups.append(keys.grouping.group)
-        return self._written(d, search.conditions, search.slots, keys, (group, len(self._groups) - 1))
+        group = _NONE
+        for k in range(len(search.slots)):
+            place = search.slots[: k + 1] if k else search.slots[0]
+            group = self._searches.add(place, _SoughtKey(search.probe_slots, k), group)
+        self._groupings.append(search.probe_slots)
+        return self._written(d, search.conditions, search, (group, len(self._groupings) - 1))
 
     def _written(
-        self,
-        d: int,
-        conditions: Sequence[RankCondition],
-        slots: tuple[int, ...],
-        keys: ProbeKeys | None,
-        group: tuple[int, int],
+        self, d: int, wanted: Sequence[RankCondition], keyed: KeyedSearch | None, group: tuple[int, int]
     ) -> list[int]:
-        """A direction's row. `slots` and `group`: the key columns, where the probes' groups are found and numbered."""
-        conditions = sorted(conditions, key=lambda condition: condition.slot)
-        places: list[Place] = [(*slots, c.slot) if slots else c.slot for c in conditions]
-        for at, (condition, place) in enumerate(zip(conditions, places, strict=True)):
+        """A direction's row. `group`: where the probes' groups, if `keyed`, are found and numbered."""
+        wanted = sorted(wanted, key=lambda condition: condition.slot)
+        places: list[Place] = [(*keyed.slots, c.slot) if keyed else c.slot for c in wanted]
+        for at, (condition, place) in enumerate(zip(wanted, places, strict=True)):
             for is_end, edges in enumerate((condition.begins, condition.ends)):
                 for edge in edges:
-                    wanted = edge.sought if keys is None else keys.nested(edge.sought)
-                    self._edges.append((d, at, is_end, self._searches.add(place, wanted, group[0]), edge.side))
-        signs = [-1 if condition.complement else 1 for condition in conditions]
+                    code = _SoughtWithin(keyed.probe_slots, edge.seek) if keyed else edge.seek
+                    self._edges.append((d, at, is_end, self._searches.add(place, code, group[0]), edge.side))
+        signs = [-1 if condition.complement else 1 for condition in wanted]
         return [*group, self._matrix(places), *signs, *[0] * (counting.CONDITIONS_MAX - len(signs))]
 
     def _matrix(self, places: list[Place]) -> int:
@@ -98,15 +109,43 @@ class FrameCounts:
         return self._rectangles.index(pair)
 
 
+@dataclass(frozen=True, slots=True)
+class _SoughtKey:
+    """The distinct codes of the probes' key column `number`, within groups of those before it."""
+
+    slots: tuple[int, ...]
+    number: int
+
+    def of(self, probes: Probes) -> Sought | Nested:
+        keys = probes.keys(self.slots)
+        return keys.further[self.number - 1] if self.number else keys.first
+
+
+@dataclass(frozen=True, slots=True)
+class _SoughtWithin:
+    """What the probes search for, each within the group of its keys."""
+
+    slots: tuple[int, ...]
+    seek: Seek
+
+    def of(self, probes: Probes) -> Sought | Nested:
+        return probes.keys(self.slots).nested(probes.sought(self.seek))
+
+
+_Wanted = Seek | _SoughtKey | _SoughtWithin
+
+
 class _Searches:
     """The searches of a node, each made once, however many directions use what it finds."""
 
     def __init__(self) -> None:
         self.places: list[Place] = []
-        self._numbers: dict[tuple[Place, Sought | Nested], int] = {}
+        self._numbers: dict[tuple[Place, _Wanted], int] = {}
         self._outer: list[int] = []
+        #: how the last values were parted, and that as an array: mostly the next are parted alike
+        self._parted: tuple[list[tuple[int, int, int, int]], I64] = [], np.empty((0, 4), np.int64)
 
-    def add(self, place: Place, wanted: Sought | Nested, outer: int = _NONE) -> int:
+    def add(self, place: Place, wanted: _Wanted, outer: int = _NONE) -> int:
         """The number of the search for what is wanted; `outer`: that of its groups."""
         key = place, wanted
         if key not in self._numbers:
@@ -115,19 +154,25 @@ class _Searches:
             self._outer.append(outer)
         return self._numbers[key]
 
-    def written(self) -> tuple[I64, I64, I64, I64]:
+    def written(self, probes: Probes) -> tuple[I64, I64, I64, I64]:
         """The fields values, places, starts and searches of `counting.CountPlan`."""
-        wanted = [wanted for _, wanted in self._numbers]
-        starts = [one.starts if isinstance(one, Nested) else np.empty(0, np.int64) for one in wanted]
-        ends = np.cumsum([len(one.values) for one in wanted])
-        begins = ends - [len(one.values) for one in wanted]
-        starts_at = np.cumsum([0, *map(len, starts[:-1])])
-        return (
-            np.concatenate([one.values for one in wanted]),
-            np.concatenate([one.places if isinstance(one, Nested) else one.probes for one in wanted]),
-            np.concatenate(starts),
-            np.stack((begins, ends, self._outer, starts_at), axis=1),
-        )
+        values, places, starts, rows = [], [], [], []
+        end = starts_end = 0
+        for (_, wanted), outer in zip(self._numbers, self._outer, strict=True):
+            found = probes.sought(wanted) if isinstance(wanted, Seek) else wanted.of(probes)
+            begin, end = end, end + len(found.values)
+            rows.append((begin, end, outer, starts_end))
+            values.append(found.values)
+            if isinstance(found, Nested):
+                places.append(found.places)
+                starts.append(found.starts)
+                starts_end += len(found.starts)
+            else:
+                places.append(found.probes)
+        if rows != self._parted[0]:
+            self._parted = rows, np.array(rows)
+        all_starts = np.concatenate(starts) if starts else _NO_STARTS
+        return np.concatenate(values), np.concatenate(places), all_starts, self._parted[1]
 
 
 def _added(totals: I64, counts: I64) -> I64:

@@ -70,7 +70,7 @@ def drop_head(nodes: list[Node], low: int) -> None:
     Batches are dropped whole: one that is alone in its node stays until `low` has passed it.
     """
     first = nodes[0] if nodes else None
-    if first is None or first.level == 0 or BEHIND_ONE_IN * (low - first.first) <= _size(nodes):
+    if first is None or first.level == 0 or low <= first.first or BEHIND_ONE_IN * (low - first.first) <= _size(nodes):
         return
     behind = int(first.offsets_below(np.array([low]))[0])
     if BEHIND_ONE_IN * behind > _size(nodes):

@@ -60,6 +60,7 @@ class Node:
     seqs: int64 (n,) by offset, or None if they are the indexes or not asked for
     level: the number of merges behind it, or LEAVING
     work: counts the cost of its structures
+    size: the number of tuples; first, end: the smallest index, and one more than the largest
     """
 
     piece_firsts: I64
@@ -70,6 +71,9 @@ class Node:
     level: int
     _permutations: dict[tuple[int, int], Unsigned] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
+    size: int = field(init=False)
+    first: int = field(init=False)
+    end: int = field(init=False)
     _composites: dict[tuple[int, ...], CompositeColumn] = field(default_factory=dict, init=False)
     _ranks: dict[Place, Unsigned] = field(default_factory=dict, init=False)
     _wavelets: dict[tuple[Place, Place], wavelet.Wavelet] = field(default_factory=dict, init=False)
@@ -81,20 +85,10 @@ class Node:
         default_factory=dict, init=False
     )
 
-    @property
-    def size(self) -> int:
-        """The number of tuples."""
-        return int(self.piece_offsets[-1])
-
-    @property
-    def end(self) -> int:
-        """One more than the largest index."""
-        return int(self.piece_firsts[-1] + self.piece_offsets[-1] - self.piece_offsets[-2])
-
-    @property
-    def first(self) -> int:
-        """The smallest index."""
-        return int(self.piece_firsts[0])
+    def __post_init__(self) -> None:
+        self.size = int(self.piece_offsets[-1])
+        self.first = int(self.piece_firsts[0])
+        self.end = int(self.piece_firsts[-1] + self.piece_offsets[-1] - self.piece_offsets[-2])
 
     @property
     def nbytes(self) -> int:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import compress, groupby
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index import composite, counts, evaluation, merging
 from spojoin.index.assembly import Assembly
-from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, located
+from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, conditions, located
 from spojoin.index.evaluation import Collected
 from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
@@ -30,8 +31,10 @@ COUNT_MAX = 1 << 20
 #: Searches of a probe in a node from which threads pay: fewer take less time than to wake one.
 TOGETHER_MIN = 1 << 13
 
-#: A direction, and where its matches are gathered.
-Search = tuple[Direction, Assembly]
+_first, _size = attrgetter("first"), attrgetter("size")
+
+#: A direction's conditions, and where its matches are gathered.
+Search = tuple[Sequence[RankCondition], Assembly]
 
 
 class StreamIndex:
@@ -65,21 +68,30 @@ class StreamIndex:
         self._with_seqs = not self._counts_only
         #: directions that ask the same, as both of a self join by bands alone do, are searched once
         self._searches = list({d.predicates: d for d in self.directions}.values())
-        self._is_counted = {d: self._counts_only and counts.serves(d) for d in self._searches}
-        self._counts_all = all(self._is_counted.values())
+        searched = [search.predicates for search in self._searches]
+        #: by direction, the number of its search
+        self._numbers = [searched.index(direction.predicates) for direction in self.directions]
+        self._probe_slot = self.directions[0].predicates[0].probe_slot
+        self._conditions = [conditions(direction.predicates) for direction in self._searches]
+        self._is_counted = [self._counts_only and counts.serves(direction) for direction in self._searches]
+        self._counts_all = all(self._is_counted)
+        self._whole_counts = counts.WholeCounts([*compress(self._searches, self._is_counted)])
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         self._by_wavelet = self._counts_only and all(_few_conditions(direction) for direction in directions)
         self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
         self._nodes: list[Node] = []
+        #: nodes and how many structures had been built when their bytes were summed, and the sum
+        self._weighed: tuple[list[Node], int, int] = [], 0, 0
         self._batch_ends: dict[int, int] = {}
+        self._first_end = 0
         self._expired = 0
         self._group = NO_GROUP
 
     @property
     def tuples(self) -> int:
         """Tuples held, including those behind the window that share a node with others."""
-        return sum(node.size for node in self._nodes)
+        return sum(map(_size, self._nodes))
 
     @property
     def nodes(self) -> int:
@@ -89,13 +101,18 @@ class StreamIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays held."""
-        return sum(node.nbytes for node in self._nodes)
+        nodes, builds, weight = self._weighed
+        if nodes != self._nodes or builds != self.work.builds:
+            weight = sum(node.nbytes for node in self._nodes)
+            self._weighed = list(self._nodes), self.work.builds, weight
+        return weight
 
     def add(self, batch: Batch) -> None:
         """Add a batch; a known, expired or empty one changes nothing."""
         if batch.batch_id in self._batch_ends or batch.end <= max(self._expired, batch.first):
             return
         self._batch_ends[batch.batch_id] = batch.end
+        self._first_end = min(self._batch_ends.values())
         at = merging.insert(self._nodes, self._node_of(batch))
         merging.grow(self._nodes, at, self._size_max(batch.group))
         self._close_groups(batch.group)
@@ -106,9 +123,12 @@ class StreamIndex:
         Batches that were merged with later ones may stay: at most one tuple in merging.BEHIND_ONE_IN.
         """
         self._expired = max(self._expired, lower_index)
-        self._nodes = [node for node in self._nodes if node.end > self._expired]
+        if self._nodes and self._nodes[0].end <= self._expired:
+            self._nodes = [node for node in self._nodes if node.end > self._expired]
         merging.drop_head(self._nodes, self._expired)
-        self._batch_ends = {batch: end for batch, end in self._batch_ends.items() if end > self._expired}
+        if self._first_end <= self._expired:
+            self._batch_ends = {batch: end for batch, end in self._batch_ends.items() if end > self._expired}
+            self._first_end = min(self._batch_ends.values(), default=self._expired + 1)
 
     def evaluate(
         self, codes: tuple[I64, ...], lower: I64, sort: Callable[[int], Sought] | None = None
@@ -117,27 +137,57 @@ class StreamIndex:
 
         codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,); sort: as in `Probes`
         """
-        m = len(codes[self.directions[0].predicates[0].probe_slot])
+        m = len(codes[self._probe_slot])
         assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self._searches]
-        if m > 0:
+        if m > 0 and self._nodes:
             self._evaluate_nodes(Probes(codes, sort), lower, assemblies)
-        found = {s.predicates: assembly.matches() for s, assembly in zip(self._searches, assemblies, strict=True)}
-        return tuple(found[direction.predicates] for direction in self.directions)
+        found = [assembly.matches() for assembly in assemblies]
+        return tuple([found[number] for number in self._numbers])
 
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
-        bounds: list[int] = np.unique(lower).tolist()
-        is_cut = partial(self._is_cut, bounds)
-        merging.part(self._nodes, is_cut, evaluation.MASKED_MAX)
-        nodes = [node for node in self._nodes if node.end > bounds[0]]
-        runner = self._runner(len(assemblies[0].room) * len(nodes))
-        searches = list(zip(self._searches, assemblies, strict=True))
-        counted = [(search, assembly) for search, assembly in searches if self._is_counted[search]]
-        whole = [node for node in nodes if counted and node.size > evaluation.SCAN_MAX and not is_cut(node)]
+        runner = self._runner(len(assemblies[0]) * len(self._nodes))
+        whole_from = self._whole_from(lower)
+        if whole_from > 0:
+            bounds: list[int] = np.unique(lower).tolist()
+            merging.part(self._nodes, partial(self._is_cut, bounds), evaluation.MASKED_MAX)
+            whole_from = self._whole_from(lower)
+            reached = [node for node in self._nodes[:whole_from] if node.end > bounds[0]]
+            self._search(reached, probes, (lower, bounds), assemblies, runner)
+        self._search(self._nodes[whole_from:], probes, None, assemblies, runner)
+
+    def _whole_from(self, lower: I64) -> int:
+        """The number of nodes before the first that lies in every probe's window, as all after it do."""
+        last = int(lower[0]) if len(lower) == 1 else int(lower.max())
+        return 0 if self._nodes[0].first >= last else bisect_left(self._nodes, last, key=_first)
+
+    def _search(
+        self,
+        nodes: list[Node],
+        probes: Probes,
+        lower: tuple[I64, list[int]] | None,
+        assemblies: list[Assembly],
+        runner: TaskRunner,
+    ) -> None:
+        """Search nodes; `lower`: of each probe, and the distinct; None where every probe's window holds all of them."""
+        searches = list(zip(self._conditions, assemblies, strict=True))
+        whole = self._counted_whole(nodes, lower)
         if whole:
-            frame = counts.FrameCounts(probes, [direction for direction, _ in counted], len(assemblies[0].room))
-            self._count(frame, whole, (lower, bounds), [assembly for _, assembly in counted], runner)
-            self._search_nodes(probes, whole, None, [one for one in searches if one not in counted], runner)
-        self._search_nodes(probes, [node for node in nodes if node not in whole], lower, searches, runner)
+            self._count(whole, probes, lower, [*compress(assemblies, self._is_counted)], runner)
+            uncounted = [one for one, is_counted in zip(searches, self._is_counted, strict=True) if not is_counted]
+            self._search_nodes(probes, whole, None, uncounted, runner)
+        if len(whole) < len(nodes):
+            others = [node for node in nodes if node not in whole]
+            self._search_nodes(probes, others, lower and lower[0], searches, runner)
+
+    def _counted_whole(self, nodes: list[Node], lower: tuple[I64, list[int]] | None) -> list[Node]:
+        """The nodes that are counted, whole, in some directions."""
+        if not any(self._is_counted):
+            return []
+        return [
+            node
+            for node in nodes
+            if node.size > evaluation.SCAN_MAX and (lower is None or not self._is_cut(lower[1], node))
+        ]
 
     def _is_cut(self, bounds: list[int], node: Node) -> bool:
         """Whether some probe's window holds a part of a node, or, unless all directions are counted, may miss it."""
@@ -148,33 +198,50 @@ class StreamIndex:
 
     def _count(
         self,
-        frame: counts.FrameCounts,
         nodes: list[Node],
-        lower: tuple[I64, list[int]],
+        probes: Probes,
+        lower: tuple[I64, list[int]] | None,
         assemblies: list[Assembly],
         runner: TaskRunner,
     ) -> None:
-        """Count nodes that each probe's window holds whole or not at all; `lower`: of each probe, and the distinct."""
+        """Count nodes that each probe's window holds whole or not at all; `lower` as in `_search`."""
+        if lower is None:
+            self._count_alike(nodes, probes, None, assemblies, runner)
+            return
         of_probes, bounds = lower
         for reached, some in groupby(nodes, lambda node: bisect_right(bounds, node.first)):
-            found = frame.among(list(some), runner)
-            if reached < len(bounds):
-                found[:, of_probes >= bounds[reached]] = 0
-            for assembly, of_direction in zip(assemblies, found, strict=True):
-                assembly.add_counts(of_direction)
+            missed = of_probes >= bounds[reached] if reached < len(bounds) else None
+            self._count_alike(list(some), probes, missed, assemblies, runner)
+
+    def _count_alike(
+        self,
+        nodes: list[Node],
+        probes: Probes,
+        missed: NDArray[np.bool_] | None,
+        assemblies: list[Assembly],
+        runner: TaskRunner,
+    ) -> None:
+        """Count nodes that lie in the windows of the same probes; missed: (m,), those of which they don't."""
+        found = self._whole_counts.among(nodes, probes, len(assemblies[0]), runner)
+        if missed is not None:
+            found[:, missed] = 0
+        for assembly, of_direction in zip(assemblies, found, strict=True):
+            assembly.add_counts(of_direction)
 
     def _search_nodes(
-        self, probes: Probes, nodes: list[Node], lower: I64 | None, searches: list[Search], runner: TaskRunner
+        self, probes: Probes, nodes: list[Node], lower: I64 | None, searches: Sequence[Search], runner: TaskRunner
     ) -> None:
         if not nodes or not searches:
             return
         high = 0 if lower is None else int(lower.max())
-        wanted = [probes.conditions(direction) for direction, _ in searches]
         rooms = [assembly.room for _, assembly in searches]
         together = len(nodes) if runner.threads > 1 else 1
         for at in range(0, len(nodes), together):
             some = nodes[at : at + together]
-            tasks = [partial(self._search, node, wanted, lower if node.first < high else None, rooms) for node in some]
+            tasks = [
+                partial(self._search_node, node, probes, searches, lower if node.first < high else None, rooms)
+                for node in some
+            ]
             for node, found in zip(some, runner.each(tasks), strict=True):
                 for (_, assembly), matches in zip(searches, found, strict=True):
                     assembly.add(matches, node)
@@ -187,13 +254,13 @@ class StreamIndex:
         is_in_turn = searches < TOGETHER_MIN or not (self.limit is None or self._counts_only)
         return IN_TURN if is_in_turn else self.work.runner
 
-    def _search(
-        self, node: Node, wanted: list[list[RankCondition]], lower: I64 | None, rooms: list[I64]
+    def _search_node(
+        self, node: Node, probes: Probes, searches: Sequence[Search], lower: I64 | None, rooms: list[I64]
     ) -> list[I64 | Collected]:
         known: Known = {}
         return [
-            self._search_one(node, [located(c, node, known) for c in conditions], lower, room)
-            for conditions, room in zip(wanted, rooms, strict=True)
+            self._search_one(node, [located(c, node, probes, known) for c in wanted], lower, room)
+            for (wanted, _), room in zip(searches, rooms, strict=True)
         ]
 
     def _search_one(self, node: Node, intervals: list[RankInterval], lower: I64 | None, room: I64) -> I64 | Collected:

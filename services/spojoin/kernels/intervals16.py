@@ -59,15 +59,38 @@ def wrapped_intervals(a: I64, b: I64, n: int, complement: bool) -> tuple[U16, U1
     return start, length
 
 
+def found_intervals(found: Sequence[I64], begins: int, ends: int, n: int, complement: bool) -> tuple[U16, U16]:
+    """`wrapped_intervals` whose ends are among what was found for each probe: two int64 (m,).
+
+    begins, ends: 0 or 1, in which of the two intervals begin and end; negative where they begin with the first of n
+    tuples, or end with the last
+    """
+    start, length = np.empty((2, len(found[0])), np.uint16)
+    _wrap_found(found[0], found[1], begins, ends, n, complement, start, length)
+    return start, length
+
+
 @kernel
 def _wrap(a: I64, b: I64, n: int, complement: bool, start: U16, length: U16) -> None:
     for q in range(len(a)):
-        if not complement:
-            start[q], length[q] = a[q], b[q] - a[q]
-        elif a[q] == b[q]:
-            start[q], length[q] = 0, n + 1
-        else:
-            start[q], length[q] = b[q], (1 << 16) - (b[q] - a[q])
+        start[q], length[q] = _wrapped(a[q], b[q], n, complement)
+
+
+@kernel
+def _wrap_found(
+    first: I64, second: I64, begins: int, ends: int, n: int, complement: bool, start: U16, length: U16
+) -> None:
+    for q in range(len(start)):
+        a = 0 if begins < 0 else (second[q] if begins == 1 else first[q])
+        b = n if ends < 0 else (second[q] if ends == 1 else first[q])
+        start[q], length[q] = _wrapped(a, max(a, b), n, complement)
+
+
+@inlined
+def _wrapped(a: int, b: int, n: int, complement: bool) -> tuple[int, int]:
+    if not complement:
+        return a, b - a
+    return (0, n + 1) if a == b else (b, (1 << 16) - (b - a))
 
 
 def and_counts(

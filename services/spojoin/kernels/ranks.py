@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.bounds import GREATEST, LEAST
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.kernels.lanes import LANES, count_below, prefetch
+from spojoin.kernels.lanes import LANES, bisect_step, count_below, prefetch
 from spojoin.kernels.permutation import sort_places
 
 I64 = NDArray[np.int64]
@@ -21,8 +21,8 @@ U32 = NDArray[np.uint32]
 
 #: Keys per block: a cache line.
 _BLOCK = LANES
-#: Walking over this many heads takes as long as a bisection of them.
-_WALK_MAX = 1 << 8
+#: Walking over this many heads takes as long as a bisection of all of them by one lane of several.
+_WALK_MAX = 1 << 4
 #: Blocks of this many probes fit the first-level cache.
 _TOGETHER = 1 << 8
 
@@ -144,8 +144,7 @@ def search_sorted(keys: I64, heads: I64, starts: U32, n: int, values: I64, probe
     """`ranks` of a column of n tuples by its arrays, into `below` and `upto`."""
     blocks = np.empty(len(values), np.int64)
     if len(heads) > _WALK_MAX * len(values):
-        for k in range(len(values)):
-            blocks[k] = _bisect(heads, len(heads), values[k])
+        _bisect_all(heads, values, blocks)
     else:
         _walk_all(heads, values, blocks, keys)
     n_keys = len(starts) - 1 if len(starts) > 0 else n
@@ -174,6 +173,23 @@ def _search_blocks(keys: I64, n_keys: int, blocks: I64, values: I64, firsts: I64
             afters[k] = n_keys
         elif afters[k] == (blocks[k] + 1) * _BLOCK:
             afters[k] = _after_equals(keys, n_keys, blocks[k] + 1, values[k])
+
+
+@inlined
+def _bisect_all(heads: I64, values: I64, blocks: I64) -> None:
+    """The block of each value, as `_walk_all` finds it, where values are far apart: LANES of them step together."""
+    states = np.zeros((3, _TOGETHER), np.int64)
+    found, lengths, wanted = states[0], states[1], states[2]
+    for begin in range(0, len(values), _TOGETHER):
+        count = min(_TOGETHER, len(values) - begin)
+        found[:count], lengths[:count], lengths[count:] = 0, len(heads), 0
+        wanted[:count] = values[begin : begin + count]
+        left = len(heads)
+        while left > 0:
+            for q in range(0, count, LANES):
+                bisect_step(heads, found, lengths, wanted, q)
+            left >>= 1
+        blocks[begin : begin + count] = found[:count]
 
 
 @inlined

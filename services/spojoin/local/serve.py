@@ -29,7 +29,7 @@ class ServePlan:
 
     joiners: mutable joiners; None for one a predicate
     settings: further settings of all services, by name
-    packing: which roles share a process
+    packing: which roles share a process; standbys: whether each process has a second instance
     input_topics: by stream, where a stream isn't read from in.<stream>; partitions: of input topics that are made
     logs: the folder for one log a service; None for a temporary one
     restarts_max: how often one service may end by itself before that counts as failure
@@ -41,6 +41,7 @@ class ServePlan:
     workers: int = WORKERS
     joiners: int | None = None
     packing: str = APART
+    standbys: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     input_topics: Mapping[str, str] = field(default_factory=dict)
     partitions: int = 1
@@ -66,6 +67,7 @@ class ServePlan:
             {**self.settings, **topics},
             self.joiners,
             self.packing,
+            self.standbys,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spojoin.local.net import LOOPBACK, free_port
@@ -12,13 +12,15 @@ from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.joiners import joiner_count
-from spojoin.protocol.packing import APART, Packing, group_name, parse_packing
+from spojoin.protocol.packing import APART, TOGETHER, Packing, group_name, parse_packing
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.topology import Role
 from spojoin.runtime.settings import ENV_PREFIX
 
 #: The module that runs several roles; it is given their names.
 _COMMAND_OF_SEVERAL = "spojoin.runtime"
+#: The instances of a service where it has a standby.
+INSTANCES = ("a", "b")
 #: Workers in a process that PO-Join shares; further ones run beside it.
 WORKERS_INSIDE = 1
 
@@ -28,7 +30,7 @@ class Deployment:
     """A query on a cluster. `extra` holds further settings by name, for all services.
 
     joiners: mutable joiners; None for as many as predicates
-    packing: which roles share a process
+    packing: which roles share a process; standbys: whether each has a second instance
     """
 
     query: Query
@@ -39,6 +41,7 @@ class Deployment:
     extra: Mapping[str, str] = field(default_factory=dict)
     joiners: int | None = None
     packing: str = APART
+    standbys: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -57,6 +60,14 @@ def services_of(deployment: Deployment) -> list[Service]:
     Those that the query's layout has no work for are left out, unless another query may have to end before it.
     There is no controller: it serves Kubernetes, where workers come and go.
     """
+    if deployment.standbys:
+        single = replace(deployment, standbys=False)
+        extra = {**deployment.extra, "standbys": "true"}
+        return [
+            replace(service, name=service.name if instance == "a" else f"{service.name}.{instance}")
+            for instance in INSTANCES
+            for service in services_of(replace(single, extra={**extra, "instance": instance}))
+        ]
     packing = parse_packing(deployment.packing)
     packed = [_service(deployment, group_name(group), _COMMAND_OF_SEVERAL, {}) for group in packing.shared]
     return packed + [
@@ -91,6 +102,8 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         Role.POJOIN: range(deployment.workers),
         Role.CONTROLLER: (),
     }
+    if deployment.query.layout.has_mutable_part and packing == parse_packing(TOGETHER):
+        numbers[Role.PREDICTOR] = ()  # only other layouts follow its plans, and one process is to be cheap
     if not deployment.replaces:
         numbers |= dict.fromkeys(idle_roles(deployment.query.layout), ())
     for role in (role for group in packing.shared for role in group):

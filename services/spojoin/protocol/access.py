@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from spojoin.protocol.packing import PACKABLE
 from spojoin.protocol.topology import (
     SHARED,
     TOPOLOGY,
@@ -103,7 +104,7 @@ def seen_by(role: Role) -> frozenset[Topic]:
     """The topics that a role deals with: it can't even see any other."""
     edge = _edge(role)
     # Every role distinguishes the log from an earlier one of its name by the id of this topic.
-    return frozenset({*edge.reads, *edge.writes, *edge.trims, Topic.FRAMES})
+    return frozenset({*edge.reads, *edge.writes, *edge.trims, Topic.FRAMES, *_presence(role)})
 
 
 #: The roles that may write in transactions, and what; the id has the role's name. The predictor's group is Faust's.
@@ -114,6 +115,8 @@ _GROUPED = (Role.PREDICTOR,)
 def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
     edge = _edge(role)
     yield from _on_topics(edge, query, inputs)
+    for operation in (Operation.READ, Operation.WRITE, Operation.DELETE):
+        yield from _each(operation, _presence(role), query, inputs)
     if role is Role.ROUTER:  # it deletes the topics of generations that are over (P12)
         yield from _each(Operation.DELETE, [topic for topic in Topic if topic not in SHARED], query, inputs)
     yield from _making(role, query)
@@ -130,6 +133,11 @@ def _making(role: Role, query: str) -> Iterator[Right]:
     for topic in seen_by(role).difference(SHARED):
         for operation in (Operation.CREATE, Operation.ALTER):
             yield Right(ResourceKind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
+
+
+def _presence(role: Role) -> tuple[Topic, ...]:
+    """Services of which there may be several instances say which of them speaks."""
+    return (Topic.PRESENCE,) if role in PACKABLE else ()
 
 
 def _edge(role: Role) -> Edge:

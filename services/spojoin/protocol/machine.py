@@ -28,6 +28,10 @@ class Rewind(NamedTuple):
     topic: Topic
 
 
+class TakeOver(NamedTuple):
+    """This instance speaks from now on: fence the one before, and learn how far results are out (rule P15)."""
+
+
 class Trim(NamedTuple):
     """Records of `topic`/`partition` before `offset` are no longer needed."""
 
@@ -48,7 +52,7 @@ START = ResultPosition(0, 0)
 #: The offset of a record that was passed within a process: it has no place in the log.
 BY_REFERENCE = -1
 
-Action = Emit | Rewind
+Action = Emit | Rewind | TakeOver
 
 
 class Machine:
@@ -57,6 +61,9 @@ class Machine:
     A machine starts empty at a result position, is fed every input from its earliest retained record, and stays silent
     for what the result position covers. `wants` is back-pressure: an input that is not wanted is not read on.
     """
+
+    #: whether another instance of its service speaks
+    is_silent: bool = False
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Whether a record of that input can be taken now."""
@@ -71,6 +78,10 @@ class Machine:
 
     def on_caught_up(self) -> Iterator[Action]:
         """Every input but the users' has been read up to where it ended when this machine started; comes once."""
+        yield from ()
+
+    def on_chosen(self) -> Iterator[Action]:
+        """This instance speaks for its service, after `on_caught_up`; where there is no other, at once."""
         yield from ()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
@@ -90,6 +101,11 @@ class InputMachine(Machine, ABC):
     """A machine that takes rows of the users' inputs besides records; `active` once it may read them."""
 
     active: bool
+
+    @property
+    @abstractmethod
+    def is_lingering(self) -> bool:
+        """Whether rows wait for time to pass before they go out."""
 
     @abstractmethod
     def sources(self) -> SourceState:

@@ -26,6 +26,7 @@ from spojoin.protocol.machine import (
     Machine,
     ResultPosition,
     Rewind,
+    TakeOver,
     Trim,
     WindowMachine,
 )
@@ -146,6 +147,8 @@ class Pack(Machine):
             if isinstance(action, Rewind):
                 member.forget(action.topic)
                 yield action
+            elif isinstance(action, TakeOver):
+                yield action
             elif isinstance(action.record, Frame):
                 yield action  # into the log first: what follows from it comes behind it
                 self._go_ahead(action)
@@ -186,6 +189,12 @@ class Pack(Machine):
         """Every member has everything that the log held."""
         for member in self._members:
             yield from self._passed(member, member.fellow.machine.on_caught_up())
+        yield from self._turn()
+
+    def on_chosen(self) -> Iterator[Action]:
+        """This process speaks."""
+        for member in self._members:
+            yield from self._passed(member, member.fellow.machine.on_chosen())
         yield from self._turn()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
@@ -239,6 +248,11 @@ class InputPack(Pack, InputMachine):
     def active(self) -> bool:  # type: ignore[override]
         """Whether the router may read rows."""
         return self._router.active
+
+    @property
+    def is_lingering(self) -> bool:
+        """Whether rows wait for time to pass."""
+        return self._router.is_lingering
 
     def sources(self) -> SourceState:
         """Where to resume each input."""

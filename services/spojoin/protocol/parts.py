@@ -49,16 +49,20 @@ def first_reached(frame: Frame, target: int) -> int:
 
 
 def mutable_bounds(frame: Frame, direction: Direction, first: int, last: int) -> tuple[I64, I64]:
-    """Indexes [lower, upper) of the target's mutable tuples that each of probes [first, last) may match.
+    """Offsets [lower, upper) of the target's mutable tuples that each of probes [first, last) may match.
 
-    Both int64 (last - first,). Within the frame itself a probe sees what precedes it.
+    Both int64 (last - first,); offsets count from the handover index. Within the frame itself a probe sees what
+    precedes it.
     """
     probes, target = frame.slices[direction.probe], frame.slices[direction.target]
+    before = target.first_index - target.handover_index
     if direction.probe == direction.target:
-        upper = target.first_index + np.arange(first, last, dtype=np.int64)
+        upper = np.arange(before + first, before + last, dtype=np.int64)
     else:
-        upper = target.first_index + np.searchsorted(target.positions, probes.positions[first:last]).astype(np.int64)
-    lower = np.maximum(lower_bounds(probes, first, last), target.handover_index)
+        upper = before + np.searchsorted(target.positions, probes.positions[first:last]).astype(np.int64)
+    if probes.lower[-1] <= target.handover_index:  # mostly
+        return np.zeros_like(upper), upper
+    lower = np.maximum(lower_bounds(probes, first, last) - target.handover_index, 0)
     return np.minimum(lower, upper), upper
 
 

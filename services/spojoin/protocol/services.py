@@ -43,6 +43,7 @@ def without_workers(query: Query, joiners: int | None = None, packing: str = APA
 
 def role_of(service: str) -> str:
     """The role in a service's name: `pojoin` of pojoin-1; the roles where it has several."""
+    service = service.split(".", maxsplit=1)[0]  # of several instances, the first is called as the service
     stem, _, number = service.rpartition("-")
     return stem if number.isdecimal() else service
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import zlib
 from dataclasses import dataclass
 
 from spojoin.model import GENERATION_PART
@@ -40,6 +41,7 @@ class Topic(enum.StrEnum):
     PLAN = "plan"
     CONTROL = "control"
     GENERATIONS = "generations"
+    PRESENCE = "presence"
     DEAD = "dlq"
 
 
@@ -92,16 +94,26 @@ class Size(enum.StrEnum):
     """What a topic's partitions are counted by.
 
     One a predicate for partials; one a stream for batches, so that a slow stream's old batches don't hold a fast
-    stream's; one a part for matches (0 the mutable part, 1 + w worker w). The rest has one: they are logs.
+    stream's; one a part for matches (0 the mutable part, 1 + w worker w); for presence a fixed number, by the service.
+    The rest has one: they are logs.
     """
 
     ONE = "one"
     PREDICATES = "predicates"
     STREAMS = "streams"
     PARTS = "parts"
+    SERVICES = "services"
 
 
-_SIZES = {Topic.PARTIALS: Size.PREDICATES, Topic.BATCHES: Size.STREAMS, Topic.MATCHES: Size.PARTS}
+_SIZES = {
+    Topic.PARTIALS: Size.PREDICATES,
+    Topic.BATCHES: Size.STREAMS,
+    Topic.MATCHES: Size.PARTS,
+    Topic.PRESENCE: Size.SERVICES,
+}
+
+#: Partitions of presence: few services share one.
+_PRESENCE_PARTITIONS = 16
 
 
 def size(topic: Topic) -> Size:
@@ -111,15 +123,26 @@ def size(topic: Topic) -> Size:
 
 def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int) -> int:
     """How many partitions an internal topic has."""
-    counts = {Size.ONE: 1, Size.PREDICATES: predicates, Size.STREAMS: streams, Size.PARTS: 1 + workers_max}
+    counts = {
+        Size.ONE: 1,
+        Size.PREDICATES: predicates,
+        Size.STREAMS: streams,
+        Size.PARTS: 1 + workers_max,
+        Size.SERVICES: _PRESENCE_PARTITIONS,
+    }
     return counts[size(topic)]
+
+
+def presence_partition(service: str) -> int:
+    """Where the instances of a service write their beats."""
+    return zlib.crc32(service.encode()) % _PRESENCE_PARTITIONS
 
 
 #: Internal topics that no role trims behind the recovery point: for whoever reads results or letters.
 KEPT = (Topic.RESULTS, Topic.DEAD)
 
 #: Topics that all generations of a query share (rule P12); of the others each generation has its own.
-SHARED = (Topic.INPUT, Topic.RESULTS, Topic.DEAD, Topic.CONTROL, Topic.GENERATIONS)
+SHARED = (Topic.INPUT, Topic.RESULTS, Topic.DEAD, Topic.CONTROL, Topic.GENERATIONS, Topic.PRESENCE)
 
 FIRST_GENERATION = 1
 

@@ -17,7 +17,7 @@ _SHARING = ((Topic.RESULTS,), (Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS))
 
 
 class Departures:
-    """Gives each emit to the outbox of its topic. Each outbox has a writer of its own, opened here.
+    """Gives each emit to the outbox of its topic. Each outbox has a writer of its own.
 
     ids: transactional ids by a topic that is written in transactions
     mode: how results are written
@@ -31,14 +31,34 @@ class Departures:
         place: tuple[Topics, Metrics, Clock],
         mode: WriteMode,
     ) -> None:
-        topics, metrics, self._clock = place
+        self._log = log
+        self._place = place
+        self._mode = mode
+        self._ids = ids
+        self._sharing = _sharing(edge.writes, ids)
         self._by_topic: dict[Topic, Outbox] = {}
-        for sharing in _sharing(edge.writes, ids):
-            transactional_id = next((ids[topic] for topic in sharing if topic in ids), None)
-            settles = transactional_id is not None or Topic.RESULTS in sharing
-            own = replace(mode, settles=settles, is_transactional=transactional_id is not None)
-            outbox = Outbox(log.writer(transactional_id), topics, metrics, self._clock, own)
-            self._by_topic |= dict.fromkeys(sharing, outbox)
+        self._outboxes: list[Outbox] = []
+        for sharing in self._sharing:
+            if not self._is_exclusive(sharing):
+                self._open(sharing)
+
+    def _is_exclusive(self, sharing: Sequence[Topic]) -> bool:
+        """Whether only the instance that speaks may have a writer of these topics: it fences others."""
+        return Topic.RESULTS in sharing or any(topic in self._ids for topic in sharing)
+
+    def open(self) -> None:
+        """Open the writers that one instance has alone; whoever had them is fenced."""
+        for sharing in self._sharing:
+            if self._is_exclusive(sharing):
+                self._open(sharing)
+
+    def _open(self, sharing: Sequence[Topic]) -> None:
+        if (before := self._by_topic.get(sharing[0])) is not None:
+            before.close()
+        transactional_id = next((self._ids[topic] for topic in sharing if topic in self._ids), None)
+        settles = transactional_id is not None or Topic.RESULTS in sharing
+        mode = replace(self._mode, settles=settles, is_transactional=transactional_id is not None)
+        self._by_topic |= dict.fromkeys(sharing, Outbox(self._log.writer(transactional_id), *self._place, mode))
         self._outboxes = list(dict.fromkeys(self._by_topic.values()))
 
     def go_on_after(self, before: OutputSoFar) -> None:

@@ -9,6 +9,8 @@ L5  After a retryable failure, machine, readers and writer are thrown away; a ne
 L6  A record that can't be decoded ends the service: skipping it would lose results.
 L7  A machine may have a topic read again; until that is done the service is not ready. A machine that others wait for
     continues for a while when it is asked to end.
+L8  Where a service has several instances, one speaks: when it takes over, it registers its writers, and then learns how
+    far results are out.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import cast
 from spojoin.errors import ConfigurationError, WireError
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord
 from spojoin.ports.shared_state import SharedState
-from spojoin.protocol.machine import Action, Emit, InputMachine, Leaver, Machine, ResultPosition, Rewind, Trim
+from spojoin.protocol.machine import Action, Emit, InputMachine, Leaver, Machine, ResultPosition, Rewind, TakeOver, Trim
 from spojoin.protocol.packing import records_read
 from spojoin.protocol.topology import Edge, Role, Topic
 from spojoin.runtime.departures import Departures
@@ -42,6 +44,8 @@ DISCOVERY_MS = 5_000
 #: trims are gathered for this long; each is a request to the broker
 TRIM_MS = 1_000
 TAIL_TIMEOUT_S = 30.0
+#: what is kept of a service's beats: some seconds
+BEATS_KEPT = 200
 STOP_TIMEOUT_S = 10.0
 
 MachineFactory = Callable[[ResultPosition], Machine]
@@ -53,6 +57,7 @@ class LoopSpec:
 
     `transactional_ids` are those of the topics that are written in transactions. `tick_ms` is the time between
     `on_time` calls while nothing else happens. `parse` is given where the machine takes the users' inputs.
+    `presence` is the partition of its service's beats, where there are several instances.
     `result_position_ms` is how often the store is asked. `credits_frames` is how far a router may be ahead of the
     results. `drain_ms` is how long a machine that others wait for continues when it is asked to end. `fingerprint` is
     that of the query's meaning; 0 compares none.
@@ -72,6 +77,7 @@ class LoopSpec:
     drain_ms: int = 0
     parse: Parse | None = None
     fingerprint: int = 0
+    presence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,7 @@ class Loop:
         self._is_caught_up = False
         self._is_idle = True
         self._written = 0
+        self._beats_trimmed = 0
         self._fresh: ResultPosition | None = None
         self._next_tick_ms = self._next_trim_ms = 0.0
         self._next_discovery_ms = self._clock.monotonic_ms() + DISCOVERY_MS
@@ -188,7 +195,10 @@ class Loop:
         spec, world = self._spec, self._world
         mode = WriteMode(is_json=spec.is_json, row_form=spec.row_form, result_key=spec.result_key)
         place = spec.topics, world.metrics, world.clock
-        return Departures(world.log, spec.edge, spec.transactional_ids, place, mode)
+        departures = Departures(world.log, spec.edge, spec.transactional_ids, place, mode)
+        if spec.presence is None:
+            departures.open()
+        return departures
 
     def _make_feed(self) -> InputFeed | None:
         spec, world = self._spec, self._world
@@ -207,6 +217,16 @@ class Loop:
             for partition in range(self._world.log.partitions(name)):
                 if (source := LogPartition(name, partition)) not in self._intake.waiting:
                     self._intake.open(source, self._world.log.bounds(source).earliest)
+        if self._spec.presence is not None:
+            self._open_presence(self._spec.presence)
+
+    def _open_presence(self, partition: int) -> None:
+        """The last beats alone: the speaker's are among them, or there is none."""
+        source = LogPartition(self._spec.topics.name(Topic.PRESENCE), partition)
+        self._topics[source.topic] = Topic.PRESENCE
+        if source not in self._intake.waiting:
+            bounds = self._world.log.bounds(source)
+            self._intake.open(source, max(bounds.earliest, bounds.end - BEATS_KEPT))
 
     # -- a step
 
@@ -214,7 +234,11 @@ class Loop:
         if not self._is_idle:
             return 0.0
         wait_s = max(0.0, self._next_tick_ms - self._clock.monotonic_ms()) / 1000
-        return min(wait_s, POLL_S) if self._departures.is_settling() or self._has_frames_to_come() else wait_s
+        is_short = self._departures.is_settling() or self._is_lingering() or self._has_frames_to_come()
+        return min(wait_s, POLL_S) if is_short else wait_s
+
+    def _is_lingering(self) -> bool:
+        return isinstance(self._machine, InputMachine) and self._machine.is_lingering
 
     def _has_frames_to_come(self) -> bool:
         """Whether the log is about to bring what this process wrote, while it waits at the users' inputs."""
@@ -264,6 +288,8 @@ class Loop:
         for action in actions:
             if isinstance(action, Rewind):
                 self._rewind(action.topic)
+            elif isinstance(action, TakeOver):
+                self._take_over()
             else:
                 self._emit(action)
 
@@ -276,6 +302,17 @@ class Loop:
         while self._departures.is_full():
             self._clock.sleep(POLL_S)
             self._settle(is_idle=False)
+
+    def _take_over(self) -> None:
+        """L8: fence the instance that spoke before, then learn how far its results came."""
+        self._departures.open()
+        if Topic.RESULTS in self._spec.edge.writes:
+            self._tail.begin()
+            while self._tail.is_reading:
+                self._tail.take(self._intake.fill(POLL_S))
+            self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
+            self._follower.move(position_of_results(self._tail.furthest))
+        self._hear(self._follower.latest)
 
     def _rewind(self, topic: Topic) -> None:
         """L7: read a topic again from its earliest retained record."""
@@ -291,7 +328,7 @@ class Loop:
 
     def _tick(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._next_tick_ms:
+        if now_ms >= self._next_tick_ms or self._is_lingering():
             self._next_tick_ms = now_ms + self._spec.tick_ms
             self._perform(self._machine.on_time(int(now_ms)))
 
@@ -307,8 +344,11 @@ class Loop:
     def _follow_results(self) -> None:
         fresh, self._fresh = self._follower.poll() or self._fresh, None
         if fresh is not None:
-            for trim in self._machine.on_result_position(fresh):
-                self._note_trim(trim)
+            self._hear(fresh)
+
+    def _hear(self, result_position: ResultPosition) -> None:
+        for trim in self._machine.on_result_position(result_position):
+            self._note_trim(trim)
 
     def _note_trim(self, trim: Trim) -> None:
         self._trims[LogPartition(self._spec.topics.name(trim.topic), trim.partition)] = trim.offset
@@ -321,6 +361,8 @@ class Loop:
         if not self._is_caught_up:
             self._is_caught_up = True
             self._perform(self._machine.on_caught_up())
+            if self._spec.presence is None:
+                self._perform(self._machine.on_chosen())
         elif not self._world.health.is_ready:
             self._check_ready()
 
@@ -329,7 +371,7 @@ class Loop:
         health = self._world.health
         if self._feed is not None and self._feed.missing:
             health.waits_for = f"input topic {self._feed.missing[0]}"
-        elif self._feed is not None and not cast("InputMachine", self._machine).active:
+        elif not self._machine.is_silent and self._feed and not cast("InputMachine", self._machine).active:
             health.waits_for = "its claim to the log"
         else:
             health.is_ready = True
@@ -349,10 +391,15 @@ class Loop:
             self._measure()
             self._world.reporter.measure(self._machine)
             waits_since_ms = None if self._feed is None else self._feed.waits_since_ms()
-            self._world.reporter.note(waits_since_ms, self._departures.matches_out)
+            is_silent = self._machine.is_silent
+            self._world.reporter.note(waits_since_ms, self._departures.matches_out, is_silent=is_silent)
             self._world.reporter.publish(self._positions(), self._follower.latest)
 
     def _trim(self) -> None:
+        if self._spec.presence is not None:
+            beats = LogPartition(self._spec.topics.name(Topic.PRESENCE), self._spec.presence)
+            if (needless := self._intake.reader.position(beats) - BEATS_KEPT) >= self._beats_trimmed + BEATS_KEPT:
+                self._trims[beats] = self._beats_trimmed = needless
         trims, self._trims = self._trims, {}
         for source, before in trims.items():
             self._world.log.trim(source, before)

@@ -30,7 +30,7 @@ from spojoin.wire.results import (
 from spojoin.wire.row_values import message_keys
 
 #: a batch of emits is settled after this long at the latest, so that readers need not wait for a busy writer
-SETTLE_MS_MAX = 20.0
+SETTLE_MS_MAX = 2.0
 #: what may wait behind a settlement: records, and bytes of result rows
 BEHIND_MAX, BEHIND_BYTES_MAX = 512, 32 << 20
 #: how often somebody who waits for a settlement asks for it

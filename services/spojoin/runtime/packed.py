@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.pack import Fellow, pack_of
 from spojoin.protocol.packing import edge_of, group_name
+from spojoin.protocol.seat import Seat
 from spojoin.protocol.services import idle_roles
-from spojoin.protocol.topology import Role
+from spojoin.protocol.standby import standby_of
+from spojoin.protocol.topology import Role, presence_partition
 from spojoin.runtime.generations import Serving
+from spojoin.runtime.loop import MachineFactory
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wire, Wiring
 
@@ -50,6 +54,17 @@ def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> 
         parse=by_role[Role.ROUTER].parse if Role.ROUTER in by_role else None,
         row_form=by_role[Role.SINK].row_form if Role.SINK in by_role else None,
     )
+
+
+def instance_of(wiring: Wiring, settings: Settings) -> MachineFactory:
+    """Makes the machine of one of a service's instances."""
+    service, instance, patience_ms = wiring.service, settings.instance, settings.patience_ms
+
+    def machine(result_position: ResultPosition) -> Machine:
+        seat = Seat(service, instance, uuid.uuid4().hex, patience_ms)
+        return standby_of(wiring.machine_factory(result_position), seat, presence_partition(service))
+
+    return machine
 
 
 def _instances(role: Role, settings: Settings) -> Iterator[Settings]:

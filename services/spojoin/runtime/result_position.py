@@ -56,6 +56,11 @@ class ResultsEnd:
             if clock.monotonic_ms() > deadline_ms:
                 raise LogUnavailable(f"the end of {self._results.topic} was not reached within {timeout_s:.0f} s")
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether the tail is still to be read."""
+        return self._is_reading
+
     def begin(self) -> None:
         """Look at the tail, if there is anything new."""
         bounds = self._log.bounds(self._results)

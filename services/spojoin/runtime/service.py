@@ -24,13 +24,13 @@ from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.access import TRANSACTIONAL, seen_by, transactional_id
 from spojoin.protocol.packing import edge_of, group_name, parse_packing
 from spojoin.protocol.services import without_workers
-from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic
+from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, presence_partition
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.garbage import loaded_objects_spared
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
-from spojoin.runtime.packed import alone, packed
+from spojoin.runtime.packed import alone, instance_of, packed
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.wiring import Wire, Wiring
@@ -121,9 +121,9 @@ def _refused(error: ConfigurationError) -> int:
 
 def _serve(roles: tuple[Role, ...], query: Query, settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
     service = wire(Serving(query)).service  # a wrong setting ends the start before anything is opened
-    log_lines.configure(settings.log_level, service)
+    log_lines.configure(settings.log_level, settings.named(service))
     with ExitStack() as stack, stop_on_signals() as stop:
-        world = open_world(roles, service, query.name, settings, stack)
+        world = open_world(roles, settings.named(service), query.name, settings, stack)
         office = Office(world.log, query, settings, writes_log=Role.ROUTER in roles, pulse=world.health.tick)
         try:
             _supervise(Charge(roles, query, settings, wire, world, office), stop)
@@ -146,11 +146,14 @@ class Charge:
     def spec(self, serving: Serving) -> LoopSpec:
         """How the loop runs a generation."""
         wiring, settings = self.wire(serving), self.settings
+        edge = edge_of(self.roles, has_others=settings.workers_max > settings.workers_packed())
+        presence = presence_partition(wiring.service) if settings.standbys else None
         return LoopSpec(
             roles=self.roles,
-            edge=edge_of(self.roles, has_others=settings.workers_max > settings.workers_packed()),
+            edge=edge if presence is None else replace(edge, writes=(*edge.writes, Topic.PRESENCE)),
+            presence=presence,
             topics=Topics.of(serving.query, settings.workers_max, settings.input_topics, serving.generation),
-            machine_factory=wiring.machine_factory,
+            machine_factory=instance_of(wiring, settings) if settings.standbys else wiring.machine_factory,
             transactional_ids=self._transactional_ids(),
             is_json=settings.results_format == "json",
             row_form=wiring.row_form,
@@ -225,7 +228,9 @@ def _supervise(charge: Charge, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
             _serve_generation(charge, stop)
-        except Retryable as error:
+        except (Retryable, Fenced) as error:
+            if isinstance(error, Fenced) and not charge.settings.standbys:
+                raise
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
             health.is_ready, health.waits_for = False, str(error)
             charge.world.metrics.retries.labels(type(error).__name__).inc()

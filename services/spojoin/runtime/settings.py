@@ -26,6 +26,9 @@ from spojoin.runtime.environment import PREFIX, advice, check_environment
 
 ENV_PREFIX = PREFIX
 
+#: The instance of a service that is called as the service itself.
+FIRST_INSTANCE = "a"
+
 #: how a settings file is read, by its ending
 _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", ".env": "env_file"}
 
@@ -44,6 +47,9 @@ class Settings(BaseSettings):
     workers: the worker count of new frames, until the controller requests another
     workers_max: the largest worker count; default: workers
     packing: which roles share a process: apart, together, or groups such as `router+sink`; the same for all services
+    standbys: whether each service has another instance, which takes its place when it is silent
+    instance: which of a service's instances this is: a name such as a or b
+    patience_ms: how long the instance that speaks may be silent before another takes its place
     workers_inside: how many of the first workers run in the process that PO-Join shares with other roles, if it does
     bootstrap_servers: Kafka
     kafka: further client properties as librdkafka names them (security, mostly)
@@ -89,6 +95,9 @@ class Settings(BaseSettings):
     workers: int = Field(2, ge=1, le=1024)
     workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
     packing: str = APART
+    standbys: bool = False
+    instance: str = Field("a", pattern="^[a-z0-9]{1,16}$")
+    patience_ms: int = Field(500, ge=20)
     workers_inside: int = Field(1, ge=1, le=1024)
     bootstrap_servers: str = Field("127.0.0.1:9092", min_length=1)
     kafka: dict[str, str | int | float | bool] = Field(default_factory=dict, repr=False)
@@ -113,7 +122,7 @@ class Settings(BaseSettings):
     results_format: Literal["frames", "json", "avro", "json-schema"] = "frames"
     results_bytes_max: int | None = Field(None, ge=1 << 20)
     frame_tuples: int = Field(4_096, ge=1)
-    linger_ms: int = Field(5, ge=0)
+    linger_ms: int = Field(2, ge=0)
     batch_tuples: int = Field(8_192, ge=1)
     batch_frames: int = Field(256, ge=1)
     handover_frames: int = Field(2, ge=1)
@@ -156,6 +165,10 @@ class Settings(BaseSettings):
         check_credentials("registry", self.registry_username, self.registry_password, self.registry_password_file)
         self._check_registry()
         return self
+
+    def named(self, service: str) -> str:
+        """How this instance of a service is called in reports: the first one as the service."""
+        return service if self.instance == FIRST_INSTANCE else f"{service}.{self.instance}"
 
     def workers_packed(self) -> int:
         """How many of the first workers share a process with other roles."""

@@ -23,6 +23,11 @@ class InputsFeed:
         """One more message of an input is written, if there is one."""
         self.available[source] = min(self.available[source] + 1, len(self._inputs[source]))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything is written."""
+        return all(count == len(self._inputs[source]) for source, count in self.available.items())
+
     def complete(self) -> None:
         """Everything is written."""
         self.available = {source: len(messages) for source, messages in self._inputs.items()}

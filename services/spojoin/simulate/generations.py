@@ -27,6 +27,7 @@ from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.generations import beginning_after
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_statement import elaborate
+from spojoin.simulate.editions import edition_of
 from spojoin.simulate.era import Era
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.inputs import InputsLog
@@ -95,7 +96,8 @@ class GenerationsWorld(World):
         super().__init__(replacement.scenarios[0], WIRING)
         # The text of a seed stays for ever: it decides what each seed draws.
         drawn = Random(f"asked {replacement.scenarios[0].seed}")
-        self._request_at = sorted(drawn.choice(odds.REPLACED_AT_STEPS) for _ in replacement.scenarios[1:])
+        steps = edition_of(replacement.scenarios[0].seed).replaced_at_steps
+        self._request_at = sorted(drawn.choice(steps) for _ in replacement.scenarios[1:])
 
     def run_all(self) -> list[tuple[Era, RunOutcome]]:
         """Every era that took over, with what it left behind."""

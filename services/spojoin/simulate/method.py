@@ -77,6 +77,7 @@ class Pipeline:
         rng, left = Random(self._scenario.seed), {place: deque(m) for place, m in self._scenario.inputs.items()}
         self._router.on_inputs(sorted(left))
         self._drain(self._router.on_caught_up())
+        self._drain(self._router.on_chosen())
         while places := [place for place in sorted(left) if left[place]]:
             place = rng.choice(places)
             rows = parse(self._scenario, place, (left[place].popleft(),), 0)

@@ -34,6 +34,16 @@ class DrawnPacking:
 ALL_APART = DrawnPacking(parse_packing(APART))
 
 
+#: A service without a standby.
+ALONE = ("",)
+
+
+def draw_instances(seed: int) -> tuple[tuple[str, ...], int]:
+    """The instances of every process of a seed's world, and the patience of standbys in milliseconds."""
+    rng = Random(f"standbys {seed}")
+    return (("a", "b") if rng.random() < odds.STANDBYS else ALONE), rng.choice(odds.PATIENCE_MS)
+
+
 def draw_packings(seed: int) -> tuple[DrawnPacking, tuple[tuple[int, DrawnPacking], ...]]:
     """The packing that a seed's world begins with, and those that it moves to, with their steps."""
     rng = Random(f"packing {seed}")

@@ -4,7 +4,8 @@ A number between 0 and 1 is the probability of what its name says, each time it 
 is drawn once a scheduler step. A tuple holds the values that one draw chooses from, each as likely as the others; a
 value that stands twice is twice as likely. `_WEIGHTS` go with alternatives, in their order.
 
-Changing a value changes what each seed runs, and so which seeds find which planted bug.
+Changing a value changes what each seed runs, and so which seeds find which planted bug. `editions.py` has the values
+that differ between seeds.
 """
 
 from __future__ import annotations
@@ -80,7 +81,6 @@ FAULTS_MAX = (2, 6, 16)
 PARTITIONS = (1, 1, 2, 3)
 #: How fast a partition gets messages, relative to the others.
 PARTITION_WEIGHTS = (1.0, 1.0, 1.0, 0.1)
-ROWS = (25, 40, 40, 60, 60, 90, 160)
 ROWS_A_MESSAGE = (1, 1, 1, 2, 4)
 #: Of messages of queries in event-time order, how many promise silence and hold no rows.
 HEARTBEAT = 0.04
@@ -150,8 +150,6 @@ REPLACEMENTS = (1, 2)
 BACKFILLS = (Backfill.WINDOW, Backfill.WINDOW, Backfill.NONE, Backfill.EARLIEST)
 #: Of queries that follow one in event-time order, how many are in that order, too.
 KEEPS_EVENT_TIME_ORDER = 0.8
-#: When the next generation is requested, in steps from the start.
-REPLACED_AT_STEPS = (0, 100, 400, 1_000, 2_000)
 #: A process finds out that it serves a generation that is over, whenever it has a turn.
 NOTICES = 0.02
 #: The generation after the next is requested while the next fills its windows, some steps after it took over.
@@ -196,3 +194,8 @@ WORKERS_INSIDE = (1, 1, 2)
 #: How often a world moves to another packing, and at which steps.
 REPACKS = (0, 0, 0, 1, 2)
 REPACKED_AT_STEPS = (100, 500, 1_000, 2_000, 4_000)
+
+# --- standbys: drawn once a seed, by a generator of its own -----------------------------------------------------------
+
+STANDBYS = 0.4
+PATIENCE_MS = (0, 4, 20, 100, 500, 2_000)

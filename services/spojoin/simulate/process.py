@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 from random import Random
 
-from spojoin.protocol.machine import START, Action, Emit, Machine, ResultPosition, Rewind
+from spojoin.protocol.machine import START, Action, Emit, Machine, ResultPosition, Rewind, TakeOver
 from spojoin.protocol.pack import Pack
 from spojoin.protocol.packing import Group, edge_of, group_name, records_read
-from spojoin.protocol.topology import Role, Topic
+from spojoin.protocol.standby import Standby
+from spojoin.protocol.topology import Role, Topic, presence_partition
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.wire.records import Record
 
@@ -19,6 +21,7 @@ from spojoin.wire.records import Record
 class Post:
     """A position to fill: a role, and its number among those of that role (predicate, worker).
 
+    instance: which of its instances, where there are several
     group: the roles that share the process, the first of them first; empty where the role is alone. Then the number is
     that of workers inside.
     """
@@ -26,6 +29,7 @@ class Post:
     role: Role
     number: int = 0
     group: Group = ()
+    instance: str = ""
 
     @property
     def roles(self) -> Group:
@@ -33,7 +37,13 @@ class Post:
         return self.group or (self.role,)
 
     def __str__(self) -> str:
-        return group_name(self.group) if self.group else f"{self.role}-{self.number}"
+        name = group_name(self.group) if self.group else f"{self.role}-{self.number}"
+        return f"{name}.{self.instance}" if self.instance else name
+
+    @property
+    def service(self) -> str:
+        """What all instances are called."""
+        return str(replace(self, instance=""))
 
 
 class AppendsUnderWay:
@@ -74,18 +84,29 @@ class AppendsUnderWay:
 class Process:
     """Reads what its role reads, each input from its earliest retained record; each step does one thing.
 
-    `goals` are the ends at the start: once all are reached the machine is caught up.
+    `goals` are the ends at the start: once all are reached the machine is caught up. `results_end` says how far results
+    are out now.
     """
 
     def __init__(
-        self, post: Post, name: str, machine: Machine, log: SimulatedLog, *, has_other_workers: bool = True
+        self,
+        post: Post,
+        name: str,
+        machine: Machine,
+        log: SimulatedLog,
+        results_end: Callable[[], ResultPosition] = lambda: START,
+        *,
+        has_other_workers: bool = True,
     ) -> None:
+        self._results_end = results_end
         self.post = post
         self.name = name
         self.machine = machine
         self.log = log
         reads = records_read(edge_of(post.roles, has_others=has_other_workers))
         inputs = [target for target in log.partitions if target[0] in reads]
+        if isinstance(machine, Standby):
+            inputs.append((Topic.PRESENCE, presence_partition(post.service)))
         self.cursors = {target: log.partitions[target].earliest for target in inputs}
         self.goals = {target: log.partitions[target].end for target in inputs}
         self.is_caught_up = False
@@ -97,9 +118,10 @@ class Process:
 
     def machines(self) -> list[tuple[str, Machine]]:
         """Its machines by name."""
-        if not isinstance(self.machine, Pack):
-            return [(self.name, self.machine)]
-        return [(f"{fellow.role} in {self.name}", fellow.machine) for fellow in self.machine.fellows]
+        machine = self.machine.machine if isinstance(self.machine, Standby) else self.machine
+        if not isinstance(machine, Pack):
+            return [(self.name, machine)]
+        return [(f"{fellow.role} in {self.name}", fellow.machine) for fellow in machine.fellows]
 
     # -- what it can do
 
@@ -119,7 +141,9 @@ class Process:
         )
 
     def _reads(self, target: Target) -> bool:
-        return target[0] is not Topic.BATCHES or self.post.roles != (Role.ROUTER,) or not self.is_caught_up
+        if target[0] is Topic.BATCHES and self.post.roles == (Role.ROUTER,):
+            return self.machine.wants(*target)
+        return target[0] is not Topic.PRESENCE
 
     def readable(self, step: int) -> list[Target]:
         """Inputs that hold a record that the machine wants now."""
@@ -161,6 +185,8 @@ class Process:
             for target in self.cursors:
                 if target[0] is action.topic:
                     self.cursors[target] = self.log.partitions[target].earliest
+        elif isinstance(action, TakeOver):
+            self.hear(self._results_end())
         elif isinstance(action, Emit):
             self.outbox.put((action.topic, action.partition), action.record)
         else:
@@ -171,7 +197,8 @@ class Process:
         if self.is_caught_up or any(self.cursors[target] < goal for target, goal in self.goals.items()):
             return False
         self.is_caught_up = True
-        self.begin(self.machine.on_caught_up())
+        chosen = () if isinstance(self.machine, Standby) else self.machine.on_chosen()
+        self.begin(chain(self.machine.on_caught_up(), chosen))
         return True
 
     def hear(self, result_position: ResultPosition) -> None:

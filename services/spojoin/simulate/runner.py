@@ -15,22 +15,24 @@ from spojoin.errors import ConfigurationError
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.generations import run_replaced_statement, run_replacement
 from spojoin.simulate.mutants import MUTANTS, Mutant
+from spojoin.simulate.pace import collect_seldom
 from spojoin.simulate.run import Failure, run_seed, run_statement, warm_up
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 
 
 @dataclass(frozen=True, slots=True)
 class RunKind:
-    """A kind of run: what a seed does, and the bugs that can be planted in it."""
+    """A kind of run: what a seed does, the bugs that can be planted in it, and the options that ask for it."""
 
     run: Callable[..., Failure | None]
     mutants: Mapping[str, Mutant]
+    options: str = ""
 
 
 SERVED = RunKind(run_seed, MUTANTS)
-REPLACED = RunKind(run_replacement, GENERATION_MUTANTS)
-STATEMENTS = RunKind(run_statement, STATEMENT_MUTANTS)
-REPLACED_STATEMENTS = RunKind(run_replaced_statement, GENERATION_MUTANTS)
+REPLACED = RunKind(run_replacement, GENERATION_MUTANTS, " --generations")
+STATEMENTS = RunKind(run_statement, STATEMENT_MUTANTS, " --statements")
+REPLACED_STATEMENTS = RunKind(run_replaced_statement, GENERATION_MUTANTS, " --generations --statements")
 
 #: Failures reported before the remaining seeds are given up.
 FAILURES_MAX = 5
@@ -98,6 +100,11 @@ def find_mutant(mutant: str, seeds: Iterable[int], kind: RunKind = SERVED) -> Fa
     return next((failure for seed in seeds if (failure := kind.run(seed, mutant)) is not None), None)
 
 
+def replay(kind: RunKind, seed: int) -> str:
+    """The command that runs one seed again."""
+    return f"spojoin simulate{kind.options} --seed {seed}"
+
+
 def _first_failures(simulation: Simulation, console: Console) -> list[Failure]:
     enough = FAILURES_MAX if simulation.mutant is None else 1
     seeds, jobs = simulation.wanted, simulation.jobs or os.cpu_count() or 1
@@ -119,7 +126,7 @@ def run_all(seeds: range, jobs: int, mutant: str | None = None, kind: RunKind = 
         yield from (kind.run(seed, mutant) for seed in seeds)
         return
     warm_up()  # here, so that forked processes find the kernels loaded
-    with multiprocessing.get_context("fork").Pool(min(jobs, len(seeds))) as pool:
+    with multiprocessing.get_context("fork").Pool(min(jobs, len(seeds)), collect_seldom) as pool:
         yield from pool.imap_unordered(partial(kind.run, mutant=mutant), seeds, _CHUNK)
 
 
@@ -135,10 +142,9 @@ def _progress(console: Console) -> Progress:
 
 
 def _report_failures(console: Console, simulation: Simulation, failures: list[Failure]) -> int:
-    option = (" --generations" if simulation.generations else "") + (" --statements" if simulation.statements else "")
     for failure in failures:
         console.print(f"\n{failure.account}\n", markup=False, highlight=False)
-        console.print(f"replay: spojoin simulate{option} --seed {failure.seed}", markup=False)
+        console.print(f"replay: {replay(simulation.kind, failure.seed)}", markup=False)
     if not failures:
         seeds = simulation.wanted
         console.print(f"{len(seeds)} seeds from {seeds.start} on: every output equals the oracle's")

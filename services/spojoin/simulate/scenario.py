@@ -15,9 +15,10 @@ from spojoin.model import Computed, Domain, KeyColumn, Order, Query
 from spojoin.roles.router.config import RouterConfig
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_query import TICK_US, Attribute, DrawnQuery, as_interval_join, draw_query
+from spojoin.simulate.editions import Edition, edition_of
 from spojoin.simulate.messages import ScenarioMessage, Source
 from spojoin.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_refused, is_valid
-from spojoin.simulate.packs import ALL_APART, DrawnPacking, draw_packings
+from spojoin.simulate.packs import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
 from spojoin.simulate.reading import RowsReader
 from spojoin.wire.records import I64, DeadLetter, Rows
 
@@ -56,6 +57,7 @@ class Scenario:
 
     reader: what reads rows as the product does; None where the simulator makes codes of values itself
     packing: which roles share a process at first; repacks: other packings, and from which steps on
+    instances: of each process, where there are several; patience_ms: how long the one that speaks may be silent
     """
 
     seed: int
@@ -68,6 +70,8 @@ class Scenario:
     reader: RowsReader | None = None
     packing: DrawnPacking = ALL_APART
     repacks: tuple[tuple[int, DrawnPacking], ...] = ()
+    instances: tuple[str, ...] = ALONE
+    patience_ms: int = 500
 
     @property
     def has_text_keys(self) -> bool:
@@ -97,7 +101,8 @@ def draw(seed: int) -> Scenario:
 def with_packings(scenario: Scenario) -> Scenario:
     """The scenario with packings that its seed draws, by a generator of its own."""
     packing, repacks = draw_packings(scenario.seed)
-    return replace(scenario, packing=packing, repacks=repacks)
+    instances, patience_ms = draw_instances(scenario.seed)
+    return replace(scenario, packing=packing, repacks=repacks, instances=instances, patience_ms=patience_ms)
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:
@@ -126,10 +131,10 @@ def _draw(seed: int, rng: Random, elaborate: Elaborate | None) -> tuple[Scenario
         seed,
         drawn.query,
         drawn.join,
-        _draw_inputs(rng, drawn),
+        _draw_inputs(rng, drawn, edition_of(seed).rows),
         replace(config, workers_max=workers_max),
         _draw_faults(rng),
-        _draw_limits(rng),
+        _draw_limits(rng, edition_of(seed)),
     )
     return with_reader(scenario), drawn
 
@@ -195,19 +200,24 @@ SHRUNK = {
 }
 
 
-def _draw_limits(rng: Random) -> dict[str, int]:
-    return {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
+#: The size that only later editions shrink, so that names are forgotten at all.
+SWEEP = "spojoin.roles.router.names.SWEEP_MIN"
+
+
+def _draw_limits(rng: Random, edition: Edition) -> dict[str, int]:
+    limits = {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
+    return limits | ({SWEEP: rng.choice(edition.sweeps)} if edition.sweeps else {})
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------
 
 
-def _draw_inputs(rng: Random, drawn: DrawnQuery) -> dict[Source, tuple[ScenarioMessage, ...]]:
+def _draw_inputs(rng: Random, drawn: DrawnQuery, rows: tuple[int, ...]) -> dict[Source, tuple[ScenarioMessage, ...]]:
     sources = [(s, p) for s in range(len(drawn.attributes)) for p in range(rng.choice(odds.PARTITIONS))]
     weights = [rng.choice(odds.PARTITION_WEIGHTS) for _ in sources]
     messages: dict[Source, list[ScenarioMessage]] = {source: [] for source in sources}
     writer = _Writer(rng, drawn)
-    left = rng.choice(odds.ROWS)
+    left = rng.choice(rows)
     while left > 0:
         source = rng.choices(sources, weights)[0]
         size = min(left, rng.choice(odds.ROWS_A_MESSAGE))

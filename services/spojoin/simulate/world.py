@@ -8,7 +8,8 @@ everything must come to rest with all results out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
+from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -16,26 +17,34 @@ from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.pack import Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
-from spojoin.protocol.topology import Role, Topic, partitions
+from spojoin.protocol.seat import ECHOES, Seat
+from spojoin.protocol.standby import standby_of
+from spojoin.protocol.topology import Role, Topic, partitions, presence_partition
 from spojoin.simulate import probabilities as odds
+from spojoin.simulate.editions import edition_of
 from spojoin.simulate.feed import InputsFeed
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.messages import Source
 from spojoin.simulate.outcome import RunOutcome
+from spojoin.simulate.pace import QuickRandom
 from spojoin.simulate.packs import EVALUATING, members_of, posts_of
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Batch, DeadLetter, HotKeys, Record, WorkerCount
+from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, WorkerCount
 
 #: A seed takes some 5,000 steps; one that needs 40 times as many makes no progress.
 STEPS_MAX = 200_000
 #: Steps without progress that end the storm: each process had several turns.
 LULL = 120
+#: Steps without progress after which time goes on to the end of what holds the processes up.
+LULL_BRIDGED = 30
 #: Rounds without progress, each after a jump of time beyond every timeout, that count as rest.
 ROUNDS_AT_REST = 3
+#: Rounds more in which a standby notices that nobody speaks.
+ROUNDS_TO_TAKE_OVER = ECHOES + 2
 
 
 class World:
@@ -44,7 +53,7 @@ class World:
     def __init__(self, scenario: Scenario, wiring: MachineMakers) -> None:
         self.scenario = scenario
         self.wiring = wiring
-        self.rng = Random(f"world {scenario.seed}")
+        self.rng = QuickRandom(f"world {scenario.seed}")
         self.log = SimulatedLog(self._landed)
         self.frames = FramesFollower()
         self.results = ResultsFollower()
@@ -60,6 +69,7 @@ class World:
         # Without a controller all workers that a frame may name are there from the start.
         self._replicas = scenario.config.workers if self._worker_counts_left else scenario.config.workers_max
         self._versions = 0
+        self._terms: dict[str, int] = {}
         self._packing, self._repacks = scenario.packing, list(scenario.repacks)
         self._result_positions = [self.results.result_position]
         self._feed = InputsFeed(scenario.inputs)
@@ -68,6 +78,8 @@ class World:
         self._newest_batch: dict[tuple[int, int], int] = {}
         self._down: list[tuple[int, Post]] = []
         self._plans = 0
+        self._request_at: list[int] = []
+        self._bridges_lulls = edition_of(scenario.seed).bridges_lulls
         self._stalls_left = self._crashes_left = scenario.faults.at_most
         self._is_storm = True
         self._landing = self.rng.choice(odds.LANDING)
@@ -128,12 +140,21 @@ class World:
         self.log.create(Topic.DEAD, len(query.inputs))
 
     def _posts(self) -> list[Post]:
-        return posts_of(self._packing, len(self.scenario.query.predicates), self._replicas)
+        posts = posts_of(self._packing, len(self.scenario.query.predicates), self._replicas)
+        return [replace(post, instance=instance) for post in posts for instance in self.scenario.instances]
 
     def _start(self, post: Post) -> Process:
         self._names += 1
         name = f"{post}#{self._names}"
-        return Process(post, name, self._process_machine(post, name), self.log, has_other_workers=self._has_others)
+        machine, log, has_others = self._instance_machine(post, name), self.log, self._has_others
+        return Process(post, name, machine, log, self._restart_position, has_other_workers=has_others)
+
+    def _instance_machine(self, post: Post, name: str) -> Machine:
+        machine = self._process_machine(post, name)
+        if not post.instance:
+            return machine
+        seat = Seat(post.service, post.instance, name, self.scenario.patience_ms)
+        return standby_of(machine, seat, presence_partition(post.service))
 
     @property
     def _has_others(self) -> bool:
@@ -175,7 +196,8 @@ class World:
     # -- what lands in the log
 
     def _landed(self, target: Target, record: Record) -> Record:
-        self._progress += 1
+        if not isinstance(record, Presence) or self._is_news(record):
+            self._progress += 1
         if self.scenario.faults.encode:
             record = decode(encode(record))
         if isinstance(record, Batch):
@@ -188,6 +210,12 @@ class World:
         elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
             self.dead.append(record)
         return record
+
+    def _is_news(self, presence: Presence) -> bool:
+        """Whether somebody takes a seat; beats alone are no progress."""
+        known = self._terms.get(presence.service, 0)
+        self._terms[presence.service] = max(known, presence.term)
+        return presence.speaks and presence.term > known
 
     def _note_batch(self, target: Target, batch: Batch) -> None:
         partition = id(self.log), target[1]
@@ -206,6 +234,40 @@ class World:
             self._storm_step()
             if self._progress != before:
                 moved_at = self.step
+            elif self._bridges_lulls and (self.step - moved_at) % LULL_BRIDGED == 0:
+                skipped = self._bridge()
+                if skipped:
+                    steps_max += skipped
+                    moved_at = self.step
+
+    def _bridge(self) -> int:
+        """Let what holds the processes up be over; returns the steps skipped. Where nothing is due, time passes."""
+        skipped = self._steps_until_due()
+        self.step += skipped
+        if skipped:
+            return skipped
+        self.now_ms += self._timeouts_ms if self._feed.is_complete else 0
+        for process in list(self.processes):
+            self._advance(process, self._hear_tick_and_land)
+        return 0
+
+    def _hear_tick_and_land(self, process: Process) -> bool:
+        process.go_on(odds.ALL)
+        self._feedable(process)  # a router notices what was written before it finds an input idle
+        self._hear_and_tick(process)
+        if process.outbox:
+            process.outbox.land(self.rng, self.log, twice=False)
+        return True
+
+    @property
+    def _timeouts_ms(self) -> int:
+        return self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
+
+    def _steps_until_due(self) -> int:
+        """Steps until a process starts or reads on, or a request comes; 0 where none will."""
+        stalls = (until for process in self.processes for until in process.stalled.values())
+        starts = (due for due, _ in self._down)
+        return min((due - self.step for due in chain(stalls, starts, self._request_at) if due > self.step), default=0)
 
     def _storm_step(self) -> None:
         self.step += 1
@@ -226,6 +288,8 @@ class World:
             self._feed.grow(self.rng.choice(list(self.scenario.inputs)))
 
     def _revive(self) -> None:
+        if not self._down:
+            return
         for due, post in [entry for entry in self._down if entry[0] <= self.step]:
             self._down.remove((due, post))
             if not self._is_wanted(post):
@@ -366,16 +430,16 @@ class World:
 
     def _rest(self) -> bool:
         """Continue without faults until nothing moves, however much time passes."""
-        idle = 0
-        while idle < ROUNDS_AT_REST and self.step < STEPS_MAX:
+        idle, enough = 0, ROUNDS_AT_REST + (ROUNDS_TO_TAKE_OVER if len(self.scenario.instances) > 1 else 0)
+        while idle < enough and self.step < STEPS_MAX:
             before = self._progress
             self._round()
             if self._progress == before:
                 idle += 1
-                self.now_ms += self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
+                self.now_ms += self._timeouts_ms
             else:
                 idle = 0
-        return idle == ROUNDS_AT_REST
+        return idle == enough
 
     def _round(self) -> None:
         """Every process does all that it can do now; one that was overtaken may still end, with appends under way."""
@@ -443,7 +507,7 @@ class World:
         feeds = self._feedable(process)
         if not targets and not feeds:
             return False
-        self._progress += 1
+        self._progress += 0 if not feeds and all(target[0] is Topic.PRESENCE for target in targets) else 1
         if feeds and (not targets or self.rng.random() < odds.FEEDS):
             self._feed_rows(process, self.rng.choice(feeds))
         else:

@@ -16,6 +16,7 @@ from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
 from spojoin.protocol.machine import Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.pack import Pack
 from spojoin.protocol.packing import group_name
+from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.expected import ServiceReport
 from spojoin.telemetry.frame_hops import FrameHops
@@ -69,7 +70,8 @@ class Reporter:
         self._trail = FrameTrail()
         self._inputs_wait_since_ms: int | None = None
         self._matches_out = 0
-        self._was_ready = False
+        self._was_ready = self._is_silent = False
+        self._life: Machine | None = None
         self.hops = FrameHops(who.roles, clock, metrics.hops)
 
     def expect(self, needs: Sequence[str], workers: int, inside: int = 0) -> None:
@@ -93,12 +95,14 @@ class Reporter:
     def begin_life(self, machine: Machine) -> None:
         """Forget the frames that were under way in a life before; where roles share a process, listen to each."""
         self.hops.begin()
-        if isinstance(machine, Pack):
-            machine.listener = self.hops.made
+        self._life = machine
+        own = machine.machine if isinstance(machine, Standby) else machine
+        if isinstance(own, Pack):
+            own.listener = self.hops.made
 
     def saw(self, partition: int, offset: int, record: Record, appended_ms: int = 0) -> None:
         """A record was read, which was appended at `appended_ms` since 1970."""
-        if self._health.is_ready:  # before, the log is read as fast as it can be, and nothing is answered
+        if self._times_frames():
             self.hops.took(record, appended_ms)
         if isinstance(record, Frame | Barrier):
             self._metrics.epochs.set(record.epoch + 1)
@@ -121,7 +125,7 @@ class Reporter:
         if len(self._who.roles) == 1:
             self.hops.made(frame)
         if isinstance(frame, Frame):
-            if self._health.is_ready:
+            if self._times_frames():
                 self.hops.framed(frame)
             if frame.workers != self._count_since[0]:
                 self._count_since = (frame.workers, frame.frame_id)
@@ -136,6 +140,10 @@ class Reporter:
             }
             if self._windows is not None:
                 self._windows.wrote(frame, self._plan)
+
+    def _times_frames(self) -> bool:
+        """Not while the log is read for the first time, as fast as it can be, nor while another instance speaks."""
+        return self._health.is_ready and self._life is not None and not self._life.is_silent
 
     def trimmed(self, trim: Trim) -> None:
         """Records before an offset are needed no more."""
@@ -154,8 +162,12 @@ class Reporter:
         """Read what a machine reports of itself."""
         self._machine.read(machine)
 
-    def note(self, inputs_wait_since_ms: int | None, matches_out: int) -> None:
-        """When the oldest row that no frame holds was produced (None: there is none), and the matches that are out."""
+    def note(self, inputs_wait_since_ms: int | None, matches_out: int, *, is_silent: bool = False) -> None:
+        """When the oldest row that no frame holds was produced (None: there is none), and the matches that are out.
+
+        is_silent: whether another instance of the service speaks; then only that one reports totals
+        """
+        self._is_silent = is_silent
         self._inputs_wait_since_ms = inputs_wait_since_ms
         self._matches_out = matches_out
 
@@ -219,7 +231,7 @@ class Reporter:
 
     def _totals(self, result_position: ResultPosition) -> Fields:
         """Totals by the log and the results, once both were read: a restart of a process subtracts nothing."""
-        if not self._was_ready:
+        if not self._was_ready or self._is_silent:
             return {}
         found: dict[str, int] = {}
         if Role.ROUTER in self._who.roles:
@@ -244,7 +256,7 @@ class Reporter:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "metrics_port": self._who.metrics_port,
-            "state": "ready" if is_ready else said,
+            "state": ("standby" if self._is_silent else "ready") if is_ready else said,
             "started_ms": self._started_ms,
             "wall_ms": self._clock.wall_ms(),
             "head_frame": int(value_of(metrics.head_frame)),

@@ -183,7 +183,12 @@ class ColumnReader:
         offsets, data = self._view(entry, _DTYPES[pb.I32]), self.array(np.uint8)
         if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():
             raise self._fault(f"string offsets do not rise from 0 to the {len(data)} bytes of the strings")
-        return _arrow(pa.string(), len(offsets) - 1, offsets, data)
+        keys = _arrow(pa.string(), len(offsets) - 1, offsets, data)
+        try:
+            keys.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise self._fault(f"keys are no UTF-8: {error}") from error
+        return keys
 
     def _no_keys(self, entry: pb.Column) -> None:
         return None

@@ -29,6 +29,7 @@ from spojoin.wire.records import (
     Matches,
     Part,
     Partial,
+    Presence,
     Record,
     Result,
     Run,
@@ -344,11 +345,18 @@ def ipc_bytes(rows: pa.RecordBatch) -> pa.Buffer:
 
 
 def ipc_batch(data: bytes | memoryview) -> pa.RecordBatch:
-    """The one record batch of an Arrow IPC stream, over the same bytes; WireError unless there is exactly one."""
+    """The one record batch of an Arrow IPC stream, over the same bytes; WireError unless there is exactly one.
+
+    Arrow itself takes offsets that lead out of the bytes, and texts and names that are no UTF-8: readers would meet
+    them later, or end.
+    """
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             batches = list(reader)
-    except (pa.ArrowException, OSError) as error:
+        for batch in batches:
+            batch.validate(full=True)
+            _ = batch.schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise WireError(f"the rows of a result are no Arrow IPC stream: {error}") from error
     if len(batches) != 1:
         raise WireError(f"the rows of a result hold {len(batches)} Arrow record batches, expected 1")
@@ -393,6 +401,17 @@ def _read_worker_count(header: pb.WorkerCount, columns: ColumnReader) -> WorkerC
     return WorkerCount(**_taken(header, _WORKER_COUNT))
 
 
+_PRESENCE = ("service", "instance", "life", "term", "speaks")
+
+
+def _write_presence(presence: Presence, header: pb.Presence, columns: ColumnWriter) -> None:
+    _copy(presence, header, _PRESENCE)
+
+
+def _read_presence(header: pb.Presence, columns: ColumnReader) -> Presence:
+    return Presence(**_taken(header, _PRESENCE))
+
+
 _ANNOUNCEMENT = ("generation", "fingerprint", "text", "backfill")
 
 
@@ -434,6 +453,7 @@ FORMS: dict[type[Record], Form] = {
     HotKeys: Form("hot_keys", _write_hot_keys, _read_hot_keys),
     DeadLetter: Form("dead_letter", _write_dead_letter, _read_dead_letter),
     WorkerCount: Form("worker_count", _write_worker_count, _read_worker_count),
+    Presence: Form("presence", _write_presence, _read_presence),
     Announcement: Form("announcement", _write_announcement, _read_announcement),
     Takeover: Form("takeover", _write_takeover, _read_takeover),
 }

@@ -237,6 +237,21 @@ class Takeover:
 
 
 @dataclass(frozen=True, slots=True)
+class Presence:
+    """An instance of a service is alive (rule P15).
+
+    instance: which of its instances; life: distinguishes its restarts
+    term: with `speaks`, of the instance's right to speak; else the latest that it has heard of
+    """
+
+    service: str
+    instance: str
+    life: str
+    term: int
+    speaks: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerCount:
     """A request: from a later frame on, PO-Join workers 0..workers-1 share the batches. The largest version counts."""
 
@@ -436,6 +451,7 @@ Record = (
     | HotKeys
     | DeadLetter
     | WorkerCount
+    | Presence
     | Announcement
     | Takeover
 )

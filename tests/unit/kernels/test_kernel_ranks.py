@@ -44,9 +44,10 @@ def test_rank_intervals_hold_the_codes_between_two(column, probes):
             assert (a[q], b[q]) == (bisect_left(column, low), bisect_right(column, high))
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 1000])
-def test_a_column_is_sorted_with_ties_by_arrival(n):
-    values = np.random.default_rng(n).integers(0, 5, n)
+@pytest.mark.parametrize("step", [1, 1 << 60])
+@pytest.mark.parametrize("n", [0, 1, 2, 100, 128, 129, 1000])
+def test_a_column_is_sorted_with_ties_by_arrival(n, step):
+    values = np.random.default_rng(n).integers(-2, 3, n) * step
     sorted_codes, order = permutation.sort_column(values)
     pairs = sorted((int(v), j) for j, v in enumerate(values))
     assert list(zip(sorted_codes.tolist(), order.tolist(), strict=True)) == pairs

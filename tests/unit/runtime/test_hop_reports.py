@@ -12,6 +12,8 @@ from spojoin.ports.shared_state import key
 from spojoin.protocol.machine import START, Emit, ResultPosition
 from spojoin.protocol.pack import Fellow, Pack
 from spojoin.protocol.packing import DERIVED, edge_of
+from spojoin.protocol.seat import Seat
+from spojoin.protocol.standby import standby_of
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.hop import Hop, HopTime, hop_time
 from spojoin.telemetry.reporter import Identity, Reporter
@@ -141,6 +143,26 @@ def test_where_roles_share_a_process_each_of_them_is_heard():
     bench.clock.sleep(0.005)
     reporter.emitted(Emit(Topic.MATCHES, 0, answer))  # it leaves the process as well, later
     assert bench.metrics.hops.lately(bench.clock.monotonic_ms())[Hop.COMBINING].mean_ms == 0
+
+
+def test_members_of_a_process_are_heard_behind_its_seat():
+    bench = Bench(Role.SINK)
+    pack = Pack([Fellow(Role.SINK, FakeMachine(START))], edge_of((Role.SINK,)))
+    bench.world.reporter.begin_life(standby_of(pack, Seat("sink", "1", "life", 500), 0))
+    assert pack.listener == bench.world.reporter.hops.made
+
+
+def test_an_instance_that_is_silent_times_nothing():
+    bench = Bench(Role.MUTABLE)
+    loop = ready_loop(bench)
+    bench.machines[0].is_silent = True
+    bench.append(FRAMES, BARRIER, LOGGED[0])
+    loop.step(0)
+    assert reported(bench, loop) == {}
+    bench.machines[0].is_silent = False
+    bench.append(FRAMES, LOGGED[1])
+    loop.step(0)
+    assert reported(bench, loop).keys() == {Hop.DELIVERY}
 
 
 def test_a_new_life_knows_no_frame_of_the_one_before():

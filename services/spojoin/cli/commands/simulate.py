@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +19,10 @@ class SimulateOptions:
     """Which seeds to run, and with which planted bug."""
 
     seeds: Annotated[int, typer.Option(min=1, help="The number of seeds.")] = 2_000
-    start: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
+    start: Annotated[
+        int | None,
+        typer.Option("--from", "--start", min=0, help="The first seed; default 0, of a campaign a fresh one."),
+    ] = None
     seed: Annotated[int | None, typer.Option(min=0, help="Replay this seed only.")] = None
     mutant: Annotated[str | None, typer.Option(help="Plant a known bug, which must be found.")] = None
     generations: Annotated[
@@ -27,6 +32,10 @@ class SimulateOptions:
         bool, typer.Option("--statements", help="Draw filters, residual conditions, texts, NULL and select lists.")
     ] = False
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None
+    campaign: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Run fresh seeds of all kinds, and go on with those in this folder."),
+    ] = None
     debug: Debug = False
 
 
@@ -43,10 +52,26 @@ def simulate(options: SimulateOptions) -> None:
         spojoin simulate --mutant no-epoch-barrier
 
         spojoin simulate --generations --seeds 500
+
+        spojoin simulate --campaign report/campaign --seeds 1000000
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.simulate.runner import Simulation
-        from spojoin.simulate.runner import simulate as run_seeds
+        raise typer.Exit(_seeds(options) if options.campaign is None else _campaign(options, options.campaign))
 
-        named = {field.name: getattr(options, field.name) for field in fields(Simulation)}
-        raise typer.Exit(run_seeds(Simulation(**named)))
+
+def _seeds(options: SimulateOptions) -> int:
+    from spojoin.simulate.runner import Simulation
+    from spojoin.simulate.runner import simulate as run_seeds
+
+    named = {field.name: getattr(options, field.name) for field in fields(Simulation)}
+    return run_seeds(Simulation(**named | {"start": options.start or 0}))
+
+
+def _campaign(options: SimulateOptions, folder: Path) -> int:
+    from spojoin.errors import ConfigurationError
+    from spojoin.simulate.campaign import SeedCampaign, run_campaign
+
+    if options.seed is not None or options.mutant or options.generations or options.statements:
+        raise ConfigurationError("a campaign runs all kinds of seeds: --campaign goes with --seeds, --from and --jobs")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: its processes end, too
+    return run_campaign(SeedCampaign(folder, options.seeds, options.start, options.jobs))

@@ -17,7 +17,7 @@ from spojoin.kernels.tail import Tail
 from spojoin.model import Query
 from spojoin.published.evaluation import Loads
 from spojoin.published.layouts.layout import I64
-from spojoin.published.layouts.load import WorkDone
+from spojoin.published.layouts.load import WorkDone, tuple_bytes
 from spojoin.published.layouts.traffic import batch_bytes
 from spojoin.wire.records import Batch, Frame, Record, StreamSlice
 
@@ -41,18 +41,17 @@ class LogLoads(Loads):
         self._query = query
         self._machines = machines
         self._loads = [WorkDone() for _ in machines]
+        #: tuples in frames, by stream: each worker reads all of them, and is asked about all
+        self._tuples = [0 for _ in query.streams]
 
     def note(self, record: Record) -> None:
         """Count a record that all machines have read."""
         if not isinstance(record, Frame):
             return
         for load, machine in zip(self._loads, self._machines, strict=True):
-            load.note_log(self._query, record)
             load.bytes_max = max(load.bytes_max, machine.state_bytes())
-            for stream, piece in enumerate(record.slices):
-                load.asked += len(piece)
-                load.note_received(self._query, stream, len(piece))
-        for stream in range(len(record.slices)):
+        for stream, piece in enumerate(record.slices):
+            self._tuples[stream] += len(piece)
             self._compare(record, stream)
 
     def _compare(self, frame: Frame, target: int) -> None:
@@ -77,8 +76,18 @@ class LogLoads(Loads):
 
     def loads(self) -> list[WorkDone]:
         """The cost of each worker; `examined` is the count of comparisons that its machine reports."""
+        asked = sum(self._tuples)
+        taken = sum(tuples * tuple_bytes(self._query, stream) for stream, tuples in enumerate(self._tuples))
         return [
-            replace(load, examined=int(machine.counters().get("comparisons", 0)))
+            replace(
+                load,
+                asked=asked,
+                messages=load.messages + asked,
+                bytes=load.bytes + taken,
+                log_messages=load.log_messages + asked,
+                log_bytes=load.log_bytes + taken,
+                examined=int(machine.counters().get("comparisons", 0)),
+            )
             for load, machine in zip(self._loads, self._machines, strict=True)
         ]
 
@@ -108,7 +117,7 @@ class BatchLoads(LogLoads):
             self._note_batch(record)
 
     def _note_mutable(self, frame: Frame) -> None:
-        held = sum(piece.first_index + len(piece) - piece.handover_index for piece in frame.slices)
+        held = sum([piece.first_index + len(piece) - piece.handover_index for piece in frame.slices])
         self._mutable["tuples_max"] = max(self._mutable["tuples_max"], held)
         self._mutable["bytes_max"] = self._mutable["tuples_max"] * self._mutable_tuple_bytes
 
@@ -124,8 +133,10 @@ class BatchLoads(LogLoads):
 
     def _compared(self, target: int, own: StreamSlice, probes: StreamSlice, pairs: int) -> None:
         first_batch = min(own.live_batch, own.handover_batch)
-        in_batches = pairs_between(self._edges(target, own, first_batch), probes.lower, len(probes))
-        workers = len(self._loads)
+        edges, workers = self._edges(target, own, first_batch), len(self._loads)
+        if workers == 1:
+            edges = edges[[0, -1]]
+        in_batches = pairs_between(edges, probes.lower, len(probes))
         for worker, load in enumerate(self._loads):
             load.comparisons += int(in_batches[(worker - first_batch) % workers :: workers].sum())
         self._mutable["comparisons"] += pairs - int(in_batches.sum())

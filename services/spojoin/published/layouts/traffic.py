@@ -44,12 +44,17 @@ class Traffic:
     def __init__(self, query: Query) -> None:
         self._query = query
         self._passed: dict[Topic, Passed] = {}
+        self._tuple_bytes = [tuple_bytes(query, stream) for stream in range(len(query.streams))]
+        #: of the directions with the same probes one: both of a self join have the same
+        self._asking = {direction.probe: number for number, direction in enumerate(query.directions)}.values()
 
     def note(self, topic: Topic, record: Record) -> None:
         """Count a record that was written, unless searching has no part in it, such as a result."""
-        counted = _counted(self._query, record)
+        counted = self._counted(record)
         if counted is not None:
-            passed = self._passed.setdefault(topic, Passed())
+            passed = self._passed.get(topic)
+            if passed is None:
+                self._passed[topic] = passed = Passed()
             passed.records += 1
             passed.messages += counted[0]
             passed.bytes += counted[1]
@@ -58,22 +63,23 @@ class Traffic:
         """The traffic so far."""
         return {topic: passed.as_dict() for topic, passed in self._passed.items()}
 
-
-def _counted(query: Query, record: Record) -> tuple[int, int] | None:
-    """Messages and bytes of a record, or None if it isn't counted."""
-    match record:
-        case Frame():
-            return record.count, sum(len(piece) * tuple_bytes(query, s) for s, piece in enumerate(record.slices))
-        case Run() | Batch():
-            return record.end - record.first, run_bytes(record) if isinstance(record, Run) else batch_bytes(record)
-        case Partial():
-            return _probes(query, record), sum(map(_rank_bytes, record.directions))
-        case Part():
-            return record.end - record.begin, part_bytes(record)
-        case HotKeys():
-            return _hot(record)
-        case _:
-            return None
+    def _counted(self, record: Record) -> tuple[int, int] | None:
+        """Messages and bytes of a record, or None if it isn't counted."""
+        match record:
+            case Part():
+                return record.end - record.begin, part_bytes(record)
+            case Partial():
+                probes = sum([len(record.directions[number].start) for number in self._asking])
+                return probes, sum(map(_rank_bytes, record.directions))
+            case Frame():
+                sizes = zip(record.slices, self._tuple_bytes, strict=True)
+                return record.count, sum([len(piece) * size for piece, size in sizes])
+            case Run() | Batch():
+                return record.end - record.first, run_bytes(record) if isinstance(record, Run) else batch_bytes(record)
+            case HotKeys():
+                return _hot(record)
+            case _:
+                return None
 
 
 def run_bytes(run: Run) -> int:
@@ -89,8 +95,8 @@ def batch_bytes(batch: Batch) -> int:
 
 def part_bytes(part: Part) -> int:
     """Bytes of counts, offsets and partners in all directions."""
-    arrays = (array for found in part.directions for array in (found.counts, found.offsets, found.partners))
-    return sum(array.nbytes for array in arrays if array is not None)
+    arrays = [array for found in part.directions for array in (found.counts, found.offsets, found.partners)]
+    return sum([array.nbytes for array in arrays if array is not None])
 
 
 def _column_bytes(column: SortedColumn) -> int:
@@ -99,16 +105,6 @@ def _column_bytes(column: SortedColumn) -> int:
 
 def _rank_bytes(ranks: DirectionRanks) -> int:
     return ranks.positions.nbytes + ranks.start.nbytes + ranks.length.nbytes
-
-
-def _probes(query: Query, partial: Partial) -> int:
-    """Both directions of a self join have the same probes."""
-    return sum(
-        {
-            direction.probe: len(ranks.start)
-            for direction, ranks in zip(query.directions, partial.directions, strict=True)
-        }.values()
-    )
 
 
 def _hot(plan: HotKeys) -> tuple[int, int]:

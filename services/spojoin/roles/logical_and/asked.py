@@ -52,6 +52,8 @@ class Asked:
 def counted(asked: Sequence[Asked], runner: TaskRunner) -> list[I64]:
     """The counts of each direction, its probes shared out."""
     runner = worthwhile(asked, runner)
+    if runner.threads == 1:
+        return [one.counts() for one in asked]
     counts = runner.each([one[share].counts for one in asked for share in shares(len(one), runner.threads)])
     return np.split(np.concatenate(counts), np.cumsum([len(one) for one in asked])[:-1])
 

@@ -94,29 +94,26 @@ class LogicalAndMachine(Machine):
     def _evaluate(self, frame: Frame, partials: list[Partial]) -> Iterator[Action]:
         chunks = Chunks(frame.count, lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
-            asked = [
-                self._asked(frame, number, direction, partials, begin, end)
-                for number, direction in enumerate(self._query.directions)
-            ]
+            asked = self._asked(frame, partials, begin, end)
             directions = self._matches(frame, asked)
             chunks.note(directions)
             part = Part(frame.epoch, frame.frame_id, MUTABLE_PART, begin, end, directions)
             yield Emit(Topic.MATCHES, MUTABLE_PART, part)
 
-    def _asked(
-        self, frame: Frame, number: int, direction: Direction, partials: list[Partial], begin: int, end: int
-    ) -> Asked:
-        probes, target = frame.slices[direction.probe], frame.slices[direction.target]
-        first, last = probe_range(probes.positions, begin, end)
-        lower, upper = mutable_bounds(frame, direction, first, last)
-        ranks: list[DirectionRanks] = [partial.directions[number] for partial in partials]
-        return Asked(
-            [r.positions for r in ranks],
-            [r.start[first:last] for r in ranks],
-            [r.length[first:last] for r in ranks],
-            lower - target.handover_index,
-            upper - target.handover_index,
-        )
+    def _asked(self, frame: Frame, partials: list[Partial], begin: int, end: int) -> list[Asked]:
+        """What is asked of frame positions [begin, end), by direction; both of a self join have the same bounds."""
+        asked: list[Asked] = []
+        for number, direction in enumerate(self._query.directions):
+            first, last = probe_range(frame.slices[direction.probe].positions, begin, end)
+            lower, upper = (
+                (asked[0].lower, asked[0].upper)
+                if asked and self._query.is_self
+                else mutable_bounds(frame, direction, first, last)
+            )
+            ranks: list[DirectionRanks] = [partial.directions[number] for partial in partials]
+            starts, lengths = [r.start[first:last] for r in ranks], [r.length[first:last] for r in ranks]
+            asked.append(Asked([r.positions for r in ranks], starts, lengths, lower, upper))
+        return asked
 
     def _matches(self, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
         if not self._query.lists_pairs:

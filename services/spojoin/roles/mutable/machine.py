@@ -7,16 +7,16 @@ stored tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from spojoin.kernels.bounds import BEGINS, ENDS, bounds
-from spojoin.kernels.intervals16 import rank_sorted, wrapped_intervals
-from spojoin.kernels.permutation import Unsigned, sort_column
-from spojoin.kernels.ranks import SortedKeys, rank_intervals, ranks
+from spojoin.kernels.bounds import BEGINS, BELOW, ENDS, UPTO, bounds
+from spojoin.kernels.intervals16 import found_intervals
+from spojoin.kernels.permutation import sort_column
+from spojoin.kernels.ranks import sought
+from spojoin.kernels.sorted_tail import SortedTail, empty_tail
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
@@ -38,6 +38,9 @@ from spojoin.wire.records import (
 
 #: The machine of this predicate ships seqs, times and keys with its runs.
 CARRIER = 0
+
+#: Where a predicate's interval begins with the first stored code, or ends with the last.
+_NO_SIDE = -1
 
 
 class MutableMachine(Machine):
@@ -64,10 +67,10 @@ class MutableMachine(Machine):
 
     def _evaluate(self, frame: Frame) -> Partial:
         ranked = _FrameRanks(frame, self._stores)
-        directions = tuple(
+        directions = [
             ranked.of(direction.predicates[self._predicate], direction) for direction in self._query.directions
-        )
-        return Partial(frame.epoch, frame.frame_id, self._predicate, directions)
+        ]
+        return Partial(frame.epoch, frame.frame_id, self._predicate, tuple(directions))
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
@@ -75,34 +78,43 @@ class MutableMachine(Machine):
 
 
 class _FrameRanks:
-    """Stored tuples and probes of a frame by rank: each column is sorted once, however many directions take it."""
+    """Stored tuples and probes of a frame by rank: each column is searched once, however many directions take it."""
 
     def __init__(self, frame: Frame, stores: list[StreamStore]) -> None:
         self._frame = frame
-        self._stored = cache(lambda stream, slot: rank_sorted(*_mutable(stores[stream], slot, frame.slices[stream])))
-        self._found = cache(
-            lambda probes, stored: ranks(self._stored(*stored)[0], sought_column(frame.slices[probes[0]], probes[1]))
-        )
+        self._stores = stores
+        #: by the stream and slot of probes and of stored tuples
+        self._found: dict[tuple[int, int, int, int], tuple[I64, I64]] = {}
 
     def of(self, predicate: RolePredicate, direction: Direction) -> DirectionRanks:
         """The ranks of the stored tuples, and the interval of them that each probe's predicate admits."""
-        keys, positions = self._stored(direction.target, predicate.target_slot)
-        a, b = self._interval(predicate, direction, keys)
-        return DirectionRanks(positions, *wrapped_intervals(a, b, keys.size, predicate.op is Op.NE))
-
-    def _interval(self, predicate: RolePredicate, direction: Direction, keys: SortedKeys) -> tuple[I64, I64]:
-        op, stream = predicate.op, direction.probe
+        piece = self._frame.slices[direction.target]
+        stored = self._stores[direction.target].sorted_from(piece.handover_index, predicate.target_slot, piece)
+        op, n = predicate.op, len(stored.ranks)
         if op in (Op.BAND_LT, Op.BAND_LE):
-            codes = self._frame.slices[stream].codes[predicate.probe_slot]
-            return rank_intervals(keys, *bounds(op, predicate.domain, predicate.width, codes))
-        found = self._found((stream, predicate.probe_slot), (direction.target, predicate.target_slot))
-        a = found[BEGINS[op]] if op in BEGINS else np.zeros_like(found[0])
-        return a, found[ENDS[op]] if op in ENDS else np.full_like(found[0], keys.size)
+            ends = self._band(predicate, direction, stored)
+            return DirectionRanks(stored.ranks, *found_intervals(ends, BELOW, UPTO, n, False))
+        sides = BEGINS.get(op, _NO_SIDE), ENDS.get(op, _NO_SIDE)
+        found = self._equal(predicate, direction, stored)
+        return DirectionRanks(stored.ranks, *found_intervals(found, *sides, n, op is Op.NE))
 
+    def _equal(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
+        """Where the stored codes that equal each probe's begin and end."""
+        key = direction.probe, predicate.probe_slot, direction.target, predicate.target_slot
+        found = self._found.get(key)
+        if found is None:
+            probes = self._frame.slices[direction.probe]
+            self._found[key] = found = stored.found(sought_column(probes, predicate.probe_slot))
+        return found
 
-def _mutable(store: StreamStore, slot: int, piece: StreamSlice) -> tuple[I64, Unsigned]:
-    """The codes that are not handed over yet, this frame's included, sorted."""
-    return store.sorted_from(piece.handover_index, slot, piece)
+    def _band(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
+        """Where the stored codes in each probe's band begin and end."""
+        probes, slot = self._frame.slices[direction.probe], predicate.probe_slot
+        own = sought_column(probes, slot)
+        lower, upper = (
+            sought(codes, own) for codes in bounds(predicate.op, predicate.domain, predicate.width, probes.codes[slot])
+        )
+        return stored.found(lower)[BELOW], stored.found(upper)[UPTO]
 
 
 class StreamStore:
@@ -113,6 +125,7 @@ class StreamStore:
         self._stream = stream
         self._predicate = predicate
         self._codes: dict[int, Tail] = {slot: Tail() for slot in _slots(query, stream, predicate)}
+        self._sorted = {slot: empty_tail(0) for slot in self._codes}
         self._carries = predicate == CARRIER
         self._seqs = Tail()
         self._times = Tail()
@@ -122,6 +135,7 @@ class StreamStore:
         self._has_gaps = False
         self._started = False
         self._began = 0
+        self._first = 0
 
     @property
     def tuples(self) -> int:
@@ -146,6 +160,7 @@ class StreamStore:
         self._started = True
         self._began = first_index
         self._codes = {slot: Tail(first_index) for slot in self._codes}
+        self._sorted = {slot: empty_tail(first_index) for slot in self._codes}
         self._seqs, self._times, self._places = Tail(first_index), Tail(first_index), Tail(first_index)
 
     def _carry(self, frame: Frame, piece: StreamSlice) -> None:
@@ -161,17 +176,29 @@ class StreamStore:
             self._payloads.append((piece.first_index, piece.payload))
 
     def _drop_below(self, index: int) -> None:
+        if index <= self._first:
+            return
+        self._first = index
         for tail in (*self._codes.values(), self._seqs, self._times, self._places):
             tail.drop_below(index)
         for pieces in (self._keys, self._payloads):
             while pieces and pieces[0][0] + len(pieces[0][1]) <= index:
                 pieces.pop(0)
 
-    def sorted_from(self, first: int, slot: int, piece: StreamSlice) -> tuple[I64, Unsigned]:
-        """Codes from an index on, those of the last slice included, as `sort_column` gives them."""
-        if first == piece.first_index:
-            return sorted_column(piece, slot)
-        return sort_column(self._codes[slot].view(first, piece.first_index + len(piece)))
+    def sorted_from(self, first: int, slot: int, piece: StreamSlice) -> SortedTail:
+        """The codes from an index on, or before it, up to the last slice, which is `piece`."""
+        tail, end = self._sorted[slot], piece.first_index + len(piece)
+        if tail.end < end or tail.first < first:
+            begin = max(tail.end, self._codes[slot].first)
+            tail = tail if tail.end == begin else empty_tail(begin)
+            added = sorted_column(piece, slot)
+            if begin != piece.first_index:  # nobody asked for what came before this slice, or this slice is in the tail
+                added = sort_column(self._codes[slot].view(begin, end))
+            self._sorted[slot] = tail = tail.advanced(first, added)
+        return tail
+
+    def _sorted_column(self, first: int, slot: int, piece: StreamSlice) -> SortedColumn:
+        return SortedColumn(slot, *self.sorted_from(piece.handover_index, slot, piece).since(first))
 
     def run(self, piece: StreamSlice) -> Run:
         """The batch that ends with this slice, sorted (rule P7)."""
@@ -183,7 +210,7 @@ class StreamStore:
             end=end,
             group=piece.group,
             predicate=self._predicate,
-            columns=tuple(SortedColumn(slot, *self.sorted_from(first, slot, piece)) for slot in self._codes),
+            columns=tuple(self._sorted_column(first, slot, piece) for slot in self._codes),
             seqs=self._seqs.view(first, end).copy() if self._carries else None,
             times_us=self._times.view(first, end).copy() if self._carries and self._query.needs_time else None,
             keys=concat_keys(_between(self._keys, first, end)) if self._carries and self._query.carries_keys else None,

@@ -14,7 +14,7 @@ from functools import partial
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Timer, Work, untimed
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
-from spojoin.model import Direction, Query
+from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.parts import Chunks, first_reached, lower_bounds, probe_range
@@ -52,6 +52,11 @@ class PoJoinMachine(WindowMachine):
         self._compared = 0
         self._work = Work(timer, runner)
         self._batches = self._no_batches()
+        #: by stream, the numbers of the directions that search it
+        self._numbers = [
+            [number for number, direction in enumerate(query.directions) if direction.target == stream]
+            for stream in range(len(query.streams))
+        ]
 
     def _no_batches(self) -> list[WorkerBatches]:
         return [WorkerBatches(self._query, stream, self._work) for stream in range(len(self._query.streams))]
@@ -118,16 +123,17 @@ class PoJoinMachine(WindowMachine):
 
     def _matches(self, frame: Frame, begin: int, end: int) -> tuple[Matches, ...]:
         """The matches of the tuples at frame positions [begin, end), by the query's directions."""
-        by_direction: dict[Direction, Matches] = {}
-        for batches in self._batches:
+        by_direction: list[Matches | None] = [None] * len(self._query.directions)
+        for batches, numbers in zip(self._batches, self._numbers, strict=True):
             probes = frame.slices[batches.index.directions[0].probe]
             first, last = probe_range(probes.positions, begin, end)
             codes = tuple(column[first:last] for column in probes.codes)
             self._compared += (last - first) * batches.index.tuples
             sort = partial(sought_column, probes) if last - first == len(probes) else None
             found = batches.index.evaluate(codes, lower_bounds(probes, first, last), sort)
-            by_direction.update(zip(batches.index.directions, found, strict=True))
-        return tuple(by_direction[direction] for direction in self._query.directions)
+            for number, matches in zip(numbers, found, strict=True):
+                by_direction[number] = matches
+        return tuple([matches for matches in by_direction if matches is not None])
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
         """Go on where the result position has passed a frame that waited for a batch: it waits for nothing any more."""

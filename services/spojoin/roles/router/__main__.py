@@ -24,9 +24,6 @@ from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.runtime.wiring import Wiring
 from spojoin.wire.records import Rows
 
-#: the shortest linger that makes sense
-TICK_MS = 5.0
-
 _log = structlog.get_logger(__name__)
 
 
@@ -51,7 +48,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
             f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "
             f"set {ENV_PREFIX}WORKERS to that, or remove 'workers' from the layout"
         )
-    return Wiring("router", machine, tick_ms=TICK_MS, parse=rows)
+    return Wiring("router", machine, parse=rows)
 
 
 def router_config(settings: Settings) -> RouterConfig:

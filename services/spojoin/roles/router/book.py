@@ -55,6 +55,7 @@ class StreamBook:
         self._times = Tail() if window.is_time else None
         self._places: Tail | None = None
         self._restored: list[tuple[int, I64]] = []
+        self._is_restored = False
 
     def begin_at(self, index: int) -> None:
         """Number the stream's first tuple `index`: earlier numbers belong to another generation (P12)."""
@@ -96,6 +97,7 @@ class StreamBook:
         elif self._places is not None:
             self._places = _continued(self._restored, self._places)
         self._restored.clear()
+        self._is_restored = True
 
     def apply(self, frame_id: int, piece: StreamSlice) -> None:
         """Move on by one frame of the log."""
@@ -127,6 +129,8 @@ class StreamBook:
     def note_lower(self, lower: int) -> None:
         """A window over this stream began at `lower`; no later one begins before it."""
         self._lower = max(self._lower, lower)
+        if self._is_restored:
+            self._forget_before(self._lower)
 
     def _seal(self, frame_id: int) -> None:
         self._sealed.append((self.batch_id, self.count, frame_id))
@@ -221,7 +225,8 @@ class StreamBook:
         """
         if not len(probes.places):
             return np.array([self._next_lower()], np.int64)
-        bounds = self._bounds(probes, own)
+        # After a restart the log may not say where the generation began: no window begins before an earlier one.
+        bounds = np.maximum(self._bounds(probes, own), self._lower)
         return bounds[:1].copy() if bounds[0] == bounds[-1] else bounds
 
     def _bounds(self, probes: Reach, own: Reach) -> I64:
@@ -264,10 +269,16 @@ class StreamBook:
         while live < self.batch_id and self._ends.get(live, -1) <= lower:
             self._ends.pop(live, None)
             live += 1
+        self._forget_before(lower)
+        return live
+
+    def _forget_before(self, lower: int) -> None:
+        """No window begins before an index any more."""
+        for number in [number for number in self._ends if number < self.live_batch]:
+            del self._ends[number]
         for tail in (self._times, self._places):
             if tail is not None:
                 tail.drop_below(min(lower, self.batch_first))
-        return live
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

@@ -51,10 +51,10 @@ class ClosingRouter(RouterMachine):
         """The log is read always; batches only until the router is active, or finds the log closed."""
         return super().wants(topic, partition) and not (topic is Topic.BATCHES and self._reader.is_closed)
 
-    def on_caught_up(self) -> Iterator[Action]:
+    def on_chosen(self) -> Iterator[Action]:
         """Claim the log, unless another closed it already."""
         if not self._reader.is_closed:
-            yield from super().on_caught_up()
+            yield from super().on_chosen()
 
     def _on_closed(self) -> None:
         self.active = False

@@ -47,6 +47,9 @@ class FrameCutter:
         origins = self._head()
         count = len(origins)
         for stream, book in enumerate(self._books):
+            if origins.is_plain:
+                count = min(count, book.room(), book.slide_room())
+                continue
             count = min(count, _first_of(of_stream(origins.joins, stream), book.room()))
             count = min(count, _first_of(of_stream(origins.members, stream), book.slide_room()))
         if self._is_time:

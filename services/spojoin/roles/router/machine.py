@@ -49,12 +49,10 @@ from spojoin.wire.records import (
 
 #: Frames' worth of rows that may wait in order; more would only add latency.
 QUEUE_FRAMES = 4
-#: A frame of fewer tuples than this fraction of a full one goes out after `linger_ms` while no more frames than these
-#: wait for their results: few tuples leave the machine time for small frames. Any other lingers LINGER_STRETCH times
-#: as long, since a frame costs every service about a millisecond whatever its size.
-HANDFUL = 1 / 8
-FRAMES_UNDER_WAY_FEW = 1
-LINGER_STRETCH = 6
+#: A frame that isn't full goes out after `linger_ms` while no more frames than these wait for their results. Else it
+#: lingers LINGER_STRETCH times as long, since a frame costs every service most of a millisecond whatever its size.
+FRAMES_UNDER_WAY_FEW = 4
+LINGER_STRETCH = 10
 
 
 FROM_NOTHING = Beginning()
@@ -72,6 +70,7 @@ class RouterMachine(InputMachine):
         beginning: Beginning = FROM_NOTHING,
     ) -> None:
         self.active = False
+        self._is_restored = False
         self._query = query
         self._config = config
         self._beginning = beginning
@@ -103,14 +102,14 @@ class RouterMachine(InputMachine):
     # -- the log
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """The log is read always; batches only until the router is active."""
-        return topic is not Topic.BATCHES or not self.active
+        """The log is read always; batches only until those from before the log's first frame are here."""
+        return topic is not Topic.BATCHES or not self._is_restored
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Follow the log, restore batches, note plans and requested worker counts."""
         if isinstance(record, Frame | Barrier):
             self._follow(record)
-        elif isinstance(record, Batch) and not self.active:
+        elif isinstance(record, Batch) and not self._is_restored:
             self._books[record.stream].restore(record)
             self._slicer.restore(record)
         elif isinstance(record, HotKeys) and record.version > self._plan_version:
@@ -163,6 +162,13 @@ class RouterMachine(InputMachine):
         self._rejected = dict(frame.rejected)
 
     def on_caught_up(self) -> Iterator[Action]:
+        """All batches from before the log's first frame are here; the log tells of all others."""
+        self._is_restored = True
+        for book in self._books:
+            book.finish_restore()
+        yield from ()
+
+    def on_chosen(self) -> Iterator[Action]:
         """Claim the log (P2)."""
         self._claimed = self._reader.epoch + 1
         yield Emit(Topic.FRAMES, 0, self._barrier(self._claimed))
@@ -185,8 +191,6 @@ class RouterMachine(InputMachine):
         if self._last is None:
             for book, first in zip(self._books, self._reader.first_indexes, strict=False):
                 book.begin_at(first)
-        for book in self._books:
-            book.finish_restore()
         if self._query.order is Order.EVENT_TIME:
             self._ordering = self._event_time_order()
         elif self._beginning.cut:
@@ -230,7 +234,8 @@ class RouterMachine(InputMachine):
 
     def _open_input(self, stream: int, partition: int) -> None:
         ledger = InputLedger(start_of(self.sources(), stream, partition))
-        source = PhysicalInput(stream, partition, ledger, len(self._inputs), self._slicer.mask(stream))
+        is_of_only = len(self._query.inputs) == 1
+        source = PhysicalInput(stream, partition, ledger, len(self._inputs), self._slicer.mask(stream), is_of_only)
         self._inputs.append(source)
         if isinstance(self._ordering, EventTimeOrder):
             self._ordering.adopt(source)
@@ -280,15 +285,19 @@ class RouterMachine(InputMachine):
         self._ordering.advance(self._now_ms)
         yield from self._drain(force=True)
 
+    @property
+    def is_lingering(self) -> bool:
+        """Whether rows, or the progress of inputs, wait for a frame."""
+        return self.active and (len(self._queue) > 0 or any(s.ledger.passable for s in self._inputs))
+
     def _lingered(self) -> bool:
-        if not len(self._queue) and not any(s.ledger.passable for s in self._inputs):
+        if not self.is_lingering:
             self._waiting_since_ms = None
             return False
         if self._waiting_since_ms is None:
             self._waiting_since_ms = self._now_ms
         # As in Nagle's algorithm: small frames while results keep up, larger ones while others are under way.
-        is_handful = len(self._queue) < HANDFUL * self._config.frame_tuples
-        patience = 1 if is_handful and self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
+        patience = 1 if self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
         return self._now_ms - self._waiting_since_ms >= patience * self._config.linger_ms
 
     def _drain(self, *, force: bool) -> Iterator[Action]:
@@ -331,7 +340,7 @@ class RouterMachine(InputMachine):
 
     def _letters(self, origins: Origins) -> Iterator[Action]:
         for source in self._inputs:
-            ids = origins.ids[origins.inputs == source.index]
+            ids = origins.ids if len(self._inputs) == 1 else origins.ids[origins.inputs == source.index]
             cut = self._answered.cut_of(*source.key)
             for letter in source.ledger.release(ids):
                 if (letter.offset, letter.row) >= cut:  # letters before the cut were counted by an earlier generation
@@ -340,10 +349,12 @@ class RouterMachine(InputMachine):
 
     def _silent(self, taken: Taken) -> U8:
         """Which rows an earlier generation has answered (P12): uint8 (n,) of those numbered, or empty if none are."""
+        due = [s for s in self._inputs if s.ledger.position_place < self._answered.end_of(*s.key)]
+        if not due:
+            return NONE_SILENT
         silent = np.zeros(len(taken.origins), np.uint8)
-        for source in self._inputs:
-            if source.ledger.position_place < self._answered.end_of(*source.key):
-                self._silence(silent, taken, source)
+        for source in due:
+            self._silence(silent, taken, source)
         numbered = silent[taken.origins.numbered]
         return numbered if numbered.any() else NONE_SILENT
 
@@ -364,9 +375,8 @@ class RouterMachine(InputMachine):
         read = {source.key: source.ledger.position() for source in self._inputs}
         source = {**self.sources(), **read}
         checkpoint = self._ordering.checkpoint()
-        numbered = origins.numbered
-        produced_ms, runs = _run_lengths(origins.produced_ms[numbered])
-        count = int(np.count_nonzero(numbered))
+        produced_ms, runs = _run_lengths(origins.produced_ms[slice(None) if origins.is_plain else origins.numbered])
+        count = origins.numbers
         return Frame(
             epoch=self._epoch,
             frame_id=self._next_frame,
@@ -421,5 +431,7 @@ def _first_offset(rows: Rows) -> int:
 def _run_lengths(values: I64) -> tuple[I64, np.ndarray]:
     if not len(values):
         return np.empty(0, np.int64), np.empty(0, np.uint32)
+    if (values == values[0]).all():  # mostly
+        return values[:1].copy(), np.array([len(values)], np.uint32)
     starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(values[1:] != values[:-1]) + 1))
     return values[starts], np.diff(np.append(starts, len(values))).astype(np.uint32)

@@ -20,6 +20,7 @@ class PhysicalInput:
     """One physical input (a Kafka partition of an input's topic).
 
     stream: the number of the query's input; mask: the streams that it feeds, a bit for each
+    is_of_only: whether the query has no other input
     """
 
     stream: int
@@ -27,6 +28,7 @@ class PhysicalInput:
     ledger: InputLedger
     index: int
     mask: int
+    is_of_only: bool
     heartbeat_us: int = NEVER
     ended_ms: int | None = None
     pieces: list[StreamColumns] = field(default_factory=list)
@@ -80,6 +82,7 @@ def columns_of(source: PhysicalInput, rows: Rows, ids: I64 | None = None) -> tup
         produced_ms=rows.produced_ms,
         members=everywhere if rows.members is None else rows.members,
         joins=everywhere if rows.joins is None else rows.joins,
+        is_plain=source.is_of_only and rows.members is None and rows.joins is None,
     )
     return origins, StreamColumns(rows.codes, rows.times_us, rows.keys, rows.payload)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -97,6 +95,7 @@ class Origins:
     """Where rows came from, in their order: physical input, ledger number, input of the query, time of production.
 
     members, joins: a bit for each stream of the query, as in `Rows`; a row that is a member of none takes no number
+    is_plain: whether it is known that the query has one input, and that every row joins in all streams
     """
 
     inputs: I64
@@ -105,20 +104,30 @@ class Origins:
     produced_ms: I64
     members: U8
     joins: U8
+    is_plain: bool = False
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def slice(self, first: int, end: int) -> Origins:
         """Rows [first, end) as views."""
-        return self._each(lambda column: column[first:end])
+        rows = slice(first, end)
+        return Origins(
+            self.inputs[rows],
+            self.ids[rows],
+            self.streams[rows],
+            self.produced_ms[rows],
+            self.members[rows],
+            self.joins[rows],
+            self.is_plain,
+        )
 
     def take(self, rows: I64) -> Origins:
         """Rows picked by an index array, copied."""
-        return self._each(lambda column: column[rows])
-
-    def _each(self, part: Callable[[Any], Any]) -> Origins:
-        return Origins(*map(part, self.columns))
+        inputs, ids, streams, produced_ms, members, joins = self.columns
+        return Origins(
+            inputs[rows], ids[rows], streams[rows], produced_ms[rows], members[rows], joins[rows], self.is_plain
+        )
 
     @property
     def columns(self) -> tuple[I64, I64, U8, I64, U8, U8]:
@@ -130,12 +139,20 @@ class Origins:
         """Which rows take a number, (n,)."""
         return np.not_equal(self.members, 0)
 
+    @property
+    def numbers(self) -> int:
+        """How many rows take a number."""
+        return len(self) if self.is_plain else int(np.count_nonzero(self.members))
+
 
 def concat_origins(pieces: list[Origins]) -> Origins:
     """Origins of all pieces, in order."""
     if len(pieces) == 1:
         return pieces[0]
-    return Origins(*(np.concatenate(column) for column in zip(*(p.columns for p in pieces), strict=True)))
+    inputs, ids, streams, produced_ms, members, joins = map(
+        np.concatenate, zip(*[p.columns for p in pieces], strict=True)
+    )
+    return Origins(inputs, ids, streams, produced_ms, members, joins, all(p.is_plain for p in pieces))
 
 
 class OrderedQueue:
@@ -155,7 +172,7 @@ class OrderedQueue:
         if not len(origins):
             return
         self._pending.append(origins)
-        self.numbered += int(np.count_nonzero(origins.members))
+        self.numbered += origins.numbers
         for queue, piece in zip(self.inputs, columns, strict=True):
             if piece is not None:
                 queue.push(piece)
@@ -172,5 +189,5 @@ class OrderedQueue:
     def drop(self, count: int) -> None:
         """Forget the first `count` origins; the inputs' columns are taken separately."""
         if self._origins is not None:
-            self.numbered -= int(np.count_nonzero(self._origins.members[:count]))
+            self.numbered -= self._origins.slice(0, count).numbers
             self._origins = self._origins.slice(count, len(self._origins))

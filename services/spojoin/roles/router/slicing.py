@@ -97,11 +97,19 @@ class Slicer:
 
     def take(self, origins: Origins) -> Taken:
         """The columns of `origins`, the queue's head, taken out of the queue."""
+        if origins.is_plain:
+            return self._plain(origins)
         own = [origins.streams == number for number in range(len(self._query.inputs))]
         counts = [int(np.count_nonzero(flags)) for flags in own]
         columns = [concat(self._queue.inputs[i].take(n)) if n else None for i, n in enumerate(counts)]
         places = [book.place + _before(of_stream(origins.members, stream)) for stream, book in enumerate(self._books)]
         return Taken(origins, columns, own, _before(origins.numbered), places)
+
+    def _plain(self, origins: Origins) -> Taken:
+        n = len(origins)
+        columns, positions = concat(self._queue.inputs[0].take(n)), np.arange(n, dtype=np.int64)
+        places = [book.place + positions for book in self._books]
+        return Taken(origins, [columns], [np.ones(n, np.bool_)], positions, places)
 
     def slices(self, taken: Taken, cut: Cut, coming: Coming) -> tuple[StreamSlice, ...]:
         """The slices of a frame, one a stream."""
@@ -116,6 +124,8 @@ class Slicer:
 
     def unjoined(self, taken: Taken) -> tuple[Unjoined, ...]:
         """Rows that take a number but stand in no slice."""
+        if taken.origins.is_plain:
+            return ()
         alone = taken.origins.numbered & (taken.origins.joins == 0)
         if not alone.any():
             return ()
@@ -128,17 +138,18 @@ class Slicer:
         return tuple(found)
 
     def _piece(self, taken: Taken, number: int, member: Member) -> _StreamPart:
+        columns = taken.columns[number]
+        if columns is not None and taken.origins.is_plain:
+            return _StreamPart(taken.positions.astype(np.uint16), _picked(columns, member), taken.places, 0)
         joins = of_stream(taken.origins.joins, member.stream)
         members = int(np.count_nonzero(of_stream(taken.origins.members, member.stream)))
-        source, columns = taken.own[number], taken.columns[number]
+        source = taken.own[number]
         before = [places[joins] for places in taken.places]
         void = members - int(np.count_nonzero(joins))
         if columns is None:
             return _StreamPart(np.empty(0, np.uint16), self._no_columns(number, member), before, void)
         here = joins[source]
-        picked = columns if here.all() else columns.take(here)
-        codes = tuple(picked.codes[slot] for slot in member.slots)
-        piece = StreamColumns(codes, picked.times_us, picked.keys, picked.payload)
+        piece = _picked(columns if here.all() else columns.take(here), member)
         return _StreamPart(taken.positions[joins].astype(np.uint16), piece, before, void)
 
     def _reach(self, stream: int, piece: _StreamPart) -> Reach:
@@ -183,6 +194,12 @@ class Slicer:
             NO_KEYS,
             no_payload(source),
         )
+
+
+def _picked(columns: StreamColumns, member: Member) -> StreamColumns:
+    """The columns of a stream, of those of its input."""
+    codes = tuple([columns.codes[slot] for slot in member.slots])
+    return StreamColumns(codes, columns.times_us, columns.keys, columns.payload)
 
 
 def _before(flags: Flags) -> I64:

@@ -32,10 +32,15 @@ class PartChunks:
 
     def next_end(self, position: int) -> int:
         """Where the first chunk ends that reaches beyond a position, or the position itself where none does."""
-        return next((chunk.end for chunk in self._chunks if chunk.end > position), position)
+        for chunk in self._chunks:
+            if chunk.end > position:
+                return chunk.end
+        return position
 
     def take(self, frame: Frame, query: Query, begin: int, end: int) -> list[Matches]:
         """Matches per direction of frame positions [begin, end), which must be here."""
+        if len(self._chunks) == 1 and (self._chunks[0].begin, self._chunks[0].end) == (begin, end):
+            return list(self._chunks[0].directions)
         directions: list[list[Matches]] = [[] for _ in query.directions]
         for chunk in self._chunks:
             low, high = max(chunk.begin, begin), min(chunk.end, end)
@@ -53,11 +58,11 @@ class PartChunks:
         """Forget chunks that end at or before a position. Returns what that frees."""
         gone = [_size(chunk) for chunk in self._chunks if chunk.end <= position]
         self._chunks = [chunk for chunk in self._chunks if chunk.end > position]
-        return sum(chunks for chunks, _ in gone), sum(partners for _, partners in gone)
+        return len(gone), sum([partners for _, partners in gone])
 
 
 def _size(chunk: Part) -> Size:
-    return 1, sum(len(direction.partners) for direction in chunk.directions if direction.partners is not None)
+    return 1, sum([len(direction.partners) for direction in chunk.directions if direction.partners is not None])
 
 
 def _slice(matches: Matches, first: int, last: int) -> Matches:
@@ -81,7 +86,7 @@ def _concatenated(parts: list[Matches]) -> Matches:
 
 def combined(parts: list[Matches], limit: int | None) -> Matches:
     """All parts' matches of one direction: counts added, partners merged in the order of their seqs."""
-    counts: I64 = reduce(np.add, (part.counts for part in parts))
+    counts: I64 = reduce(np.add, [part.counts for part in parts])
     if parts[0].offsets is None:
         return Matches(counts)
     segments = [_segments(part) for part in parts]

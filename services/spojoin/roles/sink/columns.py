@@ -16,3 +16,9 @@ def int64_column(n: int) -> tuple[I64, pa.Array]:
     """Make n values to be written, and the Arrow array that will hold them."""
     buffer = pa.allocate_buffer(n * 8)
     return np.frombuffer(buffer, np.int64), pa.Array.from_buffers(pa.int64(), n, [None, buffer])
+
+
+def held_in(values: I64) -> list[pa.Array]:
+    """The rows of int64 (k, n), contiguous, as Arrow arrays in their memory; to look at them would take longer."""
+    memory, (k, n) = pa.py_buffer(values), values.shape
+    return [pa.Array.from_buffers(pa.int64(), n, [None, memory], offset=row * n) for row in range(k)]

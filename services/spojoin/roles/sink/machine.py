@@ -61,8 +61,13 @@ class SinkMachine(Machine):
         result_position: ResultPosition,
         generation: int = FIRST_GENERATION,
         each: Each = in_turn,
+        *,
+        trims: bool = True,
     ) -> None:
-        """each: calls functions, and returns their results in order; it may share them among threads."""
+        """each: calls functions, and returns their results in order; it may share them among threads.
+
+        trims: whether topics are trimmed behind the results, for which each record's place is kept
+        """
         self._query = query
         self._generation = generation
         self._result_position = result_position
@@ -72,6 +77,8 @@ class SinkMachine(Machine):
         self._next_frame = result_position.frame_id
         self._parts: dict[tuple[int, int, int], PartChunks] = {}
         self._held: dict[int, list[int]] = {}
+        self._expecting: tuple[Frame | None, list[int]] = None, []
+        self._trims = trims
         self._histories = [History(has_keys=query.carries_keys) for _ in query.streams]
         self._holds_rows = query.carries_keys or query.has_pair_payload
         self._residual = Residual(query) if query.residuals else None
@@ -98,23 +105,29 @@ class SinkMachine(Machine):
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame, a part's chunk or a batch's keys, and write the results that are complete."""
         if isinstance(record, Part):
-            self._matches_trims.note(partition, offset, record.frame_id)
+            if self._trims:
+                self._matches_trims.note(partition, offset, record.frame_id)
             self._take_part(record)
         elif isinstance(record, Batch):
-            self._batch_trims.note(partition, offset, record.end - 1)
+            if self._trims:
+                self._batch_trims.note(partition, offset, record.end - 1)
+                self._made[record.stream].add(record.first, record.end)
             self._take_batch(record)
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             self._take_frame(record, offset)
         yield from self._complete()
 
     def _take_frame(self, frame: Frame, offset: int) -> None:
-        self._mark(frame, offset)
+        if self._trims:
+            self._mark(frame, offset)
         if self._holds_rows:
             for history, piece in zip(self._histories, frame.slices, strict=True):
                 seqs = frame.first_seq + piece.positions.astype(np.int64)
                 history.append(piece.first_index, HeldRows(seqs, piece.keys, piece.payload))
         if frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
+        elif not self._frames:
+            self._forget_rows(frame)
 
     def _mark(self, frame: Frame, offset: int) -> None:
         streams = range(len(frame.slices))
@@ -130,7 +143,6 @@ class SinkMachine(Machine):
         )
 
     def _take_batch(self, batch: Batch) -> None:
-        self._made[batch.stream].add(batch.first, batch.end)
         if self._holds_rows:
             self._histories[batch.stream].restore(batch.first, HeldRows(batch.seqs, batch.keys, batch.payload))
 
@@ -169,11 +181,15 @@ class SinkMachine(Machine):
         """
         if frame.is_silent:
             return frame.count
-        parts = [
-            self._parts.get((frame.epoch, frame.frame_id, part)) for part in expected_parts(frame, self._query.layout)
-        ]
-        ends = (self._position if part is None else part.next_end(self._position) for part in parts)
+        chunks = [self._parts.get((frame.epoch, frame.frame_id, part)) for part in self._expected(frame)]
+        ends = [self._position if one is None else one.next_end(self._position) for one in chunks]
         return min(ends, default=0)
+
+    def _expected(self, frame: Frame) -> list[int]:
+        """The parts of the first frame that waits."""
+        if self._expecting[0] is not frame:
+            self._expecting = frame, expected_parts(frame, self._query.layout)
+        return self._expecting[1]
 
     def _has_rows(self, frame: Frame) -> bool:
         """Whether all rows that this frame's results may name are held."""
@@ -244,7 +260,7 @@ class SinkMachine(Machine):
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:
         parts = [
             self._parts[frame.epoch, frame.frame_id, part].take(frame, self._query, begin, end)
-            for part in expected_parts(frame, self._query.layout)
+            for part in self._expected(frame)
         ]
         if not parts:
             return [_no_matches(self._query) for _ in self._query.directions]
@@ -268,7 +284,7 @@ class SinkMachine(Machine):
         return found
 
     def _forget_chunks(self, frame: Frame, position: int) -> None:
-        for part in expected_parts(frame, self._query.layout):
+        for part in self._expected(frame):
             self._release(part, self._parts[frame.epoch, frame.frame_id, part].drop_below(position))
 
     def _finish(self, frame: Frame) -> None:
@@ -276,9 +292,13 @@ class SinkMachine(Machine):
         self._next_frame, self._position = frame.frame_id + 1, 0
         for key in [key for key in self._parts if key[1] <= frame.frame_id]:
             self._release(key[2], self._parts.pop(key).drop_below(frame.count + 1))
+        self._forget_rows(frame)
+
+    def _forget_rows(self, done: Frame) -> None:
+        """Rows before the windows of a frame whose results are out."""
         if self._holds_rows:
             for stream, history in enumerate(self._histories):
-                history.drop_below(first_reached(frame, stream))
+                history.drop_below(first_reached(done, stream))
 
     def _release(self, part: int, size: tuple[int, int]) -> None:
         held = self._held[part]

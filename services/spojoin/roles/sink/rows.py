@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from spojoin.kernels.pairs import interleave, interleave_sides
 from spojoin.model import Query
 from spojoin.protocol.parts import probe_range
-from spojoin.roles.sink.columns import int64_column
+from spojoin.roles.sink.columns import held_in, int64_column
 from spojoin.roles.sink.history import History
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import I64, Frame, Matches, StreamSlice, Unjoined
 
+#: The numbers in a row of counts; a probe of one input has matches on both sides.
+COUNTED = ("seq", "matches")
+COUNTED_OF_ONE = (*COUNTED, "as_left", "as_right")
+#: Positions in a frame have 16 bits.
+FRAME_MAX = 1 << 16
+
 
 def count_rows(query: Query, frame: Frame, begin: int, end: int, directions: list[Matches]) -> pa.RecordBatch:
     """One row a probe: seq, stream, key, matches and, for a self join, as_left and as_right."""
-    columns = {
-        "seq": pa.array(_seqs(frame, begin, end)),
-        "stream": _stream_names(query, frame, begin, end),
-        "key": _keys(query, frame, begin, end),
-    }
+    names = COUNTED_OF_ONE if query.is_of_one_input else COUNTED
+    values = np.empty((len(names), end - begin), np.int64)
+    values[0] = _seqs(frame, begin, end)
     if query.is_of_one_input:
-        left, right = (
-            _spread_counts(query, frame, begin, end, number, directions[number].counts) for number in range(2)
-        )
-        columns |= {"matches": pa.array(left + right), "as_left": pa.array(left), "as_right": pa.array(right)}
+        for number in range(2):
+            values[2 + number] = _spread_counts(query, frame, begin, end, number, directions[number].counts)
+        np.add(values[2], values[3], out=values[1])
     else:
-        columns["matches"] = pa.array(_by_position(query, frame, begin, end, [r.counts for r in directions]))
-    return pa.record_batch(columns)
+        values[1] = _by_position(query, frame, begin, end, [r.counts for r in directions])
+    seq, *counted = held_in(values)
+    columns = [seq, _stream_names(query, frame, begin, end), _keys(query, frame, begin, end), *counted]
+    return pa.RecordBatch.from_arrays(columns, names=[names[0], "stream", "key", *names[1:]])
 
 
 def pair_rows(
@@ -98,7 +106,7 @@ def answered_only(rows: pa.RecordBatch, frame: Frame) -> pa.RecordBatch:
 def matches(query: Query, directions: list[Matches], frame: Frame, begin: int, end: int) -> int:
     """Partners of all probes that are answered, listed or not."""
     if not len(frame.silent):
-        return sum(int(direction.counts.sum()) for direction in directions)
+        return sum([int(direction.counts.sum()) for direction in directions])
     totals = _by_position(query, frame, begin, end, [direction.counts for direction in directions])
     return int(totals[frame.silent[begin:end] == 0].sum())
 
@@ -164,14 +172,24 @@ def _seqs(frame: Frame, begin: int, end: int) -> I64:
 
 
 def _stream_names(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:
+    if query.is_of_one_input:
+        return _only_name(query.inputs[0].name).slice(begin, end - begin)
     which = np.zeros(frame.count, np.int8)
-    if not query.is_of_one_input:
-        for number, piece in enumerate(frame.slices):
-            which[piece.positions] = number
-        for rows in frame.unjoined:
-            which[rows.positions] = rows.input
-    names = pa.array([source.name for source in query.inputs])
-    return pa.DictionaryArray.from_arrays(pa.array(which[begin:end]), names, safe=False)
+    for number, piece in enumerate(frame.slices):
+        which[piece.positions] = number
+    for rows in frame.unjoined:
+        which[rows.positions] = rows.input
+    return _named(which[begin:end], [source.name for source in query.inputs])
+
+
+@cache
+def _only_name(name: str) -> pa.Array:
+    """The name of the one input, for each row of the largest frame."""
+    return _named(np.zeros(FRAME_MAX, np.int8), [name])
+
+
+def _named(which: NDArray[np.int8], names: list[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(which), pa.array(names), safe=False)
 
 
 def _keys(query: Query, frame: Frame, begin: int, end: int) -> pa.Array:

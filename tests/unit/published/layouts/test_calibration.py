@@ -67,6 +67,7 @@ class Log:
             if offset >= keep:
                 self._take(router.on_record(Topic.FRAMES, 0, offset, record), router)
         self._take(router.on_caught_up(), router)
+        self._take(router.on_chosen(), router)
         return router
 
     def feed(self, router, stream, first, keys):

@@ -41,7 +41,7 @@ def frames():
     )
     router = RouterMachine(QUERY, START, config)
     router.on_inputs([(0, 0)])
-    log += [action.record for action in router.on_caught_up()]
+    log += [action.record for action in (*router.on_caught_up(), *router.on_chosen())]
     list(router.on_record(Topic.FRAMES, 0, 0, log[0]))
     numbers, rng = np.arange(ROWS, dtype=np.int64), np.random.default_rng(5)
     columns = tuple(rng.integers(0, 9, ROWS) for _ in range(2))

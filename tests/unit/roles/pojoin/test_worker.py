@@ -38,6 +38,7 @@ class Log:
         self.router.on_inputs([(0, 0)])
         self.behind = (MutableMachine(QUERY, 0, START), PermutationMachine(QUERY, START))
         self.take(self.router.on_caught_up())
+        self.take(self.router.on_chosen())
         self.take(self.router.on_record(Topic.FRAMES, 0, 0, self.records[Topic.FRAMES][0]))
         for version, workers in enumerate(worker_counts):
             self.take(self.router.on_record(Topic.CONTROL, 0, version, WorkerCount(version, workers)))

@@ -63,6 +63,7 @@ class Stage:
         for record in log:
             self._read(record)
         self.do(router.on_caught_up())
+        self.do(router.on_chosen())
         router.on_inputs([(0, partition) for partition in range(partitions)])
 
     def do(self, actions: Iterable[Action]) -> None:

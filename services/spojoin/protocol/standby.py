@@ -1,0 +1,193 @@
+"""A machine of which there are several instances: one speaks, the others know the same and wait (rule P15).
+
+A silent instance reads what the speaker reads and keeps what it would have said until that isn't needed any more. When
+it takes the seat it says all of it: what the speaker has said already comes twice, which readers drop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.machine import (
+    Action,
+    Emit,
+    InputMachine,
+    Leaver,
+    Machine,
+    ResultPosition,
+    TakeOver,
+    Trim,
+)
+from spojoin.protocol.seat import Seat
+from spojoin.protocol.topology import Topic
+from spojoin.wire.records import Barrier, Batch, Frame, Part, Partial, Presence, Record, Result, Rows, Run, SourceState
+
+#: Batches handed over, of each stream, by a frame.
+HandedOver = tuple[int, tuple[int, ...]]
+
+
+class Standby(Machine):
+    """An instance of a service. `partition` is where its service's beats are."""
+
+    def __init__(self, machine: Machine, seat: Seat, partition: int) -> None:
+        self.machine = machine
+        self._seat = seat
+        self._partition = partition
+        self._speaks = False
+        self._is_caught_up = False
+        self._reader = LogFollower()
+        self._unsaid: deque[Emit] = deque()
+        self._handed_over: deque[HandedOver] = deque()
+        self._trims: dict[tuple[Topic, int], Trim] = {}
+
+    @property
+    def is_silent(self) -> bool:  # type: ignore[override]
+        """Whether another instance speaks."""
+        return not self._speaks
+
+    # -- records
+
+    def wants(self, topic: Topic, partition: int) -> bool:
+        """What the machine wants, and every beat."""
+        return topic is Topic.PRESENCE or self.machine.wants(topic, partition)
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Give a record to the machine; hear who speaks."""
+        if isinstance(record, Presence):
+            self._seat.hear(record)
+            yield from self._follow_seat()
+            return
+        if isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
+            self._note(record)
+        yield from self._said(self.machine.on_record(topic, partition, offset, record))
+
+    def _note(self, frame: Frame) -> None:
+        if frame.count and not frame.is_silent:  # results of others come without anybody's waiting for batches
+            self._handed_over.append((frame.frame_id, tuple(piece.handover_batch for piece in frame.slices)))
+
+    def _said(self, actions: Iterator[Action]) -> Iterator[Action]:
+        for action in actions:
+            if isinstance(action, Emit) and not self._speaks:
+                self._unsaid.append(action)
+            else:
+                yield action
+
+    # -- the seat
+
+    def _follow_seat(self) -> Iterator[Action]:
+        if self._speaks and not self._seat.is_mine:
+            self._speaks = False
+        elif self._seat.is_mine and not self._speaks:
+            self._speaks = True
+            yield TakeOver()
+            while self._unsaid:
+                yield self._unsaid.popleft()
+            yield from self.machine.on_chosen()
+
+    def on_caught_up(self) -> Iterator[Action]:
+        """From now on this instance may speak, when it has the seat."""
+        self._is_caught_up = True
+        yield from self._said(self.machine.on_caught_up())
+
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Beat, and let the machine go on."""
+        beat = self._seat.beat(now_ms) if self._is_caught_up else None
+        if beat is not None:
+            yield Emit(Topic.PRESENCE, self._partition, beat)
+        yield from self._said(self.machine.on_time(now_ms))
+
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
+        """Forget what needs not be said any more; the speaker trims."""
+        trims = self.machine.on_result_position(result_position)
+        while self._handed_over and self._handed_over[0][0] < result_position.frame_id:
+            made = self._handed_over.popleft()[1]
+            self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, made))
+        self._unsaid = deque(emit for emit in self._unsaid if not _is_out(emit.record, result_position))
+        self._trims |= {(trim.topic, trim.partition): trim for trim in trims}
+        if not self._speaks:
+            return []
+        due, self._trims = self._trims, {}
+        return list(due.values())
+
+    # -- reports
+
+    def is_needed(self) -> bool:
+        """Whether others wait for this machine, and no other instance speaks for it."""
+        return self._speaks and isinstance(self.machine, Leaver) and self.machine.is_needed()
+
+    def counters(self) -> Mapping[str, float]:
+        """What the machine has done, by name."""
+        counters = getattr(self.machine, "counters", None)
+        return counters() if counters else {}
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        counter = getattr(self.machine, "state_tuples", None)
+        return int(counter()) if counter else 0
+
+    def state_bytes(self) -> int:
+        """Bytes of all indexes."""
+        counter = getattr(self.machine, "state_bytes", None)
+        return int(counter()) if counter else 0
+
+
+class InputStandby(Standby, InputMachine):
+    """An instance of the service that takes the users' rows."""
+
+    def __init__(self, machine: InputMachine, seat: Seat, partition: int) -> None:
+        super().__init__(machine, seat, partition)
+        self._inputs = machine
+
+    @property
+    def active(self) -> bool:  # type: ignore[override]
+        """Whether rows may be read; a silent instance has not claimed the log."""
+        return self._inputs.active
+
+    @property
+    def is_lingering(self) -> bool:
+        """Whether rows wait for time to pass."""
+        return self._inputs.is_lingering
+
+    def sources(self) -> SourceState:
+        """Where to resume each input."""
+        return self._inputs.sources()
+
+    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
+        """Declare the physical inputs."""
+        self._inputs.on_inputs(inputs)
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Whether rows of that input can be taken now."""
+        return self._speaks and self._inputs.wants_rows(stream, partition)
+
+    def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
+        """Take rows of one input."""
+        yield from self._said(self._inputs.on_rows(stream, partition, rows))
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """The input holds no more rows for now, or does after all."""
+        self._inputs.on_input_end(stream, partition, ended=ended)
+
+
+def standby_of(machine: Machine, seat: Seat, partition: int) -> Standby:
+    """One instance of a service that may have several."""
+    if isinstance(machine, InputMachine):
+        return InputStandby(machine, seat, partition)
+    return Standby(machine, seat, partition)
+
+
+def _is_made(record: Record, handed_over: tuple[int, ...]) -> bool:
+    """Whether results are out that needed the batch: then it is in its topic."""
+    return isinstance(record, Run | Batch) and record.batch_id < handed_over[record.stream]
+
+
+def _is_out(record: Record, result_position: ResultPosition) -> bool:
+    """Whether results are out for all that a record speaks of."""
+    if isinstance(record, Part | Partial):
+        return record.frame_id < result_position.frame_id
+    if isinstance(record, Result):
+        end = ResultPosition(record.frame_id + 1, 0) if record.is_last else ResultPosition(record.frame_id, record.end)
+        return end <= result_position
+    return False

@@ -1,0 +1,44 @@
+"""Editions of the draws: what a seed runs stays the same for ever, and worlds become better.
+
+A seed's number says which edition it belongs to. Seeds below EDITION_SEEDS are of the first, so that a seed which was
+kept for what it found keeps its world.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Seeds of one edition.
+EDITION_SEEDS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """What differs between editions.
+
+    rows: how many rows a world has, of which one is drawn
+    bridges_lulls: where nothing moves because a process is down or stalled, the storm goes on when that ends; else it
+        ends, and most rows are answered in the quiet after it
+    replaced_at_steps: when the next generation is requested, in steps from the start, of which one is drawn
+    sweeps: how many values names may hold beyond what windows reach, of which one is drawn; none: the product's limit
+    """
+
+    rows: tuple[int, ...]
+    bridges_lulls: bool
+    replaced_at_steps: tuple[int, ...]
+    sweeps: tuple[int, ...] = ()
+
+
+FIRST = Edition(rows=(25, 40, 40, 60, 60, 90, 160), bridges_lulls=False, replaced_at_steps=(0, 100, 400, 1_000, 2_000))
+#: Faults meet nearly every row, so that fewer rows find the same bugs in less time.
+SECOND = Edition(
+    rows=(8, 10, 12, 14, 18, 24, 32, 64),
+    bridges_lulls=True,
+    replaced_at_steps=(0, 40, 80, 120, 160, 240, 400, 1_000),
+    sweeps=(1, 3, 1 << 16),
+)
+
+
+def edition_of(seed: int) -> Edition:
+    """The edition that a seed belongs to; all later seeds are of the last one."""
+    return FIRST if seed < EDITION_SEEDS else SECOND

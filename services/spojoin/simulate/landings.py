@@ -1,0 +1,58 @@
+"""What a record that lands in the log shows: how its frame ended, what it carries, into how much it was cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from spojoin.roles.router.config import RouterConfig
+from spojoin.simulate.coverage import Event
+from spojoin.simulate.memorylog import Target
+from spojoin.simulate.world import World
+from spojoin.wire.records import DeadLetter, Frame, Part, Record, Result
+
+
+def landed(world: World, target: Target, record: Record) -> Counter[Event]:
+    """What a record shows that has just landed at `target`."""
+    found: Counter[Event] = Counter()
+    if isinstance(record, Frame):
+        accepted = world.frames.accepted
+        if accepted and accepted[-1] is record:
+            found.update(_of_frame(record, world.scenario.config))
+            found.update(_of_change(accepted))
+    elif isinstance(record, Part):
+        found["P10 chunks", "part in several chunks"] += record.begin > 0
+    elif isinstance(record, Result):
+        found["P10 chunks", "result in several records"] += record.begin > 0
+    elif isinstance(record, DeadLetter):
+        found["P4 sources", "late row refused" if record.reason == "late" else "row with NULL or NaN refused"] += 1
+    return found
+
+
+def _of_frame(frame: Frame, config: RouterConfig) -> Iterator[Event]:
+    seals = [piece for piece in frame.slices if piece.seals]
+    if not frame.count:
+        yield "P5 frames", "empty frame"
+    elif frame.count >= config.frame_tuples:
+        yield "P5 frames", "full frame"
+    elif not seals:
+        yield "P5 frames", "frame that lingered"
+    for piece in frame.slices:
+        if len(piece):
+            yield "P5 frames", "bound is a column" if len(piece.lower) > 1 else "bound is a constant"
+        if piece.void:
+            yield "P5 frames", "void row"
+    for piece in seals:
+        size = piece.first_index + len(piece) - piece.batch_first
+        yield "P8 batches", "batch sealed full" if size >= config.batch_tuples else "batch sealed early"
+    if any(len(rows) for rows in frame.unjoined):
+        yield "P5 frames", "row in no slice"
+    if frame.is_shared and frame.count:
+        yield "P5 frames", "frame shared by two streams of one input"
+    if frame.silent.any():
+        yield "P12 generations", "frame of silent rows alone" if frame.is_silent else "silent row"
+
+
+def _of_change(accepted: list[Frame]) -> Iterator[Event]:
+    if len(accepted) > 1 and accepted[-1].workers != accepted[-2].workers:
+        yield "P11 workers", "worker count changes in the log"

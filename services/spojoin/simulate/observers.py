@@ -1,0 +1,297 @@
+"""Watches one process's seeds from outside: wraps what acts by a rule, and counts. The product has no hooks for it."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.topology import Topic
+from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
+from spojoin.roles.pojoin.worker import PoJoinWorker
+from spojoin.roles.router.event_time import EventTimeOrder
+from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.router.names import Names
+from spojoin.roles.router.worker_request import WorkerRequest
+from spojoin.roles.sink.assembly import PartChunks
+from spojoin.roles.sink.machine import SinkMachine
+from spojoin.simulate.coverage import Event
+from spojoin.simulate.forms import forms
+from spojoin.simulate.generations import GenerationsWorld
+from spojoin.simulate.landings import landed
+from spojoin.simulate.memorylog import SimulatedLog, Target
+from spojoin.simulate.process import Post, Process
+from spojoin.simulate.world import World
+from spojoin.wire.records import Barrier, Batch, Frame, Part, Record, Takeover, WorkerCount
+
+Events = Counter[Event]
+#: Looks at a call: the events so far, then the call's own arguments.
+Look = Callable[..., None]
+_BEFORE: list[tuple[type, str, Look]] = []
+_AFTER: list[tuple[type, str, Look]] = []
+
+
+@contextmanager
+def observed(events: Events) -> Iterator[None]:
+    """Count into `events` what happens in seeds that run meanwhile."""
+    with ExitStack() as watches:
+        for owner, name, look in _BEFORE:
+            watches.enter_context(patch.object(owner, name, _first(getattr(owner, name), look, events)))
+        for owner, name, look in _AFTER:
+            watches.enter_context(patch.object(owner, name, _then(getattr(owner, name), look, events)))
+        yield
+
+
+def _first(original: Callable[..., Any], look: Look, events: Events) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def watched(*given: Any, **named: Any) -> Any:  # noqa: ANN401  (any method's)
+        look(events, *given, **named)
+        return original(*given, **named)
+
+    return watched
+
+
+def _then(original: Callable[..., Any], look: Look, events: Events) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def watched(*given: Any, **named: Any) -> Any:  # noqa: ANN401  (any method's)
+        found = original(*given, **named)
+        look(events, found, *given, **named)
+        return found
+
+    return watched
+
+
+def _before(owner: type, name: str) -> Callable[[Look], Look]:
+    def register(look: Look) -> Look:
+        _BEFORE.append((owner, name, look))
+        return look
+
+    return register
+
+
+def _after(owner: type, name: str) -> Callable[[Look], Look]:
+    def register(look: Look) -> Look:
+        _AFTER.append((owner, name, look))
+        return look
+
+    return register
+
+
+# --- the simulated world ----------------------------------------------------------------------------------------------
+
+
+@_after(World, "__init__")
+def _begun(events: Events, _: None, world: World, *__: object) -> None:
+    if isinstance(world, GenerationsWorld):
+        for scenario in world._replacement.scenarios:
+            events.update(forms(scenario))
+    else:
+        events.update(forms(world.scenario))
+
+
+@_after(World, "_landed")
+def _landing(events: Events, record: Record, world: World, target: Target, __: Record) -> None:
+    events["P1 log", "record passes the wire codec"] += world.scenario.faults.encode
+    events.update(landed(world, target, record))
+
+
+@_before(World, "_note_batch")
+def _batch_lands(events: Events, world: World, target: Target, batch: Batch) -> None:
+    newest = world._newest_batch.get((id(world.log), target[1]), -1)
+    events["P8 batches", "batch written twice"] += batch.batch_id <= newest
+
+
+@_before(World, "_start")
+def _starts(events: Events, world: World, post: Post) -> None:
+    if hasattr(world, "processes"):  # else it is the first of its post
+        events["starts again", str(post.role)] += 1
+
+
+_SAID = {
+    "is replaced, but keeps running": "keeps running beside its successor",
+    "dies within a record": "dies within a record",
+    "reads nothing from": "reads nothing for a while",
+}
+
+
+@_before(World, "_note")
+def _said(events: Events, _: World, fault: str) -> None:
+    for words, group in _SAID.items():
+        if words in fault:
+            events[group, fault.split(" ", maxsplit=1)[0].rsplit("-", 1)[0]] += 1
+    events["P11 workers", "worker dismissed"] += fault.endswith("is taken away")
+
+
+_ENDS = {
+    "what it had not read yet was trimmed": ("P1 log", "process ends for records trimmed unread"),
+    "another router has claimed the log; this one ends": ("P2 epochs", "router fenced by a later claim"),
+    "another router claimed the log while this one was starting; this one ends": (
+        "P2 epochs",
+        "router fenced while it starts",
+    ),
+    "another router claimed this epoch first; this one ends": ("P2 epochs", "router fenced while it starts"),
+}
+
+
+@_before(World, "_end")
+def _ended(events: Events, _: World, __: Process, why: str) -> None:
+    if why in _ENDS:
+        events[_ENDS[why]] += 1
+
+
+@_after(Process, "__init__")
+def _reads_from(events: Events, _: None, process: Process, *__: object) -> None:
+    events["P1 log", "role reads a trimmed log"] += process.cursors.get((Topic.FRAMES, 0), 0) > 0
+
+
+@_before(SimulatedLog, "trim")
+def _trimmed(events: Events, log: SimulatedLog, target: Target, before: int) -> None:
+    if before > log.partitions[target].earliest:
+        events["P9 recovery", f"{target[0]} trimmed"] += 1
+
+
+@_before(GenerationsWorld, "_take_over")
+def _takes_over(events: Events, world: GenerationsWorld, takeover: Takeover) -> None:
+    events["P12 generations", "takeover"] += 1
+    events["P12 generations", "takeover of an order by time"] += bool(takeover.checkpoint)
+    backfill = world._replacement.backfills[takeover.generation - 2].value
+    events["P12 generations", _BACKFILLS[backfill]] += 1
+
+
+_BACKFILLS = {
+    "window": "backfill of the window",
+    "none": "backfill of nothing",
+    "earliest": "backfill from the earliest",
+}
+
+
+# --- how the log is read ----------------------------------------------------------------------------------------------
+
+
+@_after(LogFollower, "_accept_barrier")
+def _barrier(events: Events, accepted: bool, _: LogFollower, barrier: Barrier) -> None:
+    events["P2 epochs", "barrier claims the log" if accepted else "barrier of a taken epoch refused"] += 1
+    events["P12 generations", "log closed"] += accepted and barrier.closes
+
+
+@_after(LogFollower, "accept")
+def _frame(events: Events, accepted: bool, reader: LogFollower, record: Frame | Barrier) -> None:
+    if accepted or (isinstance(record, Barrier) and not reader.is_closed):
+        return
+    if reader.is_closed:
+        events["P12 generations", "record behind a closed log refused"] += 1
+    elif isinstance(record, Frame):
+        events["P3 acceptance", _why_refused(reader, record)] += 1
+
+
+def _why_refused(reader: LogFollower, frame: Frame) -> str:
+    if frame.epoch != reader.epoch:
+        return "frame of an old epoch refused"
+    if (frame.frame_id, frame.first_seq) != (reader.next_frame, reader.next_seq):
+        return "frame out of turn refused"
+    return "frame of other inputs refused"
+
+
+# --- the router -------------------------------------------------------------------------------------------------------
+
+
+@_after(RouterMachine, "_activate")
+def _activated(events: Events, _: None, router: RouterMachine) -> None:
+    if router._last is not None:
+        events["P4 sources", "router goes on from a frame's sources"] += 1
+        events["P4 sources", "router goes on within a message"] += any(at.row for at in router.sources().values())
+
+
+@_before(EventTimeOrder, "_restore")
+def _restored(events: Events, *_: object) -> None:
+    events["P4 sources", "router restores an order by time"] += 1
+
+
+@_after(EventTimeOrder, "_passed")
+def _passed(events: Events, found: Any, _: EventTimeOrder, source: Any, *__: object) -> None:  # noqa: ANN401
+    if source.late_before:
+        events["P4 sources", "row remembered as late refused again"] += int(found[1].sum())
+
+
+@_after(RouterMachine, "_has_credit")
+def _credit(events: Events, has_credit: bool, _: RouterMachine) -> None:
+    events["P11 workers", "router out of credits"] += not has_credit
+
+
+@_before(WorkerRequest, "hear")
+def _requested(events: Events, request: WorkerRequest, count: WorkerCount) -> None:
+    if request._version is not None and count.version <= request._version:
+        events["P11 workers", "request out of date ignored"] += 1
+    elif count.workers > request._workers_max:
+        events["P11 workers", "request too large refused"] += 1
+
+
+_forgotten: WeakKeyDictionary[Names, set[Any]] = WeakKeyDictionary()
+
+
+@_before(Names, "_numbers_of")
+def _numbered(events: Events, names: Names, values: Any, *_: object) -> None:  # noqa: ANN401
+    events["P13 names", "text numbered"] += len(values)
+    gone = _forgotten.get(names)
+    if gone:
+        again = gone.intersection(values.to_pylist())
+        events["P13 names", "forgotten name given again"] += len(again)
+        gone -= again
+
+
+@_before(Names, "learn")
+def _learned(events: Events, names: Names, stream: int, codes: Any, payload: Any, *_: object) -> None:  # noqa: ANN401
+    if payload is not None and names._slots[stream]:
+        events["P13 names", f"name learned from a {'batch' if isinstance(codes, dict) else 'frame'}"] += 1
+
+
+@_before(Names, "forget")
+def _forgets(events: Events, names: Names, lower: Any) -> None:  # noqa: ANN401
+    if len(names) < names._sweep_at:
+        return
+    reached: list[bool] = np.any(names._last[:, : len(names)] >= np.array(lower)[:, None], axis=0).tolist()
+    gone = {name for name, is_reached in zip(names._places, reached, strict=True) if not is_reached}
+    events["P13 names", "name forgotten"] += len(gone)
+    _forgotten.setdefault(names, set()).update(gone)
+
+
+# --- workers and the sink ---------------------------------------------------------------------------------------------
+
+
+@_after(PoJoinMachine, "_has_all")
+def _waits(events: Events, has_all: bool, *_: object) -> None:
+    events["P7 places", "worker waits for a batch"] += not has_all
+
+
+@_after(WorkerBatches, "hand_over")
+def _handed_over(events: Events, _: None, batches: WorkerBatches, *__: object) -> None:
+    events["P7 places", "batch comes before its frame"] += bool(batches._waiting)
+    events["P7 places", "worker searches batches"] += batches.index.tuples > 0
+
+
+@_before(PoJoinMachine, "_change_workers")
+def _changes(events: Events, machine: PoJoinMachine, workers: int) -> None:
+    events["P11 workers", "batches read again"] += machine._worker < workers
+
+
+@_before(PoJoinWorker, "_cover")
+def _covers(events: Events, worker: PoJoinWorker) -> None:
+    events["P11 workers", "worker stands in"] += len(worker._vacant.keys() - worker._covered.keys())
+
+
+@_before(PartChunks, "add")
+def _chunk(events: Events, chunks: PartChunks, chunk: Part) -> None:
+    events["P6 parts", "chunk ahead of its turn refused"] += chunk.begin > chunks.end
+    events["P6 parts", "repeated chunk cut"] += chunk.begin < chunks.end
+
+
+@_before(SinkMachine, "_take_part")
+def _part(events: Events, sink: SinkMachine, part: Part) -> None:
+    events["P6 parts", "part of a finished frame dropped"] += part.frame_id < sink._next_frame
