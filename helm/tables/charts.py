@@ -7,6 +7,7 @@ from helm.tables.panels import DashboardPanel, MetricSeries, PanelKind, Variable
 
 INFO = "spojoin_build_info"
 LATENCY = "spojoin_result_latency_seconds"
+HOP = "spojoin_hop_seconds"
 STEP = "spojoin_step_seconds"
 CPU = "process_cpu_seconds_total"
 SERVICE = "service_name"

@@ -13,6 +13,8 @@ from spojoin.page.sightings import Instance, PartitionName, Sighting
 from spojoin.page.subject import Subject, window_text
 from spojoin.protocol.services import NEEDED, role_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+from spojoin.telemetry.hop import ABOUT
+from spojoin.telemetry.hop_rows import hop_rows
 from spojoin.telemetry.status import unanswered_ms
 
 Json = dict[str, Any]
@@ -66,6 +68,7 @@ def state_of(known: Known, censor: Censor) -> Json:
         "roles": roles,
         "topics": {topic.value: _topic(topic, known) for topic in _topics()},
         "services": _services(known, censor),
+        "hops": _hops(known),
         "windows": list(_windows(known)),
         "results": {"columns": known.results.columns, "rows": known.results.rows} if known.results else None,
         "dead_letters": None if known.letters is None else [letter._asdict() for letter in known.letters],
@@ -119,6 +122,21 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
         "frames_under_way": _under_way(seen),
         "completeness": _completeness(seen),
     }
+
+
+def _hops(known: Known) -> list[Json]:
+    """Where a frame's time went in the last minute; `share` is None for what happens during other hops."""
+    return [
+        {
+            "hop": row.hop.value,
+            "about": ABOUT[row.hop],
+            "service": row.service,
+            "services": row.services,
+            **row.took._asdict(),
+            "share": row.share,
+        }
+        for row in hop_rows(each.status for each in _instances(known) if not each.is_gone)
+    ]
 
 
 def _under_way(seen: Sighting | None) -> int | None:

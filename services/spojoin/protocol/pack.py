@@ -12,7 +12,7 @@ frame has been read back (rule P14). The router and the sink take frames from th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -87,7 +87,10 @@ class _Held(NamedTuple):
 
 
 class Pack(Machine):
-    """Machines that share a process. `edge` is what the process reads and writes in the log."""
+    """Machines that share a process. `edge` is what the process reads and writes in the log.
+
+    listener: told of every record but frames that a member emits, whether it leaves the process or not
+    """
 
     def __init__(self, fellows: Sequence[Fellow], edge: Edge) -> None:
         self._members = [_Member(fellow) for fellow in fellows]
@@ -96,6 +99,7 @@ class Pack(Machine):
         self._reader = LogFollower()
         self._ahead = -1
         self._held: deque[_Held] = deque()
+        self.listener: Callable[[Record], None] | None = None
 
     @property
     def fellows(self) -> list[Fellow]:
@@ -159,6 +163,8 @@ class Pack(Machine):
                     member.put((action.topic, action.partition), BY_REFERENCE, action.record)
 
     def _handed_on(self, member: _Member, action: Emit) -> Iterator[Action]:
+        if self.listener is not None:
+            self.listener(action.record)
         for reader in self._members:
             if reader.reads(action.topic) and (action.topic in DERIVED or self._is_ahead(reader, action.topic)):
                 reader.put((action.topic, action.partition), BY_REFERENCE, action.record)

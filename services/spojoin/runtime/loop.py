@@ -186,6 +186,7 @@ class Loop:
         self._follower = ResultPositionFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
         self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
         self._machine = spec.machine_factory(position_of_results(self._tail.furthest))
+        world.reporter.begin_life(self._machine)
         self._feed = self._make_feed()
         self._open_inputs()
         self._targets = {source: world.log.end(source) for source in self._intake.waiting}
@@ -200,12 +201,13 @@ class Loop:
         return departures
 
     def _make_feed(self) -> InputFeed | None:
-        if self._spec.parse is None:
+        spec, world = self._spec, self._world
+        if spec.parse is None:
             return None
         machine = cast("InputMachine", self._machine)
-        return InputFeed(
-            self._world.log, machine, self._spec.topics.inputs, self._spec.parse, self._clock, self._world.metrics.read
-        )
+        feed = InputFeed(world.log, machine, spec.topics.inputs, spec.parse, world.clock, world.metrics.read)
+        feed.on_taken = world.reporter.hops.took_rows
+        return feed
 
     def _open_inputs(self) -> None:
         """L3. Called again, it opens added partitions."""
@@ -278,7 +280,7 @@ class Loop:
             raise WireError(f"{source.topic}[{source.partition}] offset {offset}: {error}") from error
         check_query(source.topic, offset, decoded, self._spec.fingerprint)
         self._world.metrics.read.count(topic.value, len(record.value))
-        self._world.reporter.saw(source.partition, offset, decoded)
+        self._world.reporter.saw(source.partition, offset, decoded, record.timestamp_ms)
         self._perform(self._machine.on_record(topic, source.partition, offset, decoded))
 
     def _perform(self, actions: Iterator[Action]) -> None:
@@ -333,6 +335,8 @@ class Loop:
     def _settle(self, *, is_idle: bool) -> None:
         """L4. A machine may be in the middle of emitting: it hears of its result position afterwards."""
         result_position = self._departures.serve(is_idle=is_idle)
+        if result_position is not None:
+            self._world.reporter.hops.settled(result_position.frame_id)
         if result_position is not None and self._follower.move(result_position) is not None:
             self._world.shared.put_result_position(result_position)
             self._fresh = result_position

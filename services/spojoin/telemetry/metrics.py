@@ -18,6 +18,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from spojoin.telemetry.hop_times import HOPS_HELP, HOPS_NAME, HopTimes
 from spojoin.telemetry.recent import RecentCounts
 from spojoin.version import __version__
 from spojoin.wire.records import I64, U32
@@ -66,6 +67,7 @@ LATENCY = Described(
     (),
     "Time from a tuple's production to its result being readable (sink).",
 )
+HOPS = Described(HOPS_NAME, "histogram", ("hop",), HOPS_HELP)
 
 
 class ServiceRegistry(CollectorRegistry):
@@ -179,8 +181,10 @@ class Metrics:
         self.matches = self._counter("spojoin_matches", "Matches in results (sink).")
         self.step = self._step()
         self.latency = LatencyHistogram()
-        self.registry.register(self.latency)
-        self.described.append(LATENCY)
+        self.hops = HopTimes()
+        for collector, described in ((self.latency, LATENCY), (self.hops, HOPS)):
+            self.registry.register(collector)
+            self.described.append(described)
 
     def _add_progress(self) -> None:
         self.lag = self._gauge("spojoin_input_lag_records", "Offsets not yet read of an input.", "topic", "partition")

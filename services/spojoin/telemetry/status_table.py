@@ -14,6 +14,8 @@ from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import STATUS_TTL_S
 from spojoin.protocol.services import in_order
 from spojoin.telemetry.expected import ExpectedServices
+from spojoin.telemetry.hop_rows import hop_rows
+from spojoin.telemetry.hop_table import hop_table
 from spojoin.telemetry.status import QueryStatus, ServiceStatus, read_status, unanswered_ms
 from spojoin.telemetry.words import duration, milliseconds, unanswered_text
 
@@ -47,6 +49,8 @@ def _parts(status: QueryStatus, wall_ms: int) -> Iterator[RenderableType]:
         else:
             table.add_row(f"  {name}", "-", "-", "-", "-", _gone(status.expected, name, wall_ms), style="bold red")
     yield table
+    if rows := hop_rows(status.services):
+        yield hop_table(rows)
 
 
 def _totals(totals: Mapping[str, int]) -> str:
