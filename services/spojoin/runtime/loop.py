@@ -309,7 +309,7 @@ class Loop:
         if Topic.RESULTS in self._spec.edge.writes:
             self._tail.begin()
             while self._tail.is_reading:
-                self._tail.take(self._intake.fill(POLL_S))
+                self._tail.take(self._intake.fill(POLL_S, even_full=True))
             self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
             self._follower.move(position_of_results(self._tail.furthest))
         self._hear(self._follower.latest)
