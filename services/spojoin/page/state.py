@@ -11,11 +11,12 @@ from spojoin.page.flow import readers, writers
 from spojoin.page.latest import Letter, ResultRows
 from spojoin.page.sightings import Instance, PartitionName, Sighting
 from spojoin.page.subject import Subject, window_text
+from spojoin.protocol.packing import roles_of
 from spojoin.protocol.services import NEEDED, role_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.telemetry.hop import ABOUT
 from spojoin.telemetry.hop_rows import hop_rows
-from spojoin.telemetry.status import unanswered_ms
+from spojoin.telemetry.status import FINE, unanswered_ms
 
 Json = dict[str, Any]
 #: removes from a sentence what must not be shown
@@ -53,7 +54,7 @@ class Known:
         """The services of a role that should run; one that nothing waits for, if it reported lately."""
         if role in NEEDED or self.sighting is None:
             return self.subject.expected(role, self.workers)
-        return tuple(name for name in self.sighting.expected.seen_ms if role_of(name) == role)
+        return tuple(name for name in self.sighting.expected.seen_ms if role in roles_of(role_of(name)))
 
 
 def state_of(known: Known, censor: Censor) -> Json:
@@ -93,7 +94,7 @@ def _topics() -> list[Topic]:
 
 def _instances(known: Known, role: Role | None = None) -> list[Instance]:
     found = known.sighting.instances if known.sighting else ()
-    return [each for each in found if role is None or each.status.role == role.value]
+    return [each for each in found if role is None or role in roles_of(each.status.role)]
 
 
 # -- summary
@@ -203,7 +204,7 @@ def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
         return "gone"
     if not live:
         return "off"
-    return "ready" if all(each.status.state == "ready" for each in live) else "waiting"
+    return "ready" if all(each.status.state in FINE for each in live) else "waiting"
 
 
 def _services(known: Known, censor: Censor) -> list[Json]:
@@ -211,8 +212,14 @@ def _services(known: Known, censor: Censor) -> list[Json]:
     found = [_service(instance, known, censor) for instance in _instances(known)] + list(_missing(known))
     order = [role.value for role in Role]
     return sorted(
-        found, key=lambda one: (order.index(one["role"]) if one["role"] in order else len(order), one["service"])
+        found,
+        key=lambda one: (order.index(first) if (first := _first(one["role"])) in order else len(order), one["service"]),
     )
+
+
+def _first(name: str) -> str:
+    """The first role of a process by its name."""
+    return next((role.value for role in roles_of(name)), name)
 
 
 def _service(instance: Instance, known: Known, censor: Censor) -> Json:
@@ -223,7 +230,7 @@ def _service(instance: Instance, known: Known, censor: Censor) -> Json:
         "state": _service_state(instance, known),
         "said": SILENT if instance.is_gone else censor(status.state),
         "place": status.process,
-        "tuples_per_s": instance.tuples_per_s if status.role in [role.value for role in _COUNTS_TUPLES] else None,
+        "tuples_per_s": instance.tuples_per_s if set(_COUNTS_TUPLES).intersection(roles_of(status.role)) else None,
         "records_per_s": _records_per_s([instance]),
         "lag": status.lag,
         "retries": status.retries,
@@ -238,17 +245,18 @@ def _service_state(instance: Instance, known: Known) -> str:
         return "unknown"
     if instance.is_gone:
         return "gone"
-    return "ready" if instance.status.state == "ready" else "waiting"
+    return "ready" if instance.status.state in FINE else "waiting"
 
 
 def _missing(known: Known) -> Iterator[Json]:
     """Services that should run and of which the store knows nothing."""
     present = {each.status.service for each in _instances(known)}
-    for role in (edge.role for edge in TOPOLOGY):
-        for name in known.expected(role):
-            if name not in present:
-                state = "gone" if known.is_store_up else "unknown"
-                yield {"service": name, "role": role.value, "state": state, "said": SILENT}
+    missing = {name: role for edge in TOPOLOGY for role in (edge.role,) for name in known.expected(role)}
+    state = "gone" if known.is_store_up else "unknown"
+    for name, role in missing.items():
+        if name not in present:
+            group = role_of(name)
+            yield {"service": name, "role": group if roles_of(group) else role.value, "state": state, "said": SILENT}
 
 
 # -- topics

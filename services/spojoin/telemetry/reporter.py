@@ -23,6 +23,7 @@ from spojoin.telemetry.frame_hops import FrameHops
 from spojoin.telemetry.gauges import MachineGauges, WindowGauges
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
+from spojoin.telemetry.status import READY, STANDBY
 from spojoin.telemetry.trail import FrameTrail
 from spojoin.wire.records import Barrier, Batch, Frame, HotKeys, Record
 
@@ -256,7 +257,7 @@ class Reporter:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "metrics_port": self._who.metrics_port,
-            "state": ("standby" if self._is_silent else "ready") if is_ready else said,
+            "state": (STANDBY if self._is_silent else READY) if is_ready else said,
             "started_ms": self._started_ms,
             "wall_ms": self._clock.wall_ms(),
             "head_frame": int(value_of(metrics.head_frame)),

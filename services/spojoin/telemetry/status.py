@@ -17,6 +17,10 @@ from spojoin.telemetry.hop import Hop, HopTime, hop_time
 
 _PREFIX = f"spojoin:v{SCHEMA_VERSION}:"
 
+#: What a service says that does what it should: speak, or wait in silence for its turn.
+READY, STANDBY = "ready", "standby"
+FINE = (READY, STANDBY)
+
 #: a user and a password in an address, before its host or among its parameters
 _CREDENTIALS = re.compile(r"(//)\S*(?=@)|((?:password|username)=)[^\s&,;'\"]*", re.IGNORECASE)
 
