@@ -53,6 +53,7 @@ class Stage:
     def move(self, services, **values):
         """Upgrade; Helm removes the old processes, and results go on."""
         self.helm("upgrade", **values)
+        eventually(lambda: self.components() == services, 300, lambda: (services, self.components()))
         self.cluster.wait_ready(300)
         assert self.components() == services
         self.goes_on()
