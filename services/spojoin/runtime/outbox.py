@@ -271,7 +271,7 @@ class Outbox:
             self._metrics.head_frame.set(record.frame_id + 1)
         elif isinstance(record, Result):
             self._results.append(record)
-            self._metrics.tuples.inc(record.end - record.begin)
+            self._metrics.answered_tuples.inc(record.end - record.begin)
             matches = matches_of(record)
             self._matches += matches
             self._metrics.matches.inc(matches)

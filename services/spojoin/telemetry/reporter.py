@@ -264,7 +264,7 @@ class Reporter:
             "lag": int(value_of(metrics.lag)),
             "cpu_s": round(time.process_time(), 3),
             "rss_bytes": resident_bytes(),
-            "tuples": int(value_of(metrics.tuples)),
+            "tuples": int(value_of(metrics.tuples if Role.ROUTER in self._who.roles else metrics.answered_tuples)),
             "matches": int(value_of(metrics.matches)),
             "retries": int(value_of(metrics.retries)),
             **{f"hop:{hop}": took.text() for hop, took in metrics.hops.lately(self._clock.monotonic_ms()).items()},
