@@ -210,16 +210,13 @@ def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
 def _services(known: Known, censor: Censor) -> list[Json]:
     """Those that report and those that should, in the order of the data's flow."""
     found = [_service(instance, known, censor) for instance in _instances(known)] + list(_missing(known))
-    order = [role.value for role in Role]
-    return sorted(
-        found,
-        key=lambda one: (order.index(first) if (first := _first(one["role"])) in order else len(order), one["service"]),
-    )
+    return sorted(found, key=lambda one: (_place(one["role"]), one["service"]))
 
 
-def _first(name: str) -> str:
-    """The first role of a process by its name."""
-    return next((role.value for role in roles_of(name)), name)
+def _place(name: str) -> int:
+    """The place in the data's way of a process by its name: that of its first role."""
+    order = list(Role)
+    return min((order.index(role) for role in roles_of(name)), default=len(order))
 
 
 def _service(instance: Instance, known: Known, censor: Censor) -> Json:
