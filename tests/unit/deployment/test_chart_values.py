@@ -19,9 +19,10 @@ def of_kubernetes(documents):
     return [document for document in documents if document["apiVersion"] not in OPERATED]
 
 
+@pytest.mark.parametrize("settings", [(), ("packing=together", "pojoin.maxReplicas=3", "standbys=1")])
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_manifests_fit_the_schemas_of_kubernetes(example):
-    documents = of_kubernetes(manifests(example))
+def test_manifests_fit_the_schemas_of_kubernetes(example, settings):
+    documents = of_kubernetes(manifests(example, *settings))
     assert len(documents) > 15
     for document in documents:
         kubernetes_validate.validate(document, KUBERNETES, strict=True)
