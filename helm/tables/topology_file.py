@@ -11,7 +11,17 @@ import yaml
 
 from spojoin.protocol.access import Person, Principal, ResourceKind, Right, rights
 from spojoin.protocol.packing import PACKABLE
-from spojoin.protocol.topology import KEPT, TOPOLOGY, Edge, Role, Topic, dead_letter_topic, size, topic_config
+from spojoin.protocol.topology import (
+    KEPT,
+    PRESENCE_PARTITIONS,
+    TOPOLOGY,
+    Edge,
+    Role,
+    Topic,
+    dead_letter_topic,
+    size,
+    topic_config,
+)
 from spojoin.protocol.topology import topic_name as name_of
 
 QUERY, INPUT = "{query}", "{input}"
@@ -29,6 +39,7 @@ def topology_file() -> str:
         "people": {person.value: {"rights": _rights(person)} for person in Person},
         "topics": [_topic(topic) for topic in Topic if topic is not Topic.INPUT],
         "config": topic_config(),
+        "presencePartitions": PRESENCE_PARTITIONS,
     }
     return _HEAD + yaml.safe_dump(found, sort_keys=False, width=2**16)
 

@@ -113,7 +113,7 @@ _SIZES = {
 }
 
 #: Partitions of presence: few services share one.
-_PRESENCE_PARTITIONS = 16
+PRESENCE_PARTITIONS = 16
 
 
 def size(topic: Topic) -> Size:
@@ -128,14 +128,14 @@ def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int)
         Size.PREDICATES: predicates,
         Size.STREAMS: streams,
         Size.PARTS: 1 + workers_max,
-        Size.SERVICES: _PRESENCE_PARTITIONS,
+        Size.SERVICES: PRESENCE_PARTITIONS,
     }
     return counts[size(topic)]
 
 
 def presence_partition(service: str) -> int:
     """Where the instances of a service write their beats."""
-    return zlib.crc32(service.encode()) % _PRESENCE_PARTITIONS
+    return zlib.crc32(service.encode()) % PRESENCE_PARTITIONS
 
 
 #: Internal topics that no role trims behind the recovery point: for whoever reads results or letters.

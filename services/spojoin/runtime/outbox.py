@@ -69,7 +69,6 @@ class WriteMode:
     is_transactional: whether emits are settled in transactions
     is_json: the form of results; row_form: one of a message a row, in place of the others
     result_key: the column that gives messages of single rows their key
-    counts_frames: whether tuples count when they are framed; where results are written as well, they count then
     """
 
     settles: bool = False
@@ -77,7 +76,6 @@ class WriteMode:
     is_json: bool = False
     row_form: RowForm | None = None
     result_key: str | None = None
-    counts_frames: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +264,7 @@ class Outbox:
         if isinstance(record, DeadLetter):
             self._metrics.dead_letters.labels(record.reason).inc()
         elif isinstance(record, Frame):
-            if self._mode.counts_frames:
-                self._metrics.tuples.inc(record.count)
+            self._metrics.tuples.inc(record.count)
             self._metrics.head_frame.set(record.frame_id + 1)
         elif isinstance(record, Result):
             self._results.append(record)

@@ -48,7 +48,7 @@ MORE = {
     },
 }
 #: Topics' objects are named by the topic; a name that Kubernetes doesn't allow ends in a digest.
-TOPICS = "batches control frames generations matches partials plan results runs"
+TOPICS = "batches control frames generations matches partials plan presence results runs"
 MORE["operators"]["KafkaTopic"] = [
     *(f".nearby.{topic}" for topic in TOPICS.split()),
     ".in.drop-offs.dlq-b6d94dfe",
