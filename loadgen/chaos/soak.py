@@ -150,7 +150,9 @@ class Soak:
     done: list[DoneAct] = field(default_factory=list)
     stuck: str | None = None
     _stopped: dict[int, float] = field(default_factory=dict)
+    #: Moments, with the rows and messages that were sent by then.
     _kept: list[tuple[float, int, int]] = field(default_factory=list)
+    #: How many rows were answered when that number last grew, and when that was.
     _moved: tuple[int, float] = (0, 0.0)
     _well_since_s: float | None = None
     _look_s: float = 0.0
@@ -247,6 +249,8 @@ class Soak:
             self.memory.sample(str(self.parts.setup), self.parts.memory())
         self.disk.sample(self.parts.disk())
         self._kept.append((now_s, self.flow.rows, self.flow.messages))
-        while self._kept and self._kept[0][0] < now_s - INPUT_KEPT_S and self._kept[0][1] <= self.flow.answered:
-            _, _, messages = self._kept.pop(0)
-            self.parts.trim_input(messages)
+        answered, due_s = self.flow.answered, now_s - INPUT_KEPT_S
+        over = sum(at_s < due_s and rows <= answered for at_s, rows, _ in self._kept)
+        if over:
+            self.parts.trim_input(self._kept[over - 1][2])
+            del self._kept[:over]
