@@ -41,5 +41,5 @@ def answered_at_s(arrivals: Sequence[Arrival], tuples: int) -> float | None:
 
 
 def percentile(values: Sequence[float] | F64, percent: float) -> float:
-    """A percentile that is one of the values, the higher of two: with few values p99 is their maximum."""
-    return float(np.percentile(np.asarray(values, np.float64), percent, method="higher"))
+    """The least of the values that this share of them doesn't exceed: with fewer than 100 values p99 is the largest."""
+    return float(np.percentile(np.asarray(values, np.float64), percent, method="inverted_cdf"))

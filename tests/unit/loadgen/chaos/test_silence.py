@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loadgen.chaos.gaps import answered_at_s, gaps_ms, longest_gap_ms
+from loadgen.chaos.gaps import answered_at_s, gaps_ms, longest_gap_ms, percentile
 from loadgen.chaos.listener import Arrival, HeardAnswers
 from loadgen.chaos.sampled import KEPT_EVERY, SampledAnswers
 from loadgen.chaos.seats import Seats
@@ -37,6 +37,12 @@ def test_usual_gaps_and_the_moment_of_an_answer():
     assert gaps_ms(ARRIVALS, 1.05, 3.05).tolist() == pytest.approx([100, 1800])
     assert answered_at_s(ARRIVALS, 4) == 3.0
     assert answered_at_s(ARRIVALS, 7) is None
+
+
+@pytest.mark.parametrize(("number", "p50", "p99"), [(100, 50, 99), (99, 50, 99), (10, 5, 10), (1, 1, 1)])
+def test_a_percentile_is_one_of_the_values(number, p50, p99):
+    values = list(range(number, 0, -1))
+    assert [percentile(values, 50), percentile(values, 99)] == [p50, p99]
 
 
 def test_faults_are_dealt_round_robin_with_stops_spread_among_kills():
