@@ -7,12 +7,14 @@ READY  := $(VENV)/.ready
 CONSTRAINTS := $(wildcard constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fuzz campaign bench figures benchmark lint format audit clean images test-cluster kind-up minikube-up
+.PHONY: help setup run test fuzz campaign bench figures benchmark silence soak lint format audit clean images test-cluster kind-up minikube-up
 
 BASE_IMAGE ?= python:3.11-slim
 TAG        ?= dev
 FRAMES     ?= 10000000
 SEEDS      ?= 1000000
+MINUTES    ?= 60
+PACKING    ?= together
 BUILD      := docker build --build-arg BASE_IMAGE=$(BASE_IMAGE) $(BUILD_OPTIONS)
 
 help: ## list the targets
@@ -42,6 +44,12 @@ figures: $(READY) ## the papers' figures, measured on this machine (report/figur
 
 benchmark: $(READY) ## other engines and all methods on the same data, every total checked (report/benchmark); QUICK=1 is short
 	$(BIN)/loadgen engines run $(if $(QUICK),--quick)
+
+silence: $(READY) ## how long results are silent when services are killed and stopped, PACKING=together, with standbys (report/silence)
+	$(BIN)/loadgen silence --packing $(PACKING) --output report/silence
+
+soak: $(READY) ## faults and changes at random for MINUTES=60, every result recomputed, memory and disk watched; SEED=seed repeats (report/soak)
+	$(BIN)/loadgen soak --minutes $(MINUTES) $(addprefix --seed ,$(SEED)) --output report/soak
 
 images: ## build the container images (BASE_IMAGE, TAG)
 	$(BUILD) --file docker/services.Dockerfile --tag spojoin:$(TAG) .

@@ -8,6 +8,8 @@ import typer
 
 import loadgen
 from loadgen.chaos.commands import chaos
+from loadgen.chaos.silence_commands import silence
+from loadgen.chaos.soak_commands import soak
 from loadgen.check.commands import check
 from loadgen.demo.commands import demo, fetch
 from loadgen.engines.commands import engines_app
@@ -27,10 +29,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Load for spojoin's services, and evidence that they withstand it.
 
-`loadgen demo` shows everything at work on real flights. `loadgen produce` sends rows, `loadgen ramp` finds the highest
-rate that holds, `loadgen chaos` breaks things while every result is checked. `loadgen workloads` lists what can be
-sent, each with a query made for it. `loadgen promises`, `loadgen engines` and `loadgen papers` measure: the speeds that
-are promised, other engines, and the papers' figures.""",
+`loadgen demo` shows everything at work on real flights. `loadgen produce` sends rows, `loadgen ramp` finds the
+highest rate that holds, `loadgen chaos` breaks things while every result is checked. `loadgen silence` measures how
+long a fault is felt, `loadgen soak` goes on breaking and changing everything for hours. `loadgen workloads` lists
+what can be sent, each with a query made for it. `loadgen promises`, `loadgen engines` and `loadgen papers` measure:
+the speeds that are promised, other engines, and the papers' figures.""",
 )
 
 
@@ -49,6 +52,8 @@ app.command("workloads")(list_workloads)
 app.command("check")(check)
 app.command("ramp")(ramp)
 app.command("chaos")(chaos)
+app.command("silence")(silence)
+app.command("soak")(soak)
 app.command("promises")(promises)
 app.add_typer(engines_app, name="engines")
 app.command("papers")(papers)

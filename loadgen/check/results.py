@@ -42,20 +42,25 @@ class Accepted(NamedTuple):
 
 
 class RecordChain:
-    """Follows the chain of records from frame 0 on; `tuples` are answered so far, `resent` records were dropped."""
+    """Follows the chain of records from frame 0 on; `tuples` are answered so far, `resent` records were dropped.
 
-    def __init__(self) -> None:
+    keeps: whether the records' values are kept, for `accepted`
+    """
+
+    def __init__(self, *, keeps: bool = True) -> None:
         self.tuples = 0
         self.gap: str | None = None
         self.resent = 0
         self._next = (0, 0)
+        self._keeps = keeps
         self._values: list[bytes] = []
 
     def take(self, message: ResultRecord) -> bool:
         """Whether a record continues the chain, which is all that makes it count."""
         frame, begin, end = (int(message.headers[name]) for name in (FRAME, BEGIN, END))
         if (frame, begin) == self._next:
-            self._values.append(message.value)
+            if self._keeps:
+                self._values.append(message.value)
             self._next = (frame + 1, 0) if message.headers[LAST] == b"1" else (frame, end)
             self.tuples += end - begin
             return True

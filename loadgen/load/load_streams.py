@@ -67,8 +67,8 @@ class LoadWorkload:
 # --- synthetic streams ------------------------------------------------------------------------------------------------
 
 
-def _drawn(name: str, key: str, draw: Draw) -> LoadStream:
-    """A stream whose blocks come from a generator of their own."""
+def drawn(name: str, key: str, draw: Draw) -> LoadStream:
+    """A stream whose blocks come from a generator of their own; `key` counts its rows."""
 
     @lru_cache(BLOCKS_KEPT)
     def block(number: int, seed: int) -> pa.RecordBatch:
@@ -139,19 +139,19 @@ _ALL = (
         "q1",
         "cross join: trips of yellow cabs that go farther for less money than those of green ones, 7 % of pairs match",
         "q1.yaml",
-        (_drawn("yellow", "trip", _trips), _drawn("green", "trip", _trips)),
+        (drawn("yellow", "trip", _trips), drawn("green", "trip", _trips)),
     ),
     LoadWorkload(
         "q2",
         "band join on an event-time window: pickups within some hundred metres of one another",
         "q2.yaml",
-        (_drawn("pickups", "trip", _pickups),),
+        (drawn("pickups", "trip", _pickups),),
     ),
     LoadWorkload(
         "q3",
         "self join: racks that draw less power but need more cooling, 5 % of pairs match",
         "q3.yaml",
-        (_drawn("racks", "reading", _racks),),
+        (drawn("racks", "reading", _racks),),
     ),
     LoadWorkload(
         "flights",

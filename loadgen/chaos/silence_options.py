@@ -1,0 +1,33 @@
+"""The options of `loadgen silence`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadgen.load import options
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceOptions:
+    """What is served, and what strikes it."""
+
+    packing: Annotated[
+        str, typer.Option(help="Which roles share a process: together, apart, or groups such as `router+sink`.")
+    ] = "together"
+    standbys: Annotated[bool, typer.Option(help="Whether each process has a second instance.")] = True
+    kills: Annotated[int, typer.Option(min=0, help="How often a service is ended by SIGKILL.")] = 100
+    stops: Annotated[int, typer.Option(min=0, help="How often a service is stopped by SIGSTOP.")] = 20
+    stopped: Annotated[float, typer.Option(min=0.1, help="Seconds from SIGSTOP to SIGCONT.")] = 10.0
+    rate: Annotated[float, typer.Option(min=1, help="Rows a second.")] = 10_000.0
+    window: Annotated[int, typer.Option(min=10, help="Tuples of the window, full at the first fault.")] = 1_000_000
+    patience_ms: Annotated[
+        int, typer.Option(min=20, help="How long an instance may be silent before its standby speaks.")
+    ] = 500
+    seed: options.Seed = 0
+    output: Annotated[Path | None, typer.Option(help="A folder for silence.md and silence.json.")] = None
+    logs: Annotated[Path | None, typer.Option(help="A folder for the services' logs. Default: a temporary one.")] = None
+    debug: options.Debug = False

@@ -1,0 +1,114 @@
+"""What a soak does next, drawn from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spojoin.protocol.packing import APART, TOGETHER
+
+#: Packings that a soak moves between.
+PACKINGS = (TOGETHER, APART, "router+sink mutable+pojoin")
+#: Share of acts that don't wait until all is well after the one before.
+HASTY = 0.3
+
+
+class Act(StrEnum):
+    """What is done."""
+
+    KILL = "kill"
+    STOP = "stop"
+    BROKER = "broker"
+    REDIS = "redis"
+    RESCALE = "rescale"
+    MOVE = "move"
+    STANDBYS = "standbys"
+
+    @property
+    def about(self) -> str:
+        """In words."""
+        return _ABOUT[self]
+
+
+_ABOUT = {
+    Act.KILL: "process killed (SIGKILL)",
+    Act.STOP: "process stopped for a while (SIGSTOP, SIGCONT)",
+    Act.BROKER: "broker killed and started",
+    Act.REDIS: "Redis killed and started, empty",
+    Act.RESCALE: "other number of workers",
+    Act.MOVE: "move to another packing",
+    Act.STANDBYS: "standbys on or off",
+}
+#: How often each is drawn, relative to the others.
+WEIGHTS = {
+    Act.KILL: 6,
+    Act.STOP: 4,
+    Act.BROKER: 1,
+    Act.REDIS: 1,
+    Act.RESCALE: 2,
+    Act.MOVE: 2,
+    Act.STANDBYS: 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SoakSetup:
+    """How the query is served: the packing, and whether each process has a second instance."""
+
+    packing: str = TOGETHER
+    standbys: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.packing}{' with standbys' if self.standbys else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAct:
+    """One act.
+
+    after_s: from when the one before may be followed; is_hasty: whether that is at once, not when all is well
+    draw: in [0, 1), which process is struck; lasts_s: of a stop; setup: of a move; workers: of a rescale
+    """
+
+    act: Act
+    after_s: float
+    is_hasty: bool
+    draw: float
+    lasts_s: float
+    setup: SoakSetup
+    workers: int
+
+    def __str__(self) -> str:
+        details = {
+            Act.STOP: f" for {self.lasts_s:.1f} s",
+            Act.MOVE: f" to {self.setup}",
+            Act.STANDBYS: f": {self.setup}",
+            Act.RESCALE: f" to {self.workers}",
+        }
+        return f"{self.act}{details.get(self.act, '')}"
+
+    def struck(self, processes: Sequence[str]) -> str:
+        """Which of the processes a kill or a stop strikes."""
+        return processes[int(self.draw * len(processes))]
+
+
+def acts(seed: int, kinds: Sequence[Act], workers_max: int, every_s: float) -> Iterator[PlannedAct]:
+    """Acts without end: the same seed gives the same ones.
+
+    every_s: seconds between two while all is well, on average
+    """
+    rng = random.Random(f"soak {seed}")
+    setup, workers = SoakSetup(), 1
+    while True:
+        act = rng.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
+        after_s, is_hasty, draw = every_s * rng.uniform(0.5, 1.5), rng.random() < HASTY, rng.random()
+        lasts_s, other, step = rng.uniform(0.5, 12.0), rng.choice([0, 1]), rng.randrange(max(workers_max - 1, 1))
+        if act is Act.MOVE:
+            setup = SoakSetup([each for each in PACKINGS if each != setup.packing][other], setup.standbys)
+        elif act is Act.STANDBYS:
+            setup = SoakSetup(setup.packing, not setup.standbys)
+        elif act is Act.RESCALE:
+            workers = ([each for each in range(1, workers_max + 1) if each != workers] or [1])[step]
+        yield PlannedAct(act, after_s, is_hasty, draw, round(lasts_s, 1), setup, workers)

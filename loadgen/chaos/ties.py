@@ -1,0 +1,91 @@
+"""Rows with ties everywhere, a self join made for them, and its counts by the definition.
+
+The join is a plain loop over probes, each compared with the whole window. Row number `seq` of the stream is tuple
+`seq` of the join, since there is one input of one partition in arrival order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadgen.load.load_streams import LoadStream, LoadWorkload, drawn
+
+I64 = NDArray[np.int64]
+
+STREAM, KEY = "readings", "id"
+#: Distinct values of a column: few, so that most comparisons meet ties.
+VALUES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class TiedJoin:
+    """The join `draw < draw AND cooling >= cooling` of readings whose columns have few distinct values.
+
+    window, slide: of the join, in tuples; seed: of the rows
+    """
+
+    name: str
+    window: int
+    slide: int
+    seed: int = 0
+    values: int = VALUES
+
+    @property
+    def text(self) -> str:
+        """The query as YAML."""
+        return f"""\
+name: {self.name}
+streams:
+  {STREAM}:
+    schema: {{draw: double, cooling: double}}
+    key: {KEY}
+sql: |
+  SELECT * FROM {STREAM} AS l JOIN {STREAM} AS r
+  ON l.draw < r.draw AND l.cooling >= r.cooling
+  WINDOW AS (SLIDE INTERVAL '{self.slide}' ON '{self.window}')
+order: arrival
+output: count
+"""
+
+    def workload(self) -> LoadWorkload:
+        """The rows as a load."""
+        return LoadWorkload(self.name, "few distinct values", f"{self.name}.yaml", (self.stream(),))
+
+    def stream(self) -> LoadStream:
+        """The rows, each a function of seed and position."""
+
+        def draw(rng: np.random.Generator, n: int) -> Mapping[str, NDArray[np.float64]]:
+            draw, cooling = rng.integers(0, self.values, (2, n)).astype(np.float64)
+            return {"draw": draw / 4, "cooling": cooling}
+
+        return drawn(STREAM, KEY, draw)
+
+    def begin(self, seq: int) -> int:
+        """The first tuple of the window of tuple `seq`."""
+        return max(-(-seq // self.slide) * self.slide - self.window, 0)
+
+
+class TiedRows:
+    """The rows of a `TiedJoin` from number `first` on: draw and cooling, float64 (n,)."""
+
+    def __init__(self, join: TiedJoin, stream: LoadStream, first: int, rows: int) -> None:
+        batch = stream.batch(first, rows, join.seed)
+        self._join = join
+        self._first = first
+        self._draw = batch["draw"].to_numpy()
+        self._cooling = batch["cooling"].to_numpy()
+
+    def counts(self, seqs: I64) -> tuple[I64, I64]:
+        """Matches of tuples as left and as right side, int64 (m,) each, by comparison with every row of the window."""
+        as_left, as_right = np.empty((2, len(seqs)), np.int64)
+        for number, seq in enumerate(seqs.tolist()):
+            at = seq - self._first
+            window = slice(self._join.begin(seq) - self._first, at)
+            draw, cooling = self._draw[window], self._cooling[window]
+            as_left[number] = np.count_nonzero((self._draw[at] < draw) & (self._cooling[at] >= cooling))
+            as_right[number] = np.count_nonzero((draw < self._draw[at]) & (cooling >= self._cooling[at]))
+        return as_left, as_right

@@ -1,0 +1,32 @@
+"""`loadgen silence` and `loadgen soak` on the real broker and Redis, for some seconds each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from loadgen.chaos.silence_options import SilenceOptions
+from loadgen.chaos.silence_session import measure
+from loadgen.chaos.soak_options import SoakOptions
+from loadgen.chaos.soak_session import soak_services
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_standby_takes_over_and_the_silence_is_measured(tmp_path: Path) -> None:
+    asked = SilenceOptions(kills=2, stops=1, stopped=2.0, rate=1_000.0, window=2_000, output=tmp_path)
+    assert measure(asked) == 0
+    found = orjson.loads((tmp_path / "silence.json").read_bytes())
+    assert [fault["kind"] for fault in found["faults"]] == ["kill", "kill", "stop"]
+    assert found["usual_gaps"] > 10
+    for fault in found["faults"]:
+        assert fault["process"] in ("together", "together.b")
+        assert fault["gap_ms"] > 0
+
+
+def test_a_short_soak_passes(tmp_path: Path) -> None:
+    asked = SoakOptions(minutes=0.5, seed=3, rate=500.0, every=1.0, kinds="kill,redis,rescale,move", output=tmp_path)
+    assert soak_services(asked) == 0
+    assert (tmp_path / "soak.md").read_text().endswith("passed\n")
