@@ -7,6 +7,7 @@ from helm.tables.panels import DashboardPanel, MetricSeries, PanelKind, Variable
 
 INFO = "spojoin_build_info"
 LATENCY = "spojoin_result_latency_seconds"
+HOP = "spojoin_hop_seconds"
 STEP = "spojoin_step_seconds"
 CPU = "process_cpu_seconds_total"
 SERVICE = "service_name"
@@ -25,9 +26,9 @@ SCOPE_VARIABLES = (
 
 HEAD = f"max({pick('spojoin_head_frames', role='router')})"
 TUPLES_IN = total(rate("spojoin_tuples_total", role="router"))
-TUPLES_OUT = total(rate("spojoin_tuples_total", role="sink"))
+TUPLES_OUT = total(rate("spojoin_answered_tuples_total", role="sink"))
 MATCHES = total(rate("spojoin_matches_total", role="sink"))
-CREDITS = f"min({pick('spojoin_credits_frames', role='router')})"
+CREDITS = f"max({pick('spojoin_credits_frames', role='router')})"
 INPUT_LAG = total(pick("spojoin_input_lag_records", role="router"))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from spojoin.protocol.packing import PACKABLE, TOGETHER
 
 #: What every expression of a dashboard is about. Outside Kubernetes the first two labels are missing, and match "".
 SCOPE = {"namespace": '=~"$namespace"', "release": '=~"$release"', "query": '="$query"'}
@@ -15,8 +17,12 @@ _VARIABLE = re.compile(r"\$\{?([a-zA-Z_]+)\}?")
 
 
 def pick(name: str, **labels: str) -> str:
-    """The series of a metric within the dashboard's scope; a label's value with `~` in front is a pattern."""
-    wanted = {**SCOPE, **{label: _matcher(value) for label, value in labels.items()}}
+    """The series of a metric within the dashboard's scope.
+
+    A role stands for all processes that have it, several with `~` in front and `|` between them for those that have one
+    of them; another label's value with `~` in front is a pattern.
+    """
+    wanted = {**SCOPE, **{label: _matcher(label, value) for label, value in labels.items()}}
     return f"{name}{{{', '.join(label + matcher for label, matcher in wanted.items())}}}"
 
 
@@ -46,5 +52,18 @@ def filled(expression: str, values: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda found: values[found.group(1)], expression)
 
 
-def _matcher(value: str) -> str:
+def serving(roles: Iterable[str]) -> str:
+    """A matcher of the label `role`: processes that have one of these roles, alone or with others."""
+    named = "|".join(roles)
+    packable = "|".join(role for role in named.split("|") if role in PACKABLE)
+    if not packable:
+        return f'=~"{named}"' if "|" in named else f'="{named}"'
+    shared = f"(.+[+])?({packable})([+].+)?|{TOGETHER}"
+    alone = [role for role in named.split("|") if role not in PACKABLE]
+    return f'=~"{"|".join([*alone, shared])}"'
+
+
+def _matcher(label: str, value: str) -> str:
+    if label == "role" and "$" not in value:
+        return serving([value.removeprefix("~")])
     return f'=~"{value[1:]}"' if value.startswith("~") else f'="{value}"'

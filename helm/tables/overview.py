@@ -8,6 +8,7 @@ from helm.tables.charts import (
     CREDITS,
     FRAME_READERS,
     HEAD,
+    HOP,
     LATENCY,
     LOOPS,
     MATCHES,
@@ -22,6 +23,7 @@ from helm.tables.charts import (
 )
 from helm.tables.expressions import pick, quantile, rate, total
 from helm.tables.panels import Dashboard, DashboardPanel, MetricSeries, PanelKind, Row
+from spojoin.telemetry.hop import IN_TURN, Hop
 
 _GLANCE = Row(
     "At a glance",
@@ -104,6 +106,38 @@ _RATES = Row(
             "Records read /s by topic",
             "What all services take from Kafka.",
             (total(rate("spojoin_records_read_total"), "topic"), "{{topic}}"),
+        ),
+    ),
+)
+
+_IN_TURN = "~" + "|".join(IN_TURN)
+_MEANWHILE = "~" + "|".join(hop for hop in Hop if hop not in IN_TURN)
+
+_HOPS = Row(
+    "Where a frame's time goes",
+    (
+        DashboardPanel(
+            "Where a frame's time goes",
+            "Mean time of each hop from production to results that are readable; together they make up the latency of "
+            "a frame's oldest row.",
+            (
+                MetricSeries(
+                    f"{total(rate(f'{HOP}_sum', hop=_IN_TURN), 'hop')} / "
+                    f"{total(rate(f'{HOP}_count', hop=_IN_TURN), 'hop')}",
+                    "{{hop}}",
+                ),
+            ),
+            "s",
+            width=12,
+            is_stacked=True,
+        ),
+        lines(
+            "Meanwhile, by service",
+            "For 99 of 100 frames: how long after it was appended a service takes a frame, and how long its own answer "
+            "takes. The slowest is what evaluation waits for.",
+            (quantile(0.99, HOP, "hop, service_name", hop=_MEANWHILE), "{{hop}} {{service_name}}"),
+            unit="s",
+            width=12,
         ),
     ),
 )
@@ -245,5 +279,5 @@ OVERVIEW = Dashboard(
     "spojoin / overview",
     "One query as a whole: rates, latency, progress, windows, trouble.",
     SCOPE_VARIABLES,
-    (_GLANCE, _RATES, _PROGRESS, _WINDOWS, _WORKERS, _TROUBLE),
+    (_GLANCE, _RATES, _HOPS, _PROGRESS, _WINDOWS, _WORKERS, _TROUBLE),
 )

@@ -36,7 +36,10 @@ class MetricSeries:
 
 @dataclass(frozen=True, slots=True)
 class DashboardPanel:
-    """What one chart shows. `unit` is Grafana's name of it; `alarm_below`: a lower value is shown red."""
+    """What one chart shows. `unit` is Grafana's name of it; `alarm_below`: a lower value is shown red.
+
+    is_stacked: whether lines add up: each is drawn on those before it
+    """
 
     title: str
     about: str
@@ -45,6 +48,7 @@ class DashboardPanel:
     kind: PanelKind = PanelKind.LINES
     width: int = 8
     alarm_below: float | None = None
+    is_stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,10 @@ def _target(number: int, series: MetricSeries, kind: PanelKind) -> Json:
 def _field(panel: DashboardPanel) -> Json:
     field: Json = {"unit": panel.unit}
     if panel.kind is PanelKind.LINES:
-        field |= {"min": 0, "custom": {"fillOpacity": 10, "showPoints": "never", "spanNulls": False}}
+        custom: Json = {"fillOpacity": 10, "showPoints": "never", "spanNulls": False}
+        if panel.is_stacked:
+            custom |= {"fillOpacity": 60, "stacking": {"mode": "normal"}}
+        field |= {"min": 0, "custom": custom}
     if panel.alarm_below is not None:
         steps = [{"color": "red", "value": None}, {"color": "green", "value": panel.alarm_below}]
         field |= {"thresholds": {"mode": "absolute", "steps": steps}, "color": {"mode": "thresholds"}}

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from spojoin.protocol.access import Person, Principal, ResourceKind, Right, rights
+from spojoin.protocol.packing import PACKABLE
 from spojoin.protocol.topology import KEPT, TOPOLOGY, Edge, Role, Topic, dead_letter_topic, size, topic_config
 from spojoin.protocol.topology import topic_name as name_of
 
@@ -23,6 +24,7 @@ _HEAD = "# Made by `python -m helm.tables --write` from services/spojoin/protoco
 def topology_file() -> str:
     """The file, as YAML."""
     found = {
+        "packable": [role.value for role in PACKABLE],
         "roles": {edge.role.value: _role(edge) for edge in TOPOLOGY},
         "people": {person.value: {"rights": _rights(person)} for person in Person},
         "topics": [_topic(topic) for topic in Topic if topic is not Topic.INPUT],

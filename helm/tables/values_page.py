@@ -37,6 +37,24 @@ A release that was installed by `--set-file query=query.yaml` is upgraded by the
 replaces no query: upgrade with the earlier one. Where `strimzi.topics` is on, Strimzi creates the topics of the first
 generation again after they were removed; nobody uses them.
 
+## Processes
+
+    helm upgrade joins helm/spojoin --reuse-values --set packing=together
+
+`packing` says which roles share a process: none (`apart`), all but predictor and controller (`together`), or groups
+such as `router+sink mutable+logical-and`. Each group is a Deployment of one pod, named with a minus for each plus. An
+upgrade may move a running query from one packing to another: Helm starts the new processes and deletes the old ones,
+and no row is lost or answered twice. Where each process has a Kafka user of its own, those of the new packing must
+exist before the upgrade; `strimzi.users` makes them in it.
+
+A release that is together is one process and the page: [what it costs](CAPACITY.md#at-rest-together). Where PO-Join
+shares a process, `pojoin.inside` workers are in it; the StatefulSet of the others counts from there on, so
+`pojoin.replicas: 3` is one inside and two pods, and `kubectl scale --replicas=4` makes five.
+
+With `standbys: 1` each process has a second instance, whose name ends in `-b`, on another node if there is one. It does
+the same work, and takes over when the first has been silent for `patienceMs`. Its disruption budget lets one of the two
+go at a time. Without standbys a lost pod costs a restart, and [a lost node](RUNBOOK.md#a-lost-node) about a minute.
+
 ## On a cluster of your own
 
 `make kind-up` and `make minikube-up` build the images and install the demo in a local cluster; neither has been

@@ -6,6 +6,7 @@ A process that is number 1 of its container can be neither killed nor stopped fr
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 from loadgen.chaos.local import flush
 from spojoin.errors import ConfigurationError, Retryable
+from spojoin.protocol.packing import TOGETHER
 from spojoin.protocol.topology import Role
 
 T = TypeVar("T")
@@ -22,6 +24,10 @@ T = TypeVar("T")
 POD_TIMEOUT_S = 120.0
 POLL_S = 0.5
 _FORBIDDEN, _GONE = (401, 403), (404, 409)
+
+#: A service's component: a role, several roles that share a process, or `together`; its standby's has -b behind it.
+_NAMES = (*(role.value for role in Role), TOGETHER)
+_SERVICE = re.compile(rf"({'|'.join(_NAMES)})(-({'|'.join(_NAMES)}))*(-b)?")
 
 #: (pod, command) -> what the command said; it runs in the pod's first container.
 Execute = Callable[[Any, Sequence[str]], str]
@@ -90,9 +96,9 @@ class KubernetesDriver:
 
     def targets(self) -> Sequence[str]:
         """`<component>-<number>` for each pod of a service."""
-        roles = [str(role) for role in Role]
         found = Counter(_component(pod) for pod in self._running(self._cluster.selector))
-        names = [f"{role}-{number}" for role in roles for number in range(found[role])]
+        components = sorted(filter(_SERVICE.fullmatch, found), key=_place)
+        names = [f"{component}-{number}" for component in components for number in range(found[component])]
         if not names:
             raise ConfigurationError(
                 f"no pod of a service runs in namespace {self._cluster.namespace} with the labels "
@@ -193,6 +199,11 @@ class KubernetesDriver:
         if "struck" not in said or "struck 0" in said:
             # Its container is restarting.
             raise PodUnavailable(f"{pod.metadata.name} has no process of a service now: {said.strip() or 'no answer'}")
+
+
+def _place(component: str) -> int:
+    """In the data's way."""
+    return next(place for place, name in enumerate(_NAMES) if component.startswith(name))
 
 
 def _component(pod: Any) -> str:  # noqa: ANN401

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spojoin.model import Output, Query
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord
-from spojoin.protocol.topology import Topic, dead_letter_topic, input_topic, topic_name
+from spojoin.protocol.topology import Topic, dead_letter_topic, topic_name
 from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
 from spojoin.wire.results import progress, result_from_message
@@ -54,12 +54,13 @@ class Follower:
     A record that a restart wrote again is passed over.
     """
 
-    def __init__(self, log: Log[bytes], query: Query) -> None:
+    def __init__(self, log: Log[bytes], query: Query, inputs: Iterable[str]) -> None:
+        """inputs: the query's input topics."""
         self.trace = OutputTrace()
         self.error: Exception | None = None
         self._query = query
         self._results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
-        self._letters = [LogPartition(dead_letter_topic(input_topic(stream.name)), 0) for stream in query.inputs]
+        self._letters = [LogPartition(dead_letter_topic(topic), 0) for topic in inputs]
         self._reader = log.reader()
         self._chain = ResultSequence()
         self._ended = threading.Event()

@@ -1,4 +1,4 @@
-"""The three queries of the main job, and the flights that go to each of their streams."""
+"""The queries of the main job, and the flights that go to each of their streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spojoin.model import Filter, Order, Query
-from spojoin.query.load import load_query
+from spojoin.protocol.packing import APART, TOGETHER
+from spojoin.protocol.topology import input_topic
+from spojoin.query.load import parse_query
 from spojoin.query.refusals import Refusals
 from spojoin.query.times import read_times_us
 
@@ -29,22 +31,37 @@ FULL_SPEED_SHARE = 0.75
 class Job:
     """A query file of loadgen/queries; `origins` names the airport whose flights a stream gets, "" for all.
 
-    message: how rows travel, json or arrow; partitions: of each input topic
+    message: how rows travel, json or arrow; partitions: of each input topic; packing: which roles share a process
     """
 
     file: str
     origins: dict[str, str]
     message: str
     partitions: int
+    packing: str = APART
 
     @property
     def path(self) -> Path:
         """Where the query is."""
         return Path(str(files("loadgen") / "queries" / self.file))
 
+    @property
+    def name(self) -> str:
+        """The query's name, with its packing where it is packed: each play has topics of its own."""
+        return self.path.stem if self.packing == APART else f"{self.path.stem}-{self.packing}"
+
+    @property
+    def text(self) -> str:
+        """The query under this name."""
+        return self.path.read_text().replace(f"name: {self.path.stem}\n", f"name: {self.name}\n", 1)
+
     def query(self) -> Query:
         """The query, parsed."""
-        return load_query(self.path)
+        return parse_query(self.text)
+
+    def topic(self, stream: str) -> str:
+        """The input topic of a stream."""
+        return input_topic(stream) if self.packing == APART else f"{self.packing}.{input_topic(stream)}"
 
     def tables(self, flights: Callable[..., pa.Table]) -> Tables:
         """Each stream's rows with the columns that the query names; `flights` is loadgen.load.workloads.flights."""
@@ -61,6 +78,7 @@ JOBS = (
     Job("farther-from-the-same-airport.yaml", {"flights": ""}, message="json", partitions=1),
     Job("kennedy-or-la-guardia.yaml", {"kennedy": "JFK", "la_guardia": "LGA"}, message="json", partitions=1),
     Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2),
+    Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2, packing=TOGETHER),
 )
 
 

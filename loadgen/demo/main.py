@@ -48,17 +48,17 @@ def demo(folder: Path, console: Console, only: Sequence[str] = ()) -> int:
 
 
 def _chosen(only: Sequence[str]) -> list[Job]:
-    unknown = [name for name in only if name not in [job.path.stem for job in JOBS]]
+    unknown = [name for name in only if name not in [job.name for job in JOBS]]
     if unknown:
-        known = ", ".join(job.path.stem for job in JOBS)
+        known = ", ".join(job.name for job in JOBS)
         raise ConfigurationError(f"--only {unknown[0]}: there is no such query; expected one of {known}")
-    return [job for job in JOBS if not only or job.path.stem in only]
+    return [job for job in JOBS if not only or job.name in only]
 
 
 def _play_all(jobs: Sequence[Job], world: Stage, folder: Path, screen: Screen) -> list[QueryOutcome]:
     from loadgen.load.workloads import flights  # noqa: PLC0415  (the flights are an extra)
 
-    return [play(job, job.tables(flights), world, folder / "logs" / job.path.stem, screen) for job in jobs]
+    return [play(job, job.tables(flights), world, folder / "logs" / job.name, screen) for job in jobs]
 
 
 def _cores() -> int:

@@ -13,12 +13,14 @@ from loadgen.demo.follower import Follower, OutputMark, OutputTrace
 from loadgen.demo.jobs import Job, Tables, numbered, rows_until_full, split
 from loadgen.demo.screen import PlayProgress, Screen
 from loadgen.demo.stage import Stage
-from spojoin.local.serve import ServedQuery, ServePlan, serve
+from spojoin.local.serve import WORKERS, ServedQuery, ServePlan, serve
+from spojoin.local.services import WORKERS_INSIDE
 from spojoin.local.supervise import ServiceError
 from spojoin.local.usage import Usage, usage_of
 from spojoin.model import Order, Query
 from spojoin.ports.interfaces import LogPartition
-from spojoin.protocol.topology import HEARTBEAT, input_topic
+from spojoin.protocol.packing import APART
+from spojoin.protocol.topology import HEARTBEAT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +85,7 @@ class QueryOutcome:
             "latency_tuples": max(0, trace.last.tuples - self.full_speed_tuples),
             "seconds": round(self.seconds, 3),
             "messages": self.job.message,
+            "packing": self.job.packing,
             "services": {
                 name: {
                     "cpu_us_per_tuple": round(1e6 * used.cpu_s / max(1, trace.last.tuples), 2),
@@ -102,7 +105,7 @@ class _Play:
     def __init__(self, job: Job, tables: Tables, stage: Stage, logs: Path, screen: Screen) -> None:
         self.job, self.query, self.tables = job, job.query(), tables
         self.stage, self.logs, self.screen = stage, logs, screen
-        self.follower = Follower(stage.log, self.query)
+        self.follower = Follower(stage.log, self.query, self._topics.values())
         self.feeds: list[Feed] = []
         self.rows_before = self.due = 0
         self.passing_share = 1.0
@@ -129,8 +132,23 @@ class _Play:
         return QueryOutcome(self.job, self.query, verdict, self.follower.trace, usage, window_full, full_speed, seconds)
 
     def _plan(self) -> ServePlan:
-        settings = {"idle_timeout_ms": str(IDLE_TIMEOUT_MS)}
-        return ServePlan(self.query, self.job.path, settings=settings, partitions=self.job.partitions, logs=self.logs)
+        self.logs.mkdir(parents=True, exist_ok=True)
+        query_file = self.logs / f"{self.job.name}.yaml"
+        query_file.write_text(self.job.text)
+        return ServePlan(
+            self.query,
+            query_file,
+            workers=WORKERS if self.job.packing == APART else WORKERS_INSIDE,
+            packing=self.job.packing,
+            settings={"idle_timeout_ms": str(IDLE_TIMEOUT_MS)},
+            input_topics=self._topics,
+            partitions=self.job.partitions,
+            logs=self.logs,
+        )
+
+    @property
+    def _topics(self) -> dict[str, str]:
+        return {stream.name: self.job.topic(stream.name) for stream in self.query.inputs}
 
     def _send(self, how: str, tables: Tables, rows_per_second: float | None, until_ms: int) -> None:
         """Send rows of all streams, all earlier than `until_ms`; wait until each has its result or is refused."""
@@ -158,7 +176,7 @@ class _Play:
             for stream in self.query.inputs:
                 for partition in range(self.job.partitions):
                     header = (HEARTBEAT, str(until_ms).encode())
-                    writer.append(LogPartition(input_topic(stream.name), partition), b"", (header,))
+                    writer.append(LogPartition(self.job.topic(stream.name), partition), b"", (header,))
             writer.flush(FLUSH_TIMEOUT_S)
         finally:
             writer.close()
@@ -169,7 +187,7 @@ class _Play:
 
         target = Target(
             Kafka(self.stage.servers.bootstrap),
-            input_topic(stream),
+            self.job.topic(stream),
             self.job.partitions,
             MessageFormat(self.job.message),
         )
@@ -205,7 +223,7 @@ class _Play:
         from loadgen.check.publish import publish  # noqa: PLC0415
         from loadgen.load.spark import Kafka  # noqa: PLC0415
 
-        topics = CheckedTopics(Kafka(self.stage.servers.bootstrap))
+        topics = CheckedTopics(Kafka(self.stage.servers.bootstrap), self._topics)
         verdict: Verdict = self._wait(
             self.stage.pool.submit(check, self.stage.spark.result(), self.query, topics), "checking every probe"
         )

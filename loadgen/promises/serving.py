@@ -20,12 +20,24 @@ from spojoin.local.supervise import Supervisor
 from spojoin.local.usage import Usage, usage_of
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.packing import APART
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_query
 
 BROKER, REDIS, READER = "broker", "redis", "the reader of results"
 #: On two cores a second worker costs more, in frames read twice, than it saves.
 WORKERS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a query is served: which roles share a process, and whether results are written in transactions."""
+
+    packing: str = APART
+    transactions: bool = True
+
+
+PLAIN = Way()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +77,12 @@ class MeasuredServices:
 
 @contextmanager
 def prepared(
-    cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path, text: str | None = None
+    cluster: LocalCluster,
+    name: str,
+    sizes: PromiseSizes,
+    folder: Path,
+    text: str | None = None,
+    way: Way = PLAIN,
 ) -> Iterator[PreparedQuery]:
     """Make the topics of a query called `name`, its input topic named after it.
 
@@ -78,7 +95,8 @@ def prepared(
         load_query(query_file),
         query_file,
         WORKERS,
-        settings={"credits_frames": str(sizes.credits_frames)},
+        packing=way.packing,
+        settings={"credits_frames": str(sizes.credits_frames), "transactions": str(way.transactions)},
         input_topics={"rows": topic},
         logs=folder / f"{name}-logs",
     )

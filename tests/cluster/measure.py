@@ -43,6 +43,7 @@ def arguments():
     parser.add_argument("--fill", type=int, default=1_000_000, help="rows before the measurement")
     parser.add_argument("--window", default="1M", help="of the query, as in its SQL")
     parser.add_argument("--slide", default="100K")
+    parser.add_argument("--packing", default="apart", help="which roles share a process")
     return parser.parse_args()
 
 
@@ -53,8 +54,9 @@ def measure(asked, cluster):
         text = (CHART / "files/demo-query.yaml").read_text()
         query.write_text(text.replace("'10K' ON '100K'", f"'{asked.slide}' ON '{asked.window}'"))
         began = time.monotonic()
-        cluster.helm("install", cluster.name, CHART, *cluster.values(), "--set-file", f"query={query}")
-    cluster.make_topics()
+        values = cluster.values(packing=asked.packing)
+        cluster.helm("install", cluster.name, CHART, *values, "--set-file", f"query={query}")
+    cluster.make_topics("together" if asked.packing == "together" else "sink")
     cluster.wait_ready()
     print(f"Ready {time.monotonic() - began:.0f} s after `helm install`. Seconds from start to ready:\n")
     print_starts(cluster)

@@ -89,10 +89,10 @@ class Cluster:
             values["devKafka.persistence.storageClassName"] = storage
         return [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
 
-    def make_topics(self):
-        """Make the topics, as an operator does before the first row; the input topic has one partition."""
+    def make_topics(self, component="sink"):
+        """Make the topics in a component's pod, as an operator does before the first row; one partition of input."""
         command = ["spojoin", "topics", "/etc/spojoin/query/query.yaml", "--partitions", "1"]
-        sink = ["kubectl", "exec", "--namespace", NAMESPACE, f"deployment/{self.full}-sink", "--", *command]
+        sink = ["kubectl", "exec", "--namespace", NAMESPACE, f"deployment/{self.full}-{component}", "--", *command]
         eventually(lambda: run(*sink, check=False).returncode == 0, 120, lambda: run(*sink, check=False).stderr)
 
     # --- objects ------------------------------------------------------------------------------------------------------
@@ -119,9 +119,9 @@ class Cluster:
         wanted = f"{self.selector},{selector}".strip(",")
         return self._core.list_namespaced_pod(NAMESPACE, label_selector=wanted).items
 
-    def drain(self, timeout_s=240):
+    def drain(self, timeout_s=240, services=SERVICES):
         """Evict each pod of the services as a node drain does, within the disruption budgets."""
-        for pod in self.pods(f"app.kubernetes.io/component in ({SERVICES})"):
+        for pod in self.pods(f"app.kubernetes.io/component in ({services})"):
             eventually(lambda name=pod.metadata.name: self._evict(name), timeout_s, self._pod_states)
 
     def _evict(self, pod):

@@ -4,20 +4,15 @@ Rows are numbered and come from one partition, so each is answered at its number
 it stopped, by the new one from there on, both as a nested loop over all that was sent.
 """
 
-import json
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from spojoin.protocol.topology import SHARED, Topic, topic_name
-from tests.cluster import rows_in_cluster
-from tests.cluster.release import CHART, IMAGE, NAMESPACE, Cluster, eventually, run
+from tests.cluster.flow import PROBE, Flow, answers, follow
+from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
 from tests.support.readings import query_text
 
 NAME = "changing"
-ROWS_A_SECOND = 150
 WINDOW, SLIDE = 500, 50
 NEW_WINDOW, NEW_SLIDE = 400, 100
 OLD = query_text(NAME, WINDOW, SLIDE)
@@ -31,62 +26,6 @@ FEW_PODS = {
     "settings.frame_tuples": "64",
     "settings.batch_tuples": "200",
 }
-PROBE = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "probe", "labels": {"app.kubernetes.io/component": "chaos"}},
-    "spec": {
-        "terminationGracePeriodSeconds": 0,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [
-            {
-                "name": "probe",
-                "image": IMAGE,
-                "imagePullPolicy": "IfNotPresent",
-                "command": ["sleep", "infinity"],
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            }
-        ],
-    },
-}
-SCRIPT = Path(rows_in_cluster.__file__).read_text()
-
-
-class Flow:
-    """Feeds rows and reads results through a pod beside the release."""
-
-    def __init__(self, cluster):
-        self._bootstrap = f"{cluster.full}-kafka:9092"
-        self._feed = None
-
-    def command(self, *arguments):
-        """A command that reads its program from standard input."""
-        python = ["/opt/spojoin/bin/python", "-", *arguments]
-        return ["kubectl", "exec", "--stdin", "--namespace", NAMESPACE, "probe", "--", *map(str, python)]
-
-    def start(self):
-        command = self.command("feed", self._bootstrap, "in.readings", ROWS_A_SECOND)
-        self._feed = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._feed.stdin.write(SCRIPT)
-        self._feed.stdin.close()
-
-    def stop(self):
-        """Stop sending; returns the number of rows sent."""
-        run("kubectl", "exec", "--namespace", NAMESPACE, "probe", "--", "touch", "/tmp/stop")
-        said = self._feed.stdout.read()
-        assert self._feed.wait() == 0
-        return int(said)
-
-    def messages(self):
-        """All results: generation, frame, begin, end, whether it is the frame's last, rows."""
-        said = run(*self.command("results", self._bootstrap, f"{NAME}.results"), said=SCRIPT).stdout
-        return [json.loads(line) for line in said.splitlines()]
-
-    def answered(self, generation):
-        return sum(len(rows) for number, *_, rows in self.messages() if number == generation)
-
-    def topics(self):
-        return set(json.loads(run(*self.command("topics", self._bootstrap), said=SCRIPT).stdout))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +39,7 @@ def changing(namespace, tmp_path_factory):
     cluster.make_topics()
     cluster.wait_ready()
     run("kubectl", "wait", "--namespace", NAMESPACE, "pod/probe", "--for", "condition=Ready", "--timeout", "60s")
-    flow = Flow(cluster)
+    flow = Flow(cluster, NAME)
     flow.start()
     eventually(lambda: flow.answered(1) > WINDOW, 120, lambda: flow.messages()[-1:])
     yield cluster, flow
@@ -163,26 +102,3 @@ def check(messages, sent):
     assert WINDOW < stopped < sent - NEW_WINDOW
     assert found[1] == list(answers(range(stopped), WINDOW, SLIDE, np.greater_equal))
     assert found[2] == list(answers(range(stopped, sent), NEW_WINDOW, NEW_SLIDE, np.less))
-
-
-def follow(messages):
-    """Check that each message continues where the last one ended; generation two begins with its own frame."""
-    expected = (1, 0, 0)
-    for generation, frame, begin, end, is_last, rows in messages:
-        if generation == 2 and expected[0] == 1:
-            assert expected[2] == 0, "the old generation ended within a frame"
-            expected = (2, 0, 0)
-        assert (generation, frame, begin) == expected
-        assert len(rows) <= end - begin
-        expected = (generation, frame + 1, 0) if is_last else (generation, frame, end)
-
-
-def answers(numbers, width, slide, compare):
-    """[seq, key, as_left, as_right] of each row, by the definition."""
-    every = [rows_in_cluster.row(number) for number in range(numbers.stop)]
-    draw, cooling = (np.array([row[name] for row in every]) for name in ("draw", "cooling"))
-    for seq in numbers:
-        window = slice(max(0, -(-seq // slide) * slide - width), seq)
-        as_left = (draw[seq] < draw[window]) & compare(cooling[seq], cooling[window])
-        as_right = (draw[window] < draw[seq]) & compare(cooling[window], cooling[seq])
-        yield [seq, seq, int(as_left.sum()), int(as_right.sum())]

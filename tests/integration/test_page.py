@@ -30,6 +30,7 @@ from spojoin.local.supervise import Supervisor, is_ready
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import TOPOLOGY, input_topic
 from spojoin.query.load import load_query
+from spojoin.telemetry.hop import IN_TURN, Hop
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +57,7 @@ sql: |
 output: count
 """
 
-SCREEN = ("--window-size=1280,1130",)
+SCREEN = ("--window-size=1280,1270",)
 
 T = TypeVar("T")
 
@@ -180,6 +181,7 @@ def is_flowing(state: dict[str, Any]) -> bool:
         role["records_per_s"] for name, role in roles.items() if role["state"] == "ready" and name != "controller"
     )
     has_news = bool(state["results"]["rows"]) and bool(state["dead_letters"])
+    is_moving &= {hop["hop"] for hop in state["hops"]} == set(Hop)
     return is_moving and has_news and state["windows"][0]["tuples"] == state["windows"][0]["tuples_max"]
 
 
@@ -213,6 +215,7 @@ def check_flow(state: dict[str, Any], dom: str) -> None:
     assert rate_in(group(dom, "role-sink"), " tuples/s") > 0
     for topic in ("input", "frames", "partials", "matches", "results"):
         assert rate_in(group(dom, f"topic-{topic}"), "/s") > 0
+    check_hops(state["hops"], dom)
     assert "all" in dom[dom.index('id="health-text"') :][:60]
     results = dom[dom.index('id="results"') : dom.index('id="results-note"')]
     assert len(re.findall("<tr>", results)) == 1 + 20
@@ -222,3 +225,14 @@ def check_flow(state: dict[str, Any], dom: str) -> None:
     assert html.escape(HOSTILE, quote=False) in letters
     assert not re.search(r">\s*<img", dom)
     assert "<title>owned" not in dom
+
+
+def check_hops(hops: list[dict[str, Any]], dom: str) -> None:
+    """Every hop of rows that were answered has a time, and those that follow each other share all of it."""
+    by_name = {hop["hop"]: hop for hop in hops}
+    assert sum(by_name[hop]["share"] for hop in IN_TURN) == pytest.approx(1)
+    assert all(0 <= hop["p50_ms"] <= hop["p99_ms"] for hop in hops)
+    assert by_name["search"]["services"] == 2
+    table = dom[dom.index('id="hops-table"') : dom.index('id="hops-note"')]
+    assert all(f">{hop}</span>" in table for hop in Hop)
+    assert 'data-hop="evaluation"' in dom[dom.index('id="hops-bar"') : dom.index('id="hops-table"')]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from spojoin.ports.memory import ManualClock
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts
 
 
 class FakeCluster:
@@ -15,6 +15,8 @@ class FakeCluster:
     def __init__(self, replicas: int) -> None:
         self.replicas = self.ready = replicas
         self.events: list[Event] = []
+        self.held: list[LeavingPod] = []
+        self.looks = 0
         self.failures = 0
 
     def workers(self) -> ReplicaCounts:
@@ -25,6 +27,13 @@ class FakeCluster:
 
     def scale(self, replicas: int) -> None:
         self.replicas = replicas
+
+    def leaving(self) -> list[LeavingPod]:
+        self.looks += 1
+        return list(self.held)
+
+    def replace(self, pod: LeavingPod) -> None:
+        self.held.remove(pod)
 
     def report(self, event: Event) -> None:
         self.events.append(event)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog, MemoryStore
 from spojoin.ports.shared_state import SharedState
-from spojoin.protocol.machine import Action, Emit, ResultPosition, Trim
+from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.packing import edge_of
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
@@ -42,7 +42,7 @@ GENERATIONS = LogPartition("q.generations", 0)
 RESULTS = LogPartition("q.results", 0)
 
 
-class FakeMachine:
+class FakeMachine(Machine):
     """Records its calls and returns what the test has put into `answers`."""
 
     def __init__(self, result_position: ResultPosition) -> None:

@@ -105,7 +105,8 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{- /* Who a component is for Kafka, and for the schema registry if it reaches that: dict "root" $ "user" "router" */}}
+{{- /* Who a component is for Kafka, and for the schema registry if it reaches that: dict "root" $ "user" "router-sink", and
+     "roles" where it has some */}}
 {{- define "spojoin.login" -}}
 {{- $users := .root.Values.kafka.users }}
 {{- if $users.existingSecret -}}
@@ -115,13 +116,14 @@ capabilities: {drop: [ALL]}
   valueFrom: {secretKeyRef: {name: {{ $secret | quote }}, key: {{ $users.passwordKey }}}}
 {{- end }}
 {{- with .root.Values.schemaRegistry }}
-{{- if and .username (has $.user (list "router" "sink" "page")) }}
+{{- if and .username (or (eq $.user "page") (eq (include "spojoin.usesRegistry" $) "true")) }}
 - {name: SPOJOIN_REGISTRY_USERNAME, value: {{ .username | quote }}}
 - name: SPOJOIN_REGISTRY_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .passwordKey }}}}
 {{- end }}
 {{- end }}
 {{- end }}
+{{- define "spojoin.usesRegistry" -}}{{ or (has "router" .roles) (has "sink" .roles) }}{{- end }}
 {{- define "spojoin.ofUser" -}}{{ .text | replace "{user}" .user | replace "{fullname}" (include "spojoin.fullname" .root) }}{{- end }}
 
 {{- define "spojoin.volumes" -}}{{ include "spojoin.volumesWith" (dict "root" . "tmpSize" .Values.tmpSize) }}{{- end }}
@@ -182,6 +184,22 @@ tolerations:
 {{- end }}
 {{- end }}
 
+{{- /* The two instances of a process prefer different nodes; of numbered ones, the two of a number. */}}
+{{- define "spojoin.antiAffinity" -}}
+{{- $both := dict "root" .root "component" .process.component }}
+{{- if gt (len (include "spojoin.instances" $both | fromYamlArray)) 1 -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector: {{ include "spojoin.bothSelector" $both | nindent 10 }}
+        {{- if and .process.index (semverCompare ">=1.31.0-0" .root.Capabilities.KubeVersion.Version) }}
+        matchLabelKeys: [apps.kubernetes.io/pod-index]
+        {{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* Where a pod may run: dict "root" $ "values" <the role's values> "component" … */}}
 {{- define "spojoin.placement" -}}
 {{- with .root.Values.imagePullSecrets }}
@@ -191,7 +209,9 @@ imagePullSecrets: {{ toYaml . | nindent 2 }}
 nodeSelector: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- include "spojoin.tolerations" . }}
-{{- with (default .root.Values.affinity .values.affinity) }}
+{{- $affinity := default .root.Values.affinity .values.affinity }}
+{{- if .process }}{{ $affinity = mergeOverwrite (include "spojoin.antiAffinity" . | fromYaml) (deepCopy $affinity) }}{{ end }}
+{{- with $affinity }}
 affinity: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- with (default .root.Values.priorityClassName .values.priorityClassName) }}
@@ -209,7 +229,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{- /* The pod of a service: dict "root" $ "component" "router" "values" .Values.router "index" "SPOJOIN_WORKER" or "" */}}
+{{- /* The pod of a process: dict "root" $ "process" <one of spojoin.processes> "component" "router" or "router-b" "values" … */}}
 {{- define "spojoin.pod" -}}
 metadata:
   labels:
@@ -232,16 +252,19 @@ spec:
     - name: {{ .component }}
       image: {{ include "spojoin.image" .root }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-      args: [service, {{ .component }}]
+      args: [service, {{ .process.name }}]
       securityContext: {{ include "spojoin.containerSecurityContext" .root | nindent 8 }}
       env:
         {{- include "spojoin.env" .root | nindent 8 }}
-        {{- with include "spojoin.login" (dict "root" .root "user" .component) }}{{ . | nindent 8 }}{{ end }}
-        {{- if eq .component "pojoin" }}
+        {{- with include "spojoin.login" (dict "root" .root "user" .process.component "roles" .process.roles) }}{{ . | nindent 8 }}{{ end }}
+        {{- if ne .component .process.component }}
+        {{- include "spojoin.variables" (dict "instance" "b") | nindent 8 }}
+        {{- end }}
+        {{- if has "pojoin" .process.roles }}
         # A removed worker continues until no frame waits for it.
         - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (min 10 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10))) | quote }}}
         {{- end }}
-        {{- with .index }}
+        {{- with .process.index }}
         - name: {{ . }}
           valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}
         {{- end }}

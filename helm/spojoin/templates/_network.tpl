@@ -1,12 +1,16 @@
 {{- /* What the pods of each component reach, and the port that they serve. */}}
 {{- define "spojoin.reach" -}}
-{{- $absent := list }}
-{{- if not .Values.predictor.enabled }}{{ $absent = append $absent "predictor" }}{{ end }}
-{{- if not .Values.controller.enabled }}{{ $absent = append $absent "controller" }}{{ end }}
-{{- range $role, $table := (.Files.Get "files/topology.yaml" | fromYaml).roles }}
-{{- if not (has $role $absent) }}
-{{ $role }}: {kafka: {{ not (empty (concat $table.reads $table.writes)) }}, redis: {{ $table.redis }}, kubernetes: {{ $table.kubernetes }}, registry: {{ and (has $role (list "router" "sink")) (not (empty $.Values.schemaRegistry.url)) }}, port: 8080}
+{{- $table := (include "spojoin.topology" . | fromYaml).roles }}
+{{- $processes := include "spojoin.processes" . | fromYamlArray }}
+{{- if eq (include "spojoin.hasPredictor" .) "true" }}{{ $processes = append $processes (dict "component" "predictor" "roles" (list "predictor")) }}{{ end }}
+{{- if eq (include "spojoin.hasController" .) "true" }}{{ $processes = append $processes (dict "component" "controller" "roles" (list "controller")) }}{{ end }}
+{{- range $process := $processes }}
+{{- $kafka := false }}{{ $redis := false }}{{ $kubernetes := false }}
+{{- range $process.roles }}
+{{- $role := get $table . }}
+{{- $kafka = or $kafka (not (empty (concat $role.reads $role.writes))) }}{{ $redis = or $redis $role.redis }}{{ $kubernetes = or $kubernetes $role.kubernetes }}
 {{- end }}
+{{ $process.component }}: {kafka: {{ $kafka }}, redis: {{ $redis }}, kubernetes: {{ $kubernetes }}, registry: {{ and (eq (include "spojoin.usesRegistry" $process) "true") (not (empty $.Values.schemaRegistry.url)) }}, port: 8080}
 {{- end }}
 # An upgrade asks Kafka which query is served, under the policies of the old release.
 check-query: {kafka: true}

@@ -32,8 +32,6 @@
 {{- end }}
 {{- end }}
 
-{{- define "spojoin.workersMax" -}}{{ max .Values.pojoin.maxReplicas .Values.pojoin.replicas }}{{- end }}
-
 {{- /* How much of the results and of the dead letters to keep; empty for all. */}}
 {{- define "spojoin.resultsBytesMax" -}}
 {{- if hasKey .Values.settings "results_bytes_max" }}{{ int64 .Values.settings.results_bytes_max }}{{ else if .Values.demo.enabled }}268435456{{ end }}

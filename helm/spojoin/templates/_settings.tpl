@@ -2,8 +2,19 @@
 {{- define "spojoin.settings" -}}
 {{- include "spojoin.checkSettings" . }}
 - {name: SPOJOIN_JOINERS, value: {{ .Values.mutable.replicas | quote }}}
-- {name: SPOJOIN_WORKERS, value: {{ .Values.pojoin.replicas | quote }}}
+- {name: SPOJOIN_WORKERS, value: {{ include "spojoin.workers" . | quote }}}
 - {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
+{{- with include "spojoin.packing" . }}
+{{- if ne . "apart" }}
+- {name: SPOJOIN_PACKING, value: {{ . | quote }}}
+{{- with include "spojoin.workersInside" $ | int }}
+- {name: SPOJOIN_WORKERS_INSIDE, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if .Values.standbys }}
+{{ include "spojoin.variables" (dict "standbys" .Values.standbys "patience_ms" .Values.patienceMs) }}
+{{- end }}
 {{- $query := include "spojoin.queryValue" . | fromYaml }}
 {{- if $query.replace }}
 - {name: SPOJOIN_REPLACE, value: "true"}
@@ -22,7 +33,14 @@
 {{- end }}
 {{- end }}
 {{- end }}
-{{- range $name, $value := .Values.settings }}
+{{- with .Values.settings }}
+{{ include "spojoin.variables" . }}
+{{- end }}
+{{- end }}
+
+{{- /* Settings by name, as variables. */}}
+{{- define "spojoin.variables" -}}
+{{- range $name, $value := . }}
 - {name: SPOJOIN_{{ upper $name }}, value: {{ kindIs "float64" $value | ternary (toJson $value) (toString $value) | quote }}}
 {{- end }}
 {{- end }}
@@ -33,13 +51,14 @@
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
   "workers_max" "pojoin.maxReplicas" "autoscale" "controller.autoscale.enabled" "scale_min" "controller.autoscale.minReplicas"
   "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
+  "packing" "packing" "workers_inside" "pojoin.inside" "standbys" "standbys" "patience_ms" "patienceMs"
   "replace" "query.replace" "backfill" "query.backfill"
   "registry_url" "schemaRegistry.url" "registry_username" "schemaRegistry.username" "registry_ca" "schemaRegistry.tlsSecret" }}
 {{- range $name, $_ := .Values.settings }}
 {{- with get $instead (lower $name) }}
 {{- fail (printf "settings.%s is set by the chart itself: set %s instead" $name .) }}
 {{- end }}
-{{- if has (lower $name) (list "joiner" "worker" "metrics_port" "statefulset" "namespace") }}
+{{- if has (lower $name) (list "joiner" "worker" "instance" "metrics_port" "statefulset" "namespace") }}
 {{- fail (printf "settings.%s is set by the chart itself: remove it" $name) }}
 {{- end }}
 {{- end }}
@@ -62,7 +81,7 @@
 {{- with .Values.controller.autoscale -}}
 - {name: SPOJOIN_AUTOSCALE, value: {{ .enabled | quote }}}
 - {name: SPOJOIN_SCALE_MIN, value: {{ .minReplicas | quote }}}
-- {name: SPOJOIN_SCALE_MAX, value: {{ .maxReplicas | default $.Values.pojoin.maxReplicas | quote }}}
+- {name: SPOJOIN_SCALE_MAX, value: {{ .maxReplicas | default (include "spojoin.workersMax" $) | quote }}}
 {{- end }}
 {{- end }}
 
@@ -78,7 +97,7 @@
 - {name: SPOJOIN_REDIS_URL, value: {{ include "spojoin.redisUrl" . | quote }}}
 {{- end }}
 {{ include "spojoin.settings" . | trim }}
-{{- if .Values.controller.enabled }}
+{{- if eq (include "spojoin.hasController" .) "true" }}
 {{ include "spojoin.scaling" . }}
 {{- end }}
 {{- $standIns := dict "SPOJOIN_REDIS_URL" "redis://in-a-secret:6379/0" "SPOJOIN_REDIS_PASSWORD" "in-a-secret" "SPOJOIN_KAFKA_PASSWORD" "in-a-secret" }}

@@ -77,7 +77,7 @@ def _query_view(query: Path, redis: str, bootstrap: str) -> Iterator[View]:
     from spojoin.query.load import load_query  # noqa: PLC0415
 
     settings = load_page_settings(query_file=query, redis_url=redis, bootstrap_servers=bootstrap).service
-    subject = Subject.of(load_query(query), settings.workers, settings.input_topics, settings.joiners)
+    subject = Subject.served(load_query(query), settings)
     censor = censor_of(secrets_of(settings))
     with open_watches(subject, settings) as watches:
         watches.wait_ready()

@@ -12,7 +12,7 @@ from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.joiners import joiner_count
-from spojoin.protocol.packing import APART, Packing, group_name, parse_packing
+from spojoin.protocol.packing import APART, TOGETHER, Packing, group_name, parse_packing
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.topology import Role
 from spojoin.runtime.settings import ENV_PREFIX
@@ -102,6 +102,8 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         Role.POJOIN: range(deployment.workers),
         Role.CONTROLLER: (),
     }
+    if deployment.query.layout.has_mutable_part and packing == parse_packing(TOGETHER):
+        numbers[Role.PREDICTOR] = ()  # only other layouts follow its plans, and one process is to be cheap
     if not deployment.replaces:
         numbers |= dict.fromkeys(idle_roles(deployment.query.layout), ())
     for role in (role for group in packing.shared for role in group):

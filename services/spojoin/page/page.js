@@ -14,6 +14,7 @@ const megabytes = (bytes) => bytes < 1e9 ? `${whole(bytes / 1048576)} MB` : `${(
 const short = (value) => value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
 const compact = (value) => value < 1e7 ? whole(value) : short(value);
 const milliseconds = (ms) => !isKnown(ms) ? UNKNOWN : ms < 10000 ? `${whole(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+const precise = (ms) => ms < 9.95 ? `${ms.toFixed(1)} ms` : milliseconds(ms);
 const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 
 function duration(seconds) {
@@ -100,6 +101,26 @@ function showFigures(state) {
   say("epoch", isKnown(sum.epoch) ? `epoch ${sum.epoch}, frame ${whole(sum.frames_out)}` : "");
   const verdict = sum.completeness;
   say("completeness", verdict ? `${verdict.is_exact ? "exact" : `complete to ${percent(verdict.ratio)}, not exact`}, checked at ${clock(verdict.checked_ms)}` : "");
+}
+
+// The bar shows the hops that follow each other; the table has, besides, what happens meanwhile.
+function showHops(hops) {
+  const inTurn = hops.filter((one) => isKnown(one.share));
+  byId("hops-bar").replaceChildren(...inTurn.map((one) => {
+    const part = make("span", one.share < 0.09 ? "" : one.hop);
+    part.style.flexGrow = one.share;
+    part.dataset.hop = one.hop;
+    part.title = `${one.hop}, ${one.about}: ${percent(one.share)}`;
+    return part;
+  }));
+  const columns = [["hop"], ["p50", "number"], ["p99", "number"], ["share", "number"], ["in", "long"]];
+  fill("hops-table", hops.length ? columns : [], hops.map((one) => {
+    const name = make("span", one.hop, isKnown(one.share) ? "" : "meanwhile");
+    name.title = one.about;
+    const place = one.services > 1 ? `${one.service}, the slowest of ${one.services}` : one.service;
+    return [name, precise(one.p50_ms), precise(one.p99_ms), isKnown(one.share) ? percent(one.share) : "", place];
+  }));
+  say("hops-note", hops.length ? "Of the last minute; shares are of means. Indented: what happens meanwhile." : "no frame in the last minute");
 }
 
 function showEvents(events) {
@@ -200,6 +221,7 @@ function show(state) {
   showTroubles(state.troubles);
   showFigures(state);
   showWindows(state.windows);
+  showHops(state.hops);
   showFlow(state);
   showResults(state.results);
   showLetters(state.dead_letters);

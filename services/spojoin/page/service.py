@@ -50,7 +50,7 @@ def main() -> int:
 def run(settings: PageSettings, report: Callable[[str], None] = lambda _: None) -> int:
     """Serve until SIGTERM or SIGINT; `report` is called with the page's address. Raises ConfigurationError."""
     query = load_query(settings.service.query_file)
-    subject = Subject.of(query, settings.service.workers, settings.service.input_topics, settings.service.joiners)
+    subject = Subject.served(query, settings.service)
     looking = open_watches(subject, settings.service)
     log_lines.configure(settings.service.log_level, SERVICE)
     stop = threading.Event()

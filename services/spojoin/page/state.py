@@ -11,9 +11,12 @@ from spojoin.page.flow import readers, writers
 from spojoin.page.latest import Letter, ResultRows
 from spojoin.page.sightings import Instance, PartitionName, Sighting
 from spojoin.page.subject import Subject, window_text
+from spojoin.protocol.packing import roles_of
 from spojoin.protocol.services import NEEDED, role_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
-from spojoin.telemetry.status import unanswered_ms
+from spojoin.telemetry.hop import ABOUT
+from spojoin.telemetry.hop_rows import hop_rows
+from spojoin.telemetry.status import FINE, unanswered_ms
 
 Json = dict[str, Any]
 #: removes from a sentence what must not be shown
@@ -51,7 +54,7 @@ class Known:
         """The services of a role that should run; one that nothing waits for, if it reported lately."""
         if role in NEEDED or self.sighting is None:
             return self.subject.expected(role, self.workers)
-        return tuple(name for name in self.sighting.expected.seen_ms if role_of(name) == role)
+        return tuple(name for name in self.sighting.expected.seen_ms if role in roles_of(role_of(name)))
 
 
 def state_of(known: Known, censor: Censor) -> Json:
@@ -66,6 +69,7 @@ def state_of(known: Known, censor: Censor) -> Json:
         "roles": roles,
         "topics": {topic.value: _topic(topic, known) for topic in _topics()},
         "services": _services(known, censor),
+        "hops": _hops(known),
         "windows": list(_windows(known)),
         "results": {"columns": known.results.columns, "rows": known.results.rows} if known.results else None,
         "dead_letters": None if known.letters is None else [letter._asdict() for letter in known.letters],
@@ -90,7 +94,7 @@ def _topics() -> list[Topic]:
 
 def _instances(known: Known, role: Role | None = None) -> list[Instance]:
     found = known.sighting.instances if known.sighting else ()
-    return [each for each in found if role is None or each.status.role == role.value]
+    return [each for each in found if role is None or role in roles_of(each.status.role)]
 
 
 # -- summary
@@ -119,6 +123,21 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
         "frames_under_way": _under_way(seen),
         "completeness": _completeness(seen),
     }
+
+
+def _hops(known: Known) -> list[Json]:
+    """Where a frame's time went in the last minute; `share` is None for what happens during other hops."""
+    return [
+        {
+            "hop": row.hop.value,
+            "about": ABOUT[row.hop],
+            "service": row.service,
+            "services": row.services,
+            **row.took._asdict(),
+            "share": row.share,
+        }
+        for row in hop_rows(each.status for each in _instances(known) if not each.is_gone)
+    ]
 
 
 def _under_way(seen: Sighting | None) -> int | None:
@@ -185,16 +204,19 @@ def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
         return "gone"
     if not live:
         return "off"
-    return "ready" if all(each.status.state == "ready" for each in live) else "waiting"
+    return "ready" if all(each.status.state in FINE for each in live) else "waiting"
 
 
 def _services(known: Known, censor: Censor) -> list[Json]:
     """Those that report and those that should, in the order of the data's flow."""
     found = [_service(instance, known, censor) for instance in _instances(known)] + list(_missing(known))
-    order = [role.value for role in Role]
-    return sorted(
-        found, key=lambda one: (order.index(one["role"]) if one["role"] in order else len(order), one["service"])
-    )
+    return sorted(found, key=lambda one: (_place(one["role"]), one["service"]))
+
+
+def _place(name: str) -> int:
+    """The place in the data's way of a process by its name: that of its first role."""
+    order = list(Role)
+    return min((order.index(role) for role in roles_of(name)), default=len(order))
 
 
 def _service(instance: Instance, known: Known, censor: Censor) -> Json:
@@ -205,7 +227,7 @@ def _service(instance: Instance, known: Known, censor: Censor) -> Json:
         "state": _service_state(instance, known),
         "said": SILENT if instance.is_gone else censor(status.state),
         "place": status.process,
-        "tuples_per_s": instance.tuples_per_s if status.role in [role.value for role in _COUNTS_TUPLES] else None,
+        "tuples_per_s": instance.tuples_per_s if set(_COUNTS_TUPLES).intersection(roles_of(status.role)) else None,
         "records_per_s": _records_per_s([instance]),
         "lag": status.lag,
         "retries": status.retries,
@@ -220,17 +242,18 @@ def _service_state(instance: Instance, known: Known) -> str:
         return "unknown"
     if instance.is_gone:
         return "gone"
-    return "ready" if instance.status.state == "ready" else "waiting"
+    return "ready" if instance.status.state in FINE else "waiting"
 
 
 def _missing(known: Known) -> Iterator[Json]:
     """Services that should run and of which the store knows nothing."""
     present = {each.status.service for each in _instances(known)}
-    for role in (edge.role for edge in TOPOLOGY):
-        for name in known.expected(role):
-            if name not in present:
-                state = "gone" if known.is_store_up else "unknown"
-                yield {"service": name, "role": role.value, "state": state, "said": SILENT}
+    missing = {name: role for edge in TOPOLOGY for role in (edge.role,) for name in known.expected(role)}
+    state = "gone" if known.is_store_up else "unknown"
+    for name, role in missing.items():
+        if name not in present:
+            group = role_of(name)
+            yield {"service": name, "role": group if roles_of(group) else role.value, "state": state, "said": SILENT}
 
 
 # -- topics

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spojoin.model import Query
 from spojoin.page.flow import readers
 from spojoin.protocol.joiners import joiner_count
+from spojoin.protocol.packing import APART, roles_of
 from spojoin.protocol.services import NEEDED, names, role_of, without_workers
 from spojoin.protocol.topology import Role, Topic
+from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A query, its topics, and how many joiners and PO-Join workers it has; the log may give another worker count."""
+    """A query, its topics, and how many joiners and PO-Join workers it has; the log may give another worker count.
+
+    packing: which roles share a process; inside: how many of the first workers share theirs
+    """
 
     query: Query
     topics: Topics
     workers: int
     joiners: int
+    packing: str = APART
+    inside: int = 0
 
     @classmethod
     def of(cls, query: Query, workers: int, input_topics: Mapping[str, str], joiners: int | None = None) -> Subject:
@@ -28,15 +35,21 @@ class Subject:
         topics = Topics.of(query, workers, input_topics)
         return cls(query, topics, workers, joiner_count(len(query.predicates), joiners))
 
+    @classmethod
+    def served(cls, query: Query, settings: Settings) -> Subject:
+        """The query as services with these settings serve it."""
+        found = cls.of(query, settings.workers, settings.input_topics, settings.joiners)
+        return replace(found, packing=settings.packing, inside=settings.workers_packed())
+
     def expected(self, role: Role, workers: int | None = None) -> tuple[str, ...]:
         """The services of a role that should run at least; none of a role that takes nothing from the flow.
 
         `workers` is the log's worker count, if it has one.
         """
-        if role is Role.POJOIN:
-            return names(role, workers or self.workers)
+        beside = names(role, workers or self.workers)[self.inside :] if role is Role.POJOIN else ()
         if role in NEEDED:
-            return tuple(name for name in without_workers(self.query, self.joiners) if role_of(name) == role)
+            needed = without_workers(self.query, self.joiners, self.packing)
+            return (*(name for name in needed if role in roles_of(role_of(name))), *beside)
         return (role.value,) if role in {reader for topic in Topic for reader in readers(topic)} else ()
 
     def names(self, topic: Topic) -> list[str]:

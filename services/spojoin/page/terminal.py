@@ -10,6 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from spojoin.page.state import Json
+from spojoin.telemetry.hop import Hop, HopTime
+from spojoin.telemetry.hop_rows import HopRow
+from spojoin.telemetry.hop_table import hop_table
 from spojoin.telemetry.words import milliseconds, unanswered_text
 
 #: rows of results and of dead letters, so that all fits on a screen
@@ -33,6 +36,7 @@ def _parts(state: Json) -> Iterator[RenderableType]:
     yield from (Text(_window(window)) for window in state["windows"])
     yield _flow(state)
     yield _services(state["services"])
+    yield _hops(state["hops"])
     yield _results(state["results"])
     yield _letters(state["dead_letters"])
 
@@ -100,6 +104,17 @@ def _numbers(one: Json) -> list[str]:
     cpu, rss = one.get("cpu_share"), one.get("rss_bytes")
     used = [_whole(None if cpu is None else 100 * cpu), _whole(None if rss is None else rss / (1 << 20))]
     return [_rate(speed) + unit, _whole(one.get("lag")), *used, _whole(one.get("retries"))]
+
+
+def _hops(hops: list[Json]) -> RenderableType:
+    if not hops:
+        return Text("where a frame's time goes: no frame in the last minute", style="dim")
+    return hop_table([_hop_row(hop) for hop in hops])
+
+
+def _hop_row(hop: Json) -> HopRow:
+    took = HopTime(hop["mean_ms"], hop["p50_ms"], hop["p99_ms"])
+    return HopRow(Hop(hop["hop"]), hop["service"], hop["services"], took, hop["share"])
 
 
 def _results(results: Json | None) -> RenderableType:

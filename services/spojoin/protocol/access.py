@@ -81,6 +81,11 @@ def rights(principal: Principal, query: str, inputs: Sequence[str]) -> tuple[Rig
     return tuple(sorted(set(found)))
 
 
+def group_rights(roles: Iterable[Role], query: str, inputs: Sequence[str]) -> tuple[Right, ...]:
+    """All that a process may do in which these roles run together."""
+    return tuple(sorted({right for role in roles for right in rights(role, query, inputs)}))
+
+
 def transactional_id(query: str, service: str) -> str:
     """The transactional id of a service that writes in transactions."""
     return f"spojoin.{query}.{service}"

@@ -102,6 +102,11 @@ class InputMachine(Machine, ABC):
 
     active: bool
 
+    @property
+    @abstractmethod
+    def is_lingering(self) -> bool:
+        """Whether rows wait for time to pass before they go out."""
+
     @abstractmethod
     def sources(self) -> SourceState:
         """Where to resume each input that a frame has consumed from; valid once active."""

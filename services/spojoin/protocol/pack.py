@@ -3,16 +3,16 @@
 Each member has queues of its own, so that one that waits holds up no other, as if each were a process. What goes to the
 log leaves as it would from the members alone; `protocol.packing` says which topics that is.
 
-A frame that this process writes is given to the members that evaluate it at once, while it is on its way into the log.
-It may never arrive: then another router has claimed the log, or the append failed, and this process's life ends with
-all that its members know. So what members make of such frames leaves the process only when the frame has been read
-back (rule P14). The router and the sink take frames from the log alone.
+A frame that this process writes is given to the members that evaluate it at once, while it is on its way into the log,
+and so is a batch. A frame may never arrive: then another router has claimed the log, or the append failed, and this
+process's life ends with all that its members know. So what members make of such frames leaves the process only when the
+frame has been read back (rule P14). The router and the sink take frames from the log alone.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ Source = tuple[Topic, int]
 
 @dataclass(frozen=True, slots=True)
 class Fellow:
-    """A role's machine in a process; `goes_ahead`: it is given frames before they are in the log."""
+    """A role's machine in a process; `goes_ahead`: it is given frames and batches before they are in the log."""
 
     role: Role
     machine: Machine
@@ -87,7 +87,10 @@ class _Held(NamedTuple):
 
 
 class Pack(Machine):
-    """Machines that share a process. `edge` is what the process reads and writes in the log."""
+    """Machines that share a process. `edge` is what the process reads and writes in the log.
+
+    listener: told of every record but frames that a member emits, whether it leaves the process or not
+    """
 
     def __init__(self, fellows: Sequence[Fellow], edge: Edge) -> None:
         self._members = [_Member(fellow) for fellow in fellows]
@@ -96,6 +99,7 @@ class Pack(Machine):
         self._reader = LogFollower()
         self._ahead = -1
         self._held: deque[_Held] = deque()
+        self.listener: Callable[[Record], None] | None = None
 
     @property
     def fellows(self) -> list[Fellow]:
@@ -159,10 +163,11 @@ class Pack(Machine):
                     member.put((action.topic, action.partition), BY_REFERENCE, action.record)
 
     def _handed_on(self, member: _Member, action: Emit) -> Iterator[Action]:
-        if action.topic in DERIVED:
-            for reader in self._members:
-                if reader.reads(action.topic):
-                    reader.put((action.topic, action.partition), BY_REFERENCE, action.record)
+        if self.listener is not None:
+            self.listener(action.record)
+        for reader in self._members:
+            if reader.reads(action.topic) and (action.topic in DERIVED or self._is_ahead(reader, action.topic)):
+                reader.put((action.topic, action.partition), BY_REFERENCE, action.record)
         if action.topic not in self._edge.writes:
             return
         follows_from = self._newest_behind(member, action.record)
@@ -170,6 +175,10 @@ class Pack(Machine):
             self._held.append(_Held(follows_from, action))
         else:
             yield action
+
+    def _is_ahead(self, reader: _Member, topic: Topic) -> bool:
+        """Whether a reader takes a batch that was made here before it is in its topic."""
+        return topic is Topic.BATCHES and reader.fellow.goes_ahead
 
     def _newest_behind(self, member: _Member, record: Record) -> int:
         """The newest frame that a record may follow from without the log: -1 where it follows from the log alone."""
@@ -242,6 +251,11 @@ class InputPack(Pack, InputMachine):
     def active(self) -> bool:  # type: ignore[override]
         """Whether the router may read rows."""
         return self._router.active
+
+    @property
+    def is_lingering(self) -> bool:
+        """Whether rows wait for time to pass."""
+        return self._router.is_lingering
 
     def sources(self) -> SourceState:
         """Where to resume each input."""

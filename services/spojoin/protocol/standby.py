@@ -145,6 +145,11 @@ class InputStandby(Standby, InputMachine):
         """Whether rows may be read; a silent instance has not claimed the log."""
         return self._inputs.active
 
+    @property
+    def is_lingering(self) -> bool:
+        """Whether rows wait for time to pass."""
+        return self._inputs.is_lingering
+
     def sources(self) -> SourceState:
         """Where to resume each input."""
         return self._inputs.sources()

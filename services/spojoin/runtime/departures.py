@@ -33,7 +33,7 @@ class Departures:
     ) -> None:
         self._log = log
         self._place = place
-        self._mode = mode
+        self._mode = replace(mode, counts_frames=Topic.RESULTS not in edge.writes)
         self._ids = ids
         self._sharing = _sharing(edge.writes, ids)
         self._by_topic: dict[Topic, Outbox] = {}

@@ -50,6 +50,8 @@ class InputFeed:
         #: of each input the chunks given to the machine, by their last offset, and when their first record was produced
         self._given: dict[tuple[int, int], deque[tuple[int, int]]] = {}
         self._discover_at_ms = 0.0
+        #: told of each chunk: when its first and its last record were produced, ms since 1970
+        self.on_taken: Callable[[int, int], None] | None = None
 
     @property
     def missing(self) -> list[str]:
@@ -73,6 +75,8 @@ class InputFeed:
                 chunk, size = queue.take_some(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX)
                 self._given[stream, partition].append((chunk[-1].offset, chunk[0].timestamp_ms))
                 self._traffic.count(Topic.INPUT.value, size, len(chunk))
+                if self.on_taken is not None:
+                    self.on_taken(chunk[0].timestamp_ms, chunk[-1].timestamp_ms)
                 rows = self._parse(stream, partition, chunk)
                 yield from self._machine.on_rows(stream, partition, rows)
             else:

@@ -76,10 +76,13 @@ class Intake:
         self.reader.open(source, offset)
         self.waiting[source] = Waiting()
 
-    def fill(self, timeout_s: float) -> list[LogRecord[bytes]]:
-        """Read on, waiting up to `timeout_s` for the first record; returns records of inputs not opened here."""
+    def fill(self, timeout_s: float, *, even_full: bool = False) -> list[LogRecord[bytes]]:
+        """Read on, waiting up to `timeout_s` for the first record; returns records of inputs not opened here.
+
+        even_full: read although every queue is full: somebody waits for such a record
+        """
         self._balance()
-        if self.waiting and all(queue.fill >= 1 for queue in self.waiting.values()):
+        if not even_full and self.waiting and all(queue.fill >= 1 for queue in self.waiting.values()):
             if timeout_s > 0:
                 self._clock.sleep(timeout_s)
             return []

@@ -186,6 +186,7 @@ class Loop:
         self._follower = ResultPositionFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
         self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
         self._machine = spec.machine_factory(position_of_results(self._tail.furthest))
+        world.reporter.begin_life(self._machine)
         self._feed = self._make_feed()
         self._open_inputs()
         self._targets = {source: world.log.end(source) for source in self._intake.waiting}
@@ -200,12 +201,13 @@ class Loop:
         return departures
 
     def _make_feed(self) -> InputFeed | None:
-        if self._spec.parse is None:
+        spec, world = self._spec, self._world
+        if spec.parse is None:
             return None
         machine = cast("InputMachine", self._machine)
-        return InputFeed(
-            self._world.log, machine, self._spec.topics.inputs, self._spec.parse, self._clock, self._world.metrics.read
-        )
+        feed = InputFeed(world.log, machine, spec.topics.inputs, spec.parse, world.clock, world.metrics.read)
+        feed.on_taken = world.reporter.hops.took_rows
+        return feed
 
     def _open_inputs(self) -> None:
         """L3. Called again, it opens added partitions."""
@@ -232,7 +234,11 @@ class Loop:
         if not self._is_idle:
             return 0.0
         wait_s = max(0.0, self._next_tick_ms - self._clock.monotonic_ms()) / 1000
-        return min(wait_s, POLL_S) if self._departures.is_settling() or self._has_frames_to_come() else wait_s
+        is_short = self._departures.is_settling() or self._is_lingering() or self._has_frames_to_come()
+        return min(wait_s, POLL_S) if is_short else wait_s
+
+    def _is_lingering(self) -> bool:
+        return isinstance(self._machine, InputMachine) and self._machine.is_lingering
 
     def _has_frames_to_come(self) -> bool:
         """Whether the log is about to bring what this process wrote, while it waits at the users' inputs."""
@@ -274,7 +280,7 @@ class Loop:
             raise WireError(f"{source.topic}[{source.partition}] offset {offset}: {error}") from error
         check_query(source.topic, offset, decoded, self._spec.fingerprint)
         self._world.metrics.read.count(topic.value, len(record.value))
-        self._world.reporter.saw(source.partition, offset, decoded)
+        self._world.reporter.saw(source.partition, offset, decoded, record.timestamp_ms)
         self._perform(self._machine.on_record(topic, source.partition, offset, decoded))
 
     def _perform(self, actions: Iterator[Action]) -> None:
@@ -303,7 +309,7 @@ class Loop:
         if Topic.RESULTS in self._spec.edge.writes:
             self._tail.begin()
             while self._tail.is_reading:
-                self._tail.take(self._intake.fill(POLL_S))
+                self._tail.take(self._intake.fill(POLL_S, even_full=True))
             self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
             self._follower.move(position_of_results(self._tail.furthest))
         self._hear(self._follower.latest)
@@ -322,13 +328,15 @@ class Loop:
 
     def _tick(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._next_tick_ms:
+        if now_ms >= self._next_tick_ms or self._is_lingering():
             self._next_tick_ms = now_ms + self._spec.tick_ms
             self._perform(self._machine.on_time(int(now_ms)))
 
     def _settle(self, *, is_idle: bool) -> None:
         """L4. A machine may be in the middle of emitting: it hears of its result position afterwards."""
         result_position = self._departures.serve(is_idle=is_idle)
+        if result_position is not None:
+            self._world.reporter.hops.settled(result_position.frame_id)
         if result_position is not None and self._follower.move(result_position) is not None:
             self._world.shared.put_result_position(result_position)
             self._fresh = result_position

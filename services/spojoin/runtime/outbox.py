@@ -30,7 +30,7 @@ from spojoin.wire.results import (
 from spojoin.wire.row_values import message_keys
 
 #: a batch of emits is settled after this long at the latest, so that readers need not wait for a busy writer
-SETTLE_MS_MAX = 20.0
+SETTLE_MS_MAX = 2.0
 #: what may wait behind a settlement: records, and bytes of result rows
 BEHIND_MAX, BEHIND_BYTES_MAX = 512, 32 << 20
 #: how often somebody who waits for a settlement asks for it
@@ -69,6 +69,7 @@ class WriteMode:
     is_transactional: whether emits are settled in transactions
     is_json: the form of results; row_form: one of a message a row, in place of the others
     result_key: the column that gives messages of single rows their key
+    counts_frames: whether tuples count when they are framed; where results are written as well, they count then
     """
 
     settles: bool = False
@@ -76,6 +77,7 @@ class WriteMode:
     is_json: bool = False
     row_form: RowForm | None = None
     result_key: str | None = None
+    counts_frames: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +266,12 @@ class Outbox:
         if isinstance(record, DeadLetter):
             self._metrics.dead_letters.labels(record.reason).inc()
         elif isinstance(record, Frame):
-            self._metrics.tuples.inc(record.count)
+            if self._mode.counts_frames:
+                self._metrics.tuples.inc(record.count)
             self._metrics.head_frame.set(record.frame_id + 1)
         elif isinstance(record, Result):
             self._results.append(record)
-            self._metrics.tuples.inc(record.end - record.begin)
+            self._metrics.answered_tuples.inc(record.end - record.begin)
             matches = matches_of(record)
             self._matches += matches
             self._metrics.matches.inc(matches)

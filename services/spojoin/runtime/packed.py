@@ -20,6 +20,9 @@ from spojoin.runtime.wiring import Wire, Wiring
 #: The roles that evaluate frames of the log and batches: what they say of a frame follows from nothing else.
 _EVALUATING = (Role.MUTABLE, Role.LOGICAL_AND, Role.POJOIN)
 
+#: Where these share a process, the frame behind a batch's last one finds it made.
+_AT_ONCE = frozenset({Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN})
+
 
 def alone(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:
     """The wiring of a process of one role; where the query's layout has no work for it, it stays idle."""
@@ -32,6 +35,8 @@ def alone(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> W
 def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:
     """The wiring of a process of several roles: all mutable joiners in one, and the first `workers_inside` workers."""
     layout = serving.query.layout
+    if settings.handover_frames is None and _AT_ONCE.issubset(wires):
+        settings = settings.model_copy(update={"handover_frames": 1})
     wirings = [
         (role, wire(serving, own))
         for role, wire in wires.items()

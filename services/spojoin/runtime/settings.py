@@ -70,7 +70,8 @@ class Settings(BaseSettings):
     results_bytes_max: how much of the results topic is kept; default all
     frame_tuples, linger_ms: a frame is closed at this size, or this long after its first tuple
     batch_tuples, batch_frames: a batch is sealed at this size, or this many frames after its first
-    handover_frames: a batch is immutable from this many frames after its seal
+    handover_frames: a batch is immutable from this many frames after its seal; default 2, and 1 where it is made and
+        searched in the router's process
     credits_frames: frames that may be under way before their results are out
     idle_timeout_ms: an input that has been silent for this long no longer holds the event-time merge
     drain_ms: how long a PO-Join worker that is asked to end continues while frames wait for it
@@ -122,10 +123,10 @@ class Settings(BaseSettings):
     results_format: Literal["frames", "json", "avro", "json-schema"] = "frames"
     results_bytes_max: int | None = Field(None, ge=1 << 20)
     frame_tuples: int = Field(4_096, ge=1)
-    linger_ms: int = Field(5, ge=0)
+    linger_ms: int = Field(2, ge=0)
     batch_tuples: int = Field(8_192, ge=1)
     batch_frames: int = Field(256, ge=1)
-    handover_frames: int = Field(2, ge=1)
+    handover_frames: int | None = Field(None, ge=1)
     credits_frames: int = Field(256, ge=1)
     idle_timeout_ms: int = Field(1_000, ge=0)
     drain_ms: int = Field(0, ge=0)

@@ -18,6 +18,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from spojoin.telemetry.hop_times import HOPS_HELP, HOPS_NAME, HopTimes
 from spojoin.telemetry.recent import RecentCounts
 from spojoin.version import __version__
 from spojoin.wire.records import I64, U32
@@ -25,7 +26,8 @@ from spojoin.wire.records import I64, U32
 #: labels that every metric of a service carries, and what they hold
 SERVICE_LABELS = {
     "query": "the query's name",
-    "role": "router, predictor, mutable, permutation, pojoin, logical-and, sink or controller",
+    "role": "router, predictor, mutable, permutation, pojoin, logical-and, sink or controller; of roles that share a "
+    "process all with a plus between them, or together",
     "service_name": "the role, and its number where there are several: pojoin-1",
 }
 #: label values that are known before the first event: a counter that begins with it would hide it from `increase`
@@ -43,7 +45,7 @@ DEAD_LETTER_REASONS = (
     "unit",
 )
 RETRY_ERRORS = ("AmbiguousAppend", "LogUnavailable")
-SCALE_STEPS = ("ask", "scale", "event")
+SCALE_STEPS = ("ask", "scale", "replace", "event")
 KAFKA_ERRORS = ("_ALL_BROKERS_DOWN", "_TRANSPORT")
 
 _STEP_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
@@ -66,6 +68,7 @@ LATENCY = Described(
     (),
     "Time from a tuple's production to its result being readable (sink).",
 )
+HOPS = Described(HOPS_NAME, "histogram", ("hop",), HOPS_HELP)
 
 
 class ServiceRegistry(CollectorRegistry):
@@ -175,12 +178,15 @@ class Metrics:
             self._counter("spojoin_records_written", "Records appended to a topic.", "topic"),
             self._counter("spojoin_written_bytes", "Bytes appended to a topic.", "topic"),
         )
-        self.tuples = self._counter("spojoin_tuples", "Tuples put into frames (router) or answered (sink).")
+        self.tuples = self._counter("spojoin_tuples", "Tuples put into frames (router).")
+        self.answered_tuples = self._counter("spojoin_answered_tuples", "Tuples answered (sink).")
         self.matches = self._counter("spojoin_matches", "Matches in results (sink).")
         self.step = self._step()
         self.latency = LatencyHistogram()
-        self.registry.register(self.latency)
-        self.described.append(LATENCY)
+        self.hops = HopTimes()
+        for collector, described in ((self.latency, LATENCY), (self.hops, HOPS)):
+            self.registry.register(collector)
+            self.described.append(described)
 
     def _add_progress(self) -> None:
         self.lag = self._gauge("spojoin_input_lag_records", "Offsets not yet read of an input.", "topic", "partition")
@@ -295,7 +301,7 @@ class Metrics:
         )
         self.scale_steps = self._counter(
             "spojoin_scale_steps",
-            "Worker counts requested, numbers of replicas set, events reported (controller).",
+            "Worker counts requested, numbers of replicas set, pods replaced, events reported (controller).",
             "kind",
         )
         for kind in SCALE_STEPS:

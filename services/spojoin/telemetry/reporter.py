@@ -14,12 +14,16 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import Clock, Fields
 from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
 from spojoin.protocol.machine import Emit, Machine, ResultPosition, Trim
+from spojoin.protocol.pack import Pack
 from spojoin.protocol.packing import group_name
+from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.expected import ServiceReport
+from spojoin.telemetry.frame_hops import FrameHops
 from spojoin.telemetry.gauges import MachineGauges, WindowGauges
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
+from spojoin.telemetry.status import READY, STANDBY
 from spojoin.telemetry.trail import FrameTrail
 from spojoin.wire.records import Barrier, Batch, Frame, HotKeys, Record
 
@@ -68,6 +72,8 @@ class Reporter:
         self._inputs_wait_since_ms: int | None = None
         self._matches_out = 0
         self._was_ready = self._is_silent = False
+        self._life: Machine | None = None
+        self.hops = FrameHops(who.roles, clock, metrics.hops)
 
     def expect(self, needs: Sequence[str], workers: int, inside: int = 0) -> None:
         """Report from now on which services should run: `needs`, and the log's worker count, until then `workers`.
@@ -87,8 +93,18 @@ class Reporter:
         """Report from now on how full the query's windows are; for the role that writes frames."""
         self._windows = WindowGauges(query, self._metrics)
 
-    def saw(self, partition: int, offset: int, record: Record) -> None:
-        """A record was read."""
+    def begin_life(self, machine: Machine) -> None:
+        """Forget the frames that were under way in a life before; where roles share a process, listen to each."""
+        self.hops.begin()
+        self._life = machine
+        own = machine.machine if isinstance(machine, Standby) else machine
+        if isinstance(own, Pack):
+            own.listener = self.hops.made
+
+    def saw(self, partition: int, offset: int, record: Record, appended_ms: int = 0) -> None:
+        """A record was read, which was appended at `appended_ms` since 1970."""
+        if self._times_frames():
+            self.hops.took(record, appended_ms)
         if isinstance(record, Frame | Barrier):
             self._metrics.epochs.set(record.epoch + 1)
             if self._who.counts:
@@ -107,7 +123,11 @@ class Reporter:
     def emitted(self, action: Emit) -> None:
         """A record was appended."""
         frame = action.record
+        if len(self._who.roles) == 1:
+            self.hops.made(frame)
         if isinstance(frame, Frame):
+            if self._times_frames():
+                self.hops.framed(frame)
             if frame.workers != self._count_since[0]:
                 self._count_since = (frame.workers, frame.frame_id)
             self._metrics.workers.set(frame.workers)
@@ -121,6 +141,10 @@ class Reporter:
             }
             if self._windows is not None:
                 self._windows.wrote(frame, self._plan)
+
+    def _times_frames(self) -> bool:
+        """Not while the log is read for the first time, as fast as it can be, nor while another instance speaks."""
+        return self._health.is_ready and self._life is not None and not self._life.is_silent
 
     def trimmed(self, trim: Trim) -> None:
         """Records before an offset are needed no more."""
@@ -161,6 +185,7 @@ class Reporter:
             self._shared.put_result_position(result_position)
             self._note_completeness()
         self._was_ready |= self._health.ready()[0]
+        self.hops.forget_before(result_position.frame_id)
         entries = {
             self._key("head"): self._head,
             self._key("progress", self._who.service): dict(positions),
@@ -232,16 +257,17 @@ class Reporter:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "metrics_port": self._who.metrics_port,
-            "state": ("standby" if self._is_silent else "ready") if is_ready else said,
+            "state": (STANDBY if self._is_silent else READY) if is_ready else said,
             "started_ms": self._started_ms,
             "wall_ms": self._clock.wall_ms(),
             "head_frame": int(value_of(metrics.head_frame)),
             "lag": int(value_of(metrics.lag)),
             "cpu_s": round(time.process_time(), 3),
             "rss_bytes": resident_bytes(),
-            "tuples": int(value_of(metrics.tuples)),
+            "tuples": int(value_of(metrics.tuples if Role.ROUTER in self._who.roles else metrics.answered_tuples)),
             "matches": int(value_of(metrics.matches)),
             "retries": int(value_of(metrics.retries)),
+            **{f"hop:{hop}": took.text() for hop, took in metrics.hops.lately(self._clock.monotonic_ms()).items()},
         }
         if Role.PREDICTOR not in self._who.roles:
             status["result_frame"] = result_position.frame_id

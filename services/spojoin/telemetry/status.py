@@ -9,11 +9,17 @@ from typing import NamedTuple
 
 from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import SCHEMA_VERSION
+from spojoin.protocol.packing import roles_of
 from spojoin.protocol.services import in_order
 from spojoin.protocol.topology import Role
 from spojoin.telemetry.expected import NOBODY, ExpectedServices, ServiceReport, expected_of, report_of
+from spojoin.telemetry.hop import Hop, HopTime, hop_time
 
 _PREFIX = f"spojoin:v{SCHEMA_VERSION}:"
+
+#: What a service says that does what it should: speak, or wait in silence for its turn.
+READY, STANDBY = "ready", "standby"
+FINE = (READY, STANDBY)
 
 #: a user and a password in an address, before its host or among its parameters
 _CREDENTIALS = re.compile(r"(//)\S*(?=@)|((?:password|username)=)[^\s&,;'\"]*", re.IGNORECASE)
@@ -26,6 +32,7 @@ class ServiceStatus(NamedTuple):
     processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't report them; `tuples` and
     `matches` are counted since the start, too. `unanswered_ms` is the age of the oldest row that the service knows to
     have no result, NaN where every row has one; it and `result_frame` are None where the service doesn't report them.
+    `hops` are those that the service times.
     """
 
     query: str
@@ -48,6 +55,7 @@ class ServiceStatus(NamedTuple):
     wall_ms: int
     cpu_s: float
     rss_bytes: int
+    hops: Mapping[Hop, HopTime]
 
 
 class QueryStatus(NamedTuple):
@@ -108,7 +116,7 @@ def unanswered_ms(services: Iterable[ServiceStatus]) -> float | None:
     """
     reported = [(row.role, row.unanswered_ms) for row in services if row.unanswered_ms is not None]
     oldest = max((age for _, age in reported if not math.isnan(age)), default=0.0)
-    return oldest if oldest > 0 or any(role == Role.ROUTER for role, _ in reported) else None
+    return oldest if oldest > 0 or any(Role.ROUTER in roles_of(role) for role, _ in reported) else None
 
 
 def without_credentials(text: str) -> str:
@@ -156,4 +164,10 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
         wall_ms=number("wall_ms"),
         cpu_s=float(fields.get("cpu_s", "nan")),
         rss_bytes=number("rss_bytes"),
+        hops=_hops(fields),
     )
+
+
+def _hops(fields: Mapping[str, str]) -> dict[Hop, HopTime]:
+    """Of the fields `hop:<name>`, those that this version knows."""
+    return {hop: hop_time(fields[name]) for hop in Hop if (name := f"hop:{hop}") in fields}

@@ -14,7 +14,9 @@ from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import STATUS_TTL_S
 from spojoin.protocol.services import in_order
 from spojoin.telemetry.expected import ExpectedServices
-from spojoin.telemetry.status import QueryStatus, ServiceStatus, read_status, unanswered_ms
+from spojoin.telemetry.hop_rows import hop_rows
+from spojoin.telemetry.hop_table import hop_table
+from spojoin.telemetry.status import FINE, QueryStatus, ServiceStatus, read_status, unanswered_ms
 from spojoin.telemetry.words import duration, milliseconds, unanswered_text
 
 #: services report every second; one is silent after this long without a report, and gone once its report has expired
@@ -43,10 +45,12 @@ def _parts(status: QueryStatus, wall_ms: int) -> Iterator[RenderableType]:
     for name in in_order([*by_name, *status.expected.seen_ms]):
         if (row := by_name.get(name)) is not None:
             state = _state(row)
-            table.add_row(*_cells(row), Text(state), style=None if state == "ready" else "yellow")
+            table.add_row(*_cells(row), Text(state), style=None if state in FINE else "yellow")
         else:
             table.add_row(f"  {name}", "-", "-", "-", "-", _gone(status.expected, name, wall_ms), style="bold red")
     yield table
+    if rows := hop_rows(status.services):
+        yield hop_table(rows)
 
 
 def _totals(totals: Mapping[str, int]) -> str:

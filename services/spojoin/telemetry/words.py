@@ -20,6 +20,16 @@ def milliseconds(ms: float | None) -> str:
     return f"{ms:,.0f} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"
 
 
+def precise_milliseconds(ms: float) -> str:
+    """A short time, with a tenth where it is below ten: `0.4 ms`."""
+    return f"{ms:.1f} ms" if ms < 9.95 else milliseconds(ms)
+
+
+def bar(share: float, width: int) -> str:
+    """A share of `width` blocks, at least one where it isn't 0."""
+    return "█" * max(round(share * width), share > 0)
+
+
 def unanswered_text(ms: float | None) -> str:
     """The age of the oldest unanswered row in words."""
     if ms is None:

@@ -15,7 +15,7 @@ from tests.support.chart import CHART, NAMESPACE, manifests, of_kind, pods, rend
 VALUES = yaml.safe_load(values_file("operators").read_text())
 QUERY = parse_query(VALUES["query"])
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
-WORKERS_MAX, PREDICATES_MAX = DEFAULTS["pojoin"]["maxReplicas"], DEFAULTS["strimzi"]["topics"]["predicates"]
+WORKERS_MAX, PREDICATES_MAX = 8, DEFAULTS["strimzi"]["topics"]["predicates"]
 TOPICS = Topics.of(QUERY, WORKERS_MAX, {})
 BYTES_MAX = VALUES["settings"]["results_bytes_max"]
 PRINCIPALS = [*Role, *(person for person in Person if person is not Person.TOPICS)]

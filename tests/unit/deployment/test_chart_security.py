@@ -60,12 +60,18 @@ def rules(documents, component):
 
 
 WORKERS = f"{FULLNAME}-pojoin"
-LOOKS = {("apps", "statefulsets", "get", WORKERS), ("", "events", "create")}
+HELD = [f"{FULLNAME}-{role}-{number}" for role, count in (("mutable", 2), ("pojoin", 8)) for number in range(count)]
+LOOKS = {
+    ("apps", "statefulsets", "get", WORKERS),
+    ("", "events", "create"),
+    ("", "pods", "list"),
+    ("", "pods", "delete", *HELD),
+}
 SCALES = {("apps", "statefulsets/scale", "patch", WORKERS)}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_controller_may_only_read_the_workers_and_write_events(example):
+def test_the_controller_may_only_look_write_events_and_replace_pods_with_numbers(example):
     documents = manifests(example)
     assert rules(documents, "controller") == LOOKS
     assert WORKERS in {each["metadata"]["name"] for each in of_kind("StatefulSet", documents)}

@@ -15,6 +15,7 @@ from loadgen.demo.screen import PlayProgress, Screen
 from spojoin.model import Order, Output
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
+from spojoin.protocol.topology import input_topic
 from spojoin.query.load import parse_query
 from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
@@ -52,7 +53,7 @@ def test_each_job_is_a_valid_query_over_flights():
 
     for job in JOBS:
         query = job.query()
-        assert query.name == job.path.stem
+        assert query.name == job.name
         assert query.output is Output.ROWS
         assert set(job.tables(flights)) == {stream.name for stream in query.streams}
     assert {job.query().is_self for job in JOBS} == {True, False}
@@ -135,7 +136,7 @@ def test_a_follower_counts_tuples_matches_latencies_and_refused_rows():
         writer.append(LogPartition("cross.results", 0), message.value, tuple(message.headers.items()), at_ms)
     writer.append(LogPartition("in.y.dlq", 0), b"", (), 1)
     writer.flush(1.0)
-    follower = Follower(log, query)
+    follower = Follower(log, query, [input_topic(stream.name) for stream in query.inputs])
     for source in ("cross.results", "in.x.dlq", "in.y.dlq"):
         follower._reader.open(LogPartition(source, 0), 0)
     follower._take(follower._reader.poll(100, 0.0))

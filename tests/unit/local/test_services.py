@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from spojoin.cli.up import ending
@@ -42,6 +43,28 @@ def test_each_service_accepts_its_environment(monkeypatch):
         assert settings.worker == (int(service.name[-1]) if "pojoin" in service.name else None)
         assert settings.joiner == (int(service.name[-1]) if "mutable" in service.name else None)
         assert settings.joiners == 2
+
+
+def test_roles_that_share_a_process_are_one_service_and_further_workers_run_beside():
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, packing="together")
+    services = services_of(deployment)
+    assert [service.name for service in services] == ["together", "pojoin-1", "pojoin-2"]
+    assert services[0].command[1:] == ["-m", "spojoin.runtime", "together"]
+    assert {service.environment["SPOJOIN_PACKING"] for service in services} == {"together"}
+
+
+def test_a_group_leaves_the_other_roles_alone():
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 1, packing="router+sink")
+    names = {service.name for service in services_of(deployment)}
+    assert names == {"router+sink", "predictor", "mutable-0", "mutable-1", "permutation", "pojoin-0", "logical-and"}
+
+
+def test_a_standby_is_a_second_instance_of_each_service():
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 1, packing="together")
+    services = services_of(replace(deployment, standbys=True))
+    assert [service.name for service in services] == ["together", "together.b"]
+    assert [service.environment["SPOJOIN_INSTANCE"] for service in services] == ["a", "b"]
+    assert {service.environment["SPOJOIN_STANDBYS"] for service in services} == {"true"}
 
 
 def test_usage_of_this_process_and_of_none():

@@ -336,7 +336,7 @@ def test_the_terminal_shows_the_same():
     append_results(world.log, 0, 2, keys=["[bold]a", "b"])
     append_letter(world.log, b"[red]oops")
     world.put("head", frame_id=1, next_seq=500, epoch=4, wall_ms=1)
-    world.fields["router"] = {"state": "waiting: its claim to the log"}
+    world.fields["router"] = {"state": "waiting: its claim to the log", "hop:framing": "4.000,3.1,8.9"}
     world.gone.add("sink")
     observer, log = Observer(world.subject), LogWatch(world.log, world.subject, world.clock)
     for _ in range(3):
@@ -351,6 +351,7 @@ def test_the_terminal_shows_the_same():
     assert "frames 7.0/s" in text
     assert "500 of 1,000" in text
     assert "epoch 4" in text
+    assert " ".join(text.split()).count(f"framing 3.1 ms 8.9 ms 100% {'█' * 20} router") == 1
     assert "waiting: its claim to the log" in text
     assert "gone" in text
     assert "[bold]a" in text
@@ -358,7 +359,9 @@ def test_the_terminal_shows_the_same():
 
 
 def test_the_terminal_before_anything_is_known():
-    assert "results: none yet" in text_of(screen(shown(Known(World().subject, 0))))
+    text = text_of(screen(shown(Known(World().subject, 0))))
+    assert "results: none yet" in text
+    assert "where a frame's time goes: no frame in the last minute" in text
 
 
 @pytest.fixture

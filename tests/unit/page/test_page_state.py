@@ -160,6 +160,38 @@ def test_latency_is_the_sinks_and_absent_before_the_first_result():
     assert (summary["latency_ms_p50"], summary["latency_ms_p99"]) == (82.0, 215.0)
 
 
+def test_where_a_frames_time_goes():
+    world = World()
+    world.fields = {
+        "router": {"hop:arrival": "30.000,28.0,90.0"},
+        "pojoin-0": {"hop:search": "8.000,7.0,9.0"},
+        "pojoin-1": {"hop:search": "9.000,7.0,9.5"},
+        "sink": {"hop:evaluation": "10.000,9.0,11.0", "hop:settling": "nan,nan,nan"},
+    }
+    arrival, evaluation, search = look(world)["hops"]
+    assert arrival == {
+        "hop": "arrival",
+        "about": "oldest row produced to taken by the router",
+        "service": "router",
+        "services": 1,
+        "mean_ms": 30.0,
+        "p50_ms": 28.0,
+        "p99_ms": 90.0,
+        "share": 0.75,
+    }
+    assert (evaluation["hop"], evaluation["share"]) == ("evaluation", 0.25)
+    assert (search["service"], search["services"], search["share"]) == ("pojoin-1", 2, None)
+
+
+def test_a_service_that_is_gone_times_no_hop():
+    world = World()
+    observer = Observer(world.subject)
+    world.fields["sink"] = {"hop:settling": "10.000,9.0,11.0"}
+    assert [hop["hop"] for hop in look(world, observer=observer)["hops"]] == ["settling"]
+    world.gone.add("sink")
+    assert look(world, 6, observer)["hops"] == []
+
+
 def test_totals_come_from_the_log_whichever_services_are_up():
     world = World()
     world.put("totals", rows=900, answered=880, matches=12_345, refused=7)

@@ -130,3 +130,16 @@ def test_a_piece_ends_with_the_record_that_fills_it(sizes, records_max, bytes_ma
     assert waiting.take_some(records_max, bytes_max) == (records[:taken], sum(sizes[:taken]))
     assert list(waiting.records) == records[taken:]
     assert waiting.bytes == sum(sizes[taken:])
+
+
+def test_each_chunk_says_when_its_first_and_last_record_were_produced():
+    test = Feeding(a=1, b=0)
+    told: list[tuple[int, int]] = []
+    test.feed.on_taken = lambda oldest_ms, newest_ms: told.append((oldest_ms, newest_ms))
+    test.machine.active = True
+    began_ms = test.clock.wall_ms()
+    for _ in range(3):
+        test.put("a", 0)
+        test.clock.sleep(0.010)
+    test.turn()
+    assert told == [(began_ms, began_ms + 20)]

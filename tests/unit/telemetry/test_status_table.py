@@ -11,9 +11,10 @@ from spojoin.ports.memory import ManualClock, MemoryStore
 from spojoin.ports.shared_state import STATUS_TTL_S, key
 from spojoin.telemetry import status_table as table
 from spojoin.telemetry.expected import ServiceReport
+from spojoin.telemetry.hop import Hop
 from spojoin.telemetry.status import read_status, unanswered_ms
 from spojoin.telemetry.status_table import status_table
-from spojoin.telemetry.words import duration, milliseconds, unanswered_text
+from spojoin.telemetry.words import bar, duration, milliseconds, precise_milliseconds, unanswered_text
 
 NEEDS = ("router", "mutable-0", "mutable-1", "permutation", "logical-and", "sink")
 WORKERS = ("pojoin-0", "pojoin-1")
@@ -143,6 +144,46 @@ def test_latency_and_the_oldest_row_are_side_by_side(services):
     assert "latency of the last minute p50 82 ms, p99 15.6 s; oldest unanswered row: 45.0 s" in text
 
 
+def test_a_line_a_hop_says_where_a_frames_time_goes(services):
+    services.fields = {
+        "router": {"hop:arrival": "6.000,5.5,30.0", "hop:framing": "3.000,2.7,5.0", "hop:writing": "nan,nan,nan"},
+        "pojoin-0": {"hop:delivery": "1.000,0.9,2.0", "hop:search": "7.000,6.8,12000.0"},
+        "pojoin-1": {"hop:delivery": "2.000,1.9,4.0", "hop:search": "5.000,4.6,9.0"},
+        "sink": {"hop:evaluation": "11.000,10.6,41.0", "hop:settling": "0.000,0.1,0.1", "hop:of-a-later-version": "x"},
+    }
+    services.pass_seconds()
+    lines = [line.split() for line in services.shown().splitlines()]
+    table = lines[next(at for at, line in enumerate(lines) if line[:2] == ["hop", "p50"]) + 1 :]
+    slowest = ["the", "slowest", "of", "2"]
+    assert table == [
+        ["arrival", "5.5", "ms", "30", "ms", "30%", "█" * 6, "router"],
+        ["framing", "2.7", "ms", "5.0", "ms", "15%", "█" * 3, "router"],
+        ["evaluation", "11", "ms", "41", "ms", "55%", "█" * 11, "sink"],
+        ["delivery", "1.9", "ms", "4.0", "ms", "pojoin-1,", *slowest],
+        ["search", "6.8", "ms", "12.0", "s", "pojoin-0,", *slowest],
+        ["settling", "0.1", "ms", "0.1", "ms", "0%", "sink"],
+    ]
+
+
+def test_hops_fit_into_eighty_columns(services):
+    name = "router+mutable+permutation+pojoin+logical-and"
+    services.fields = {"router": {f"hop:{hop}": "99999999.000,99999999.0,99999999.0" for hop in Hop}}
+    for other in ("mutable-0", "mutable-1"):
+        services.fields[other] = services.fields["router"]
+    services.pass_seconds()
+    services.store.put({key("racks", "status", name): {"role": name, **services.fields["router"]}})
+    text = services.shown()
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "…" not in text
+    assert all(hop in text for hop in Hop)
+
+
+def test_hops_that_no_frame_made_lately_are_not_shown(services):
+    services.fields = {"sink": {"hop:evaluation": "nan,nan,nan"}}
+    services.pass_seconds()
+    assert "hop" not in services.shown()
+
+
 def test_an_empty_store_says_so(services):
     assert services.shown() == "no service reports to this Redis\n"
 
@@ -163,7 +204,20 @@ def test_only_the_router_knows_that_no_row_waits(services):
     assert known(sink="nan") is None
 
 
+@pytest.mark.parametrize("role", ["together", "router+sink"])
+def test_a_router_that_shares_its_process_knows_as_much(services, role):
+    services.fields = {"sink": {"role": role, "unanswered_ms": "nan"}}
+    services.pass_seconds()
+    (status,) = read_status(services.store, services.clock.wall_ms())
+    assert unanswered_ms(status.services) == 0
+
+
 def test_spans_in_words():
     assert [duration(seconds) for seconds in (0, 89, 90, 7_200, 200_000)] == ["0 s", "89 s", "2 min", "2 h", "2 d"]
     assert [milliseconds(ms) for ms in (None, float("nan"), 82.4, 15_600)] == ["-", "-", "82 ms", "15.6 s"]
+    assert [precise_milliseconds(ms) for ms in (0.04, 9.94, 9.96, 15_600)] == ["0.0 ms", "9.9 ms", "10 ms", "15.6 s"]
     assert [unanswered_text(ms) for ms in (None, 0.0, 45_000)] == ["not known", "none", "45.0 s"]
+
+
+def test_a_bar_shows_every_share_that_is_not_nothing():
+    assert [len(bar(share, 20)) for share in (0, 0.001, 0.5, 1)] == [0, 1, 10, 20]

@@ -57,7 +57,7 @@ def _serve(settings: Settings) -> None:
     log_lines.configure(settings.log_level, SERVICE)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world((Role.CONTROLLER,), SERVICE, query.name, settings, stack)
-        world.reporter.expect(needs, settings.workers)
+        world.reporter.expect(needs, settings.workers, settings.workers_packed())
         supervise(controlled, world, stop)
 
 
@@ -74,6 +74,7 @@ def limits_of(settings: Settings) -> ScalingLimits:
         up_after_s=settings.scale_up_after_s,
         down_after_s=settings.scale_down_after_s,
         wait_s_max=settings.scale_wait_s_max,
+        inside=settings.workers_packed(),
     )
 
 
@@ -139,7 +140,7 @@ def _cluster(settings: Settings) -> Cluster:
         raise ConfigurationError(
             f"the controller needs a package ({error}): pip install 'spojoin[kubernetes]'"
         ) from error
-    return cast("Cluster", room.connect(settings.namespace, settings.statefulset))
+    return cast("Cluster", room.connect(settings.namespace, settings.statefulset, settings.workers_packed()))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
@@ -12,9 +12,11 @@ from spojoin.protocol.topology import Role
 from spojoin.roles.controller.cluster import Cluster, Event, ReplicaCounts
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.roles.controller.loads import LoadMeter
+from spojoin.roles.controller.lost_pods import LostPods, is_held
 from spojoin.roles.controller.policy import (
     ControllerMemory,
     Observation,
+    ReplacePod,
     RequestWorkers,
     Scale,
     ScalingLimits,
@@ -25,7 +27,7 @@ from spojoin.runtime.loop import Surroundings
 from spojoin.telemetry.absences import Absences
 
 #: What the metric of steps calls each kind.
-STEP_KINDS: dict[type[Step], str] = {RequestWorkers: "ask", Scale: "scale", Event: "event"}
+STEP_KINDS: dict[type[Step], str] = {RequestWorkers: "ask", Scale: "scale", ReplacePod: "replace", Event: "event"}
 
 _log = structlog.get_logger(__name__)
 
@@ -52,24 +54,26 @@ class Controller:
         self._workers = workers
         self._needs = tuple(needs)
         self._absences = Absences()
-        self._meter = LoadMeter()
+        self._meter = LoadMeter(limits.inside)
+        self._lost = LostPods()
         self._state = ControllerMemory()
 
     def turn(self) -> None:
         """Do what is due now; what fails is decided anew in the next turn."""
-        seen = self._look()
+        statuses = self._world.shared.statuses()
+        seen = self._look(statuses)
         state, steps = decide(seen, self._state, self._limits)
         for step in steps:
             self._take(step)
         self._state = state
+        self._replace_held(statuses.keys(), seen.workers)
 
-    def _look(self) -> Observation:
+    def _look(self, statuses: Mapping[str, Mapping[str, str]]) -> Observation:
         requested = self._control.refresh()
         found = self._cluster.workers()
         workers = self._workers if requested is None else requested.workers
         self._note(found, workers)
-        shared, clock = self._world.shared, self._world.clock
-        statuses = shared.statuses()
+        clock = self._world.clock
         self._note_absences(statuses, workers)
         return Observation(
             now_s=clock.monotonic_ms() / 1000,
@@ -88,9 +92,21 @@ class Controller:
             self._absences.excuse(now_ms)
             return
         marks = {name: fields.get("wall_ms") for name, fields in statuses.items()}
-        for change in self._absences.take((*self._needs, *names(Role.POJOIN, workers)), marks, now_ms):
+        for change in self._absences.take(self._expected(workers), marks, now_ms):
             reason = "ServiceBack" if change.is_back else "ServiceGone"
             self._report(Event(reason, change.sentence, is_warning=not change.is_back))
+
+    def _expected(self, workers: int) -> Sequence[str]:
+        """The services that results wait for."""
+        return (*self._needs, *names(Role.POJOIN, workers)[self._limits.inside :])
+
+    def _replace_held(self, heard: Collection[str], workers: int) -> None:
+        """A pod that a lost node holds makes way for another."""
+        clock = self._world.clock
+        if self._lost.is_due(self._expected(workers), heard, clock.monotonic_ms()):
+            for pod in self._cluster.leaving():
+                if is_held(pod, heard, clock.wall_ms()):
+                    self._take(ReplacePod(pod))
 
     def _is_answered(self, workers: int) -> bool | None:
         """Whether the log has this worker count and results are out for all frames before the first with it."""
@@ -113,6 +129,10 @@ class Controller:
             self._control.request(step.workers)
         elif isinstance(step, Scale):
             self._cluster.scale(step.replicas)
+        elif isinstance(step, ReplacePod):
+            self._cluster.replace(step.pod)
+            text = f"{step.pod.name}, which a lost node holds, is deleted: another pod takes its number"
+            self._report(Event("PodReplaced", text, is_warning=True))
         else:
             self._report(step)
 

@@ -12,7 +12,7 @@ class ClusterUnavailable(Retryable):
 
 
 class ReplicaCounts(NamedTuple):
-    """The workers' StatefulSet: how many replicas are requested, and how many are ready."""
+    """How many workers are requested, and how many are ready, those inside a process of several roles included."""
 
     replicas: int
     ready: int
@@ -26,6 +26,20 @@ class Event(NamedTuple):
     is_warning: bool = False
 
 
+class LeavingPod(NamedTuple):
+    """A numbered pod that is being deleted, and the service in it.
+
+    due_ms: when its time to end is over, ms since 1970
+    is_evicted: whether it has to leave because of a taint of its node, as Kubernetes puts on a lost one
+    """
+
+    name: str
+    uid: str
+    service: str
+    due_ms: int
+    is_evicted: bool
+
+
 class Cluster(Protocol):
     """Where the workers run. Every operation has a timeout and raises ClusterUnavailable."""
 
@@ -35,6 +49,14 @@ class Cluster(Protocol):
 
     def scale(self, replicas: int) -> None:
         """Request this number of workers."""
+        ...
+
+    def leaving(self) -> list[LeavingPod]:
+        """The pods of joiners and workers that are being deleted; none where the cluster does not say."""
+        ...
+
+    def replace(self, pod: LeavingPod) -> None:
+        """Delete a pod without waiting for its node, so that another takes its number."""
         ...
 
     def report(self, event: Event) -> None:

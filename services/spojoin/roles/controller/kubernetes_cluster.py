@@ -1,9 +1,10 @@
-"""The cluster port over Kubernetes. What it needs: get a StatefulSet, patch its scale, create events."""
+"""The cluster port over Kubernetes. What it needs: get StatefulSets, patch their scale, replace pods, create events."""
 
 from __future__ import annotations
 
+import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -13,47 +14,107 @@ from kubernetes import client, config
 from urllib3.exceptions import HTTPError
 
 from spojoin.errors import ConfigurationError
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts
 
 #: Where a pod finds the namespace that it runs in.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 TIMEOUT_S = 10.0
 COMPONENT = "spojoin-controller"
+#: Where the first instance of a StatefulSet's pod is followed by a second one, its name says so.
+STANDBY = "-b"
+#: The label and its values by which the pods of joiners and workers are found.
+NUMBERED = "app.kubernetes.io/component in (mutable, mutable-b, pojoin, pojoin-b)"
+#: Why Kubernetes deletes a pod whose node has a taint that the pod doesn't tolerate, or not for longer.
+TAINTED = "DeletionByTaintManager"
 
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
 
-class KubernetesCluster:
-    """The workers' StatefulSet in one namespace."""
+class NoSuchObject(ClusterUnavailable):
+    """What was asked for is not there, or is another object of that name."""
 
-    def __init__(self, api: client.ApiClient, namespace: str, statefulset: str) -> None:
+
+class KubernetesCluster:
+    """The workers' StatefulSets in one namespace: people and autoscalers set the first, and standbys follow it.
+
+    inside: workers that no StatefulSet has, because they share a process with other roles
+    """
+
+    def __init__(self, api: client.ApiClient, namespace: str, statefulsets: Sequence[str], inside: int = 0) -> None:
         self._apps = client.AppsV1Api(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
-        self._name = statefulset
+        self._name, *self._standbys = statefulsets
+        self._inside = inside
 
     def workers(self) -> ReplicaCounts:
-        """Replicas requested, and ready."""
-        found = self._attempt("get", "statefulsets", self._read)
+        """Workers requested, and those of which an instance is ready. Standbys that are fewer or more are corrected."""
+        first = self._counts(self._name)
+        ready = first.ready
+        for standby in self._standbys:
+            counts = self._counts(standby)
+            ready = max(ready, min(counts.ready, first.replicas))
+            if counts.replicas != first.replicas:
+                self._set(standby, first.replicas)
+        return ReplicaCounts(self._inside + first.replicas, self._inside + ready)
+
+    def _counts(self, name: str) -> ReplicaCounts:
+        try:
+            found = self._attempt("get", "statefulsets", lambda: self._read(name))
+        except NoSuchObject:
+            if self._inside:  # all workers are inside
+                return ReplicaCounts(0, 0)
+            raise
         replicas = found.spec.replicas if found.spec else None
         ready = found.status.ready_replicas if found.status else None
         return ReplicaCounts(1 if replicas is None else replicas, ready or 0)
 
-    def _read(self) -> client.V1StatefulSet:
-        return self._apps.read_namespaced_stateful_set(self._name, self._namespace, _request_timeout=TIMEOUT_S)
+    def _read(self, name: str) -> client.V1StatefulSet:
+        return self._apps.read_namespaced_stateful_set(name, self._namespace, _request_timeout=TIMEOUT_S)
 
     def scale(self, replicas: int) -> None:
-        """Set the scale, as `kubectl scale` does."""
+        """Set the scale, as `kubectl scale` does, to the workers that are not inside."""
+        for name in (self._name, *self._standbys):
+            self._set(name, max(0, replicas - self._inside))
+
+    def _set(self, name: str, replicas: int) -> None:
         body = {"spec": {"replicas": replicas}}
         self._attempt(
             "patch",
             "statefulsets/scale",
             lambda: self._apps.patch_namespaced_stateful_set_scale(
-                self._name, self._namespace, body, _request_timeout=TIMEOUT_S
+                name, self._namespace, body, _request_timeout=TIMEOUT_S
             ),
         )
+
+    def leaving(self) -> list[LeavingPod]:
+        """Pods of joiners and workers with a time to end. What can't be listed is logged and holds nothing up."""
+        try:
+            found = self._attempt(
+                "list",
+                "pods",
+                lambda: self._core.list_namespaced_pod(
+                    self._namespace, label_selector=NUMBERED, _request_timeout=TIMEOUT_S
+                ),
+            )
+        except ClusterUnavailable as error:
+            _log.warning("pods of a lost node would not be seen", error=str(error))
+            return []
+        return list(_leaving(found.items, self._name.rpartition("-")[0]))
+
+    def replace(self, pod: LeavingPod) -> None:
+        """Delete the pod at once, whatever its node says; one that is gone by now is left alone."""
+        once = client.V1Preconditions(uid=pod.uid)
+        options = client.V1DeleteOptions(grace_period_seconds=0, preconditions=once)
+        try:
+            self._attempt("delete", "pods", lambda: self._delete(pod.name, options))
+        except NoSuchObject:
+            _log.info("gone by itself", pod=pod.name)
+
+    def _delete(self, pod: str, options: client.V1DeleteOptions) -> None:
+        self._core.delete_namespaced_pod(pod, self._namespace, body=options, _request_timeout=TIMEOUT_S)
 
     def report(self, event: Event) -> None:
         """Create an event. One that can't be created is logged and holds nothing up."""
@@ -87,13 +148,36 @@ class KubernetesCluster:
         try:
             return action()
         except client.ApiException as error:
-            raise ClusterUnavailable(f"Kubernetes refuses to {what}: {_advice(error, verb, resource)}") from error
+            kind = NoSuchObject if error.status in (404, 409) else ClusterUnavailable
+            raise kind(f"Kubernetes refuses to {what}: {_advice(error, verb, resource)}") from error
         except HTTPError as error:
             raise ClusterUnavailable(f"Kubernetes does not answer to {what}: {error}") from error
 
 
-def connect(namespace: str | None, statefulset: str | None) -> KubernetesCluster:
+def _leaving(pods: Sequence[client.V1Pod], release: str) -> Iterator[LeavingPod]:
+    """Those of one release; its name is in front of the pods'."""
+    pattern = re.compile(rf"{re.escape(release)}-(mutable|pojoin)({STANDBY})?-([0-9]+)")
+    for pod in pods:
+        about = pod.metadata or client.V1ObjectMeta()
+        named = pattern.fullmatch(about.name or "")
+        due = about.deletion_timestamp
+        if named is None or due is None:
+            continue
+        role, is_standby, number = named.groups()
+        conditions = (pod.status.conditions if pod.status else None) or ()
+        yield LeavingPod(
+            name=named.string,
+            uid=about.uid or "",
+            service=f"{role}-{number}{'.b' if is_standby else ''}",
+            due_ms=int(1000 * due.timestamp()),
+            is_evicted=any(each.reason == TAINTED and each.status == "True" for each in conditions),
+        )
+
+
+def connect(namespace: str | None, statefulset: str | None, inside: int = 0) -> KubernetesCluster:
     """The cluster that this pod runs in, or the current context of the user's kubeconfig.
+
+    statefulset: the workers' StatefulSet; with a comma, and that of their standbys
 
     Raises ConfigurationError.
     """
@@ -103,7 +187,7 @@ def connect(namespace: str | None, statefulset: str | None) -> KubernetesCluster
         config.load_incluster_config()  # type: ignore[no-untyped-call]
     except config.ConfigException:
         _load_kubeconfig()
-    return KubernetesCluster(client.ApiClient(), namespace or _own_namespace(), statefulset)
+    return KubernetesCluster(client.ApiClient(), namespace or _own_namespace(), statefulset.split(","), inside)
 
 
 def _load_kubeconfig() -> None:

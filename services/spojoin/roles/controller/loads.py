@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from spojoin.protocol.packing import roles_of
+from spojoin.protocol.topology import Role
 from spojoin.roles.controller.policy import WorkerLoad
 
 #: processor time is averaged over this span, so that one busy second does not count
@@ -25,9 +27,10 @@ class CpuSample(NamedTuple):
 
 
 class LoadMeter:
-    """Turns workers' status entries into loads."""
+    """Turns workers' status entries into loads; the first `inside` workers have that of the process that they share."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: int = 0) -> None:
+        self._inside = inside
         self._samples: dict[tuple[int, str], deque[CpuSample]] = {}
 
     def read(self, statuses: Mapping[str, Mapping[str, str]], wall_ms: int) -> dict[int, WorkerLoad]:
@@ -35,8 +38,10 @@ class LoadMeter:
 
         statuses: fields by service name; wall_ms: the current time
         """
-        fresh = {name: fields for name, fields in statuses.items() if _is_fresh(name, fields, wall_ms)}
-        keys = {_key(name, fields): fields for name, fields in fresh.items()}
+        fresh = {name: fields for name, fields in statuses.items() if _is_fresh(fields, wall_ms)}
+        keys = {
+            _key(worker, fields): fields for name, fields in fresh.items() for worker in _workers(name, self._inside)
+        }
         self._samples = {key: self._grown(key, fields) for key, fields in keys.items()}
         loads = {}
         for key, fields in keys.items():
@@ -55,14 +60,22 @@ class LoadMeter:
         return samples
 
 
-def _is_fresh(name: str, fields: Mapping[str, str], wall_ms: int) -> bool:
-    is_worker = name.startswith(_PREFIX) and name.removeprefix(_PREFIX).isdecimal()
-    return is_worker and {"wall_ms", "cpu_s", "lag"} <= fields.keys() and wall_ms - int(fields["wall_ms"]) <= AGE_MS_MAX
+def _is_fresh(fields: Mapping[str, str], wall_ms: int) -> bool:
+    return {"wall_ms", "cpu_s", "lag"} <= fields.keys() and wall_ms - int(fields["wall_ms"]) <= AGE_MS_MAX
 
 
-def _key(name: str, fields: Mapping[str, str]) -> tuple[int, str]:
+def _workers(name: str, inside: int) -> Sequence[int]:
+    """The numbers of a service's workers."""
+    number = name.removeprefix(_PREFIX)
+    if name.startswith(_PREFIX) and number.isdecimal():
+        return (int(number),)
+    roles = roles_of(name)
+    return range(inside) if len(roles) > 1 and Role.POJOIN in roles else ()
+
+
+def _key(worker: int, fields: Mapping[str, str]) -> tuple[int, str]:
     """A worker's number and its process: processor time begins anew with a process."""
-    return int(name.removeprefix(_PREFIX)), f"{fields.get('host')} {fields.get('pid')} {fields.get('started_ms')}"
+    return worker, f"{fields.get('host')} {fields.get('pid')} {fields.get('started_ms')}"
 
 
 def _rate(samples: deque[CpuSample]) -> float | None:

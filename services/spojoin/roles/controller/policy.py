@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from spojoin.roles.controller.cluster import Event
+from spojoin.roles.controller.cluster import Event, LeavingPod
 
 #: A worker that has just started reports nothing for some seconds.
 UNKNOWN_S = 30.0
@@ -22,6 +22,7 @@ class ScalingLimits:
     """The bounds of scaling, and its patience.
 
     cpu_high, cpu_low: cores that a worker uses; lag_high: records of its inputs that it has not read yet
+    inside: the first workers, which share a process with other roles and can't go
     up_after_s, down_after_s: how long it must be busy, or idle, without a break
     wait_s_max: how long workers may take to start, and frames to be answered before workers go
     """
@@ -36,6 +37,7 @@ class ScalingLimits:
     up_after_s: float = 15.0
     down_after_s: float = 300.0
     wait_s_max: float = 300.0
+    inside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,14 @@ class Scale:
     replicas: int
 
 
-Step = RequestWorkers | Scale | Event
+@dataclass(frozen=True, slots=True)
+class ReplacePod:
+    """Delete a pod that nobody else will end."""
+
+    pod: LeavingPod
+
+
+Step = RequestWorkers | Scale | ReplacePod | Event
 Decision = tuple[ControllerMemory, list[Step]]
 
 
@@ -168,8 +177,8 @@ def _report_oddities(seen: Observation, state: ControllerMemory, limits: Scaling
 def _autoscale(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     if seen.replicas < limits.scale_min:
         return _scale_up(seen, limits.scale_min, f"scale_min is {limits.scale_min}")
-    if seen.replicas > limits.scale_max:
-        return _begin_leaving(seen, limits.scale_max, f"scale_max is {limits.scale_max}")
+    if seen.replicas > max(limits.scale_max, limits.inside):
+        return _begin_leaving(seen, max(limits.scale_max, limits.inside), f"scale_max is {limits.scale_max}")
     if seen.ready < seen.replicas:
         return replace(state, growing_since_s=None, busy_since_s=None, idle_since_s=None), []
     if not seen.is_measured:
@@ -218,7 +227,7 @@ def _idle(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> 
 def _fewer_would_do(seen: Observation, limits: ScalingLimits) -> bool:
     """Whether the others would still be far from busy if they shared one worker's work."""
     fewer = seen.replicas - 1
-    if fewer < limits.scale_min:
+    if fewer < max(limits.scale_min, limits.inside):
         return False
     return seen.peak.cpu * seen.replicas / fewer <= limits.cpu_low and 4 * seen.peak.lag <= limits.lag_high
 

@@ -13,7 +13,7 @@ from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.meaning import is_same_order
 from spojoin.roles.router.closing import ClosingRouter
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import HANDOVER_FRAMES, RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.parse import Reading, parse
 from spojoin.roles.router.registered_rows import RegisteredSchemas
@@ -23,9 +23,6 @@ from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.runtime.wiring import Wiring
 from spojoin.wire.records import Rows
-
-#: the shortest linger that makes sense
-TICK_MS = 5.0
 
 _log = structlog.get_logger(__name__)
 
@@ -51,7 +48,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
             f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "
             f"set {ENV_PREFIX}WORKERS to that, or remove 'workers' from the layout"
         )
-    return Wiring("router", machine, tick_ms=TICK_MS, parse=rows)
+    return Wiring("router", machine, parse=rows)
 
 
 def router_config(settings: Settings) -> RouterConfig:
@@ -63,7 +60,7 @@ def router_config(settings: Settings) -> RouterConfig:
         frame_tuples=settings.frame_tuples,
         batch_tuples=settings.batch_tuples,
         batch_frames=settings.batch_frames,
-        handover_frames=settings.handover_frames,
+        handover_frames=settings.handover_frames or HANDOVER_FRAMES,
         linger_ms=settings.linger_ms,
         idle_timeout_ms=settings.idle_timeout_ms,
         credits_frames=settings.credits_frames,

@@ -10,6 +10,10 @@ from spojoin.errors import ConfigurationError
 MUTABLE_TUPLES_MAX = 65_534
 
 
+#: A batch has to be sorted, matched and sent before the frame that hands it over.
+HANDOVER_FRAMES = 2
+
+
 @dataclass(frozen=True, slots=True)
 class RouterConfig:
     """Sizes in tuples or frames, times in milliseconds.
@@ -17,8 +21,8 @@ class RouterConfig:
     router_id: unlike any other router instance's
     workers: PO-Join workers in new frames, until the control topic says otherwise
     workers_max: the largest worker count
-    frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or six times as long after it
-        where it is more than a handful or the results of other frames are awaited
+    frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or ten times as long after it
+        while the results of several other frames are awaited
     batch_tuples: delta, a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
     handover_frames: a batch is immutable from this many frames after its seal
     credits_frames: frames that may be under way before their results are out
@@ -30,8 +34,8 @@ class RouterConfig:
     frame_tuples: int = 4_096
     batch_tuples: int = 8_192
     batch_frames: int = 256
-    handover_frames: int = 2
-    linger_ms: int = 5
+    handover_frames: int = HANDOVER_FRAMES
+    linger_ms: int = 2
     idle_timeout_ms: int = 1_000
     credits_frames: int = 256
     workers_max: int = 1_024

@@ -49,12 +49,10 @@ from spojoin.wire.records import (
 
 #: Frames' worth of rows that may wait in order; more would only add latency.
 QUEUE_FRAMES = 4
-#: A frame of fewer tuples than this fraction of a full one goes out after `linger_ms` while no more frames than these
-#: wait for their results: few tuples leave the machine time for small frames. Any other lingers LINGER_STRETCH times
-#: as long, since a frame costs every service about a millisecond whatever its size.
-HANDFUL = 1 / 8
-FRAMES_UNDER_WAY_FEW = 1
-LINGER_STRETCH = 6
+#: A frame that isn't full goes out after `linger_ms` while no more frames than these wait for their results. Else it
+#: lingers LINGER_STRETCH times as long, since a frame costs every service most of a millisecond whatever its size.
+FRAMES_UNDER_WAY_FEW = 4
+LINGER_STRETCH = 10
 
 
 FROM_NOTHING = Beginning()
@@ -287,15 +285,19 @@ class RouterMachine(InputMachine):
         self._ordering.advance(self._now_ms)
         yield from self._drain(force=True)
 
+    @property
+    def is_lingering(self) -> bool:
+        """Whether rows, or the progress of inputs, wait for a frame."""
+        return self.active and (len(self._queue) > 0 or any(s.ledger.passable for s in self._inputs))
+
     def _lingered(self) -> bool:
-        if not len(self._queue) and not any(s.ledger.passable for s in self._inputs):
+        if not self.is_lingering:
             self._waiting_since_ms = None
             return False
         if self._waiting_since_ms is None:
             self._waiting_since_ms = self._now_ms
         # As in Nagle's algorithm: small frames while results keep up, larger ones while others are under way.
-        is_handful = len(self._queue) < HANDFUL * self._config.frame_tuples
-        patience = 1 if is_handful and self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
+        patience = 1 if self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
         return self._now_ms - self._waiting_since_ms >= patience * self._config.linger_ms
 
     def _drain(self, *, force: bool) -> Iterator[Action]:

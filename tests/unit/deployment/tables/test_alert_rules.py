@@ -12,7 +12,7 @@ import yaml
 
 from helm.tables.alerts import ALERTS
 from helm.tables.files import files
-from spojoin.protocol.services import NEEDED
+from spojoin.protocol.services import NEEDED, role_of
 from spojoin.protocol.topology import Role
 
 CHART = Path(__file__).parents[4] / "helm" / "spojoin"
@@ -62,7 +62,24 @@ def workers(**values: str) -> dict[str, str]:
     return counted | {one(info, name.split("-")[0], service_name=name): series for name, series in names.items()}
 
 
-SINK = one("spojoin_build_info", Role.SINK)
+def together(*names: str, **gone: str) -> dict[str, str]:
+    """Services by name, and those that end."""
+    info, series = "spojoin_build_info", dict.fromkeys(names, "1x120") | gone
+    return {one(info, role_of(name), service_name=name): values for name, values in series.items()}
+
+
+def instances(**values: str) -> dict[str, str]:
+    """Both instances of services, with `_` for the hyphen and `__b` for the standby."""
+    info, names = "spojoin_build_info", {name.replace("__b", ".b").replace("_", "-"): name for name in values}
+    return {
+        one(info, role_of(name[:-2] if name.endswith(".b") else name), service_name=name): values[given]
+        for name, given in names.items()
+    }
+
+
+SINK, PREDICTOR = (one("spojoin_build_info", role) for role in (Role.SINK, Role.PREDICTOR))
+REPLACED = one("spojoin_scale_steps_total", "controller", kind="replace")
+PACKED = one(LAG, "router+sink"), one(HEAD, "router+sink"), one(DONE, "router+sink")
 LETTERS = one("spojoin_dead_letters_total", "router", reason="null")
 RATIO, EXACT = one("spojoin_completeness_ratio", "sink"), one("spojoin_results_exact", "sink")
 REDIS = one("spojoin_store_errors_total", "sink")
@@ -110,13 +127,64 @@ CASES = [
         "SpojoinWorkerGone", "let go", workers(count="2x20 1x100", pojoin_0="1x120", pojoin_1="1x20 _x100"), 20, False
     ),
     Case("SpojoinWorkerGone", "all uninstalled", workers(count="1x20 _x100", pojoin_0="1x20 _x100"), 20, False),
+    Case(
+        "SpojoinNoProgress",
+        "in a shared process",
+        dict(zip(PACKED, ("5x120", "9x120", "9x120"), strict=True)),
+        10,
+        True,
+    ),
+    Case("SpojoinNoProgress", "flows", dict(zip(PACKED, ("5x120", "9+1x120", "8+1x120"), strict=True)), 10, False),
+    Case("SpojoinServiceGone", "all in one process", together("together"), 5, False),
+    Case(
+        "SpojoinServiceGone", "in groups", together("router+pojoin+sink", "mutable+permutation+logical-and"), 5, False
+    ),
+    Case("SpojoinServiceGone", "a group is gone", together("router+pojoin+sink"), 5, True),
+    Case(
+        "SpojoinServiceGone", "a standby stands in", {**running(*NEEDED[:-1]), **instances(sink__b="1x120")}, 5, False
+    ),
+    Case(
+        "SpojoinWorkerGone",
+        "its standby answers",
+        workers(count="1x120") | instances(pojoin_0="1x20 stale", pojoin_0__b="1x120"),
+        30,
+        False,
+    ),
+    Case(
+        "SpojoinWorkerGone",
+        "both instances gone",
+        workers(count="1x120") | instances(sink="1x120", pojoin_0="1x20 stale", pojoin_0__b="1x20 stale"),
+        30,
+        True,
+    ),
+    Case(
+        "SpojoinWorkerGone",
+        "let go, one is left inside a shared process",
+        {one("spojoin_layout_workers", "together"): "2x20 1x100", **together("together", **{"pojoin-1": "1x20 stale"})},
+        20,
+        False,
+    ),
+    Case(
+        "SpojoinWorkerGone",
+        "gone beside a shared process",
+        {one("spojoin_layout_workers", "together"): "2x120", **together("together", **{"pojoin-1": "1x20 stale"})},
+        20,
+        True,
+    ),
+    Case("SpojoinStandbyGone", "the first", instances(pojoin_0="1x20 stale", pojoin_0__b="1x120"), 30, True),
+    Case("SpojoinStandbyGone", "the second", instances(sink="1x120", sink__b="1x20 stale"), 30, True),
+    Case("SpojoinStandbyGone", "both let go", instances(pojoin_1="1x20 stale", pojoin_1__b="1x20 stale"), 30, False),
+    Case("SpojoinStandbyGone", "there are none", instances(sink="1x120", pojoin_1="1x20 stale"), 30, False),
+    Case("SpojoinPodReplaced", "a pod was held", {REPLACED: "0x10 1x110"}, 6, True),
+    Case("SpojoinPodReplaced", "long ago", {REPLACED: "0x10 1x110"}, 30, False),
     Case("SpojoinDeadLetters", "rows are refused", {LETTERS: "0x10 3x110"}, 6, True),
     Case("SpojoinDeadLetters", "rows were refused long ago", {LETTERS: "0x10 3x110"}, 30, False),
     Case("SpojoinCompletenessBelowOne", "rows are missing", {RATIO: "0.99x120", EXACT: "0x120"}, 1, True),
     Case("SpojoinCompletenessBelowOne", "rows are wrong", {RATIO: "1x120", EXACT: "0x120"}, 1, True),
     Case("SpojoinCompletenessBelowOne", "exact", {RATIO: "1x120", EXACT: "1x120"}, 1, False),
     Case("SpojoinCompletenessBelowOne", "never checked", {RATIO: "NaN " * 60, EXACT: "NaN " * 60}, 1, False),
-    Case("SpojoinPredictorGone", "gone", running(*NEEDED), 10, True),
+    Case("SpojoinPredictorGone", "gone", {**running(*NEEDED), PREDICTOR: "1x5 stale"}, 10, True),
+    Case("SpojoinPredictorGone", "never there", running(*NEEDED), 10, False),
     Case("SpojoinPredictorGone", "there", running(*Role), 10, False),
     Case("SpojoinRedisGone", "no answer", {REDIS: "0+30x120"}, 10, True),
     Case("SpojoinRedisGone", "answers late now and then", {REDIS: "0+1x120"}, 10, False),

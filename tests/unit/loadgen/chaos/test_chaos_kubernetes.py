@@ -87,6 +87,22 @@ def test_targets_are_the_services_pods_by_component():
     assert api.namespaces == {"joins"}
 
 
+def test_processes_that_roles_share_and_standbys_are_targets_too():
+    components = (
+        "kafka",
+        "page",
+        "job-check",
+        "pojoin-b",
+        "mutable-logical-and",
+        "together-b",
+        "router-sink",
+        "together",
+    )
+    api = Api(*(pod(f"q3-{component}-x", component) for component in components))
+    wanted = ["router-sink", "mutable-logical-and", "pojoin-b", "together-b", "together"]
+    assert driver(api).targets() == [f"{component}-0" for component in wanted]
+
+
 def test_no_pods_are_a_mistake():
     with pytest.raises(ConfigurationError, match="--release"):
         driver(Api()).targets()

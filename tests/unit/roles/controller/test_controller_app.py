@@ -13,6 +13,7 @@ from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.controller.__main__ import ControlledQuery, limits_of, supervise
 from spojoin.roles.controller.app import STEP_KINDS, Controller
+from spojoin.roles.controller.cluster import LeavingPod
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.roles.controller.policy import ScalingLimits, Step
 from spojoin.runtime import service
@@ -183,6 +184,108 @@ def test_without_the_store_no_service_is_reported_absent():
     stage.cluster.events.clear()
     stage.turn(seconds=100)
     assert [event for event in stage.cluster.events if event.reason.startswith("Service")] == []
+
+
+# --- pods that a lost node holds
+
+
+def held(service="pojoin-1", due_s=1_000.0, *, is_evicted=True):
+    return LeavingPod(f"work-{service}", "uid", service, int(1000 * due_s), is_evicted)
+
+
+def watched(*services, seconds=1, **settings):
+    """A stage whose services report until now, and those of `services` no more."""
+    stage = Stage(ScalingLimits(workers_max=4, **settings))
+    stage.controller._needs = ("sink",)
+    stage.due_s = stage.bench.clock.wall_ms() / 1000
+    stage.report = lambda: stage.bench.shared.put(
+        {
+            key("q", "status", name): {"wall_ms": stage.bench.clock.wall_ms()}
+            for name in ("sink", "pojoin-0", "pojoin-1")
+            if name not in services
+        }
+    )
+    for _ in range(seconds):
+        stage.report()
+        stage.turn()
+    return stage
+
+
+def replaced(stage):
+    return [event.message for event in stage.cluster.events if event.reason == "PodReplaced"]
+
+
+def test_a_pod_driven_out_of_a_lost_node_is_replaced_at_once():
+    stage = watched("pojoin-1", seconds=2)
+    stage.cluster.held = [held(due_s=stage.due_s + 30)]
+    stage.turn()
+    assert stage.cluster.held == []
+    assert replaced(stage) == ["work-pojoin-1, which a lost node holds, is deleted: another pod takes its number"]
+    steps = stage.bench.world.metrics.scale_steps
+    assert value_of(steps.labels("replace")) == 1
+
+
+def test_a_pod_that_still_reports_ends_in_its_own_time():
+    stage = watched("sink", seconds=2)
+    stage.cluster.held = [held(due_s=stage.due_s + 30)]
+    stage.turn()
+    assert replaced(stage) == []
+    stage.turn(seconds=30)
+    assert replaced(stage) == []
+    stage.turn(seconds=5)
+    assert len(replaced(stage)) == 1
+
+
+def test_a_pod_that_is_deleted_on_purpose_has_its_time():
+    stage = watched("pojoin-1", seconds=2)
+    stage.cluster.held = [held(due_s=stage.due_s + 10, is_evicted=False)]
+    stage.turn(seconds=10)
+    assert replaced(stage) == []
+    stage.turn(seconds=5)
+    assert len(replaced(stage)) == 1
+
+
+def test_without_the_store_only_the_time_to_end_counts():
+    stage = Stage(ScalingLimits(workers_max=4))
+    stage.bench.store.scan = lambda _: (_ for _ in ()).throw(StoreUnavailable("gone"))
+    stage.cluster.held = [held(due_s=stage.bench.clock.wall_ms() / 1000 + 30)]
+    stage.turn(seconds=35)
+    assert replaced(stage) == []
+    stage.turn(seconds=10)
+    assert len(replaced(stage)) == 1
+
+
+def test_while_all_report_it_rarely_looks():
+    stage = watched(seconds=20)
+    assert stage.cluster.looks == 2
+    stage = watched("sink", seconds=20)
+    assert stage.cluster.looks == 20
+
+
+def test_workers_inside_a_shared_process_are_not_expected_as_services():
+    stage = watched("pojoin-0", seconds=40, inside=1)
+    assert [event for event in stage.cluster.events if event.reason == "ServiceGone"] == []
+    assert stage.cluster.looks == 4
+
+
+def test_the_load_of_a_shared_process_is_that_of_the_workers_inside():
+    stage = Stage(ScalingLimits(4, is_autoscaling=True, scale_max=3, up_after_s=5, inside=1), replicas=1)
+    for second in range(20):
+        fields = {"wall_ms": stage.bench.clock.wall_ms(), "cpu_s": second, "lag": 0, "pid": 7}
+        stage.bench.shared.put({key("q", "status", "together"): fields})
+        stage.turn()
+    assert stage.cluster.replicas == 2
+
+
+def test_workers_inside_stay_however_idle_they_are():
+    limits = ScalingLimits(4, is_autoscaling=True, scale_max=3, down_after_s=5, inside=2)
+    stage = Stage(limits, replicas=2)
+    for _ in range(30):
+        fields = {"wall_ms": stage.bench.clock.wall_ms(), "cpu_s": 0, "lag": 0, "pid": 7}
+        stage.bench.shared.put({key("q", "status", "pojoin+sink"): fields})
+        stage.turn()
+    assert stage.cluster.replicas == 2
+    assert stage.cluster.events == []
 
 
 def test_the_metric_of_steps_knows_each_kind_from_the_start():

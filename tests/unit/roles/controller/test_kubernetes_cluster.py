@@ -11,7 +11,7 @@ from kubernetes import client
 
 from spojoin.errors import ConfigurationError
 from spojoin.roles.controller import kubernetes_cluster
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, ReplicaCounts
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts
 from spojoin.roles.controller.kubernetes_cluster import KubernetesCluster, connect
 
 STATEFULSET = "/apis/apps/v1/namespaces/ns/statefulsets/work-pojoin"
@@ -41,7 +41,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    do_GET = do_PATCH = do_POST = _serve  # noqa: N815
+    do_GET = do_PATCH = do_POST = do_DELETE = _serve  # noqa: N815
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
@@ -58,12 +58,16 @@ def server():
     thread.join()
 
 
-@pytest.fixture
-def cluster(server):
+def cluster_at(server, *statefulsets, inside=0):
     configuration = client.Configuration()
     configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
     configuration.retries = False
-    return KubernetesCluster(client.ApiClient(configuration), "ns", "work-pojoin")
+    return KubernetesCluster(client.ApiClient(configuration), "ns", statefulsets, inside)
+
+
+@pytest.fixture
+def cluster(server):
+    return cluster_at(server, "work-pojoin")
 
 
 def statefulset(replicas, **status):
@@ -83,6 +87,89 @@ def test_the_scale_is_patched_and_nothing_else(server, cluster):
     server.answers["PATCH", f"{STATEFULSET}/scale"] = 200, {"kind": "Scale", "spec": {"replicas": 5}}
     cluster.scale(5)
     assert server.asked == [("PATCH", f"{STATEFULSET}/scale", {"spec": {"replicas": 5}})]
+
+
+def test_workers_inside_a_shared_process_count_and_stay(server):
+    server.answers["GET", STATEFULSET] = 200, statefulset(2, readyReplicas=1)
+    server.answers["PATCH", f"{STATEFULSET}/scale"] = 200, {"kind": "Scale", "spec": {"replicas": 5}}
+    cluster = cluster_at(server, "work-pojoin", inside=3)
+    assert cluster.workers() == ReplicaCounts(5, 4)
+    cluster.scale(4)
+    cluster.scale(1)
+    scaled = [body["spec"]["replicas"] for verb, _, body in server.asked if verb == "PATCH"]
+    assert scaled == [1, 0]
+
+
+def test_where_all_workers_are_inside_there_is_no_statefulset(server):
+    assert cluster_at(server, "work-pojoin", inside=2).workers() == ReplicaCounts(2, 2)
+
+
+def test_standbys_follow_the_first_instances(server):
+    server.answers["GET", STATEFULSET] = 200, statefulset(3, readyReplicas=1)
+    server.answers["GET", f"{STATEFULSET}-b"] = 200, statefulset(4, readyReplicas=4)
+    server.answers["PATCH", f"{STATEFULSET}-b/scale"] = 200, {"kind": "Scale", "spec": {"replicas": 3}}
+    cluster = cluster_at(server, "work-pojoin", "work-pojoin-b")
+    assert cluster.workers() == ReplicaCounts(3, 3)
+    assert server.asked[-1] == ("PATCH", f"{STATEFULSET}-b/scale", {"spec": {"replicas": 3}})
+    server.answers["GET", f"{STATEFULSET}-b"] = 200, statefulset(3, readyReplicas=2)
+    server.asked.clear()
+    assert cluster.workers() == ReplicaCounts(3, 2)
+    assert [verb for verb, *_ in server.asked] == ["GET", "GET"]
+
+
+PODS = "/api/v1/namespaces/ns/pods"
+LIST = f"{PODS}?labelSelector=app.kubernetes.io/component%20in%20%28mutable%2C%20mutable-b%2C%20pojoin%2C%20pojoin-b%29"
+
+
+def pod(name, deleted=None, reason=None):
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": reason}] if reason else []
+    about = {"name": name, "uid": f"uid of {name}"} | ({"deletionTimestamp": deleted} if deleted else {})
+    return {"metadata": about, "spec": {"containers": [{"name": "c"}]}, "status": {"conditions": conditions}}
+
+
+def test_pods_that_leave_are_those_of_the_release_with_a_number(server, cluster):
+    leaves = "1970-01-01T00:01:00Z"
+    found = [
+        pod("work-pojoin-10", leaves, "DeletionByTaintManager"),
+        pod("work-pojoin-b-0", leaves, "PreemptionByScheduler"),
+        pod("work-mutable-1", leaves),
+        pod("work-pojoin-1"),
+        pod("other-pojoin-1", leaves),
+        pod("work-kafka-0", leaves),
+    ]
+    server.answers["GET", LIST] = 200, {"kind": "PodList", "items": found}
+    assert cluster.leaving() == [
+        LeavingPod("work-pojoin-10", "uid of work-pojoin-10", "pojoin-10", 60_000, is_evicted=True),
+        LeavingPod("work-pojoin-b-0", "uid of work-pojoin-b-0", "pojoin-0.b", 60_000, is_evicted=False),
+        LeavingPod("work-mutable-1", "uid of work-mutable-1", "mutable-1", 60_000, is_evicted=False),
+    ]
+
+
+def test_pods_that_may_not_be_listed_hold_nothing_up(server, cluster):
+    server.answers["GET", LIST] = 403, {"kind": "Status"}
+    assert cluster.leaving() == []
+
+
+HELD = LeavingPod("work-pojoin-1", "7", "pojoin-1", 0, is_evicted=True)
+
+
+def test_a_pod_is_replaced_without_waiting_and_only_that_one(server, cluster):
+    server.answers["DELETE", f"{PODS}/work-pojoin-1"] = 200, pod("work-pojoin-1")
+    cluster.replace(HELD)
+    ((_, _, body),) = server.asked
+    assert body == {"gracePeriodSeconds": 0, "preconditions": {"uid": "7"}}
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_a_pod_that_has_gone_by_itself_is_left_alone(server, cluster, status):
+    server.answers["DELETE", f"{PODS}/work-pojoin-1"] = status, {"kind": "Status"}
+    cluster.replace(HELD)
+
+
+def test_a_pod_that_may_not_be_deleted_says_what_to_allow(server, cluster):
+    server.answers["DELETE", f"{PODS}/work-pojoin-1"] = 403, {"kind": "Status"}
+    with pytest.raises(ClusterUnavailable, match="allow delete on pods in the Role"):
+        cluster.replace(HELD)
 
 
 def test_an_event_names_the_statefulset_and_the_reason(server, cluster):
