@@ -69,14 +69,10 @@ class MutableMachine(Machine):
         yield from self._send(record)
 
     def _send(self, frame: Frame) -> Iterator[Action]:
-        """Send runs, but not again what results that are out didn't need, or found in its topic.
-
-        Others may have sent theirs long ago, and the batch may have expired: then nobody would make it of this run.
-        """
+        """Send runs, but none of a batch that no window reaches where results end: others may not send theirs again."""
         if frame.frame_id < self._out_to:
-            is_asked = frame.count > 0 and not frame.is_silent
-            needless = [max(p.live_batch, p.handover_batch if is_asked else 0) for p in frame.slices]
-            self._unsent = deque(r for r in self._unsent if r.is_empty or r.batch_id >= needless[r.stream])
+            live = [piece.live_batch for piece in frame.slices]
+            self._unsent = deque(run for run in self._unsent if run.is_empty or run.batch_id >= live[run.stream])
         if frame.frame_id >= self._out_to - 1:
             while self._unsent:
                 yield Emit(Topic.RUNS, 0, self._unsent.popleft())

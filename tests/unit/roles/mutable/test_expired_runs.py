@@ -48,22 +48,21 @@ def numbers(found, predicate=0):
     return [run.batch_id for run in found if run.predicate == predicate and not run.is_empty]
 
 
-def test_runs_that_results_behind_them_needed_are_not_sent_again(frames):
+def test_runs_of_batches_that_had_expired_where_results_end_are_not_sent_again(frames):
     sealed = numbers(runs(Joiner(QUERY, (0,), START), frames))
     assert sealed == list(range(6))
     out = ResultPosition(9, 0)
-    made = frames[out.frame_id - 1].slices[0].handover_batch
-    assert made > 0
-    assert numbers(runs(Joiner(QUERY, (0,), out), frames)) == sealed[made:]
+    live = frames[out.frame_id - 1].slices[0].live_batch
+    assert live > 0
+    assert numbers(runs(Joiner(QUERY, (0,), out), frames)) == sealed[live:]
 
 
-def test_a_joiner_that_hears_of_results_later_sends_no_run_that_they_needed(frames):
+def test_a_joiner_that_hears_of_results_later_sends_no_run_of_an_expired_batch(frames):
     joiner = Joiner(QUERY, (0,), START)
     assert numbers(runs(joiner, frames[:3])) == [0]
     joiner.on_result_position(ResultPosition(9, 0))
-    made = frames[8].slices[0].handover_batch
     assert numbers(runs(joiner, frames[3:8])) == []
-    assert numbers(runs(joiner, frames[8:9])) == list(range(made, 4))
+    assert numbers(runs(joiner, frames[8:9])) == list(range(frames[8].slices[0].live_batch, 4))
 
 
 def give(machine, found, offset=0):
