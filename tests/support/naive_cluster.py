@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.machine import Emit, Trim
+from spojoin.protocol.machine import Emit, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.simulate.makers import MachineMakers
@@ -14,23 +14,8 @@ from spojoin.simulate.verdict import expected_rows, rows_in
 from spojoin.wire.records import Barrier, Frame, Result
 
 
-class Silent:
+class Silent(Machine):
     """Reads everything, says nothing."""
-
-    def wants(self, topic, partition):
-        return True
-
-    def on_record(self, topic, partition, offset, record):
-        yield from ()
-
-    def on_caught_up(self):
-        yield from ()
-
-    def on_time(self, now_ms):
-        yield from ()
-
-    def on_result_position(self, result_position) -> list[Trim]:
-        return []
 
 
 class OracleSink(Silent):

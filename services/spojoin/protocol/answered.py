@@ -30,7 +30,8 @@ class Answered:
 
     highs: the largest event time before the cut, where known; lateness_us: how far times might run back
     frontier, reads, late: of the last checkpoint where rows were ordered by event time: the last row that went out, how
-        far each input had been read, and rows that had come too late for the merge
+        far each input had been read, and rows that had come too late for the merge, or were
+        refused behind the cut
     """
 
     cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)

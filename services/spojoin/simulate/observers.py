@@ -13,7 +13,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.machine import BY_REFERENCE
+from spojoin.protocol.pack import Pack, _Held, _Member
+from spojoin.protocol.packing import Group, roles_of
+from spojoin.protocol.seat import Seat
+from spojoin.protocol.standby import Standby
+from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.event_time import EventTimeOrder
@@ -29,7 +34,7 @@ from spojoin.simulate.landings import landed
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.process import Post, Process
 from spojoin.simulate.world import World
-from spojoin.wire.records import Barrier, Batch, Frame, Part, Record, Takeover, WorkerCount
+from spojoin.wire.records import Barrier, Batch, Frame, Part, Presence, Record, Takeover, WorkerCount
 
 Events = Counter[Event]
 #: Looks at a call: the events so far, then the call's own arguments.
@@ -111,7 +116,8 @@ def _batch_lands(events: Events, world: World, target: Target, batch: Batch) -> 
 @_before(World, "_start")
 def _starts(events: Events, world: World, post: Post) -> None:
     if hasattr(world, "processes"):  # else it is the first of its post
-        events["starts again", str(post.role)] += 1
+        for role in post.roles:
+            events["starts again", str(role)] += 1
 
 
 _SAID = {
@@ -125,8 +131,16 @@ _SAID = {
 def _said(events: Events, _: World, fault: str) -> None:
     for words, group in _SAID.items():
         if words in fault:
-            events[group, fault.split(" ", maxsplit=1)[0].rsplit("-", 1)[0]] += 1
+            for role in _roles_in(fault.split("#", maxsplit=1)[0]):
+                events[group, str(role)] += 1
+    events["P14 packing", "packing changed"] += fault.startswith("packing ")
     events["P11 workers", "worker dismissed"] += fault.endswith("is taken away")
+
+
+def _roles_in(process: str) -> Group:
+    """The roles of a process, by its post: `together`, `router+sink.a`, `logical-and-0`."""
+    service = process.split(".", maxsplit=1)[0]
+    return roles_of(service) or (Role(service.rsplit("-", 1)[0]),)
 
 
 _ENDS = {
@@ -147,7 +161,7 @@ def _ended(events: Events, _: World, __: Process, why: str) -> None:
 
 
 @_after(Process, "__init__")
-def _reads_from(events: Events, _: None, process: Process, *__: object) -> None:
+def _reads_from(events: Events, _: None, process: Process, *__: object, **___: object) -> None:
     events["P1 log", "role reads a trimmed log"] += process.cursors.get((Topic.FRAMES, 0), 0) > 0
 
 
@@ -295,3 +309,40 @@ def _chunk(events: Events, chunks: PartChunks, chunk: Part) -> None:
 @_before(SinkMachine, "_take_part")
 def _part(events: Events, sink: SinkMachine, part: Part) -> None:
     events["P6 parts", "part of a finished frame dropped"] += part.frame_id < sink._next_frame
+
+
+# --- packings and standbys --------------------------------------------------------------------------------------------
+
+
+@_before(_Member, "put")
+def _put(events: Events, _: _Member, source: tuple[Topic, int], offset: int, __: Record) -> None:
+    if offset == BY_REFERENCE:
+        is_ahead = source[0] is Topic.FRAMES
+        events["P14 packing", "frame taken ahead of the log" if is_ahead else "record passed by reference"] += 1
+
+
+@_after(Pack, "_newest_behind")
+def _followed(events: Events, frame_id: int, pack: Pack, *_: object) -> None:
+    events["P14 packing", "record held until its frame is in the log"] += frame_id >= pack._reader.next_frame
+
+
+@_before(Pack, "_release")
+def _released(events: Events, pack: Pack) -> None:
+    held: list[_Held] = list(pack._held)
+    events["P14 packing", "held record let go"] += sum(each.frame_id < pack._reader.next_frame for each in held)
+
+
+@_after(Seat, "beat")
+def _beats(events: Events, beat: Presence | None, seat: Seat, *_: object) -> None:
+    if beat is not None and beat.speaks and not seat.is_mine:
+        events["P15 seats", "seat claimed" if seat._holder[0] else "seat claimed at the start"] += 1
+
+
+@_before(Standby, "_follow_seat")
+def _follows(events: Events, standby: Standby) -> None:
+    if standby._seat.is_mine and not standby._speaks:
+        events["P15 seats", "record said on taking the seat"] += len(standby._unsaid)
+        if standby._seat._term > 1:
+            for role in _roles_in(standby._seat._service):
+                events["takes the seat of another", str(role)] += 1
+    events["P15 seats", "speaker falls silent"] += standby._speaks and not standby._seat.is_mine

@@ -205,10 +205,17 @@ def _sides_of(join: OracleJoin, stream: int) -> Iterator[tuple[Expression, bool]
             yield c.right, c.ieee
 
 
-def split_late(rows: Iterable[SourceRow], lateness_us: int) -> tuple[list[SourceRow], list[SourceRow]]:
+#: Of a partition, a place (offset, row) and the largest time before it.
+HighBefore = Mapping[tuple[int, int], tuple[tuple[int, int], int]]
+
+
+def split_late(
+    rows: Iterable[SourceRow], lateness_us: int, known: HighBefore | None = None
+) -> tuple[list[SourceRow], list[SourceRow]]:
     """Valid rows, each partition's in its order -> (in time, late).
 
-    A row is late iff its time is below the largest time seen before in its partition, less the lateness.
+    A row is late iff its time is below the largest time seen before in its partition, less the lateness. `known`: what
+    counts as seen from a place on, though not all rows before it are given.
     """
     high: dict[tuple[int, int], int] = {}
     in_time: list[SourceRow] = []
@@ -216,6 +223,9 @@ def split_late(rows: Iterable[SourceRow], lateness_us: int) -> tuple[list[Source
     for row in rows:
         time = _time(row)
         seen = high.get((row.stream, row.partition), time)
+        place, before = (known or {}).get((row.stream, row.partition), ((0, 0), time))
+        if (row.offset, row.row) >= place:
+            seen = max(seen, before)
         (late if time < seen - lateness_us else in_time).append(row)
         high[row.stream, row.partition] = max(seen, time)
     return in_time, late

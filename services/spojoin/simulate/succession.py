@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from spojoin.model import Order
+from spojoin.protocol.answered import NEVER
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import ResultPosition
 from spojoin.query.meaning import is_same_order
@@ -38,6 +39,7 @@ class RowsInCharge:
 
     read_end: how far it had read when it ended; no bound where the next generation continues its order
     answered: positions of rows that earlier generations have answered
+    highs: the largest event time before `begin`, where that counts for lateness
     """
 
     start: dict[Source, At]
@@ -45,6 +47,7 @@ class RowsInCharge:
     end: dict[Source, At]
     read_end: dict[Source, At]
     answered: frozenset[tuple[int, int, int, int]] = frozenset()
+    highs: dict[Source, tuple[At, int]] = field(default_factory=dict)
 
     def reads(self, row: SourceRow) -> bool:
         """Whether the generation reads a row."""
@@ -71,12 +74,15 @@ def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
         if not outcome.came_to_rest:
             raise Wrong(f"no rest after {outcome.steps} steps")
         charge = replace(_charge(era, eras[number + 1][0] if number + 1 < len(eras) else None), answered=answered)
+        charge.highs.update(_highs(era))
+        if number and is_same_order(eras[number - 1][0].scenario.query, era.scenario.query):
+            _check_highs(era, eras[number - 1], charge)
         refused += _judge_era(era, outcome, charge)
         said = zip(_order(era, outcome), _is_silent(outcome), strict=True)
         answered |= {row.position for row, is_silent in said if not is_silent}
         if number + 1 < len(eras):
             answered |= _passed_over(era, eras[number + 1][0])
-        refusable += _valid(era.scenario, RowsInCharge({}, {}, {}, {}))[1]
+        refusable += _valid(era.scenario, RowsInCharge({}, {}, {}, {}))[1] + _valid(era.scenario, charge)[1]
     _check_dead(eras, refused, refusable)
     last, outcome = eras[-1]
     check_memory(last.scenario, _order(last, outcome), outcome)
@@ -85,7 +91,7 @@ def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
 def _passed_over(era: Era, successor: Era) -> set[tuple[int, int, int, int]]:
     """Rows that passed no filter and had gone out of their inputs' order when another generation took over."""
     answered, scenario = successor.begun.answered(), era.scenario
-    if answered.frontier is None:
+    if answered.frontier is None or successor.begun.checkpoint == era.begun.checkpoint:  # an earlier one's frontier
         return set()
     valid = [row for row in scenario.rows() if is_valid(scenario.join, row, scenario.query.needs_time)]
     return {
@@ -95,6 +101,23 @@ def _passed_over(era: Era, successor: Era) -> set[tuple[int, int, int, int]]:
         and (row.time_us or 0, *row.position) <= answered.frontier
         and (row.offset, row.row) < answered.read_of(row.stream, row.partition)
     }
+
+
+def _highs(era: Era) -> dict[Source, tuple[At, int]]:
+    return {source: (era.begun.cut[source], high) for source, high in era.begun.highs.items() if high != NEVER}
+
+
+def _check_highs(era: Era, before: tuple[Era, RunOutcome], charge: RowsInCharge) -> None:
+    """What a generation answered counts for the lateness of what the next one answers."""
+    known = {**_highs(before[0])}
+    for row in _order(*before):
+        source = row.stream, row.partition
+        place, high = known.get(source, (_FIRST, NEVER))
+        if (row.offset, row.row) < charge.begin[source]:
+            known[source] = place, max(high, row.time_us or 0)
+    for source, (_, high) in known.items():
+        if charge.highs.get(source, (_FIRST, NEVER))[1] < high:
+            raise Wrong(f"generation {era.number}: it doesn't know that times of {source} had reached {high}")
 
 
 def _charge(era: Era, successor: Era | None) -> RowsInCharge:
@@ -138,7 +161,7 @@ def _valid(scenario: Scenario, charge: RowsInCharge) -> tuple[list[SourceRow], l
     refused = [row for row in read if row.position not in positions]
     if scenario.query.order is Order.ARRIVAL:
         return numbered(scenario, valid), refused
-    in_time, late = split_late(valid, scenario.query.lateness_us)
+    in_time, late = split_late(valid, scenario.query.lateness_us, charge.highs)
     return numbered(scenario, merge_by_time(in_time)), refused + late
 
 

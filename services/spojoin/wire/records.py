@@ -297,6 +297,7 @@ class Run:
 
     The joiner of predicate 0 is the carrier: it adds seqs int64 (n,), times_us, keys, payload and places; None
     elsewhere. places: int64 (n,), as in `StreamSlice`, None where all are the tuples' indexes
+    An empty run says that the log no longer holds this batch, nor older ones: they were made, or have expired.
     """
 
     stream: int
@@ -311,6 +312,11 @@ class Run:
     keys: pa.Array | None
     payload: pa.RecordBatch | None = None
     places: I64 | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no tuples."""
+        return self.first == self.end
 
 
 @dataclass(slots=True)

@@ -150,6 +150,13 @@ def test_a_row_is_late_when_it_is_behind_its_own_partition_by_more_than_the_late
     assert [r.time_us for r in late] == [6]
 
 
+def test_a_row_is_late_also_by_what_lay_before_the_rows_given():
+    rows = [row(i, 0, time_us=t) for i, t in enumerate((3, 3, 8, 7, 4))]
+    in_time, late = split_late(rows, 3, {(0, 0): ((1, 0), 10), (0, 1): ((0, 0), 90)})
+    assert [r.position[2] for r in in_time] == [0, 2, 3]
+    assert [r.position[2] for r in late] == [1, 4]
+
+
 def test_time_order_breaks_ties_by_stream_partition_and_position():
     rows = [
         row(1, 0, stream=1, time_us=5),

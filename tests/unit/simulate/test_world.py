@@ -12,7 +12,7 @@ from spojoin.protocol.machine import ResultPosition, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
 from spojoin.simulate.memorylog import SimulatedLog
-from spojoin.simulate.packs import ALL_APART
+from spojoin.simulate.packs import ALL_APART, ALONE
 from spojoin.simulate.scenario import draw
 from spojoin.simulate.verdict import Wrong, judge_output
 from spojoin.simulate.world import World
@@ -25,7 +25,7 @@ COUNTING = next(seed for seed in range(100) if draw(seed).query.output == "count
 
 
 def run(seed, sink=OracleSink):
-    scenario = replace(draw(seed), packing=ALL_APART, repacks=())
+    scenario = replace(draw(seed), packing=ALL_APART, repacks=(), instances=ALONE)
     outcome = World(scenario, wiring(scenario, sink)).run()
     judge_output(scenario, outcome)
     return outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from spojoin.model import Query
-from spojoin.protocol.machine import Action, Machine, ResultPosition
+from spojoin.protocol.machine import Action, Machine, ResultPosition, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.wire.records import Record
@@ -21,6 +21,10 @@ class Joiner(Machine):
         """Give a frame of the log to the machine of each predicate."""
         for machine in self._machines:
             yield from machine.on_record(topic, partition, offset, record)
+
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
+        """Tell every machine how far results are out."""
+        return [trim for machine in self._machines for trim in machine.on_result_position(result_position)]
 
     def state_tuples(self) -> int:
         """Tuples held in memory, once for each predicate."""

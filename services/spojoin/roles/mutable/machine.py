@@ -6,6 +6,7 @@ stored tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from spojoin.kernels.sorted_tail import SortedTail, empty_tail
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition
+from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.sorting import sorted_column, sought_column
 from spojoin.protocol.topology import Topic
 from spojoin.wire.keys import concat_keys
@@ -50,8 +51,10 @@ class MutableMachine(Machine):
         self._query = query
         self._predicate = predicate
         self._result_position = result_position
+        self._out_to = result_position.frame_id
         self._reader = LogFollower()
         self._stores = [StreamStore(query, stream, predicate) for stream in range(len(query.streams))]
+        self._unsent: deque[Run] = deque()
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame of the log: store it, evaluate it, sort the batches that it seals."""
@@ -61,9 +64,23 @@ class MutableMachine(Machine):
             store.append(record, piece)
         if record.frame_id >= self._result_position.frame_id and record.count and not record.is_silent:
             yield Emit(Topic.PARTIALS, self._predicate, self._evaluate(record))
-        for stream, piece in enumerate(record.slices):
-            if piece.seals and self._stores[stream].began_before(piece.batch_first):
-                yield Emit(Topic.RUNS, 0, self._stores[stream].run(piece))
+        for store, piece in zip(self._stores, record.slices, strict=True):
+            self._unsent.extend(store.runs(piece))
+        yield from self._send(record)
+
+    def _send(self, frame: Frame) -> Iterator[Action]:
+        """Send runs, but none of a batch that no window reaches where results end: others may not send theirs again."""
+        if frame.frame_id < self._out_to:
+            live = [piece.live_batch for piece in frame.slices]
+            self._unsent = deque(run for run in self._unsent if run.is_empty or run.batch_id >= live[run.stream])
+        if frame.frame_id >= self._out_to - 1:
+            while self._unsent:
+                yield Emit(Topic.RUNS, 0, self._unsent.popleft())
+
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
+        """Remember which frames no longer need anything. Nothing is trimmed here."""
+        self._out_to = max(self._out_to, result_position.frame_id)
+        return []
 
     def _evaluate(self, frame: Frame) -> Partial:
         ranked = _FrameRanks(frame, self._stores)
@@ -135,6 +152,7 @@ class StreamStore:
         self._has_gaps = False
         self._started = False
         self._began = 0
+        self._newest_before = -1
         self._first = 0
 
     @property
@@ -142,22 +160,31 @@ class StreamStore:
         """Tuples held."""
         return len(next(iter(self._codes.values())))
 
-    def began_before(self, index: int) -> bool:
-        """Whether all tuples from `index` on arrived; else the log was trimmed, and their batch was made long ago."""
-        return self._began <= index
+    def runs(self, piece: StreamSlice) -> Iterator[Run]:
+        """The run of the batch that ends with this slice, if one does.
+
+        Where the log was trimmed, batches that began before it were made long ago, or have expired: an empty run says
+        so, once for those before the first slice, and once for the one that it is in.
+        """
+        if self._newest_before >= 0:
+            yield self._empty_run(self._newest_before)
+            self._newest_before = -1
+        if piece.seals:
+            yield self._run(piece) if self._began <= piece.batch_first else self._empty_run(piece.batch_id)
 
     def append(self, frame: Frame, piece: StreamSlice) -> None:
         """Store a frame's tuples and drop those handed over."""
         if not self._started:
-            self._start(piece.first_index)
+            self._start(piece.first_index, piece.batch_id)
         for slot, tail in self._codes.items():
             tail.append(piece.codes[slot])
         if self._carries:
             self._carry(frame, piece)
         self._drop_below(piece.handover_index)
 
-    def _start(self, first_index: int) -> None:
+    def _start(self, first_index: int, batch_id: int) -> None:
         self._started = True
+        self._newest_before = batch_id - 1
         self._began = first_index
         self._codes = {slot: Tail(first_index) for slot in self._codes}
         self._sorted = {slot: empty_tail(first_index) for slot in self._codes}
@@ -200,7 +227,10 @@ class StreamStore:
     def _sorted_column(self, first: int, slot: int, piece: StreamSlice) -> SortedColumn:
         return SortedColumn(slot, *self.sorted_from(piece.handover_index, slot, piece).since(first))
 
-    def run(self, piece: StreamSlice) -> Run:
+    def _empty_run(self, batch_id: int) -> Run:
+        return Run(self._stream, batch_id, 0, 0, 0, self._predicate, (), None, None, None)
+
+    def _run(self, piece: StreamSlice) -> Run:
         """The batch that ends with this slice, sorted (rule P7)."""
         first, end = piece.batch_first, piece.first_index + len(piece)
         return Run(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from spojoin.kernels.permutation import permutation
 from spojoin.model import Query
-from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
+from spojoin.protocol.machine import BY_REFERENCE, Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import U16, Batch, Record, Run, SortedColumn
 
@@ -27,7 +27,8 @@ class PermutationMachine(Machine):
         self._query = query
         self._runs: dict[BatchKey, dict[int, Run]] = {}
         # Of each stream, the newest batch that was made and the newest in its topic. Joiners send runs in order, and
-        # skip a batch only if the log no longer holds it: then no window reaches it, or it was made long ago.
+        # skip a batch only if the log no longer holds it: then no window reaches it, or it was made long ago. An empty
+        # run says so where no other batch of the stream follows.
         self._made = [NONE_YET for _ in query.streams]
         self._durable = [NONE_YET for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
@@ -35,14 +36,13 @@ class PermutationMachine(Machine):
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a run and ship its batch if it is the last one, or learn that a batch is in its topic."""
-        if isinstance(record, Batch):
+        if isinstance(record, Run) and offset != BY_REFERENCE:
+            self._read.append((offset, (record.stream, record.batch_id)))
+        if isinstance(record, Batch) or (isinstance(record, Run) and record.is_empty):
             self._durable[record.stream] = max(self._durable[record.stream], record.batch_id)
             self._note_made(record.stream, record.batch_id)
-        elif isinstance(record, Run):
-            key = record.stream, record.batch_id
-            self._read.append((offset, key))
-            if record.batch_id > self._made[record.stream]:
-                yield from self._take(key, record)
+        elif isinstance(record, Run) and record.batch_id > self._made[record.stream]:
+            yield from self._take((record.stream, record.batch_id), record)
 
     def _take(self, key: BatchKey, run: Run) -> Iterator[Action]:
         runs = self._runs.setdefault(key, {})

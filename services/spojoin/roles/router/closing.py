@@ -1,7 +1,8 @@
 """The router that ends a generation for another one (rule P12).
 
-It claims the log as any router does. If the next generation has the same order of event time, it reads nothing, and the
-next generation continues the order from the last checkpoint. If not, it first writes the rows that were read before: of
+It claims the log as any router does. If the next generation has the same order of event time, that one continues the
+order from the last checkpoint; what was read and isn't out is read again only to note which rows were refused: another
+query may take them. If not, it first writes the rows that were read before: of
 each input, all rows before some place are then in the log, and none behind it. Once results are out for all of it, it
 closes the log and hands over; not before, because while frames wait for workers that are gone, others stand in only if
 a frame makes them (P11).
@@ -26,6 +27,9 @@ from spojoin.roles.router.physical_input import PhysicalInput, only
 from spojoin.roles.router.worker_request import ReportRefusal
 from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
 
+#: (stream, partition, offset, row)
+RowPlace = tuple[int, int, int, int]
+
 
 class ClosingRouter(RouterMachine):
     """Ends the generation that began at `beginning`, for the next one, which goes on in its order or not."""
@@ -44,6 +48,8 @@ class ClosingRouter(RouterMachine):
         self._keeps_order = keeps_order
         self._closes = False
         self._handed_over = False
+        self._noted: dict[tuple[int, int], Place] = {}
+        self._refused: set[RowPlace] = set()
 
     # -- the log
 
@@ -62,12 +68,28 @@ class ClosingRouter(RouterMachine):
     # -- inputs: only what the log says was read
 
     def wants_rows(self, stream: int, partition: int) -> bool:
-        """Rows that earlier routers had read and that are not out, unless the next generation continues the order."""
+        """Rows that earlier routers had read and that are not out."""
         return not self._is_read(self._input(stream, partition)) and super().wants_rows(stream, partition)
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
-        """Take rows as far as they had been read."""
-        yield from super().on_rows(stream, partition, _before(rows, self._limit(self._input(stream, partition))[0]))
+        """Take rows as far as they had been read; if the next generation continues the order, note who is refused."""
+        source = self._input(stream, partition)
+        if self._keeps_order:
+            self._note_refused(source, rows)
+        else:
+            yield from super().on_rows(stream, partition, _before(rows, self._limit(source)[0]))
+
+    def _note_refused(self, source: PhysicalInput, rows: Rows) -> None:
+        """Rows refused behind the cut: the order passed them, but nobody has answered or counted them.
+
+        Those that an earlier generation had read, too, and not refused, count as answered by that one.
+        """
+        limit, read_earlier = self._limit(source), self._answered.read_of(*source.key)
+        for place in ((letter.offset, letter.row) for letter in rows.dead):
+            row = (*source.key, *place)
+            if source.ledger.start <= place < limit and (place >= read_earlier or row in self._answered.late):
+                self._refused.add(row)
+        self._noted[source.key] = (rows.next_offset, 0)
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """An input that has been read as far as before no longer holds the others, whatever follows in it."""
@@ -78,7 +100,10 @@ class ClosingRouter(RouterMachine):
             super().on_input_end(stream, partition, ended=ended)
 
     def _is_read(self, source: PhysicalInput) -> bool:
-        return self._keeps_order or source.ledger.read_end() >= self._limit(source)
+        if not isinstance(self._ordering, EventTimeOrder):
+            return True
+        end = self._noted.get(source.key, source.ledger.start) if self._keeps_order else source.ledger.read_end()
+        return end >= self._limit(source)
 
     def _limit(self, source: PhysicalInput) -> Place:
         """How far this generation, or one whose order it continued, had read an input."""
@@ -111,7 +136,7 @@ class ClosingRouter(RouterMachine):
 
     def _read_before(self) -> dict[tuple[int, int], Place]:
         """How far each input had been read; by arrival nothing that was read waits outside the log."""
-        if self._keeps_order or not isinstance(self._ordering, EventTimeOrder):
+        if not isinstance(self._ordering, EventTimeOrder):
             return {}
         return {**self._answered.reads, **self._ordering.reads}
 
@@ -133,7 +158,7 @@ class ClosingRouter(RouterMachine):
         """The further checkpoint, this generation's or an earlier one's, and how late its rows might be."""
         if not self._keeps_order:
             return b"", 0
-        own = b"" if self._last is None else self._last.checkpoint, self._query.lateness_us
+        own = b"" if self._last is None else _with_late(self._last.checkpoint, self._refused), self._query.lateness_us
         before = self._beginning.checkpoint, self._beginning.lateness_us
         return max((each for each in (before, own) if each[0]), key=_frontier, default=own)
 
@@ -142,9 +167,18 @@ class ClosingRouter(RouterMachine):
         found = dict(self.sources())
         for key, cut in self._beginning.cut.items():
             at = found.get(key)
+            high = self._answered.high_of(*key)
             if at is None or (at.offset, at.row) < cut:
-                found[key] = SourcePosition(*cut, self._answered.high_of(*key))
+                found[key] = SourcePosition(*cut, high)
+            elif self._keeps_order:  # rows read again may not reach back to the largest time before the cut
+                found[key] = replace(at, high_time_us=max(at.high_time_us, high))
         return found
+
+
+def _with_late(checkpoint: bytes, refused: set[RowPlace]) -> bytes:
+    """A checkpoint that names more rows which the order passed without answering them."""
+    saved = orjson.loads(checkpoint)
+    return orjson.dumps(saved | {"late": sorted([*saved["late"], *(list(row) for row in refused)])})
 
 
 def _frontier(order: tuple[bytes, int]) -> list[int]:

@@ -195,6 +195,8 @@ def test_a_generation_in_the_same_order_continues_without_losing_a_pair():
     assert old.keys() == [0]
     stage = closing(old, BY_TIME, keeps_order=True)
     stage.router.on_inputs([(0, 0), (0, 1)])
+    assert (stage.router.wants_rows(0, 0), stage.router.wants_rows(0, 1)) == (False, True)
+    stage.give(1, replace(rows(0, [600, 900]), keys=pa.array([10, 11])))
     assert not stage.router.wants_rows(0, 1)
     found = take_over(stage)
     assert {place: at.offset for place, at in found.source.items()} == {(0, 0): 1, (0, 1): 0}
@@ -213,7 +215,11 @@ def test_rows_answered_out_of_their_inputs_order_are_not_answered_again():
     old.give(1, replace(rows(0, [530]), keys=pa.array([10])))
     old.tick()
     answered = old.keys()
-    found = take_over(closing(old, BY_TIME, keeps_order=True))
+    stage = closing(old, BY_TIME, keeps_order=True)
+    stage.router.on_inputs([(0, 0), (0, 1)])
+    for partition in range(2):
+        stage.router.on_input_end(0, partition)
+    found = take_over(stage)
     begun = beginning_after(Beginning(2, 7), found, BY_TIME, BY_TIME, {0: 0})
     new = Stage(RouterMachine(BY_TIME, START, config("n"), beginning=replace(begun, starts={})), partitions=2)
     new.give(0, rows(0, [510, 509, 520, 600]))
@@ -222,6 +228,37 @@ def test_rows_answered_out_of_their_inputs_order_are_not_answered_again():
     said = dict(zip(new.keys(), new.silent(), strict=True))
     assert answered
     assert {key for key, is_silent in said.items() if is_silent} == set(answered)
+
+
+def test_a_row_that_one_generation_refused_and_the_next_one_takes_is_answered():
+    """Its order passed the row, but 900 before it isn't out, so that the next generation reads both again."""
+    lenient = replace(BY_TIME, lateness_us=1_000)
+    old = Stage(RouterMachine(lenient, START, config("r")), partitions=2)
+    old.give(0, replace(rows(0, [500, 800]), heartbeat_us=850))
+    old.give(1, replace(rows(0, [900, 400], dead=[1]), keys=pa.array([10]), heartbeat_us=850))
+    old.tick()
+    assert old.keys() == [0, 1]
+    stage = closing(old, lenient, keeps_order=True)
+    stage.router.on_inputs([(0, 0), (0, 1)])
+    assert stage.router.wants_rows(0, 1)
+    stage.give(1, replace(rows(0, [900, 400], dead=[1]), keys=pa.array([10])))
+    found = take_over(stage)
+    begun = beginning_after(Beginning(2, 7), found, lenient, lenient, {0: 0})
+    new = Stage(RouterMachine(lenient, START, config("n"), beginning=replace(begun, starts={})), partitions=2)
+    new.give(0, rows(0, [500, 800]))
+    new.give(1, replace(rows(0, [900, 400]), keys=pa.array([10, 11])))
+    new.do(new.router.flush())
+    assert dict(zip(new.keys(), new.silent(), strict=True)) == {0: 1, 1: 1, 10: 0, 11: 0}
+
+
+def test_times_that_had_been_reached_before_the_cut_stay_known_over_generations():
+    begun = later({(0, 0): (3, 0)}, highs={(0, 0): 5_000})
+    lenient = replace(BY_TIME, lateness_us=1_000)
+    filling = Stage(RouterMachine(lenient, START, config("r"), beginning=begun))
+    filling.give(0, rows(2, [4_000, 4_100, 4_200]))
+    filling.do(filling.router.flush())
+    stage = closing(filling, lenient, begun, keeps_order=True)
+    assert take_over(stage).source[0, 0] == SourcePosition(5, 0, 5_000)
 
 
 def test_a_generation_replaced_during_its_backfill_hands_over_its_own_start():
