@@ -67,6 +67,7 @@ def services_of(deployment: Deployment) -> list[Service]:
             replace(service, name=service.name if instance == "a" else f"{service.name}.{instance}")
             for instance in INSTANCES
             for service in services_of(replace(single, extra={**extra, "instance": instance}))
+            if instance == INSTANCES[0] or service.name != Role.PREDICTOR  # nothing waits for a plan
         ]
     packing = parse_packing(deployment.packing)
     packed = [_service(deployment, group_name(group), _COMMAND_OF_SEVERAL, {}) for group in packing.shared]
