@@ -13,6 +13,7 @@ from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.mutants import MUTANTS, Mutant
+from spojoin.simulate.pack_mutants import HARMLESS, PACK_MUTANTS
 from spojoin.simulate.scenario import Scenario, draw, draw_with_query, with_packings
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 from spojoin.simulate.verdict import Wrong, judge
@@ -20,6 +21,8 @@ from spojoin.simulate.world import World
 
 #: The number of faults shown: the last ones matter.
 FAULTS_SHOWN = 40
+#: What may be planted in a seed without an option.
+_PLANTED = {**MUTANTS, **PACK_MUTANTS, **HARMLESS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Failure:
 
 def run_seed(seed: int, mutant: str | None = None, wiring: MachineMakers = WIRING) -> Failure | None:
     """Draw, run and judge a seed; None where the output equals the oracle's and nothing else is wrong."""
-    return _run_drawn(draw, seed, MUTANTS[mutant] if mutant else None, wiring)
+    return _run_drawn(draw, seed, _PLANTED[mutant] if mutant else None, wiring)
 
 
 def run_statement(seed: int, mutant: str | None = None) -> Failure | None:

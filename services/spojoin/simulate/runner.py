@@ -16,6 +16,7 @@ from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.generations import run_replaced_statement, run_replacement
 from spojoin.simulate.mutants import MUTANTS, Mutant
 from spojoin.simulate.pace import collect_seldom
+from spojoin.simulate.pack_mutants import PACK_MUTANTS
 from spojoin.simulate.run import Failure, run_seed, run_statement, warm_up
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 
@@ -29,7 +30,7 @@ class RunKind:
     options: str = ""
 
 
-SERVED = RunKind(run_seed, MUTANTS)
+SERVED = RunKind(run_seed, {**MUTANTS, **PACK_MUTANTS})
 REPLACED = RunKind(run_replacement, GENERATION_MUTANTS, " --generations")
 STATEMENTS = RunKind(run_statement, STATEMENT_MUTANTS, " --statements")
 REPLACED_STATEMENTS = RunKind(run_replaced_statement, GENERATION_MUTANTS, " --generations --statements")

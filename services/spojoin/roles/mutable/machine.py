@@ -69,10 +69,13 @@ class MutableMachine(Machine):
         yield from self._send(record)
 
     def _send(self, frame: Frame) -> Iterator[Action]:
-        """Send runs, but none of a batch that no window reaches where results end: others may not send theirs again."""
+        """Send runs; empty ones of batches that no window reaches where results end, as others may not send theirs."""
         if frame.frame_id < self._out_to:
             live = [piece.live_batch for piece in frame.slices]
-            self._unsent = deque(run for run in self._unsent if run.is_empty or run.batch_id >= live[run.stream])
+            self._unsent = deque(
+                run if run.batch_id >= live[run.stream] else _empty_run(run.stream, run.batch_id, run.predicate)
+                for run in self._unsent
+            )
         if frame.frame_id >= self._out_to - 1:
             while self._unsent:
                 yield Emit(Topic.RUNS, 0, self._unsent.popleft())
@@ -167,10 +170,14 @@ class StreamStore:
         so, once for those before the first slice, and once for the one that it is in.
         """
         if self._newest_before >= 0:
-            yield self._empty_run(self._newest_before)
+            yield _empty_run(self._stream, self._newest_before, self._predicate)
             self._newest_before = -1
         if piece.seals:
-            yield self._run(piece) if self._began <= piece.batch_first else self._empty_run(piece.batch_id)
+            yield (
+                self._run(piece)
+                if self._began <= piece.batch_first
+                else _empty_run(self._stream, piece.batch_id, self._predicate)
+            )
 
     def append(self, frame: Frame, piece: StreamSlice) -> None:
         """Store a frame's tuples and drop those handed over."""
@@ -227,9 +234,6 @@ class StreamStore:
     def _sorted_column(self, first: int, slot: int, piece: StreamSlice) -> SortedColumn:
         return SortedColumn(slot, *self.sorted_from(piece.handover_index, slot, piece).since(first))
 
-    def _empty_run(self, batch_id: int) -> Run:
-        return Run(self._stream, batch_id, 0, 0, 0, self._predicate, (), None, None, None)
-
     def _run(self, piece: StreamSlice) -> Run:
         """The batch that ends with this slice, sorted (rule P7)."""
         first, end = piece.batch_first, piece.first_index + len(piece)
@@ -247,6 +251,10 @@ class StreamStore:
             payload=pa.concat_batches(_between(self._payloads, first, end)) if self._payloads else None,
             places=self._places.view(first, end).copy() if self._has_gaps else None,
         )
+
+
+def _empty_run(stream: int, batch_id: int, predicate: int) -> Run:
+    return Run(stream, batch_id, 0, 0, 0, predicate, (), None, None, None)
 
 
 _Piece = TypeVar("_Piece", pa.Array, pa.RecordBatch)

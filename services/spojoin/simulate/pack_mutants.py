@@ -1,0 +1,125 @@
+"""Planted bugs in packings and standbys (rules P14 and P15); each must be found by seeds without an option.
+
+`HARMLESS` are those that must change no output, because nothing may depend on what they break.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from unittest.mock import patch
+
+from spojoin.protocol.machine import BY_REFERENCE, Action, Emit, TakeOver
+from spojoin.protocol.pack import Pack, Source, _Member
+from spojoin.protocol.seat import ECHOES, Seat
+from spojoin.protocol.standby import Standby
+from spojoin.protocol.topology import Role
+from spojoin.roles.sink.machine import SinkMachine
+from spojoin.simulate.mutants import Mutant, Patches, Plant
+from spojoin.simulate.process import Process
+from spojoin.wire.records import Presence, Record
+
+PACK_MUTANTS: dict[str, Mutant] = {}
+HARMLESS: dict[str, Mutant] = {}
+
+
+def _mutant(name: str, what: str, known: dict[str, Mutant] = PACK_MUTANTS) -> Callable[[Plant], Plant]:
+    def register(plant: Plant) -> Plant:
+        known[name] = Mutant(what, plant)
+        return plant
+
+    return register
+
+
+# --- P14 --------------------------------------------------------------------------------------------------------------
+
+
+@_mutant("leaves-before-its-frame", "what follows from a frame leaves a pack although the frame isn't in the log")
+def _leaves_before_its_frame() -> Patches:
+    return [patch.object(Pack, "_newest_behind", lambda *_: -1)]
+
+
+@_mutant("sink-goes-ahead", "a pack gives its sink frames that aren't in the log")
+def _sink_goes_ahead() -> Patches:
+    go_ahead = Pack._go_ahead
+
+    def too_far(self: Pack, action: Emit) -> None:
+        go_ahead(self, action)
+        for member in self._members:
+            if member.fellow.role is Role.SINK:
+                member.put((action.topic, action.partition), BY_REFERENCE, action.record)
+
+    return [patch.object(Pack, "_go_ahead", too_far)]
+
+
+@_mutant("held-for-ever", "what follows from a frame doesn't leave a pack when the frame has come into the log")
+def _held_for_ever() -> Patches:
+    return [patch.object(Pack, "_release", lambda _: iter(()))]
+
+
+@_mutant("taken-twice", "a member of a pack is given again what another member had read again", HARMLESS)
+def _taken_twice() -> Patches:
+    def put(self: _Member, source: Source, offset: int, record: Record) -> None:
+        if self.fellow.role is not Role.ROUTER or self.fellow.machine.wants(*source):
+            self.waiting.setdefault(source, deque()).append((offset, record))
+
+    return [patch.object(_Member, "put", put)]
+
+
+# --- P15 --------------------------------------------------------------------------------------------------------------
+
+
+@_mutant("standby-forgets", "a silent instance forgets what it would have said")
+def _standby_forgets() -> Patches:
+    def said(self: Standby, actions: Iterator[Action]) -> Iterator[Action]:
+        yield from (action for action in actions if self._speaks or not isinstance(action, Emit))
+
+    return [patch.object(Standby, "_said", said)]
+
+
+@_mutant("results-not-learned", "an instance that takes the seat does not learn how far results are out", HARMLESS)
+def _results_not_learned() -> Patches:
+    carry_out = Process._carry_out
+
+    def careless(self: Process, action: Action) -> None:
+        if not isinstance(action, TakeOver):
+            carry_out(self, action)
+
+    return [patch.object(Process, "_carry_out", careless)]
+
+
+@_mutant("sink-waits-for-others", "a sink waits for the parts of frames that another sink has answered")
+def _sink_waits_for_others() -> Patches:
+    return [patch.object(SinkMachine, "_skip_to", lambda _self, _result_position: None)]
+
+
+@_mutant("beats-for-ever", "nobody takes the seat of an instance whose beats have stopped")
+def _beats_for_ever() -> Patches:
+    def beat(self: Seat, now_ms: float) -> Presence | None:
+        self._echoes = min(self._echoes, ECHOES - 1)
+        self._has_claimed |= self._holder[0] == self._instance
+        return original(self, now_ms)
+
+    original = Seat.beat
+    return [patch.object(Seat, "beat", beat)]
+
+
+@_mutant("silent-restart", "an instance that spoke and restarts waits for the other one", HARMLESS)
+def _silent_restart() -> Patches:
+    def beat(self: Seat, now_ms: float) -> Presence | None:
+        self._has_claimed |= bool(self._holder[0])
+        return original(self, now_ms)
+
+    original = Seat.beat
+    return [patch.object(Seat, "beat", beat)]
+
+
+@_mutant("two-speakers", "all instances of a service speak at once; of routers one alone can have the log", HARMLESS)
+def _two_speakers() -> Patches:
+    is_mine = Seat.is_mine.fget  # type: ignore[attr-defined]
+
+    def always(self: Seat) -> bool:
+        has_router = "router" in self._service or self._service == "together"
+        return is_mine(self) if has_router else bool(self._holder[0])
+
+    return [patch.object(Seat, "is_mine", property(always))]
