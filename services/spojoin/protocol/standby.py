@@ -59,6 +59,8 @@ class Standby(Machine):
             self._seat.hear(record)
             yield from self._follow_seat()
             return
+        if isinstance(record, Batch):  # results may be out before it is here: who made it may have searched it at once
+            self._unsaid = deque(emit for emit in self._unsaid if not _is_batch(emit.record, record))
         if isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             self._note(record)
         yield from self._said(self.machine.on_record(topic, partition, offset, record))
@@ -179,8 +181,13 @@ def standby_of(machine: Machine, seat: Seat, partition: int) -> Standby:
 
 
 def _is_made(record: Record, handed_over: tuple[int, ...]) -> bool:
-    """Whether results are out that needed the batch: then it is in its topic."""
-    return isinstance(record, Run | Batch) and record.batch_id < handed_over[record.stream]
+    """Whether results are out that needed the batch: then its runs are in their topic, until the batch is in its own."""
+    return isinstance(record, Run) and record.batch_id < handed_over[record.stream]
+
+
+def _is_batch(record: Record, read: Batch) -> bool:
+    """Whether a record is the batch that was read from its topic."""
+    return isinstance(record, Batch) and (record.stream, record.batch_id) == (read.stream, read.batch_id)
 
 
 def _is_out(record: Record, result_position: ResultPosition) -> bool:
