@@ -59,7 +59,7 @@ class Standby(Machine):
             self._seat.hear(record)
             yield from self._follow_seat()
             return
-        if isinstance(record, Batch):  # results may be out before it is here: who made it may have searched it at once
+        if isinstance(record, Batch):  # results may be out before it is: who made it may have searched it at once
             self._unsaid = deque(emit for emit in self._unsaid if not _is_batch(emit.record, record))
         if isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             self._note(record)
@@ -181,7 +181,7 @@ def standby_of(machine: Machine, seat: Seat, partition: int) -> Standby:
 
 
 def _is_made(record: Record, handed_over: tuple[int, ...]) -> bool:
-    """Whether results are out that needed the batch: then its runs are in their topic, until the batch is in its own."""
+    """Whether results are out that needed the batch: then its runs are in their topic until the batch is in its."""
     return isinstance(record, Run) and record.batch_id < handed_over[record.stream]
 
 
