@@ -22,6 +22,7 @@ from spojoin.wire.records import (
     Matches,
     Part,
     Partial,
+    Presence,
     Result,
     Run,
     SortedColumn,
@@ -289,6 +290,7 @@ dead_letters = st.builds(
 )
 
 worker_counts = st.builds(WorkerCount, i64, st.integers(1, 2**32 - 1))
+presences = st.builds(Presence, st.text(max_size=9), st.text(max_size=9), st.text(max_size=9), natural, st.booleans())
 
 records = st.one_of(
     frames(),
@@ -301,6 +303,7 @@ records = st.one_of(
     plans(),
     dead_letters,
     worker_counts,
+    presences,
     announcements,
     takeovers,
 )
