@@ -16,7 +16,19 @@ def test_there_are_at_least_twelve():
     assert len(MUTANTS) >= 12
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+#: A mutant that one world of thousands reaches, and a seed of one, where every role has a process of its own.
+RARE, REACHING = "reads-forgotten", EDITION_SEEDS + 703
+
+
+def test_a_rare_mutant_is_found_in_a_world_that_reaches_it(monkeypatch):
+    monkeypatch.setattr("spojoin.simulate.scenario.with_packings", lambda scenario: scenario)
+    failure = run_seed(REACHING, RARE)
+    assert failure is not None
+    assert not failure.reason.startswith("TypeError"), "the mutant no longer fits the product"
+    assert run_seed(REACHING) is None, "the seed fails without the mutant, too"
+
+
+@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - {RARE}))
 def test_the_mutant_is_found(name):
     failure = find_mutant(name, SEEDS)
     assert failure is not None, f"{name} ({MUTANTS[name].what}) got past {len(SEEDS)} seeds"
