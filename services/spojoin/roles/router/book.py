@@ -286,12 +286,17 @@ class StreamBook:
 
 
 def _continued(restored: list[tuple[int, I64]], tail: Tail) -> Tail:
-    """What batches hold, each from its first index on, before the log's tail."""
+    """What batches hold, each from its first index on, before the log's tail.
+
+    A batch may have been read before the frames that hold its tuples: those frames are still to come.
+    """
     whole = Tail(0)
     for first, values in sorted(restored, key=lambda piece: piece[0]):
+        if first >= tail.end:
+            break
         if first > whole.end:  # a stray copy of an expired batch lies before the rest
             whole = Tail(first)
-        whole.append(values[whole.end - first :])
+        whole.append(values[whole.end - first : tail.end - first])
     if whole.end < tail.first:
         return tail
     whole.append(tail.view(whole.end, tail.end) if whole.end < tail.end else _NOTHING)
