@@ -277,7 +277,7 @@ def test_a_dead_worker_fires_by_its_name(watched: Watched) -> None:
     until("the worker's alert", lambda: "SpojoinWorkerGone" in firing(watched.prometheus))
     (alert,) = [alert for alert in ALERTS if alert.name == "SpojoinWorkerGone"]
     (series,) = watched.prometheus.get("query", query=alert.expression)["data"]["result"]
-    assert series["metric"]["service_name"] == "pojoin-1"
+    assert series["metric"]["process"] == "pojoin-1"
 
 
 def test_a_dead_predictor_and_a_dead_sink_fire(watched: Watched) -> None:
