@@ -27,6 +27,6 @@ def test_a_standby_takes_over_and_the_silence_is_measured(tmp_path: Path) -> Non
 
 
 def test_a_short_soak_passes(tmp_path: Path) -> None:
-    asked = SoakOptions(minutes=0.5, seed=3, rate=500.0, every=1.0, kinds="kill,redis,rescale,move", output=tmp_path)
+    asked = SoakOptions(minutes=0.25, seed=3, rate=500.0, every=1.0, kinds="kill,redis,rescale,move", output=tmp_path)
     assert soak_services(asked) == 0
     assert (tmp_path / "soak.md").read_text().endswith("passed\n")

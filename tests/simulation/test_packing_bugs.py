@@ -10,7 +10,7 @@ from spojoin.simulate.run import run_seed
 from spojoin.simulate.runner import find_mutant
 
 SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 800)
-SEEDS_UNHARMED = range(EDITION_SEEDS, EDITION_SEEDS + 300)
+SEEDS_UNHARMED = range(EDITION_SEEDS, EDITION_SEEDS + 150)
 
 
 @pytest.mark.timeout(600)
