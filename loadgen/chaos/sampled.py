@@ -35,6 +35,5 @@ class SampledAnswers:
         kept = HeardAnswers(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
         chosen = np.unique(np.linspace(0, len(kept.seqs) - 1, RECOMPUTED_MAX).astype(np.int64))
         found = HeardAnswers(*(column[chosen] for column in kept))
-        as_left, as_right = TiedRows(join, join.stream(), 0, rows).counts(found.seqs)
-        wrong: I64 = found.seqs[(as_left != found.as_left) | (as_right != found.as_right)]
+        wrong: I64 = found.seqs[TiedRows(join, join.stream(), 0, rows).contradict(*found)]
         return len(chosen), wrong.tolist()

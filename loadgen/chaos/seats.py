@@ -7,9 +7,10 @@ from typing import Protocol
 
 from spojoin.ports.interfaces import StoreUnavailable
 from spojoin.ports.shared_state import key
+from spojoin.protocol.services import service_of
 from spojoin.protocol.topology import Role
+from spojoin.telemetry.status import FINE, READY
 
-SPEAKS, WAITS = "ready", "standby"
 #: Results never wait for it, it has no seat, and of its instances only one may have work.
 UNSEATED = Role.PREDICTOR.value
 
@@ -20,11 +21,6 @@ class Reports(Protocol):
     def scan(self, prefix: str) -> dict[str, dict[str, str]]:
         """All keys that start with `prefix`, with their fields; raises StoreUnavailable."""
         ...
-
-
-def service_of(process: str) -> str:
-    """The service that a process is an instance of: `router` of `router` and of `router.b`."""
-    return process.partition(".")[0]
 
 
 def services(processes: Iterable[str]) -> list[str]:
@@ -63,10 +59,10 @@ class Seats:
         by_service: dict[str, list[str]] = {}
         for name in seated(pids):
             by_service.setdefault(service_of(name), []).append(states.get(name, ""))
-        return all(SPEAKS in found and set(found) <= {SPEAKS, WAITS} for found in by_service.values())
+        return all(READY in found and set(found) <= {*FINE} for found in by_service.values())
 
     def speaker(self, service: str, pids: Mapping[str, int]) -> str | None:
         """The process that alone speaks for a service; None where none does, or several say so."""
         states = self.states(pids)
-        found = [name for name in pids if service_of(name) == service and states.get(name) == SPEAKS]
+        found = [name for name in pids if service_of(name) == service and states.get(name) == READY]
         return found[0] if len(found) == 1 else None

@@ -116,9 +116,7 @@ def recomputed(join: TiedJoin) -> Callable[[HeardAnswers], NDArray[np.bool_]]:
 
     def judge(answers: HeardAnswers) -> NDArray[np.bool_]:
         first, end = join.begin(int(answers.seqs[0])), int(answers.seqs[-1]) + 1
-        as_left, as_right = TiedRows(join, stream, first, end - first).counts(answers.seqs)
-        wrong: NDArray[np.bool_] = (as_left != answers.as_left) | (as_right != answers.as_right)
-        return wrong
+        return TiedRows(join, stream, first, end - first).contradict(*answers)
 
     return judge
 

@@ -89,3 +89,9 @@ class TiedRows:
             as_left[number] = np.count_nonzero((self._draw[at] < draw) & (self._cooling[at] >= cooling))
             as_right[number] = np.count_nonzero((draw < self._draw[at]) & (cooling >= self._cooling[at]))
         return as_left, as_right
+
+    def contradict(self, seqs: I64, as_left: I64, as_right: I64) -> NDArray[np.bool_]:
+        """Which of these counts of tuples, int64 (m,) each, aren't those of the definition: bool (m,)."""
+        left, right = self.counts(seqs)
+        found: NDArray[np.bool_] = (left != as_left) | (right != as_right)
+        return found

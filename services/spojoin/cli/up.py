@@ -42,8 +42,8 @@ def serve(options: UpOptions, console: Console) -> None:
     query = load_served_query(options.query)
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
-    inside = Role.POJOIN in (role for group in parse_packing(options.packing).shared for role in group)
-    workers = options.workers or query.layout.workers or (WORKERS_INSIDE if inside else WORKERS)
+    is_inside = parse_packing(options.packing).is_shared(Role.POJOIN)
+    workers = options.workers or query.layout.workers or (WORKERS_INSIDE if is_inside else WORKERS)
     load_settings(
         query_file=options.query, workers=workers, packing=options.packing, **_forms(options)
     )  # raises what services would refuse

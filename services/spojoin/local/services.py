@@ -12,15 +12,15 @@ from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.joiners import joiner_count
-from spojoin.protocol.packing import APART, TOGETHER, Packing, group_name, parse_packing
-from spojoin.protocol.services import idle_roles
+from spojoin.protocol.packing import APART, PACKABLE, TOGETHER, Packing, group_name, parse_packing
+from spojoin.protocol.services import FIRST_INSTANCE, idle_roles, instance_name
 from spojoin.protocol.topology import Role
 from spojoin.runtime.settings import ENV_PREFIX
 
 #: The module that runs several roles; it is given their names.
 _COMMAND_OF_SEVERAL = "spojoin.runtime"
 #: The instances of a service where it has a standby.
-INSTANCES = ("a", "b")
+INSTANCES = (FIRST_INSTANCE, "b")
 #: Workers in a process that PO-Join shares; further ones run beside it.
 WORKERS_INSIDE = 1
 
@@ -64,10 +64,10 @@ def services_of(deployment: Deployment) -> list[Service]:
         single = replace(deployment, standbys=False)
         extra = {**deployment.extra, "standbys": "true"}
         return [
-            replace(service, name=service.name if instance == "a" else f"{service.name}.{instance}")
+            replace(service, name=instance_name(service.name, instance))
             for instance in INSTANCES
             for service in services_of(replace(single, extra={**extra, "instance": instance}))
-            if instance == INSTANCES[0] or service.name != Role.PREDICTOR  # nothing waits for a plan
+            if instance == FIRST_INSTANCE or service.name != Role.PREDICTOR  # nothing waits for a plan
         ]
     packing = parse_packing(deployment.packing)
     packed = [_service(deployment, group_name(group), _COMMAND_OF_SEVERAL, {}) for group in packing.shared]
@@ -107,7 +107,7 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         numbers[Role.PREDICTOR] = ()  # only other layouts follow its plans, and one process is to be cheap
     if not deployment.replaces:
         numbers |= dict.fromkeys(idle_roles(deployment.query.layout), ())
-    for role in (role for group in packing.shared for role in group):
+    for role in filter(packing.is_shared, PACKABLE):
         numbers[role] = range(WORKERS_INSIDE, deployment.workers) if role is Role.POJOIN else ()
     for role in Role:
         yield from ((role, number) for number in numbers[role]) if role in numbers else [(role, None)]

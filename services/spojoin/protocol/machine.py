@@ -7,7 +7,7 @@ to append. Everything that a machine emits is idempotent: readers recognise and 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from spojoin.protocol.topology import Topic
@@ -45,6 +45,11 @@ class ResultPosition(NamedTuple):
 
     frame_id: int
     position: int
+
+    @classmethod
+    def behind(cls, frame_id: int, end: int, *, is_last: bool) -> ResultPosition:
+        """Where a frame's results up to position `end` lead; `is_last`: they are its last ones."""
+        return cls(frame_id + 1, 0) if is_last else cls(frame_id, end)
 
 
 START = ResultPosition(0, 0)
@@ -92,6 +97,18 @@ class Machine:
         """Results are out up to `result_position`: forget what lies behind it and say what may be trimmed."""
         return []
 
+    def counters(self) -> Mapping[str, float]:
+        """What it has done so far, by name; numbers that only grow."""
+        return {}
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory."""
+        return 0
+
+    def state_bytes(self) -> int:
+        """Bytes held by indexes."""
+        return 0
+
 
 class Idle(Machine):
     """Takes everything and emits nothing: a service that a query's layout has no use for."""
@@ -126,6 +143,38 @@ class InputMachine(Machine, ABC):
     @abstractmethod
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """The input holds no more rows for now, or does after all."""
+
+
+class InputThrough(InputMachine, ABC):
+    """A machine around one that takes rows, `_inputs`; what it doesn't change goes through."""
+
+    _inputs: InputMachine
+
+    @property
+    def active(self) -> bool:  # type: ignore[override]
+        """Whether rows may be read."""
+        return self._inputs.active
+
+    @property
+    def is_lingering(self) -> bool:
+        """Whether rows wait for time to pass."""
+        return self._inputs.is_lingering
+
+    def sources(self) -> SourceState:
+        """Where to resume each input."""
+        return self._inputs.sources()
+
+    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
+        """Declare the physical inputs."""
+        self._inputs.on_inputs(inputs)
+
+    def wants_rows(self, stream: int, partition: int) -> bool:
+        """Whether rows of that input can be taken now."""
+        return self._inputs.wants_rows(stream, partition)
+
+    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
+        """The input holds no more rows for now, or does after all."""
+        self._inputs.on_input_end(stream, partition, ended=ended)
 
 
 class WindowMachine(Machine, ABC):

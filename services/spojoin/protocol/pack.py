@@ -22,20 +22,22 @@ from spojoin.protocol.machine import (
     Action,
     Emit,
     InputMachine,
+    InputThrough,
     Leaver,
     Machine,
     ResultPosition,
     Rewind,
-    TakeOver,
     Trim,
-    WindowMachine,
 )
 from spojoin.protocol.packing import DERIVED
 from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
-from spojoin.wire.records import Barrier, Frame, Part, Partial, Record, Rows, SourceState
+from spojoin.wire.records import Barrier, Frame, Part, Partial, Record, Rows
 
 #: Records of one partition that may wait for a member before the log isn't read on.
 WAITING_MAX = 512
+
+#: The roles that may be given frames before they are in the log: what they say of one follows from frames and batches.
+EVALUATING = (Role.MUTABLE, Role.LOGICAL_AND, Role.POJOIN)
 
 _READS = {edge.role: frozenset(edge.reads) for edge in TOPOLOGY}
 
@@ -146,21 +148,19 @@ class Pack(Machine):
         for action in actions:
             if isinstance(action, Rewind):
                 member.forget(action.topic)
-                yield action
-            elif isinstance(action, TakeOver):
+            if not isinstance(action, Emit):
                 yield action
             elif isinstance(action.record, Frame):
                 yield action  # into the log first: what follows from it comes behind it
+                self._ahead = action.record.frame_id
                 self._go_ahead(action)
             else:
                 yield from self._handed_on(member, action)
 
-    def _go_ahead(self, action: Emit) -> None:
-        if isinstance(action.record, Frame):
-            self._ahead = action.record.frame_id
-            for member in self._members:
-                if member.fellow.goes_ahead:
-                    member.put((action.topic, action.partition), BY_REFERENCE, action.record)
+    def _go_ahead(self, frame: Emit) -> None:
+        for member in self._members:
+            if member.fellow.goes_ahead:
+                member.put((frame.topic, frame.partition), BY_REFERENCE, frame.record)
 
     def _handed_on(self, member: _Member, action: Emit) -> Iterator[Action]:
         if self.listener is not None:
@@ -222,21 +222,20 @@ class Pack(Machine):
         """What all members have done, by name."""
         total: dict[str, float] = {}
         for fellow in self.fellows:
-            counters = getattr(fellow.machine, "counters", None)
-            for name, value in counters().items() if counters else ():
+            for name, value in fellow.machine.counters().items():
                 total[name] = total.get(name, 0.0) + value
         return total
 
     def state_tuples(self) -> int:
         """Tuples held in memory by all members."""
-        return sum(fellow.machine.state_tuples() for fellow in self.fellows if hasattr(fellow.machine, "state_tuples"))
+        return sum(fellow.machine.state_tuples() for fellow in self.fellows)
 
     def state_bytes(self) -> int:
         """Bytes of all indexes."""
-        return sum(f.machine.state_bytes() for f in self.fellows if isinstance(f.machine, WindowMachine))
+        return sum(fellow.machine.state_bytes() for fellow in self.fellows)
 
 
-class InputPack(Pack, InputMachine):
+class InputPack(Pack, InputThrough):
     """A pack with the router: it takes the users' rows."""
 
     def __init__(self, fellows: Sequence[Fellow], edge: Edge) -> None:
@@ -245,38 +244,12 @@ class InputPack(Pack, InputMachine):
         machine = self._routing.fellow.machine
         if not isinstance(machine, InputMachine):
             raise TypeError(f"the router's machine is a {type(machine).__name__}, which takes no rows")
-        self._router = machine
-
-    @property
-    def active(self) -> bool:  # type: ignore[override]
-        """Whether the router may read rows."""
-        return self._router.active
-
-    @property
-    def is_lingering(self) -> bool:
-        """Whether rows wait for time to pass."""
-        return self._router.is_lingering
-
-    def sources(self) -> SourceState:
-        """Where to resume each input."""
-        return self._router.sources()
-
-    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
-        """Declare the physical inputs."""
-        self._router.on_inputs(inputs)
-
-    def wants_rows(self, stream: int, partition: int) -> bool:
-        """Whether rows of that input can be taken now."""
-        return self._router.wants_rows(stream, partition)
+        self._inputs = machine
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
         """Take rows of one input, and do all that follows from them."""
-        yield from self._passed(self._routing, self._router.on_rows(stream, partition, rows))
+        yield from self._passed(self._routing, self._inputs.on_rows(stream, partition, rows))
         yield from self._turn()
-
-    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
-        """The input holds no more rows for now, or does after all."""
-        self._router.on_input_end(stream, partition, ended=ended)
 
 
 def pack_of(fellows: Sequence[Fellow], edge: Edge) -> Pack:

@@ -36,6 +36,10 @@ class Packing:
         """The roles of the process that a role runs in; a role that isn't packable is alone."""
         return next((group for group in self.groups if role in group), (role,))
 
+    def is_shared(self, role: Role) -> bool:
+        """Whether a role's process has other roles as well."""
+        return len(self.group_of(role)) > 1
+
     @property
     def shared(self) -> tuple[Group, ...]:
         """The groups of several roles."""

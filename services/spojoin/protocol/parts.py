@@ -23,10 +23,10 @@ def expected_parts(frame: Frame, layout: LayoutChoice) -> list[int]:
 
     Nobody reports on a frame of which nothing is to be answered (P12).
     """
-    if frame.is_silent:
+    if not frame.is_answered:
         return []
     mutable = [MUTABLE_PART] if layout.has_mutable_part else []
-    return [*mutable, *(1 + worker for worker in range(frame.workers))] if frame.count else []
+    return [*mutable, *(1 + worker for worker in range(frame.workers))]
 
 
 def probe_range(positions: U16, begin: int, end: int) -> tuple[int, int]:

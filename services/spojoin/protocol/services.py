@@ -12,6 +12,9 @@ from spojoin.protocol.topology import BATCH_ROLES, Role
 #: Without one of these there are no results; nothing waits for the others.
 NEEDED = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)
 
+#: The instance of a service that is called as the service itself.
+FIRST_INSTANCE = "a"
+
 
 def names(role: Role, count: int) -> tuple[str, ...]:
     """The services of a role that has several."""
@@ -41,9 +44,19 @@ def without_workers(query: Query, joiners: int | None = None, packing: str = APA
     return tuple(found)
 
 
+def instance_name(service: str, instance: str) -> str:
+    """What an instance of a service is called: the first one as the service itself."""
+    return service if instance == FIRST_INSTANCE else f"{service}.{instance}"
+
+
+def service_of(process: str) -> str:
+    """The service that a process is an instance of, by its name: `router` of `router` and of `router.b`."""
+    return process.partition(".")[0]
+
+
 def role_of(service: str) -> str:
     """The role in a service's name: `pojoin` of pojoin-1; the roles where it has several."""
-    service = service.split(".", maxsplit=1)[0]  # of several instances, the first is called as the service
+    service = service_of(service)
     stem, _, number = service.rpartition("-")
     return stem if number.isdecimal() else service
 

@@ -14,6 +14,7 @@ from spojoin.protocol.machine import (
     Action,
     Emit,
     InputMachine,
+    InputThrough,
     Leaver,
     Machine,
     ResultPosition,
@@ -22,7 +23,7 @@ from spojoin.protocol.machine import (
 )
 from spojoin.protocol.seat import Seat
 from spojoin.protocol.topology import Topic
-from spojoin.wire.records import Barrier, Batch, Frame, Part, Partial, Presence, Record, Result, Rows, Run, SourceState
+from spojoin.wire.records import Barrier, Batch, Frame, Part, Partial, Presence, Record, Result, Rows, Run
 
 #: Batches handed over, of each stream, by a frame.
 HandedOver = tuple[int, tuple[int, ...]]
@@ -66,7 +67,7 @@ class Standby(Machine):
         yield from self._said(self.machine.on_record(topic, partition, offset, record))
 
     def _note(self, frame: Frame) -> None:
-        if frame.count and not frame.is_silent:  # results of others come without anybody's waiting for batches
+        if frame.is_answered:  # results of others come without anybody's waiting for batches
             self._handed_over.append((frame.frame_id, tuple(piece.handover_batch for piece in frame.slices)))
 
     def _said(self, actions: Iterator[Action]) -> Iterator[Action]:
@@ -121,56 +122,31 @@ class Standby(Machine):
 
     def counters(self) -> Mapping[str, float]:
         """What the machine has done, by name."""
-        counters = getattr(self.machine, "counters", None)
-        return counters() if counters else {}
+        return self.machine.counters()
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
-        counter = getattr(self.machine, "state_tuples", None)
-        return int(counter()) if counter else 0
+        return self.machine.state_tuples()
 
     def state_bytes(self) -> int:
         """Bytes of all indexes."""
-        counter = getattr(self.machine, "state_bytes", None)
-        return int(counter()) if counter else 0
+        return self.machine.state_bytes()
 
 
-class InputStandby(Standby, InputMachine):
-    """An instance of the service that takes the users' rows."""
+class InputStandby(Standby, InputThrough):
+    """An instance of the service that takes the users' rows; a silent one has not claimed the log."""
 
     def __init__(self, machine: InputMachine, seat: Seat, partition: int) -> None:
         super().__init__(machine, seat, partition)
         self._inputs = machine
 
-    @property
-    def active(self) -> bool:  # type: ignore[override]
-        """Whether rows may be read; a silent instance has not claimed the log."""
-        return self._inputs.active
-
-    @property
-    def is_lingering(self) -> bool:
-        """Whether rows wait for time to pass."""
-        return self._inputs.is_lingering
-
-    def sources(self) -> SourceState:
-        """Where to resume each input."""
-        return self._inputs.sources()
-
-    def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
-        """Declare the physical inputs."""
-        self._inputs.on_inputs(inputs)
-
     def wants_rows(self, stream: int, partition: int) -> bool:
         """Whether rows of that input can be taken now."""
-        return self._speaks and self._inputs.wants_rows(stream, partition)
+        return self._speaks and super().wants_rows(stream, partition)
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
         """Take rows of one input."""
         yield from self._said(self._inputs.on_rows(stream, partition, rows))
-
-    def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
-        """The input holds no more rows for now, or does after all."""
-        self._inputs.on_input_end(stream, partition, ended=ended)
 
 
 def standby_of(machine: Machine, seat: Seat, partition: int) -> Standby:
@@ -195,6 +171,5 @@ def _is_out(record: Record, result_position: ResultPosition) -> bool:
     if isinstance(record, Part | Partial):
         return record.frame_id < result_position.frame_id
     if isinstance(record, Result):
-        end = ResultPosition(record.frame_id + 1, 0) if record.is_last else ResultPosition(record.frame_id, record.end)
-        return end <= result_position
+        return ResultPosition.behind(record.frame_id, record.end, is_last=record.is_last) <= result_position
     return False

@@ -13,7 +13,6 @@ from spojoin.ports.interfaces import Clock, Headers, LogPartition, LogWriter
 from spojoin.protocol.machine import Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.plain_rows import PLAIN_JSON
-from spojoin.runtime.result_position import position_of_results
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.codec import encode
@@ -205,7 +204,7 @@ class Outbox:
             self.matches_out += matches_of(result)
             self._metrics.latency.observe(wall_ms - result.produced_ms, result.produced_runs, now_ms)
         last = readable[-1]
-        return position_of_results(ResultProgress(last.frame_id, last.end, last.is_last, None))
+        return ResultPosition.behind(last.frame_id, last.end, is_last=last.is_last)
 
     def close(self) -> None:
         """Give up what is not settled."""

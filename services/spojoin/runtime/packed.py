@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
-from spojoin.protocol.pack import Fellow, pack_of
+from spojoin.protocol.pack import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import edge_of, group_name
 from spojoin.protocol.seat import Seat
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.standby import standby_of
-from spojoin.protocol.topology import Role, presence_partition
+from spojoin.protocol.topology import Edge, Role, presence_partition
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.loop import MachineFactory
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wire, Wiring
 
-#: The roles that evaluate frames of the log and batches: what they say of a frame follows from nothing else.
-_EVALUATING = (Role.MUTABLE, Role.LOGICAL_AND, Role.POJOIN)
-
 #: Where these share a process, the frame behind a batch's last one finds it made.
 _AT_ONCE = frozenset({Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN})
+
+
+def edge_with(roles: Iterable[Role], settings: Settings) -> Edge:
+    """What a process of these roles reads and writes in the log."""
+    return edge_of(roles, has_others=settings.workers_max > settings.workers_packed())
 
 
 def alone(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:
@@ -46,10 +48,10 @@ def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> 
 
     def machine(result_position: ResultPosition) -> Machine:
         fellows = [
-            Fellow(role, wiring.machine_factory(result_position), layout.has_mutable_part and role in _EVALUATING)
+            Fellow(role, wiring.machine_factory(result_position), layout.has_mutable_part and role in EVALUATING)
             for role, wiring in wirings
         ]
-        return pack_of(fellows, edge_of(wires, has_others=settings.workers_max > settings.workers_packed()))
+        return pack_of(fellows, edge_with(wires, settings))
 
     by_role = dict(wirings)
     return Wiring(

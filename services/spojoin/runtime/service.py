@@ -22,7 +22,7 @@ from spojoin.ports.interfaces import Log
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.access import TRANSACTIONAL, seen_by, transactional_id
-from spojoin.protocol.packing import edge_of, group_name, parse_packing
+from spojoin.protocol.packing import group_name, parse_group, parse_packing
 from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, presence_partition
 from spojoin.query.load import load_served_query
@@ -30,7 +30,7 @@ from spojoin.query.meaning import fingerprint
 from spojoin.runtime.garbage import loaded_objects_spared
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
-from spojoin.runtime.packed import alone, instance_of, packed
+from spojoin.runtime.packed import alone, edge_with, instance_of, packed
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.wiring import Wire, Wiring
@@ -58,10 +58,10 @@ RESULT_POSITION_MS, ROUTER_RESULT_POSITION_MS = 50.0, 15.0
 _log = structlog.get_logger(__name__)
 
 
-def main(*roles: Role) -> int:
-    """Run roles in one process, with the environment's settings: the main of every service."""
+def main(name: str) -> int:
+    """Run a process with the environment's settings; `name` is its role, `together`, or roles such as router+sink."""
     try:
-        return run(roles, load_settings())
+        return run(parse_group(name), load_settings())
     except ConfigurationError as error:
         return _refused(error)
 
@@ -146,7 +146,7 @@ class Charge:
     def spec(self, serving: Serving) -> LoopSpec:
         """How the loop runs a generation."""
         wiring, settings = self.wire(serving), self.settings
-        edge = edge_of(self.roles, has_others=settings.workers_max > settings.workers_packed())
+        edge = edge_with(self.roles, settings)
         presence = presence_partition(wiring.service) if settings.standbys else None
         return LoopSpec(
             roles=self.roles,
@@ -159,7 +159,7 @@ class Charge:
             row_form=wiring.row_form,
             result_key=serving.query.result_key,
             tick_ms=wiring.tick_ms,
-            result_position_ms=ROUTER_RESULT_POSITION_MS if self.writes_log else RESULT_POSITION_MS,
+            result_position_ms=self._result_position_ms,
             credits_frames=settings.credits_frames,
             drain_ms=settings.drain_ms,
             parse=wiring.parse,
@@ -170,6 +170,12 @@ class Charge:
     def writes_log(self) -> bool:
         """Whether the router is here."""
         return Role.ROUTER in self.roles
+
+    @property
+    def _result_position_ms(self) -> float:
+        """A router is in a hurry for it, unless its own process moves it."""
+        is_elsewhere = Role.SINK not in self.roles
+        return ROUTER_RESULT_POSITION_MS if self.writes_log and is_elsewhere else RESULT_POSITION_MS
 
     def _transactional_ids(self) -> dict[Topic, str]:
         settings = self.settings

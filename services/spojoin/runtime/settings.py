@@ -21,13 +21,11 @@ from spojoin.errors import ConfigurationError
 from spojoin.ports.credentials import Properties, check_credentials, secret, with_login, with_user
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.packing import APART, parse_packing
+from spojoin.protocol.services import FIRST_INSTANCE, instance_name
 from spojoin.protocol.topology import Role
 from spojoin.runtime.environment import PREFIX, advice, check_environment
 
 ENV_PREFIX = PREFIX
-
-#: The instance of a service that is called as the service itself.
-FIRST_INSTANCE = "a"
 
 #: how a settings file is read, by its ending
 _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", ".env": "env_file"}
@@ -97,7 +95,7 @@ class Settings(BaseSettings):
     workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
     packing: str = APART
     standbys: bool = False
-    instance: str = Field("a", pattern="^[a-z0-9]{1,16}$")
+    instance: str = Field(FIRST_INSTANCE, pattern="^[a-z0-9]{1,16}$")
     patience_ms: int = Field(500, ge=20)
     workers_inside: int = Field(1, ge=1, le=1024)
     bootstrap_servers: str = Field("127.0.0.1:9092", min_length=1)
@@ -168,13 +166,13 @@ class Settings(BaseSettings):
         return self
 
     def named(self, service: str) -> str:
-        """How this instance of a service is called in reports: the first one as the service."""
-        return service if self.instance == FIRST_INSTANCE else f"{service}.{self.instance}"
+        """How this instance of a service is called in reports."""
+        return instance_name(service, self.instance)
 
     def workers_packed(self) -> int:
         """How many of the first workers share a process with other roles."""
-        is_alone = parse_packing(self.packing).group_of(Role.POJOIN) == (Role.POJOIN,)
-        return 0 if is_alone else min(self.workers_inside, self.workers_max)
+        is_shared = parse_packing(self.packing).is_shared(Role.POJOIN)
+        return min(self.workers_inside, self.workers_max) if is_shared else 0
 
     def kafka_properties(self) -> Properties:
         """The properties of every Kafka client besides the brokers, passwords included. Raises ConfigurationError."""

@@ -61,6 +61,4 @@ class ResultsFollower:
             self.repeated += 1
             return
         self.rows += record.rows.to_pylist()
-        self.result_position = (
-            ResultPosition(record.frame_id + 1, 0) if record.is_last else ResultPosition(record.frame_id, record.end)
-        )
+        self.result_position = ResultPosition.behind(record.frame_id, record.end, is_last=record.is_last)

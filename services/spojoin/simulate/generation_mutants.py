@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -20,18 +21,11 @@ from spojoin.roles.router.queue import Origins
 from spojoin.roles.router.slicing import Taken
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime import backfill
-from spojoin.simulate.mutants import Mutant, Patches, Plant
+from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.wire.records import NONE_SILENT, U8, Barrier, Frame, Rows, Takeover
 
 GENERATION_MUTANTS: dict[str, Mutant] = {}
-
-
-def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
-    def register(plant: Plant) -> Plant:
-        GENERATION_MUTANTS[name] = Mutant(what, plant)
-        return plant
-
-    return register
+_mutant = partial(planted, GENERATION_MUTANTS)
 
 
 @_mutant("answers-again", "a new generation answers the rows that it reads again to fill its windows")

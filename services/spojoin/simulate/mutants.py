@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
@@ -57,12 +58,17 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {}
 
 
-def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
+def planted(known: dict[str, Mutant], name: str, what: str) -> Callable[[Plant], Plant]:
+    """Makes a function that plants a bug one of the `known` mutants."""
+
     def register(plant: Plant) -> Plant:
-        MUTANTS[name] = Mutant(what, plant)
+        known[name] = Mutant(what, plant)
         return plant
 
     return register
+
+
+_mutant = partial(planted, MUTANTS)
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ import numpy as np
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import BY_REFERENCE
 from spojoin.protocol.pack import Pack, _Held, _Member
-from spojoin.protocol.packing import Group, roles_of
+from spojoin.protocol.packing import roles_of
 from spojoin.protocol.seat import Seat
+from spojoin.protocol.services import role_of
 from spojoin.protocol.standby import Standby
-from spojoin.protocol.topology import Role, Topic
+from spojoin.protocol.topology import Topic
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.event_time import EventTimeOrder
@@ -131,16 +132,10 @@ _SAID = {
 def _said(events: Events, _: World, fault: str) -> None:
     for words, group in _SAID.items():
         if words in fault:
-            for role in _roles_in(fault.split("#", maxsplit=1)[0]):
+            for role in roles_of(role_of(fault.split("#", maxsplit=1)[0])):
                 events[group, str(role)] += 1
     events["P14 packing", "packing changed"] += fault.startswith("packing ")
     events["P11 workers", "worker dismissed"] += fault.endswith("is taken away")
-
-
-def _roles_in(process: str) -> Group:
-    """The roles of a process, by its post: `together`, `router+sink.a`, `logical-and-0`."""
-    service = process.split(".", maxsplit=1)[0]
-    return roles_of(service) or (Role(service.rsplit("-", 1)[0]),)
 
 
 _ENDS = {
@@ -343,6 +338,6 @@ def _follows(events: Events, standby: Standby) -> None:
     if standby._seat.is_mine and not standby._speaks:
         events["P15 seats", "record said on taking the seat"] += len(standby._unsaid)
         if standby._seat._term > 1:
-            for role in _roles_in(standby._seat._service):
+            for role in roles_of(role_of(standby._seat._service)):
                 events["takes the seat of another", str(role)] += 1
     events["P15 seats", "speaker falls silent"] += standby._speaks and not standby._seat.is_mine

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from unittest.mock import patch
 
 from spojoin.protocol.machine import BY_REFERENCE, Action, Emit, TakeOver
@@ -15,20 +16,14 @@ from spojoin.protocol.seat import ECHOES, Seat
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.simulate.mutants import Mutant, Patches, Plant
+from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.simulate.process import Process
 from spojoin.wire.records import Presence, Record
 
 PACK_MUTANTS: dict[str, Mutant] = {}
 HARMLESS: dict[str, Mutant] = {}
 
-
-def _mutant(name: str, what: str, known: dict[str, Mutant] = PACK_MUTANTS) -> Callable[[Plant], Plant]:
-    def register(plant: Plant) -> Plant:
-        known[name] = Mutant(what, plant)
-        return plant
-
-    return register
+_mutant, _harmless = partial(planted, PACK_MUTANTS), partial(planted, HARMLESS)
 
 
 # --- P14 --------------------------------------------------------------------------------------------------------------
@@ -57,7 +52,7 @@ def _held_for_ever() -> Patches:
     return [patch.object(Pack, "_release", lambda _: iter(()))]
 
 
-@_mutant("taken-twice", "a member of a pack is given again what another member had read again", HARMLESS)
+@_harmless("taken-twice", "a member of a pack is given again what another member had read again")
 def _taken_twice() -> Patches:
     def put(self: _Member, source: Source, offset: int, record: Record) -> None:
         if self.fellow.role is not Role.ROUTER or self.fellow.machine.wants(*source):
@@ -77,7 +72,7 @@ def _standby_forgets() -> Patches:
     return [patch.object(Standby, "_said", said)]
 
 
-@_mutant("results-not-learned", "an instance that takes the seat does not learn how far results are out", HARMLESS)
+@_harmless("results-not-learned", "an instance that takes the seat does not learn how far results are out")
 def _results_not_learned() -> Patches:
     carry_out = Process._carry_out
 
@@ -104,7 +99,7 @@ def _beats_for_ever() -> Patches:
     return [patch.object(Seat, "beat", beat)]
 
 
-@_mutant("silent-restart", "an instance that spoke and restarts waits for the other one", HARMLESS)
+@_harmless("silent-restart", "an instance that spoke and restarts waits for the other one")
 def _silent_restart() -> Patches:
     def beat(self: Seat, now_ms: float) -> Presence | None:
         self._has_claimed |= bool(self._holder[0])
@@ -114,7 +109,7 @@ def _silent_restart() -> Patches:
     return [patch.object(Seat, "beat", beat)]
 
 
-@_mutant("two-speakers", "all instances of a service speak at once; of routers one alone can have the log", HARMLESS)
+@_harmless("two-speakers", "all instances of a service speak at once; of routers one alone can have the log")
 def _two_speakers() -> Patches:
     is_mine = Seat.is_mine.fget  # type: ignore[attr-defined]
 

@@ -10,9 +10,6 @@ from spojoin.protocol.topology import Role
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.process import Post
 
-#: The roles that are given frames on their way into the log.
-EVALUATING = (Role.MUTABLE, Role.LOGICAL_AND, Role.POJOIN)
-
 
 @dataclass(frozen=True, slots=True)
 class DrawnPacking:
@@ -24,11 +21,7 @@ class DrawnPacking:
     @property
     def inside(self) -> int:
         """How many workers share a process with other roles."""
-        return self.workers_inside if self.has_packed(Role.POJOIN) else 0
-
-    def has_packed(self, role: Role) -> bool:
-        """Whether a role shares a process."""
-        return len(self.packing.group_of(role)) > 1
+        return self.workers_inside if self.packing.is_shared(Role.POJOIN) else 0
 
 
 ALL_APART = DrawnPacking(parse_packing(APART))
@@ -64,7 +57,7 @@ def _draw(rng: Random) -> DrawnPacking:
 def posts_of(drawn: DrawnPacking, predicates: int, workers: int) -> list[Post]:
     """The processes of a packing; `workers` of them are PO-Join workers, unless more are inside."""
     posts = [Post(group[0], drawn.inside, group) for group in drawn.packing.shared]
-    alone = [role for role in PACKABLE if not drawn.has_packed(role)]
+    alone = [role for role in PACKABLE if not drawn.packing.is_shared(role)]
     posts += [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK) if role in alone]
     if Role.MUTABLE in alone:
         posts += [Post(Role.MUTABLE, number) for number in range(predicates)]

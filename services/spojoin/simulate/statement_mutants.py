@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -23,19 +24,12 @@ from spojoin.roles.router.queue import Origins
 from spojoin.roles.router.slicing import Slicer, Taken
 from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.pairs import PairProgram, Residual, SeqPairs
-from spojoin.simulate.mutants import Mutant, Patches, Plant
+from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.wire.records import I64, U8, Matches
 
 STATEMENT_MUTANTS: dict[str, Mutant] = {}
 Bits = tuple[U8 | None, U8 | None]
-
-
-def _mutant(name: str, what: str) -> Callable[[Plant], Plant]:
-    def register(plant: Plant) -> Plant:
-        STATEMENT_MUTANTS[name] = Mutant(what, plant)
-        return plant
-
-    return register
+_mutant = partial(planted, STATEMENT_MUTANTS)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

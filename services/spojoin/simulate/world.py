@@ -15,7 +15,7 @@ import numpy as np
 
 from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
-from spojoin.protocol.pack import Fellow, pack_of
+from spojoin.protocol.pack import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
 from spojoin.protocol.seat import ECHOES, Seat
 from spojoin.protocol.standby import standby_of
@@ -29,7 +29,7 @@ from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.messages import Source
 from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.pace import QuickRandom
-from spojoin.simulate.packs import EVALUATING, members_of, posts_of
+from spojoin.simulate.packs import members_of, posts_of
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
@@ -106,7 +106,7 @@ class World:
             {topic: self.log.retained(topic) if self._is_read(topic) else 0 for topic in Topic},
             self._frames_retained(),
             self._batch_tuples(),
-            {name: _state_tuples(machine) for process in self.processes for name, machine in process.machines()},
+            {name: machine.state_tuples() for process in self.processes for name, machine in process.machines()},
             self.step,
             came_to_rest,
         )
@@ -393,7 +393,7 @@ class World:
             self.log.append((Topic.CONTROL, 0), record)
 
     def _is_wanted(self, post: Post) -> bool:
-        if post.group or self._packing.has_packed(post.role):
+        if post.group or self._packing.packing.is_shared(post.role):
             return post in self._posts()
         return post.role is not Role.POJOIN or post.number < self._replicas
 
@@ -527,8 +527,3 @@ class World:
         router: InputMachine = process.machine  # type: ignore[assignment]
         messages, row = self._feed.take(process.name, source, self.rng.choice(odds.MESSAGES_AT_ONCE))
         process.begin(router.on_rows(*source, parse(self.scenario, source, messages, row)))
-
-
-def _state_tuples(machine: Machine) -> int:
-    counter = getattr(machine, "state_tuples", None)
-    return int(counter()) if counter is not None else 0

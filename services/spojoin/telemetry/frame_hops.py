@@ -79,7 +79,7 @@ class FrameHops:
 
     def framed(self, frame: Frame) -> None:
         """This process wrote a frame."""
-        if not _is_answered(frame):
+        if not frame.is_answered:
             return
         trace = self._trace(frame.frame_id)
         trace.count, trace.known_ms = frame.count, self._clock.monotonic_ms()
@@ -91,7 +91,7 @@ class FrameHops:
     def took(self, record: Record, appended_ms: int) -> None:
         """A record of the log was taken; `appended_ms`: when it was appended, by the writer's clock."""
         if isinstance(record, Frame):
-            if _is_answered(record):
+            if record.is_answered:
                 self._took_frame(record, appended_ms)
         elif isinstance(record, Part) and Hop.EVALUATION in self._hops:
             self._trace(record.frame_id).part_ms = self._clock.monotonic_ms()
@@ -166,8 +166,3 @@ class FrameHops:
             if oldest_ms <= produced_ms <= newest_ms:
                 return taken_ms
         return self._chunks[0][2] if self._chunks else now_ms
-
-
-def _is_answered(frame: Frame) -> bool:
-    """Whether a frame has results: frames without tuples, and those of tuples that were answered before, have none."""
-    return frame.count > 0 and not frame.is_silent

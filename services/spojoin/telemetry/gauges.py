@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
-
 import numpy as np
 
 from spojoin.model import Query
@@ -12,33 +9,6 @@ from spojoin.protocol.guidance import hot_flags
 from spojoin.protocol.machine import Machine
 from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.records import I64, Frame, HotKeys
-
-
-@runtime_checkable
-class HoldsTuples(Protocol):
-    """A machine that knows how much it holds."""
-
-    def state_tuples(self) -> int:
-        """Tuples held in memory."""
-        ...
-
-
-@runtime_checkable
-class HoldsBytes(Protocol):
-    """A machine that knows how many bytes it holds."""
-
-    def state_bytes(self) -> int:
-        """Bytes held in memory."""
-        ...
-
-
-@runtime_checkable
-class Counting(Protocol):
-    """A machine that counts what it does."""
-
-    def counters(self) -> Mapping[str, float]:
-        """Numbers that only grow while it lives, by the names of `Metrics.of_machine`."""
-        ...
 
 
 class MachineGauges:
@@ -53,14 +23,11 @@ class MachineGauges:
         """Set and count what `machine` reports."""
         if machine is not self._machine:
             self._machine, self._seen = machine, {}
-        if isinstance(machine, HoldsTuples):
-            self._metrics.state_tuples.set(machine.state_tuples())
-        if isinstance(machine, HoldsBytes):
-            self._metrics.state_bytes.set(machine.state_bytes())
-        if isinstance(machine, Counting):
-            for name, value in machine.counters().items():
-                self._metrics.of_machine[name].inc(value - self._seen.get(name, 0.0))
-                self._seen[name] = value
+        self._metrics.state_tuples.set(machine.state_tuples())
+        self._metrics.state_bytes.set(machine.state_bytes())
+        for name, value in machine.counters().items():
+            self._metrics.of_machine[name].inc(value - self._seen.get(name, 0.0))
+            self._seen[name] = value
 
 
 class WindowGauges:

@@ -40,7 +40,7 @@ class FrameTrail:
     def saw(self, record: Frame | Barrier) -> None:
         """Take what was read of the log; what the log does not count (P3) does not count here."""
         if self._reader.accept(record) and isinstance(record, Frame):
-            oldest_ms = int(record.produced_ms.min()) if record.count and not record.is_silent else None
+            oldest_ms = int(record.produced_ms.min()) if record.is_answered else None
             end = record.first_seq + record.count
             self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms))
             self._refused = sum(record.rejected.values())

@@ -183,6 +183,11 @@ class Frame:
         """Whether no tuple of the frame needs an answer: all of them only fill windows."""
         return len(self.silent) > 0 and bool(self.silent.all())
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether parts report on the frame: it has tuples, and not all of them only fill windows."""
+        return self.count > 0 and not self.is_silent
+
 
 @dataclass(frozen=True, slots=True)
 class Barrier:

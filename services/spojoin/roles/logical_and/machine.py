@@ -62,7 +62,7 @@ class LogicalAndMachine(Machine):
     def _take(self, frame: Frame) -> None:
         for trail, piece in zip(self._trails, frame.slices, strict=True):
             trail.append(frame, piece)
-        if frame.count and not frame.is_silent and frame.frame_id >= self._result_position.frame_id:
+        if frame.is_answered and frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
         elif not self._frames:
             self._drop_handed_over(frame)

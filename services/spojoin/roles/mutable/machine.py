@@ -62,7 +62,7 @@ class MutableMachine(Machine):
             return
         for store, piece in zip(self._stores, record.slices, strict=True):
             store.append(record, piece)
-        if record.frame_id >= self._result_position.frame_id and record.count and not record.is_silent:
+        if record.frame_id >= self._result_position.frame_id and record.is_answered:
             yield Emit(Topic.PARTIALS, self._predicate, self._evaluate(record))
         for store, piece in zip(self._stores, record.slices, strict=True):
             self._unsent.extend(store.runs(piece))

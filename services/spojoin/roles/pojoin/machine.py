@@ -102,7 +102,7 @@ class PoJoinMachine(WindowMachine):
             yield Rewind(Topic.BATCHES)
 
     def _is_due(self, frame: Frame) -> bool:
-        is_asked = frame.count > 0 and not frame.is_silent and frame.frame_id >= self._result_position.frame_id
+        is_asked = frame.is_answered and frame.frame_id >= self._result_position.frame_id
         return is_asked and self._worker < frame.workers
 
     def _has_all(self, batches: WorkerBatches, piece: StreamSlice) -> bool:

@@ -55,7 +55,7 @@ class StreamBook:
         self._times = Tail() if window.is_time else None
         self._places: Tail | None = None
         self._restored: list[tuple[int, I64]] = []
-        self._is_restored = False
+        self.is_restored = False
 
     def begin_at(self, index: int) -> None:
         """Number the stream's first tuple `index`: earlier numbers belong to another generation (P12)."""
@@ -97,7 +97,7 @@ class StreamBook:
         elif self._places is not None:
             self._places = _continued(self._restored, self._places)
         self._restored.clear()
-        self._is_restored = True
+        self.is_restored = True
 
     def apply(self, frame_id: int, piece: StreamSlice) -> None:
         """Move on by one frame of the log."""
@@ -129,7 +129,7 @@ class StreamBook:
     def note_lower(self, lower: int) -> None:
         """A window over this stream began at `lower`; no later one begins before it."""
         self._lower = max(self._lower, lower)
-        if self._is_restored:
+        if self.is_restored:
             self._forget_before(self._lower)
 
     def _seal(self, frame_id: int) -> None:

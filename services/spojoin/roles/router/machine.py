@@ -70,7 +70,6 @@ class RouterMachine(InputMachine):
         beginning: Beginning = FROM_NOTHING,
     ) -> None:
         self.active = False
-        self._is_restored = False
         self._query = query
         self._config = config
         self._beginning = beginning
@@ -100,6 +99,10 @@ class RouterMachine(InputMachine):
         self._link = 0
 
     # -- the log
+
+    @property
+    def _is_restored(self) -> bool:
+        return self._books[0].is_restored
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """The log is read always; batches only until those from before the log's first frame are here."""
@@ -163,7 +166,6 @@ class RouterMachine(InputMachine):
 
     def on_caught_up(self) -> Iterator[Action]:
         """All batches from before the log's first frame are here; the log tells of all others."""
-        self._is_restored = True
         for book in self._books:
             book.finish_restore()
         yield from ()
