@@ -80,10 +80,14 @@ class ResultsEnd:
         """Take what was read of the results topic, and stop reading it at the end."""
         for record in records:
             self._note(progress(dict(record.headers)))
-        if self._is_reading and self._reader.at_end(self._results):
+        if self._is_reading and self._is_read():
             self._reader.drop(self._results)
             self._is_reading = False
             self._go_deeper()
+
+    def _is_read(self) -> bool:
+        """Whether the end that was looked up is reached; while another sink writes on, a reader may see no end."""
+        return self._reader.at_end(self._results) or self._reader.position(self._results) >= self._seen_end
 
     def _note(self, found: ResultProgress) -> None:
         if self._furthest is None or _rank(found) > _rank(self._furthest):
@@ -105,7 +109,7 @@ def position_of_results(at: ResultProgress | None) -> ResultPosition:
     """The result position that a record's progress stands for."""
     if at is None:
         return START
-    return ResultPosition(at.frame_id + 1, 0) if at.is_last else ResultPosition(at.frame_id, at.position)
+    return ResultPosition.behind(at.frame_id, at.position, is_last=at.is_last)
 
 
 class ResultPositionFollower:
