@@ -28,31 +28,28 @@ NEVER = -(2**63)
 class Answered:
     """cut: per (stream, partition), the place before which every row was answered or refused.
 
-    highs: the largest event time before the cut, where known; lateness_us: how far times might run back
+    highs: the largest event time before the cut, where known
     frontier, reads, late: of the last checkpoint where rows were ordered by event time: the last row that went out, how
-        far each input had been read, and rows that had come too late for the merge, or were
-        refused behind the cut
+        far each input had been read, and rows that had come too late for the merge, or were refused behind the
+        cut: by that generation's conditions and lateness, which are not those of the next one
     """
 
     cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)
     highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    lateness_us: int = 0
     frontier: Key | None = None
     reads: Mapping[tuple[int, int], Place] = field(default_factory=dict)
     late: frozenset[tuple[int, int, int, int]] = frozenset()
 
     @classmethod
-    def of(
-        cls, cut: Mapping[tuple[int, int], Place], highs: Mapping[tuple[int, int], int], lateness_us: int, saved: bytes
-    ) -> Answered:
+    def of(cls, cut: Mapping[tuple[int, int], Place], highs: Mapping[tuple[int, int], int], saved: bytes) -> Answered:
         """What a takeover says, by its reader's streams; `saved` is the router's last checkpoint, or empty."""
         if not saved:
-            return cls(cut, highs, lateness_us)
+            return cls(cut, highs)
         order = orjson.loads(saved)
         time_us, stream, partition, offset, row = order["frontier"][0]
         reads = {(s, p): (o, r) for s, p, o, r in order["read"]}
         late = frozenset((s, p, o, r) for s, p, o, r in order["late"])
-        return cls(cut, highs, lateness_us, (time_us, stream, partition, offset, row), reads, late)
+        return cls(cut, highs, (time_us, stream, partition, offset, row), reads, late)
 
     def cut_of(self, stream: int, partition: int) -> Place:
         """The place of an input before which no row is left to answer."""

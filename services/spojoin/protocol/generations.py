@@ -21,7 +21,7 @@ class Beginning:
 
     fingerprint: of the query's meaning; 0 where nobody compares it
     cut: per (stream, partition), the place before which all rows were answered, or refused, by earlier generations
-    highs, lateness_us, checkpoint: what else is known of answered rows in event-time order, see `Answered`
+    highs, checkpoint: what else is known of answered rows in event-time order, see `Answered`
     starts: where reading of the inputs starts
     first_indexes: the index of each stream's first row, empty for 0; first_seq: as in `Barrier`
     counts: rows of each stream before the cut, empty for 0; numbered: rows with a number before it, where two
@@ -37,14 +37,13 @@ class Beginning:
     counts: tuple[int, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
     highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    lateness_us: int = 0
     checkpoint: bytes = b""
     numbered: int = 0
     first_seq: int = 0
 
     def answered(self) -> Answered:
         """Rows that earlier generations have answered."""
-        return Answered.of(self.cut, self.highs, self.lateness_us, self.checkpoint)
+        return Answered.of(self.cut, self.highs, self.checkpoint)
 
     def count(self, stream: int) -> int:
         """How many rows of a stream earlier generations had."""

@@ -423,7 +423,7 @@ def _read_announcement(header: pb.Announcement, columns: ColumnReader) -> Announ
     return Announcement(**_taken(header, _ANNOUNCEMENT))
 
 
-_TAKEOVER = ("generation", "from_generation", "checkpoint", "lateness_us", "numbered")
+_TAKEOVER = ("generation", "from_generation", "checkpoint", "numbered")
 
 
 def _write_takeover(takeover: Takeover, header: pb.Takeover, columns: ColumnWriter) -> None:

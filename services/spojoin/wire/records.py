@@ -228,7 +228,6 @@ class Takeover:
     counts: rows of each stream of that generation, numbered: its rows with a number, rejected: its refused rows by
         reason. Streams are those of that generation; `source` counts its inputs.
     checkpoint: its router's last one, if rows behind `source` were answered in event-time order; else empty
-    lateness_us: how far times might run back for the generation that wrote the checkpoint
     """
 
     generation: int
@@ -237,7 +236,6 @@ class Takeover:
     counts: tuple[int, ...]
     rejected: dict[str, int]
     checkpoint: bytes = b""
-    lateness_us: int = 0
     numbered: int = 0
 
 

@@ -16,13 +16,13 @@ from dataclasses import replace
 import orjson
 
 from spojoin.model import Query
-from spojoin.protocol.answered import Place
+from spojoin.protocol.answered import Place, before
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.event_time import EventTimeOrder
-from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.router.machine import RouterMachine, rows_from
 from spojoin.roles.router.physical_input import PhysicalInput, only
 from spojoin.roles.router.worker_request import ReportRefusal
 from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
@@ -82,14 +82,27 @@ class ClosingRouter(RouterMachine):
     def _note_refused(self, source: PhysicalInput, rows: Rows) -> None:
         """Rows refused behind the cut: the order passed them, but nobody has answered or counted them.
 
-        Those that an earlier generation had read, too, and not refused, count as answered by that one.
+        The next generation couldn't say which they were: times that these rows are late behind may be of rows that it
+        refuses. Invalid rows that an earlier generation had read, too, and not refused, count as answered by that one.
         """
-        limit, read_earlier = self._limit(source), self._answered.read_of(*source.key)
+        rows, limit = rows_from(rows, source.ledger.start), self._limit(source)
+        read_earlier = self._answered.read_of(*source.key)
         for place in ((letter.offset, letter.row) for letter in rows.dead):
             row = (*source.key, *place)
-            if source.ledger.start <= place < limit and (place >= read_earlier or row in self._answered.late):
+            if place < limit and (place >= read_earlier or row in self._answered.late):
                 self._refused.add(row)
+        self._note_late(source, only(rows, before(rows.offsets, rows.rows, limit)))
         self._noted[source.key] = (rows.next_offset, 0)
+
+    def _note_late(self, source: PhysicalInput, rows: Rows) -> None:
+        ordering = self._ordering
+        if not len(rows) or not isinstance(ordering, EventTimeOrder):
+            return
+        late = only(rows, ordering.are_late(source, rows))
+        unanswered = ~self._answered.rows(*source.key, late.offsets, late.rows, late.times_us)
+        places = zip(late.offsets[unanswered].tolist(), late.rows[unanswered].tolist(), strict=True)
+        self._refused |= {(*source.key, *place) for place in places}
+        source.ledger.have_seen(rows)
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """An input that has been read as far as before no longer holds the others, whatever follows in it."""
@@ -141,7 +154,6 @@ class ClosingRouter(RouterMachine):
         return {**self._answered.reads, **self._ordering.reads}
 
     def _takeover(self) -> Takeover:
-        checkpoint, lateness_us = self._order_so_far()
         return Takeover(
             self._beginning.generation + 1,
             self._beginning.generation,
@@ -149,18 +161,16 @@ class ClosingRouter(RouterMachine):
             # A generation replaced while it filled its windows has not reached the index at which the numbers continue.
             tuple(max(book.place, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
             dict(self._rejected),
-            checkpoint,
-            lateness_us,
+            self._order_so_far(),
             max(self._reader.next_seq, self._beginning.numbered),
         )
 
-    def _order_so_far(self) -> tuple[bytes, int]:
-        """The further checkpoint, this generation's or an earlier one's, and how late its rows might be."""
+    def _order_so_far(self) -> bytes:
+        """The further checkpoint, this generation's or an earlier one's."""
         if not self._keeps_order:
-            return b"", 0
-        own = b"" if self._last is None else _with_late(self._last.checkpoint, self._refused), self._query.lateness_us
-        before = self._beginning.checkpoint, self._beginning.lateness_us
-        return max((each for each in (before, own) if each[0]), key=_frontier, default=own)
+            return b""
+        own = b"" if self._last is None else _with_late(self._last.checkpoint, self._refused)
+        return max(filter(None, (self._beginning.checkpoint, own)), key=_frontier, default=own)
 
     def _source(self) -> SourceState:
         """Places before which every row was answered or refused, by this generation or one before it."""
@@ -181,8 +191,8 @@ def _with_late(checkpoint: bytes, refused: set[RowPlace]) -> bytes:
     return orjson.dumps(saved | {"late": sorted([*saved["late"], *(list(row) for row in refused)])})
 
 
-def _frontier(order: tuple[bytes, int]) -> list[int]:
-    found: list[int] = orjson.loads(order[0])["frontier"][0]
+def _frontier(checkpoint: bytes) -> list[int]:
+    found: list[int] = orjson.loads(checkpoint)["frontier"][0]
     return found
 
 

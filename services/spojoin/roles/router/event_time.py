@@ -48,7 +48,6 @@ class EventTimeOrder:
         answered: Answered = NOTHING_ANSWERED,
     ) -> None:
         self._answered = answered
-        self._spared: dict[tuple[int, int], set[Place]] = {}
         self._queue = queue
         self._inputs = inputs
         self._streams = streams
@@ -85,10 +84,7 @@ class EventTimeOrder:
         if rows.heartbeat_us is not None:
             source.heartbeat_us = max(source.heartbeat_us, rows.heartbeat_us)
         times = _times(rows)
-        seen = self._seen(source, rows, times)
-        # NEVER minus the lateness would wrap around
-        late = (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - self._lateness_us)
-        self._spare(source, rows, times, seen)
+        late = self.are_late(source, rows)
         done, passed = self._passed(source, rows, times, ~late)
         dead = self._refuse(source, rows, times, late, passed)
         kept = ~(late | passed)
@@ -104,6 +100,14 @@ class EventTimeOrder:
             source.pieces.append(columns if not done.any() else columns.take(~done))
             source.origins.append(origins if not done.any() else origins.take(np.flatnonzero(~done)))
 
+    def are_late(self, source: PhysicalInput, rows: Rows) -> Flags:
+        """Which rows of an input run back by more than the lateness."""
+        times = _times(rows)
+        seen = self._seen(source, rows, times)
+        # NEVER minus the lateness would wrap around
+        late: Flags = (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - self._lateness_us)
+        return late
+
     def _seen(self, source: PhysicalInput, rows: Rows, times: I64) -> I64:
         """The largest event time before each row of its partition; what lay before the cut counts though not read."""
         seen = np.maximum.accumulate(np.concatenate((np.array([source.ledger.high_time_us]), times)))[:-1]
@@ -114,21 +118,6 @@ class EventTimeOrder:
         if is_behind.any():
             source.ledger.high_time_us = max(source.ledger.high_time_us, high)
         return np.where(is_behind, np.maximum(seen, high), seen)
-
-    def _spare(self, source: PhysicalInput, rows: Rows, times: I64, seen: I64) -> None:
-        """Remember rows that were late for an earlier generation: although it went past them, it answered none."""
-        answered = self._answered
-        if answered.frontier is None or answered.lateness_us >= self._lateness_us:
-            return
-        was_late = (seen != NEVER) & (times < np.where(seen == NEVER, 0, seen) - answered.lateness_us)
-        was_late &= ~before(rows.offsets, rows.rows, answered.cut_of(*source.key))
-        places = zip(rows.offsets[was_late].tolist(), rows.rows[was_late].tolist(), strict=True)
-        self._spared.setdefault(source.key, set()).update(places)
-
-    def is_spared(self, source: PhysicalInput, offsets: I64, rows: I64) -> Flags:
-        """Which rows of an input an earlier generation had not answered though they come before its frontier."""
-        spared = self._spared.get(source.key, set())
-        return np.array([place in spared for place in zip(offsets.tolist(), rows.tolist(), strict=True)], np.bool_)
 
     def _passed(self, source: PhysicalInput, rows: Rows, times: I64, candidates: Flags) -> tuple[Flags, Flags]:
         """Rows that are out already (before a restart), and rows that the merge has passed without them."""

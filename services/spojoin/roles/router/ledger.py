@@ -64,10 +64,14 @@ class InputLedger:
         self._out = np.concatenate((self._out, np.zeros(len(rows), np.bool_)))
         if rows.times_us is not None:
             self._times = np.concatenate((self._times, rows.times_us))
-            if len(rows):
-                self.high_time_us = max(self.high_time_us, int(rows.times_us.max()))
+        self.have_seen(rows)
         self._dead.extend(dead)
         self._end = max(self._end, end or (rows.next_offset, 0))
+
+    def have_seen(self, rows: Rows) -> None:
+        """Count rows' event times, where they have them, for the lateness of those that follow."""
+        if rows.times_us is not None and len(rows):
+            self.high_time_us = max(self.high_time_us, int(rows.times_us.max()))
 
     def note_late(self, place: Place) -> None:
         """Remember a row that the merge had passed: by its key alone a restart would take it for one that is out."""

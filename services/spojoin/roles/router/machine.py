@@ -255,7 +255,7 @@ class RouterMachine(InputMachine):
         """Take rows of one input, in its order."""
         source = self._input(stream, partition)
         source.ended_ms = None
-        self._ordering.take(source, _from(rows, source.ledger.start))
+        self._ordering.take(source, rows_from(rows, source.ledger.start))
         self._ordering.advance(self._now_ms)
         yield from self._drain(force=False)
 
@@ -363,10 +363,7 @@ class RouterMachine(InputMachine):
     def _silence(self, silent: U8, taken: Taken, source: PhysicalInput) -> None:
         own = np.flatnonzero(taken.origins.inputs == source.index)
         offsets, rows = source.ledger.places(taken.origins.ids[own])
-        found = self._answered.rows(*source.key, offsets, rows, taken.times_us(source.stream, own))
-        if isinstance(self._ordering, EventTimeOrder):
-            found &= ~self._ordering.is_spared(source, offsets, rows)
-        silent[own] = found
+        silent[own] = self._answered.rows(*source.key, offsets, rows, taken.times_us(source.stream, own))
 
     def _count_rejected(self, letter: DeadLetter) -> None:
         self._rejected[letter.reason] = self._rejected.get(letter.reason, 0) + 1
@@ -416,7 +413,7 @@ _NO_BITS, _NO_NUMBERS = np.empty(0, np.uint8), np.empty(0, np.int64)
 _NO_ORIGINS = Origins(_NO_NUMBERS, _NO_NUMBERS, _NO_BITS, _NO_NUMBERS, _NO_BITS, _NO_BITS)
 
 
-def _from(rows: Rows, start: tuple[int, int]) -> Rows:
+def rows_from(rows: Rows, start: tuple[int, int]) -> Rows:
     """Rows and dead letters from a place on: a restart reads the message at its place again from its first row (P4)."""
     offset, row = start
     if row == 0 or not (len(rows) or rows.dead) or _first_offset(rows) > offset:

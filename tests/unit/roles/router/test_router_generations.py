@@ -251,6 +251,35 @@ def test_a_row_that_one_generation_refused_and_the_next_one_takes_is_answered():
     assert dict(zip(new.keys(), new.silent(), strict=True)) == {0: 1, 1: 1, 10: 0, 11: 0}
 
 
+@pytest.mark.parametrize(
+    ("refused", "refused_next", "answered"),
+    [([], [1], [0, 1]), ([1], [], [0, 1, 12])],
+    ids=["refused by the next", "refused by the first"],
+)
+def test_a_row_is_late_by_the_rows_that_its_own_generation_takes(refused, refused_next, answered):
+    """400 follows 1,200, which one generation refuses: it was answered only if the first one had refused 1,200."""
+    strict, lenient = (replace(BY_TIME, lateness_us=lateness) for lateness in (500, 1_000))
+
+    def second_partition(dead: list[int]) -> Rows:
+        keys = [10, 12] if dead else [10, 11, 12]
+        return replace(rows(0, [880, 1_200, 400], dead), keys=pa.array(keys), heartbeat_us=850)
+
+    old = Stage(RouterMachine(strict, START, config("r")), partitions=2)
+    old.give(0, replace(rows(0, [500, 800]), heartbeat_us=850))
+    old.give(1, second_partition(refused))
+    old.tick()
+    assert sorted(old.keys()) == answered
+    stage = closing(old, strict, keeps_order=True)
+    stage.router.on_inputs([(0, 0), (0, 1)])
+    stage.give(1, second_partition(refused))
+    begun = beginning_after(Beginning(2, 7), take_over(stage), strict, lenient, {0: 0})
+    new = Stage(RouterMachine(lenient, START, config("n"), beginning=replace(begun, starts={})), partitions=2)
+    new.give(0, rows(0, [500, 800]))
+    new.give(1, second_partition(refused_next))
+    new.do(new.router.flush())
+    assert sorted(key for key, is_silent in zip(new.keys(), new.silent(), strict=True) if is_silent) == answered
+
+
 def test_times_that_had_been_reached_before_the_cut_stay_known_over_generations():
     begun = later({(0, 0): (3, 0)}, highs={(0, 0): 5_000})
     lenient = replace(BY_TIME, lateness_us=1_000)
