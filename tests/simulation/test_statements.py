@@ -13,6 +13,9 @@ from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 
 FIRST, SECOND, SLICE = 100, 400, 100
 STARTS = [*range(0, FIRST, SLICE), *range(EDITION_SEEDS, EDITION_SEEDS + SECOND, SLICE)]
+#: Seeds of statements that have found a fault: a sink had passed over what another one had answered, and waited for a
+#: record before it went on with the next frame.
+KEPT_STATEMENTS = (4567171595949044817,)
 #: Seeds of replaced statements that have found a fault: windows began before the beginning of a generation whose log
 #: was trimmed; late rows of a generation that read nothing again were missed; rows counted as passed over by a
 #: generation that had written nothing; runs of expired batches waited for joiners whose log began behind them.
@@ -38,9 +41,11 @@ def test_every_seed_answers_each_row_once_over_its_generations():
     assert not failures, "\n\n".join(f.account for f in failures[:3])
 
 
-@pytest.mark.parametrize("seed", KEPT)
-def test_a_seed_that_once_found_a_fault_finds_none(seed):
-    failure = REPLACED_STATEMENTS.run(seed)
+@pytest.mark.parametrize(
+    ("kind", "seed"), [*((STATEMENTS, s) for s in KEPT_STATEMENTS), *((REPLACED_STATEMENTS, s) for s in KEPT)]
+)
+def test_a_seed_that_once_found_a_fault_finds_none(kind, seed):
+    failure = kind.run(seed)
     assert failure is None, failure.account
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.support.runtime_world import result
-
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import ManualClock, MemoryLog, MemoryReader
 from spojoin.protocol.machine import ResultPosition
 from spojoin.runtime.result_position import ResultsEnd, position_of_results
 from spojoin.wire.results import result_to_message
+from tests.support.runtime_world import result
 
 RESULTS = LogPartition("q.results", 0)
 TIMEOUT_S = 1.0

@@ -307,6 +307,10 @@ class SinkMachine(Machine):
 
     # -- progress
 
+    def on_time(self, now_ms: int) -> Iterator[Action]:
+        """Go on where another sink has answered what held up the next frame."""
+        yield from self._complete()
+
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Trim behind the results: matches, batches that no window reaches, and the log up to the handover."""
         self._skip_to(result_position)
