@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
@@ -18,6 +19,7 @@ PREFETCH_KBYTES = 16 << 10
 #: the broker answers at once when there is something to read; this is how often it is asked when there is nothing
 FETCH_WAIT_MS = 50
 OFFSETS_TIMEOUT_S = 10.0
+FIND_TIMEOUT_S = 1.0
 
 
 class KafkaReader:
@@ -31,6 +33,7 @@ class KafkaReader:
         self._inputs: dict[tuple[str | None, int | None], LogPartition] = {}
         self._at_end: set[LogPartition] = set()
         self._fresh: set[LogPartition] = set()
+        self._found: set[str] = set()
         self._consumer = Consumer(
             {
                 **common,
@@ -60,6 +63,7 @@ class KafkaReader:
         self._positions[source] = offset
         self._fresh.add(source)
         self._inputs[source.topic, source.partition] = source
+        self._find(source.topic)
         self._consumer.incremental_assign([TopicPartition(*source, offset)])
 
     def pause(self, source: LogPartition) -> None:
@@ -110,6 +114,16 @@ class KafkaReader:
     def close(self) -> None:
         """Stop reading."""
         self._consumer.close()
+
+    def _find(self, topic: str) -> None:
+        """Learn where a topic is: the client itself would look when its timers run out, up to a second later.
+
+        It still does where no broker answers now, and reports that.
+        """
+        if topic not in self._found:
+            with suppress(KafkaException):
+                self._consumer.list_topics(topic, timeout=FIND_TIMEOUT_S)
+                self._found.add(topic)
 
     def _catch_up_with_trims(self, source: LogPartition) -> None:
         """Restart where the log now begins, unless records were read already: a gap would then be a loss."""

@@ -20,6 +20,8 @@ QUEUE_KBYTES_MAX = 96 << 10
 #: the broker aborts an abandoned transaction after this long, and readers no longer wait for it
 TRANSACTION_TIMEOUT_MS = 30_000
 CLOSE_TIMEOUT_S = 5.0
+#: how long the first clients wait for a transactional id before another one asks
+HASTE_S = (0.1, 0.1)
 
 _FENCED = frozenset(
     {
@@ -62,9 +64,10 @@ class KafkaWriter:
         if transactional_id is not None:
             properties |= {"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
             properties["delivery.timeout.ms"] = min(int(wait_s_max * 1000), TRANSACTION_TIMEOUT_MS)
-        self._producer = Producer(properties, logger=CLIENT_LOGGER)
         if self._is_transactional:
-            self._register(wait_s_max)
+            self._producer = _registered(properties, wait_s_max)
+        else:
+            self._producer = Producer(properties, logger=CLIENT_LOGGER)
 
     def append(
         self,
@@ -135,12 +138,6 @@ class KafkaWriter:
             # a transaction left open is aborted by the broker: when a successor registers, or when its time is over
             _log.info("a writer was closed in the middle", error=str(error.args[0]))
 
-    def _register(self, timeout_s: float) -> None:
-        try:
-            self._producer.init_transactions(timeout_s)
-        except KafkaException as error:
-            raise _translated(error.args[0], LogUnavailable) from error
-
     def _queue(
         self, target: LogPartition, value: bytes, headers: Headers, timestamp_ms: int | None, key: bytes | None
     ) -> bool:
@@ -190,6 +187,40 @@ class KafkaWriter:
             if not isinstance(cause, KafkaException):
                 raise
             raise _translated(cause.args[0], AmbiguousAppend) from error
+
+
+def _registered(properties: Mapping[str, object], timeout_s: float) -> Producer:
+    """A producer that alone has its transactional id; the broker has aborted what the last one left open.
+
+    While an abort is under way the client waits 500 ms before it asks again; a new client asks at once.
+    """
+    try:
+        for patience_s in HASTE_S:
+            producer = _connected(properties, timeout_s)
+            if _takes_id(producer, patience_s):
+                return producer
+        producer = _connected(properties, timeout_s)
+        producer.init_transactions(timeout_s)
+    except KafkaException as error:
+        raise _translated(error.args[0], LogUnavailable) from error
+    return producer
+
+
+def _connected(properties: Mapping[str, object], timeout_s: float) -> Producer:
+    """A producer that knows a broker: without one it waits 500 ms before it looks for its coordinator."""
+    producer = Producer(dict(properties), logger=CLIENT_LOGGER)
+    producer.list_topics(timeout=timeout_s)
+    return producer
+
+
+def _takes_id(producer: Producer, patience_s: float) -> bool:
+    try:
+        producer.init_transactions(patience_s)
+    except KafkaException as error:
+        if error.args[0].retriable():
+            return False
+        raise
+    return True
 
 
 def _translated(error: KafkaError, otherwise: type[SpoJoinError]) -> SpoJoinError:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from spojoin.wire.records import Presence
 
 #: Beats of its own that an instance must read between two of the speaker's before it takes the seat.
-ECHOES = 4
+ECHOES = 5
 
 
 class Seat:
     """One instance's view of its service's seat.
 
     instance: its name among the service's instances; life: distinguishes its restarts
-    patience_ms: how long the speaker may be silent, at least
+    patience_ms: how long the speaker may be silent, at most: its last beat may be an interval, a fifth of it, old
     """
 
     def __init__(self, service: str, instance: str, life: str, patience_ms: float) -> None:
@@ -45,8 +45,7 @@ class Seat:
         if presence.speaks:
             self._hear_speaker(presence)
         if presence.life == self._life:
-            self._awaits_echo = False
-            self._echoes += 0 if presence.speaks else 1
+            self._hear_echo(presence)
 
     def _hear_speaker(self, presence: Presence) -> None:
         speaker = presence.instance, presence.life
@@ -54,6 +53,12 @@ class Seat:
             self._term, self._holder = presence.term, speaker
         if (presence.term, speaker) == (self._term, self._holder):
             self._echoes = 0
+
+    def _hear_echo(self, echo: Presence) -> None:
+        self._awaits_echo = False
+        self._echoes += 0 if echo.speaks else 1
+        if self._echoes >= ECHOES:  # the claim needs not wait for the next interval
+            self._next_ms = None
 
     def beat(self, now_ms: float) -> Presence | None:
         """What to write now, if anything: a beat, or the claim to the seat."""
