@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from spojoin.protocol.packing import PACKABLE
+from spojoin.protocol.packing import PACKABLE, with_standbys
 from spojoin.protocol.topology import (
     SHARED,
     TOPOLOGY,
@@ -146,7 +146,7 @@ def _presence(role: Role) -> tuple[Topic, ...]:
 
 
 def _edge(role: Role) -> Edge:
-    return next(edge for edge in TOPOLOGY if edge.role is role)
+    return with_standbys(next(edge for edge in TOPOLOGY if edge.role is role))
 
 
 def _on_topics(edge: Edge, query: str, inputs: Sequence[str]) -> Iterator[Right]:

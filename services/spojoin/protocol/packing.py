@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.topology import NOT_RECORDS, TOPOLOGY, Edge, Role, Topic
@@ -128,6 +128,13 @@ def edge_of(roles: Iterable[Role], *, has_others: bool = False) -> Edge:
         _in_order(t for edge in edges for t in edge.writes if t not in inner_writes),
         _in_order(t for edge in edges for t in edge.trims if t not in inner_reads),
     )
+
+
+def with_standbys(edge: Edge) -> Edge:
+    """The same for an instance of several: one that says runs reads which batches have been made of them (P15)."""
+    if Topic.RUNS not in edge.writes or Topic.BATCHES in edge.reads:
+        return edge
+    return replace(edge, reads=_in_order((*edge.reads, Topic.BATCHES)))
 
 
 def records_read(edge: Edge) -> tuple[Topic, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import (
     Action,
     Emit,
@@ -23,10 +22,7 @@ from spojoin.protocol.machine import (
 )
 from spojoin.protocol.seat import Seat
 from spojoin.protocol.topology import Topic
-from spojoin.wire.records import Barrier, Batch, Frame, Part, Partial, Presence, Record, Result, Rows, Run
-
-#: Batches handed over, of each stream, by a frame.
-HandedOver = tuple[int, tuple[int, ...]]
+from spojoin.wire.records import Batch, Part, Partial, Presence, Record, Result, Rows, Run
 
 
 class Standby(Machine):
@@ -38,9 +34,7 @@ class Standby(Machine):
         self._partition = partition
         self._speaks = False
         self._is_caught_up = False
-        self._reader = LogFollower()
         self._unsaid: deque[Emit] = deque()
-        self._handed_over: deque[HandedOver] = deque()
         self._trims: dict[tuple[Topic, int], Trim] = {}
 
     @property
@@ -61,14 +55,8 @@ class Standby(Machine):
             yield from self._follow_seat()
             return
         if isinstance(record, Batch):  # results may be out before it is: who made it may have searched it at once
-            self._unsaid = deque(emit for emit in self._unsaid if not _is_batch(emit.record, record))
-        if isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
-            self._note(record)
+            self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, record))
         yield from self._said(self.machine.on_record(topic, partition, offset, record))
-
-    def _note(self, frame: Frame) -> None:
-        if frame.is_answered:  # results of others come without anybody's waiting for batches
-            self._handed_over.append((frame.frame_id, tuple(piece.handover_batch for piece in frame.slices)))
 
     def _said(self, actions: Iterator[Action]) -> Iterator[Action]:
         for action in actions:
@@ -104,9 +92,6 @@ class Standby(Machine):
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Forget what needs not be said any more; the speaker trims."""
         trims = self.machine.on_result_position(result_position)
-        while self._handed_over and self._handed_over[0][0] < result_position.frame_id:
-            made = self._handed_over.popleft()[1]
-            self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, made))
         self._unsaid = deque(emit for emit in self._unsaid if not _is_out(emit.record, result_position))
         self._trims |= {(trim.topic, trim.partition): trim for trim in trims}
         if not self._speaks:
@@ -156,13 +141,10 @@ def standby_of(machine: Machine, seat: Seat, partition: int) -> Standby:
     return Standby(machine, seat, partition)
 
 
-def _is_made(record: Record, handed_over: tuple[int, ...]) -> bool:
-    """Whether results are out that needed the batch: then its runs are in their topic until the batch is in its."""
-    return isinstance(record, Run) and record.batch_id < handed_over[record.stream]
-
-
-def _is_batch(record: Record, read: Batch) -> bool:
-    """Whether a record is the batch that was read from its topic."""
+def _is_made(record: Record, read: Batch) -> bool:
+    """Whether a record is, or is for, the batch that was read from its topic; of runs, also those for earlier ones."""
+    if isinstance(record, Run):
+        return record.stream == read.stream and record.batch_id <= read.batch_id
     return isinstance(record, Batch) and (record.stream, record.batch_id) == (read.stream, read.batch_id)
 
 

@@ -22,7 +22,7 @@ from spojoin.ports.interfaces import Log
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.access import TRANSACTIONAL, seen_by, transactional_id
-from spojoin.protocol.packing import group_name, parse_group, parse_packing
+from spojoin.protocol.packing import group_name, parse_group, parse_packing, with_standbys
 from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, presence_partition
 from spojoin.query.load import load_served_query
@@ -146,8 +146,9 @@ class Charge:
     def spec(self, serving: Serving) -> LoopSpec:
         """How the loop runs a generation."""
         wiring, settings = self.wire(serving), self.settings
-        edge = edge_with(self.roles, settings)
-        presence = presence_partition(wiring.service) if settings.standbys else None
+        edge, presence = edge_with(self.roles, settings), None
+        if settings.standbys:
+            edge, presence = with_standbys(edge), presence_partition(wiring.service)
         return LoopSpec(
             roles=self.roles,
             edge=edge if presence is None else replace(edge, writes=(*edge.writes, Topic.PRESENCE)),

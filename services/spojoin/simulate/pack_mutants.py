@@ -9,16 +9,17 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
-from spojoin.protocol.machine import BY_REFERENCE, Action, Emit, TakeOver
+from spojoin.protocol.machine import BY_REFERENCE, Action, Emit, ResultPosition, TakeOver, Trim
 from spojoin.protocol.pack import Pack, Source, _Member
 from spojoin.protocol.seat import ECHOES, Seat
 from spojoin.protocol.standby import Standby
-from spojoin.protocol.topology import Role
+from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.simulate.process import Process
-from spojoin.wire.records import Presence, Record
+from spojoin.wire.records import Frame, Presence, Record, Run
 
 PACK_MUTANTS: dict[str, Mutant] = {}
 HARMLESS: dict[str, Mutant] = {}
@@ -70,6 +71,30 @@ def _standby_forgets() -> Patches:
         yield from (action for action in actions if self._speaks or not isinstance(action, Emit))
 
     return [patch.object(Standby, "_said", said)]
+
+
+@_mutant("runs-taken-for-made", "a silent instance forgets runs once results are out that needed their batch")
+def _runs_taken_for_made() -> Patches:
+    handed_over: WeakKeyDictionary[Standby, list[tuple[int, tuple[int, ...]]]] = WeakKeyDictionary()
+
+    def heard(self: Standby, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        if isinstance(record, Frame) and record.is_answered:
+            batches = tuple(piece.handover_batch for piece in record.slices)
+            handed_over.setdefault(self, []).append((record.frame_id, batches))
+        return on_record(self, topic, partition, offset, record)
+
+    def forget(self: Standby, result_position: ResultPosition) -> list[Trim]:
+        for frame_id, batches in handed_over.get(self, ()):
+            if frame_id < result_position.frame_id:
+                self._unsaid = deque(
+                    emit
+                    for emit in self._unsaid
+                    if not isinstance(emit.record, Run) or emit.record.batch_id >= batches[emit.record.stream]
+                )
+        return on_result_position(self, result_position)
+
+    on_record, on_result_position = Standby.on_record, Standby.on_result_position
+    return [patch.object(Standby, "on_record", heard), patch.object(Standby, "on_result_position", forget)]
 
 
 @_harmless("results-not-learned", "an instance that takes the seat does not learn how far results are out")

@@ -10,7 +10,7 @@ from random import Random
 
 from spojoin.protocol.machine import START, Action, Emit, Machine, ResultPosition, Rewind, TakeOver
 from spojoin.protocol.pack import Pack
-from spojoin.protocol.packing import Group, edge_of, group_name, records_read
+from spojoin.protocol.packing import Group, edge_of, group_name, records_read, with_standbys
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic, presence_partition
 from spojoin.simulate.memorylog import SimulatedLog, Target
@@ -103,7 +103,8 @@ class Process:
         self.name = name
         self.machine = machine
         self.log = log
-        reads = records_read(edge_of(post.roles, has_others=has_other_workers))
+        edge = edge_of(post.roles, has_others=has_other_workers)
+        reads = records_read(with_standbys(edge) if isinstance(machine, Standby) else edge)
         inputs = [target for target in log.partitions if target[0] in reads]
         if isinstance(machine, Standby):
             inputs.append((Topic.PRESENCE, presence_partition(post.service)))

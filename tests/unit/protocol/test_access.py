@@ -7,7 +7,7 @@ import pytest
 from spojoin.errors import QueryError
 from spojoin.model import GENERATION_PART
 from spojoin.protocol.access import UNUSED_GROUP, Operation, Person, ResourceKind, Right, names, rights, seen_by
-from spojoin.protocol.packing import PACKABLE
+from spojoin.protocol.packing import PACKABLE, with_standbys
 from spojoin.protocol.topology import (
     SHARED,
     TOPOLOGY,
@@ -44,7 +44,7 @@ def named(topics: tuple[Topic, ...]) -> set[str]:
 def test_a_roles_rights_equal_its_row_of_the_table(edge: Edge) -> None:
     beats = (Topic.PRESENCE,) if edge.role in PACKABLE else ()
     removed = OWN if edge.role is Role.ROUTER else edge.trims
-    assert on_topics(edge.role, Operation.READ) == named((*edge.reads, *beats))
+    assert on_topics(edge.role, Operation.READ) == named((*with_standbys(edge).reads, *beats))
     assert on_topics(edge.role, Operation.WRITE) == named((*edge.writes, *beats))
     assert on_topics(edge.role, Operation.DELETE) == named((*removed, *beats))
     assert on_topics(edge.role, Operation.CREATE) == on_topics(edge.role, Operation.ALTER) == set()
