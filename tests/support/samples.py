@@ -273,7 +273,14 @@ def plans(draw):
 
 
 barriers = st.builds(
-    Barrier, natural, st.text(max_size=9), natural, st.booleans(), st.lists(natural, max_size=2).map(tuple), natural
+    Barrier,
+    natural,
+    st.text(max_size=9),
+    natural,
+    st.booleans(),
+    st.lists(natural, max_size=2).map(tuple),
+    natural,
+    st.binary(max_size=9),
 )
 sources = st.dictionaries(st.tuples(small, small), st.builds(SourcePosition, natural, natural, i64), max_size=3)
 announcements = st.builds(Announcement, st.integers(1, 2**31), natural, st.text(max_size=9), st.text(max_size=9))

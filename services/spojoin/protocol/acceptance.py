@@ -19,19 +19,25 @@ class LogFollower:
     accepted (P9).
     """
 
-    __slots__ = ("epoch", "first_indexes", "is_closed", "link", "next_frame", "next_seq")
+    __slots__ = ("closing", "epoch", "first_indexes", "link", "next_frame", "next_seq")
 
     def __init__(self) -> None:
         self.epoch = -1
-        self.is_closed = False
+        #: what has ended the log, once something has: another generation continues (P12)
+        self.closing: Barrier | None = None
         self.first_indexes: tuple[int, ...] = ()
         self.next_frame = 0
         self.next_seq = 0
         self.link = 0
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the log has ended."""
+        return self.closing is not None
+
     def accept(self, record: Frame | Barrier) -> bool:
         """Whether the record counts; a record that does moves this reader on."""
-        if self.is_closed:  # P12: the log has ended, another generation continues
+        if self.closing is not None:
             return False
         if isinstance(record, Barrier):
             return self._accept_barrier(record)
@@ -52,7 +58,7 @@ class LogFollower:
             self.first_indexes = barrier.first_indexes
             self.next_seq = barrier.first_seq or sum(barrier.first_indexes)
         self.epoch = barrier.epoch
-        self.is_closed = barrier.closes
+        self.closing = barrier if barrier.closes else None
         return True
 
     def _continues(self, frame: Frame) -> bool:

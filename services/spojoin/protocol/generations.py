@@ -22,6 +22,7 @@ class Beginning:
     fingerprint: of the query's meaning; 0 where nobody compares it
     cut: per (stream, partition), the place before which all rows were answered, or refused, by earlier generations
     highs, checkpoint: what else is known of answered rows in event-time order, see `Answered`
+    lateness_us: how far event times of earlier generations might run back
     starts: where reading of the inputs starts
     first_indexes: the index of each stream's first row, empty for 0; first_seq: as in `Barrier`
     counts: rows of each stream before the cut, empty for 0; numbered: rows with a number before it, where two
@@ -37,6 +38,7 @@ class Beginning:
     counts: tuple[int, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
     highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    lateness_us: int = 0
     checkpoint: bytes = b""
     numbered: int = 0
     first_seq: int = 0

@@ -93,7 +93,7 @@ def fill(history: InputHistory, query: Query, beginning: Beginning, backfill: st
     pasts = _pasts(history, beginning.cut)
     beyond = _answered_beyond(history, query, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
-        _look_back(history, query, pasts)
+        _look_back(history, replace(query, lateness_us=max(query.lateness_us, beginning.lateness_us)), pasts)
     elif backfill == Backfill.EARLIEST:
         for past in pasts:
             past.first = past.earliest
@@ -169,6 +169,7 @@ def _are_in_time(query: Query, ranks: I64) -> NDArray[np.bool_]:
 
 
 def _look_back(history: InputHistory, query: Query, pasts: list[Past]) -> None:
+    """`query` has the largest lateness of all generations: so far the rows that one of them took may run back."""
     reader, size = history.log.reader(), LOOK_RECORDS
     try:
         while not _suffices(query, pasts):

@@ -206,6 +206,7 @@ def beginning_after(
         fresh,
         cut={key: (at.offset, at.row) for key, at in source.items()},
         highs={key: at.high_time_us for key, at in source.items()} if has_same_times else {},
+        lateness_us=takeover.lateness_us,
         checkpoint=takeover.checkpoint,
         counts=tuple(counts),
         numbered=_numbered_before(takeover, before, sources.get(0)) if query.shares_input else 0,

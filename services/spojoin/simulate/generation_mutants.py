@@ -52,8 +52,8 @@ def _read_rows_left() -> Patches:
     def is_answered(self: ClosingRouter) -> bool:
         return self._result_frame >= self._next_frame
 
-    def takeover(self: ClosingRouter) -> Takeover:
-        found = original(self)
+    def takeover(self: ClosingRouter, closing: Barrier) -> Takeover:
+        found = original(self, closing)
         reads = self._read_before()
         source = {place: replace(at, offset=max(at.offset, reads.get(place, (0, 0))[0])) for place, at in
                   found.source.items()}  # fmt: skip

@@ -15,7 +15,7 @@ from spojoin.simulate.drawn_query import DrawnQuery, as_interval_join, redraw_qu
 from spojoin.simulate.scenario import Elaborate, Scenario, draw_with_query, fits, with_reader
 
 #: The backfill looks at this many records of an input at a time: drawn so small that it looks back in many steps.
-SHRUNK = {"spojoin.runtime.backfill.LOOK_RECORDS": (1, 2, 5)}
+SHRUNK = {"spojoin.runtime.backfill.LOOK_RECORDS": (3, 5, 9)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ def _read_slice(header: pb.StreamSlice, columns: ColumnReader) -> StreamSlice:
     )
 
 
-_BARRIER = ("epoch", "router_id", "fingerprint", "closes", "first_seq")
+_BARRIER = ("epoch", "router_id", "fingerprint", "closes", "first_seq", "checkpoint")
 
 
 def _write_barrier(barrier: Barrier, header: pb.Barrier, columns: ColumnWriter) -> None:
@@ -423,7 +423,7 @@ def _read_announcement(header: pb.Announcement, columns: ColumnReader) -> Announ
     return Announcement(**_taken(header, _ANNOUNCEMENT))
 
 
-_TAKEOVER = ("generation", "from_generation", "checkpoint", "numbered")
+_TAKEOVER = ("generation", "from_generation", "checkpoint", "lateness_us", "numbered")
 
 
 def _write_takeover(takeover: Takeover, header: pb.Takeover, columns: ColumnWriter) -> None:

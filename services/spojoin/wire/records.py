@@ -195,6 +195,7 @@ class Barrier:
 
     fingerprint: of the query's meaning; 0 in logs that are older than it
     closes: whether to ignore all that follows, because another generation of the query continues (rule P12)
+    checkpoint: of one that closes, where rows are in event-time order: the router's last one and what it has refused
     first_indexes: the index of each stream's first row in this log; empty if all are 0
     first_seq: the number of its first row of all; 0 where that is the sum of `first_indexes`, as when no row stands in
         two streams
@@ -206,6 +207,7 @@ class Barrier:
     closes: bool = False
     first_indexes: tuple[int, ...] = ()
     first_seq: int = 0
+    checkpoint: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,7 @@ class Takeover:
     counts: rows of each stream of that generation, numbered: its rows with a number, rejected: its refused rows by
         reason. Streams are those of that generation; `source` counts its inputs.
     checkpoint: its router's last one, if rows behind `source` were answered in event-time order; else empty
+    lateness_us: how far event times might run back, for it or a generation before it
     """
 
     generation: int
@@ -236,6 +239,7 @@ class Takeover:
     counts: tuple[int, ...]
     rejected: dict[str, int]
     checkpoint: bytes = b""
+    lateness_us: int = 0
     numbered: int = 0
 
 

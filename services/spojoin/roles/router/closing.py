@@ -25,7 +25,7 @@ from spojoin.roles.router.event_time import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine, rows_from
 from spojoin.roles.router.physical_input import PhysicalInput, only
 from spojoin.roles.router.worker_request import ReportRefusal
-from spojoin.wire.records import Rows, SourcePosition, SourceState, Takeover
+from spojoin.wire.records import Barrier, Rows, SourcePosition, SourceState, Takeover
 
 #: (stream, partition, offset, row)
 RowPlace = tuple[int, int, int, int]
@@ -131,10 +131,14 @@ class ClosingRouter(RouterMachine):
             yield from self.flush()
             if self._is_all_answered():
                 self._closes = True
-                yield Emit(Topic.FRAMES, 0, self._barrier(self._epoch + 1, closes=True))
-        if self._reader.is_closed and not self._handed_over:
+                yield Emit(Topic.FRAMES, 0, self._closing())
+        if self._reader.closing is not None and not self._handed_over:
             self._handed_over = True
-            yield Emit(Topic.GENERATIONS, 0, self._takeover())
+            yield Emit(Topic.GENERATIONS, 0, self._takeover(self._reader.closing))
+
+    def _closing(self) -> Barrier:
+        """Ends the log; who finds it closed knows from it what this router has read again."""
+        return replace(self._barrier(self._epoch + 1), closes=True, checkpoint=self._order_so_far())
 
     def _is_all_answered(self) -> bool:
         is_written = not len(self._queue) and not any(source.ledger.passable for source in self._inputs)
@@ -153,7 +157,7 @@ class ClosingRouter(RouterMachine):
             return {}
         return {**self._answered.reads, **self._ordering.reads}
 
-    def _takeover(self) -> Takeover:
+    def _takeover(self, closing: Barrier) -> Takeover:
         return Takeover(
             self._beginning.generation + 1,
             self._beginning.generation,
@@ -161,7 +165,8 @@ class ClosingRouter(RouterMachine):
             # A generation replaced while it filled its windows has not reached the index at which the numbers continue.
             tuple(max(book.place, self._beginning.count(stream)) for stream, book in enumerate(self._books)),
             dict(self._rejected),
-            self._order_so_far(),
+            closing.checkpoint or self._order_so_far(),
+            max(self._query.lateness_us, self._beginning.lateness_us),
             max(self._reader.next_seq, self._beginning.numbered),
         )
 

@@ -175,15 +175,14 @@ class RouterMachine(InputMachine):
         self._claimed = self._reader.epoch + 1
         yield Emit(Topic.FRAMES, 0, self._barrier(self._claimed))
 
-    def _barrier(self, epoch: int, *, closes: bool = False) -> Barrier:
+    def _barrier(self, epoch: int) -> Barrier:
         beginning = self._beginning
         return Barrier(
             epoch,
             self._config.router_id,
             beginning.fingerprint,
-            closes,
-            beginning.first_indexes,
-            beginning.first_seq,
+            first_indexes=beginning.first_indexes,
+            first_seq=beginning.first_seq,
         )
 
     def _activate(self) -> None:
