@@ -98,6 +98,7 @@ class StreamBook:
             self._places = _continued(self._restored, self._places)
         self._restored.clear()
         self.is_restored = True
+        self._forget_before(self._lower)
 
     def apply(self, frame_id: int, piece: StreamSlice) -> None:
         """Move on by one frame of the log."""
