@@ -8,8 +8,7 @@ from spojoin.simulate.editions import EDITION_SEEDS
 from spojoin.simulate.mutants import MUTANTS
 from spojoin.simulate.run import run_seed
 from spojoin.simulate.runner import find_mutant
-
-SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 800)
+from tests.support.mutant_seeds import SEEDS, seeds_for
 
 
 def test_there_are_at_least_twelve():
@@ -30,13 +29,13 @@ def test_a_rare_mutant_is_found_in_a_world_that_reaches_it(monkeypatch):
 
 @pytest.mark.parametrize("name", sorted(MUTANTS.keys() - {RARE}))
 def test_the_mutant_is_found(name):
-    failure = find_mutant(name, SEEDS)
+    failure = find_mutant(name, seeds_for(name))
     assert failure is not None, f"{name} ({MUTANTS[name].what}) got past {len(SEEDS)} seeds"
     assert not failure.reason.startswith("TypeError"), "the mutant no longer fits the product"
     assert run_seed(failure.seed) is None, "the seed fails without the mutant, too"
 
 
 def test_expiry_never_is_found_by_the_bound_on_memory():
-    failure = find_mutant("expiry-never", SEEDS)
+    failure = find_mutant("expiry-never", seeds_for("expiry-never"))
     assert failure is not None
     assert "tuples at rest" in failure.reason

@@ -8,15 +8,15 @@ from spojoin.simulate.editions import EDITION_SEEDS
 from spojoin.simulate.pack_mutants import HARMLESS, PACK_MUTANTS
 from spojoin.simulate.run import run_seed
 from spojoin.simulate.runner import find_mutant
+from tests.support.mutant_seeds import SEEDS, seeds_for
 
-SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 800)
 SEEDS_UNHARMED = range(EDITION_SEEDS, EDITION_SEEDS + 150)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", PACK_MUTANTS)
 def test_the_mutant_is_found(name):
-    failure = find_mutant(name, SEEDS)
+    failure = find_mutant(name, seeds_for(name))
     assert failure is not None, f"{name} ({PACK_MUTANTS[name].what}) got past {len(SEEDS)} seeds"
     assert not failure.reason.startswith("TypeError"), "the mutant no longer fits the product"
     assert run_seed(failure.seed) is None, "the seed fails without the mutant, too"

@@ -15,9 +15,11 @@ STARTS = [*range(0, FIRST, SLICE), *range(EDITION_SEEDS, EDITION_SEEDS + SECOND,
 #: Seeds beyond the range that have found a fault: workers kept whole batches behind small windows; stray copies of
 #: batches counted as retained, and a generated query had values of more than 64 bits; a router that claimed the log
 #: read batches that were trimmed; joiners took a batch for made because results were out that its own process had found
-#: in it, while its append was lost.
+#: in it, while its append was lost; a silent joiner forgot runs for a batch that results had needed and that was lost;
+#: a router kept times before its windows until the next frame.
 KEPT = (
     1032700022, 1032700551, 77002021, 77004133, 77007276, 1128259292, 1128253020, 4294968527, 4294967643, 885000000317,
+    4567171595949059076, 4567171595949063940,
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from spojoin.simulate.packs import members_of, posts_of
 from spojoin.simulate.process import AppendsUnderWay, Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, WorkerCount
+from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, Run, WorkerCount
 
 #: A seed takes some 5,000 steps; one that needs 40 times as many makes no progress.
 STEPS_MAX = 200_000
@@ -103,7 +103,7 @@ class World:
             self.dead,
             self.dead_lost,
             self.faults,
-            {topic: self.log.retained(topic) if self._is_read(topic) else 0 for topic in Topic},
+            {topic: self._retained(topic) if self._is_read(topic) else 0 for topic in Topic},
             self._frames_retained(),
             self._batch_tuples(),
             {name: machine.state_tuples() for process in self.processes for name, machine in process.machines()},
@@ -114,6 +114,16 @@ class World:
     def _is_read(self, topic: Topic) -> bool:
         """Not what passes by reference: an earlier packing may have left some, which the next one to read it trims."""
         return topic not in DERIVED or any(target[0] is topic for p in self.processes for target in p.cursors)
+
+    def _retained(self, topic: Topic) -> int:
+        return self._runs_retained() if topic is Topic.RUNS else self.log.retained(topic)
+
+    def _runs_retained(self) -> int:
+        """Where some runs of an expired batch were trimmed, the others stay until the next batch is made."""
+        last = self.frames.accepted[-1] if self.frames.accepted else None
+        live = [] if last is None else [piece.live_batch for piece in last.slices]
+        runs = self.log.partitions[Topic.RUNS, 0].records
+        return sum(isinstance(r, Run) and (not live or r.batch_id >= live[r.stream]) for r in runs)
 
     def _frames_retained(self) -> int:
         """The number of accepted frames that the log still holds; what zombies append last may stay."""
@@ -165,7 +175,8 @@ class World:
         if not post.group:
             return self._machine(post, name)
         members = members_of(post.group, len(self.scenario.query.predicates), self._packing.inside)
-        fellows = [Fellow(each.role, self._machine(each, name), each.role in EVALUATING) for each in members]
+        ahead = EVALUATING if self.scenario.query.layout.has_mutable_part else ()
+        fellows = [Fellow(each.role, self._machine(each, name), each.role in ahead) for each in members]
         return pack_of(fellows, edge_of(post.group, has_others=self._has_others))
 
     def _router(self, name: str, result_position: ResultPosition) -> InputMachine:

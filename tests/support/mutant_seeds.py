@@ -1,0 +1,29 @@
+"""Where a planted bug is sought: first in a world that is known to reach it, where few do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from spojoin.simulate.editions import EDITION_SEEDS
+
+SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 800)
+#: By mutant, the first of the seeds that finds it. One that no longer does only makes the search longer.
+_REACHING = {
+    "backfill-too-short": 183,
+    "band-by-sums": 168,
+    "leaves-before-its-frame": 207,
+    "limit-before-residual": 556,
+    "null-is-true-of-a-pair": 70,
+    "payload-of-another-row": 215,
+    "runs-taken-for-made": 8_619,
+    "sink-waits-for-others": 219,
+    "void-rows-without-a-place": 85,
+    "worker-count-of-the-newest-frame": 159,
+}
+
+
+def seeds_for(mutant: str) -> Iterator[int]:
+    """The seeds to try, in order."""
+    known = [EDITION_SEEDS + _REACHING[mutant]] if mutant in _REACHING else []
+    return chain(known, SEEDS)
