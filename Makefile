@@ -26,7 +26,8 @@ run: $(READY) ## real flights from PySpark through Kafka and all services, check
 	@$(BIN)/loadgen demo
 
 test: lint ## every test, after ruff and mypy
-	$(BIN)/python -m pytest tests/unit tests/simulation -n 2
+	$(BIN)/python -m pytest tests/unit -n 2
+	$(BIN)/python -m pytest tests/simulation -n 2
 	$(BIN)/python -m pytest tests/integration -rs
 
 fuzz: $(READY) ## search for new counterexamples of the properties, ten times as many as tests look at, then mutate FRAMES=10000000 messages

@@ -18,7 +18,7 @@ class Seat:
     """One instance's view of its service's seat.
 
     instance: its name among the service's instances; life: distinguishes its restarts
-    patience_ms: how long the speaker may be silent, at most: its last beat may be an interval, a fifth of it, old
+    patience_ms: how long the speaker may be silent; its last beat may be an interval, a fifth of that, old by then
     """
 
     def __init__(self, service: str, instance: str, life: str, patience_ms: float) -> None:
