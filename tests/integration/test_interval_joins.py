@@ -64,7 +64,7 @@ SETTINGS = {
     "idle_timeout_ms": "3600000",
 }
 #: Keys are counted until well before the worker is killed.
-LAYOUTS = {"batch": "", "hp": "layout: {name: hp, calibration: 1000}", "dp": "layout: dp"}
+LAYOUTS = {"batch": "", "hp": "layout: {name: hp, calibration: 1000}", "kp": "layout: kp", "dp": "layout: dp"}
 
 
 # -- the rows, and what follows from them by definition

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.integration
 
 
 def test_a_standby_takes_over_and_the_silence_is_measured(tmp_path: Path) -> None:
-    asked = SilenceOptions(kills=1, stops=1, stopped=2.0, rate=1_000.0, window=2_000, output=tmp_path)
+    asked = SilenceOptions(kills=2, stops=1, stopped=2.0, rate=1_000.0, window=2_000, output=tmp_path)
     assert measure(asked) == 0
     found = orjson.loads((tmp_path / "silence.json").read_bytes())
-    assert [fault["kind"] for fault in found["faults"]] == ["kill", "stop"]
+    assert [fault["kind"] for fault in found["faults"]] == ["kill", "kill", "stop"]
     assert found["usual_gaps"] > 10
     for fault in found["faults"]:
         assert fault["process"] in ("together", "together.b")

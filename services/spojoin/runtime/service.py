@@ -148,10 +148,11 @@ class Charge:
         wiring, settings = self.wire(serving), self.settings
         edge, presence = edge_with(self.roles, settings), None
         if settings.standbys:
-            edge, presence = with_standbys(edge), presence_partition(wiring.service)
+            edge = replace(with_standbys(edge), writes=(*edge.writes, Topic.PRESENCE))
+            presence = presence_partition(wiring.service)
         return LoopSpec(
             roles=self.roles,
-            edge=edge if presence is None else replace(edge, writes=(*edge.writes, Topic.PRESENCE)),
+            edge=edge,
             presence=presence,
             topics=Topics.of(serving.query, settings.workers_max, settings.input_topics, serving.generation),
             machine_factory=instance_of(wiring, settings) if settings.standbys else wiring.machine_factory,
