@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from spojoin.embedded.accounts import Accounts, NoAccounts
 from spojoin.embedded.own import by_batches
-from spojoin.embedded.threads import Lane, Threads
 from spojoin.errors import BadData
+from spojoin.kernels.threads import Lane, Threads
 from spojoin.model import Query
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic

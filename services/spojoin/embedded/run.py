@@ -21,10 +21,10 @@ from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
 from spojoin.embedded.table_writer import TableWriter
-from spojoin.embedded.threads import cores
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
+from spojoin.kernels.threads import cores
 from spojoin.model import Order, Query
 from spojoin.roles.router.config import RouterConfig
 

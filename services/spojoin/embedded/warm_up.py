@@ -17,6 +17,7 @@ from spojoin.model import DEFAULT_LAYOUT, Query
 from spojoin.published.layouts.catalog import LAYOUTS
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.parse import positions_as_keys
 from spojoin.wire.codec import decode, encode
 
 #: Enough batches for merged nodes of several levels, too large for scans, and their split.
@@ -76,6 +77,7 @@ def warm_up() -> int:
     batch = pa.record_batch(
         {name: rng.integers(0, 50, TUPLES).astype(float) for name in "abc"} | {"t": np.arange(TUPLES)}
     )
+    positions_as_keys(0, np.arange(2), np.arange(2), np.array([False, True]))
     return sum(_run(query, batch, through_wire) for query in queries() for through_wire in (False, True))
 
 

@@ -251,8 +251,9 @@ class StreamIndex:
 
         searches: how often a probe is searched in a node
         """
-        is_in_turn = searches < TOGETHER_MIN or not (self.limit is None or self._counts_only)
-        return IN_TURN if is_in_turn else self.work.runner
+        runner = self.work.runner
+        is_little = searches < TOGETHER_MIN * runner.reluctance
+        return IN_TURN if is_little or not (self.limit is None or self._counts_only) else runner
 
     def _search_node(
         self, node: Node, probes: Probes, searches: Sequence[Search], lower: I64 | None, rooms: list[I64]

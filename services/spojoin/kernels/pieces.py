@@ -20,6 +20,11 @@ class TaskRunner(Protocol):
         """How many tasks run at once, at most."""
         ...
 
+    @property
+    def reluctance(self) -> int:
+        """How many times as much work must be there before it is shared, 1 where nothing else wants the cores."""
+        ...
+
     def each(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results of all tasks, in their order; none runs any more when this returns or raises what one raised."""
         ...
@@ -29,6 +34,7 @@ class InTurn:
     """One task after another, in the caller's thread."""
 
     threads = 1
+    reluctance = 1
 
     def each(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results of all tasks, in their order."""

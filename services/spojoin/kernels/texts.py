@@ -11,7 +11,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from spojoin.kernels.compile import kernel
+from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.lanes import prefetch
 
 I64 = NDArray[np.int64]
@@ -20,6 +20,7 @@ U8 = NDArray[np.uint8]
 
 #: Bytes that are copied at once: gathered texts are followed by as many bytes that may be written.
 WORD = 8
+_ZERO, _COLON = np.uint8(ord("0")), np.uint8(ord(":"))
 #: Texts lie anywhere in memory: each is asked for so many texts before it is copied.
 _AHEAD = 24
 
@@ -41,6 +42,57 @@ def _copy_word(_context: Any, _source: Any, _from: Any, _target: Any, _to: Any) 
 
 #: source, from, target, to: copies the 8 bytes source[from:] to target[to:], wherever they lie
 copy_word: Any = intrinsic(_copy_word)
+
+
+@inlined
+def _digits(number: int) -> int:
+    """How many digits a number from 0 on has."""
+    count, limit = 1, 10
+    while count < 19 and number >= limit:
+        count += 1
+        limit *= 10
+    return count
+
+
+@inlined
+def _write_digits(number: int, out: U8, end: np.int64) -> np.int64:
+    """Write a number from 0 on in front of `end`; returns where it begins."""
+    while number > 9:
+        end -= 1
+        out[end] = _ZERO + number % 10
+        number //= 10
+    out[end - 1] = _ZERO + number
+    return end - 1
+
+
+@kernel
+def path_bytes(first: int, seconds: I64, thirds: I64, has_third: NDArray[np.bool_], offsets: I32) -> int:
+    """Where texts "first:second" or "first:second:third" go, offsets int32 (n + 1,); returns the bytes of all.
+
+    seconds, thirds: int64 (n,), from 0 on, as is `first`; has_third: bool (n,)
+    Where the bytes of all are more than int32 holds, offsets are meaningless.
+    """
+    total, before = 0, _digits(first) + 1
+    for k in range(len(seconds)):
+        offsets[k] = total
+        total += before + _digits(seconds[k])
+        if has_third[k]:
+            total += 1 + _digits(thirds[k])
+    offsets[len(seconds)] = total
+    return total
+
+
+@kernel
+def write_paths(first: int, seconds: I64, thirds: I64, has_third: NDArray[np.bool_], offsets: I32, out: U8) -> None:
+    """Write the texts that `path_bytes` has found room for."""
+    for k in range(len(seconds)):
+        at = np.int64(offsets[k + 1])
+        if has_third[k]:
+            at = _write_digits(thirds[k], out, at) - 1
+            out[at] = _COLON
+        at = _write_digits(seconds[k], out, at) - 1
+        out[at] = _COLON
+        _write_digits(first, out, at)
 
 
 @kernel

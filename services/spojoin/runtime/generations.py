@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from spojoin.errors import ConfigurationError, WireError
+from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.protocol.generations import Beginning, Generations
@@ -30,12 +31,13 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A generation to serve; `successor` is the query that will replace it, if any."""
+    """A generation to serve; `successor` is the query that will replace it, if any. `runner` runs pieces of frames."""
 
     query: Query
     generation: int = FIRST_GENERATION
     successor: Query | None = None
     begin: Callable[[ResultPosition, Parse], Beginning] = lambda _result_position, _parse: Beginning()
+    runner: TaskRunner = IN_TURN
 
 
 class GenerationsTopic:

@@ -41,6 +41,8 @@ from spojoin.wire.records import Barrier, Frame, Record
 STEP_MS_MAX = 10.0
 #: how often new partitions of internal topics are looked for: more workers have more
 DISCOVERY_MS = 5_000
+#: the result position is put into the store at most this often; each time is a request that the loop waits for
+PUBLISH_MS = 10
 #: trims are gathered for this long; each is a request to the broker
 TRIM_MS = 1_000
 TAIL_TIMEOUT_S = 30.0
@@ -124,7 +126,8 @@ class Loop:
         self._written = 0
         self._beats_trimmed = 0
         self._fresh: ResultPosition | None = None
-        self._next_tick_ms = self._next_trim_ms = 0.0
+        self._unpublished: ResultPosition | None = None
+        self._next_tick_ms = self._next_trim_ms = self._next_publish_ms = 0.0
         self._next_discovery_ms = self._clock.monotonic_ms() + DISCOVERY_MS
         self._feed: InputFeed | None = None
         try:
@@ -338,8 +341,16 @@ class Loop:
         if result_position is not None:
             self._world.reporter.hops.settled(result_position.frame_id)
         if result_position is not None and self._follower.move(result_position) is not None:
-            self._world.shared.put_result_position(result_position)
-            self._fresh = result_position
+            self._fresh = self._unpublished = result_position
+        self._publish_position()
+
+    def _publish_position(self) -> None:
+        """Services elsewhere ask the store much less often than results go out here."""
+        now_ms = self._clock.monotonic_ms()
+        if self._unpublished is not None and now_ms >= self._next_publish_ms:
+            self._next_publish_ms = now_ms + PUBLISH_MS
+            self._world.shared.put_result_position(self._unpublished)
+            self._unpublished = None
 
     def _follow_results(self) -> None:
         fresh, self._fresh = self._follower.poll() or self._fresh, None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
+from spojoin.kernels.threads import Threads, cores
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.pack import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import edge_of, group_name
@@ -19,6 +21,9 @@ from spojoin.runtime.wiring import Wire, Wiring
 
 #: Where these share a process, the frame behind a batch's last one finds it made.
 _AT_ONCE = frozenset({Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN})
+
+#: The broker and its clients want the cores as well: only where frames are full, and so more wait, a frame is shared.
+RELUCTANCE = 8
 
 
 def edge_with(roles: Iterable[Role], settings: Settings) -> Edge:
@@ -37,6 +42,7 @@ def alone(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> W
 def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:
     """The wiring of a process of several roles: all mutable joiners in one, and the first `workers_inside` workers."""
     layout = serving.query.layout
+    serving = replace(serving, runner=Threads(settings.threads or cores(), RELUCTANCE))
     if settings.handover_frames is None and _AT_ONCE.issubset(wires):
         settings = settings.model_copy(update={"handover_frames": 1})
     wirings = [

@@ -49,6 +49,7 @@ class Settings(BaseSettings):
     instance: which of a service's instances this is: a name such as a or b
     patience_ms: how long the instance that speaks may be silent before another takes its place
     workers_inside: how many of the first workers run in the process that PO-Join shares with other roles, if it does
+    threads: how many share the work of frames in a process of several roles; default one for each of its cores
     bootstrap_servers: Kafka
     kafka: further client properties as librdkafka names them (security, mostly)
     kafka_username: who this service is for Kafka; with OAUTHBEARER its client's id
@@ -98,6 +99,7 @@ class Settings(BaseSettings):
     instance: str = Field(FIRST_INSTANCE, pattern="^[a-z0-9]{1,16}$")
     patience_ms: int = Field(500, ge=20)
     workers_inside: int = Field(1, ge=1, le=1024)
+    threads: int | None = Field(None, ge=1, le=1024)
     bootstrap_servers: str = Field("127.0.0.1:9092", min_length=1)
     kafka: dict[str, str | int | float | bool] = Field(default_factory=dict, repr=False)
     kafka_username: str | None = Field(None, min_length=1)

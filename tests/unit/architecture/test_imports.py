@@ -37,7 +37,7 @@ ALLOWED = _table("""
     roles.permutation: kernels protocol wire
     index: kernels wire
     roles.pojoin: index kernels protocol wire
-    runtime: ports protocol query telemetry wire
+    runtime: kernels ports protocol query telemetry wire
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query wire
     roles.sink: expressions kernels protocol wire

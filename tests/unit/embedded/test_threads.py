@@ -15,10 +15,10 @@ import pytest
 from spojoin.embedded.behind import WriterBehind
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.library import Join
-from spojoin.embedded.threads import Lane, Threads, cores
 from spojoin.embedded.writers import TableWriter
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.pieces import shares
+from spojoin.kernels.threads import Lane, Threads, cores
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine

@@ -13,7 +13,7 @@ from spojoin.ports.interfaces import AmbiguousAppend, Bounds, LogPartition
 from spojoin.ports.memory import Fate
 from spojoin.protocol.machine import Emit, ResultPosition, Rewind, Trim
 from spojoin.protocol.topology import Role, Topic
-from spojoin.runtime.loop import DISCOVERY_MS, TRIM_MS
+from spojoin.runtime.loop import DISCOVERY_MS, PUBLISH_MS, TRIM_MS
 from spojoin.runtime.result_position import SILENCE_MS
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.chain import ResultSequence
@@ -122,6 +122,21 @@ def test_the_result_position_comes_from_the_store():
     loop.step(0)
     loop.step(0)
     assert bench.machines[0].seen("result_position") == [(ResultPosition(2, 5),)]
+
+
+def test_results_are_put_into_the_store_a_few_times_in_a_while_the_last_soon():
+    bench = Bench(Role.SINK)
+    bench.prepare = lambda machine: setattr(machine, "answer", lambda r: emits(Topic.RESULTS, result(r.epoch, 0, 1)))
+    loop = bench.loop()
+    stored = []
+    for number in range(40):
+        if number < 30:
+            bench.append(FRAMES, barrier(number))
+        loop.step(0)
+        bench.clock.sleep(0.001)
+        stored.append(bench.shared.result_position())
+    assert stored[-1] == ResultPosition(30, 0)
+    assert 2 <= len({*stored}) <= 40 // PUBLISH_MS + 2
 
 
 def test_a_result_position_of_an_earlier_log_in_the_store_does_not_count():

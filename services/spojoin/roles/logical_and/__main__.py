@@ -12,7 +12,8 @@ from spojoin.runtime.wiring import Wiring
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes it."""
-    return Wiring("logical-and", lambda result_position: LogicalAndMachine(serving.query, result_position))
+    query, runner = serving.query, serving.runner
+    return Wiring("logical-and", lambda result_position: LogicalAndMachine(query, result_position, runner))
 
 
 if __name__ == "__main__":

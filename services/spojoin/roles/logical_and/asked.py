@@ -12,7 +12,7 @@ from spojoin.kernels.pieces import IN_TURN, TaskRunner, shares
 from spojoin.wire.records import I64, U16
 
 #: Stored tuples compared with a probe from which threads pay: fewer take less time than to wake one.
-TOGETHER_MIN = 1 << 23
+TOGETHER_MIN = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +60,4 @@ def counted(asked: Sequence[Asked], runner: TaskRunner) -> list[I64]:
 
 def worthwhile(asked: Sequence[Asked], runner: TaskRunner) -> TaskRunner:
     """`runner` where there is enough to do for threads."""
-    return runner if sum(one.comparisons for one in asked) >= TOGETHER_MIN else IN_TURN
+    return runner if sum(one.comparisons for one in asked) >= TOGETHER_MIN * runner.reluctance else IN_TURN

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 
-from spojoin.model import Query
-from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.published.machines import worker as worker_of
 from spojoin.roles.pojoin.machine import PoJoinMachine
@@ -20,12 +19,8 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes the worker that the settings name."""
     query = serving.query
     worker = numbered(settings, "worker", settings.workers_max)
-    make: Make = worker_of(query, _timed_machine)
+    make: Make = worker_of(query, partial(PoJoinMachine, timer=perf_counter, runner=serving.runner))
     return Wiring(f"pojoin-{worker}", lambda result_position: PoJoinWorker(query, worker, result_position, make))
-
-
-def _timed_machine(query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> PoJoinMachine:
-    return PoJoinMachine(query, worker, result_position, workers, perf_counter)
 
 
 if __name__ == "__main__":

@@ -49,8 +49,9 @@ from spojoin.wire.records import (
 
 #: Frames' worth of rows that may wait in order; more would only add latency.
 QUEUE_FRAMES = 4
-#: A frame that isn't full goes out after `linger_ms` while no more frames than these wait for their results. Else it
-#: lingers LINGER_STRETCH times as long, since a frame costs every service most of a millisecond whatever its size.
+#: A frame that isn't full goes out at once while no other waits for its results, and after `linger_ms` while no more
+#: than these do. Else it lingers LINGER_STRETCH times as long, since a frame costs every service most of a millisecond
+#: whatever its size.
 FRAMES_UNDER_WAY_FEW = 4
 LINGER_STRETCH = 10
 
@@ -297,9 +298,14 @@ class RouterMachine(InputMachine):
             return False
         if self._waiting_since_ms is None:
             self._waiting_since_ms = self._now_ms
-        # As in Nagle's algorithm: small frames while results keep up, larger ones while others are under way.
-        patience = 1 if self._frames_under_way() <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH
-        return self._now_ms - self._waiting_since_ms >= patience * self._config.linger_ms
+        return self._now_ms - self._waiting_since_ms >= self._patience_ms()
+
+    def _patience_ms(self) -> int:
+        """As in Nagle's algorithm: small frames while results keep up, larger ones while others are under way."""
+        under_way = self._frames_under_way()
+        if under_way == 0:
+            return 0
+        return self._config.linger_ms * (1 if under_way <= FRAMES_UNDER_WAY_FEW else LINGER_STRETCH)
 
     def _drain(self, *, force: bool) -> Iterator[Action]:
         while self._has_credit() and self._is_worth_a_frame():

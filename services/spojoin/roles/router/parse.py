@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.errors import BadData
+from spojoin.kernels.texts import path_bytes, write_paths
 from spojoin.model import Stream
 from spojoin.protocol.topology import HEARTBEAT
 from spojoin.query.extract import Extracted, extract
@@ -36,7 +36,7 @@ from spojoin.roles.router.line_reader import LineReader, Readout
 from spojoin.roles.router.message_headers import AddHeaders, header_column, with_headers
 from spojoin.roles.router.registered_rows import Bad, RegisteredSchemas
 from spojoin.wire.columns import Keys
-from spojoin.wire.keys import NO_KEYS, concat_keys
+from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import U8, DeadLetter, Rows
 
 _TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
@@ -278,18 +278,10 @@ class _Parsing:
 
 def positions_as_keys(partition: int, offsets: I64, rows: I64, is_one_of_several: NDArray[np.bool_]) -> Keys:
     """Strings (n,): "partition:offset", or "partition:offset:row" for the rows of a message that has several."""
-    if not len(offsets):
-        return NO_KEYS.cast(pa.string())
-    join: Callable[..., Keys] = pc.binary_join_element_wise
-    of_message = join(str(partition), _texts(offsets), ":")
-    if not is_one_of_several.any():
-        return of_message
-    choose: Callable[..., Keys] = pc.if_else
-    return choose(pa.array(is_one_of_several), join(of_message, _texts(rows), ":"), of_message)
-
-
-def _texts(numbers: I64) -> Keys:
-    return pa.array(numbers).cast(pa.string())
+    ends = np.empty(len(offsets) + 1, np.int32)
+    texts = np.empty(path_bytes(partition, offsets, rows, is_one_of_several, ends), np.uint8)
+    write_paths(partition, offsets, rows, is_one_of_several, ends, texts)
+    return pa.StringArray.from_buffers(len(offsets), pa.py_buffer(ends), pa.py_buffer(texts))
 
 
 def _numbered(counts: I64) -> I64:

@@ -17,7 +17,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     check_single_rows(query, settings.results_format)
     return Wiring(
         "sink",
-        lambda result_position: SinkMachine(query, result_position, generation),
+        lambda result_position: SinkMachine(query, result_position, generation, serving.runner.each),
         row_form=row_form_of(settings, topic_name(query.name, Topic.RESULTS)),
     )
 

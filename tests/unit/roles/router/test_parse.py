@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
 from spojoin.roles.router.formats import Format
 from spojoin.roles.router.json_lines import JsonLines
-from spojoin.roles.router.parse import Reading, parse
+from spojoin.roles.router.parse import Reading, parse, positions_as_keys
 from tests.support.messages import InputMessage
 
 MISSING = object()
@@ -290,6 +290,21 @@ def test_default_keys_are_positions():
     assert rows.keys.to_pylist() == ["4:0", "4:1:0", "4:1:2", "4:2"]
     assert given_to(ONE, [b'{"n": 1}', b"7"]).keys.to_pylist() == ["4:0", "4:1"]
     assert given_to(ONE, [b"{"]).keys.type == pa.string()
+
+
+NUMBERS = st.integers(0, 63).flatmap(lambda bits: st.integers(0, (1 << bits) - 1))
+
+
+@given(NUMBERS, st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), max_size=20))
+def test_default_keys_are_decimal_numbers_with_colons_between_them(partition, places):
+    offsets, rows = (np.array([place[part] for place in places], np.int64) for part in (0, 1))
+    is_one_of_several = np.array([place[2] for place in places], bool)
+    keys = positions_as_keys(partition, offsets, rows, is_one_of_several)
+    keys.validate(full=True)
+    assert keys.type == pa.string()
+    assert keys.to_pylist() == [
+        f"{partition}:{at}:{row}" if has_row else f"{partition}:{at}" for at, row, has_row in places
+    ]
 
 
 def test_integer_keys_stay_integers():

@@ -23,10 +23,13 @@ class Threads:
 
     Who waits for pieces of his own work has taken part in it, and who waits for a lane does what waits elsewhere: so
     nothing waits for ever, however few helpers there are. Helpers end with `close`, or when this object is forgotten.
+
+    reluctance: as in `TaskRunner`
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, reluctance: int = 1) -> None:
         self.threads = threads
+        self.reluctance = reluctance
         self._jobs = _Jobs()
         self._helpers: list[Thread] = []
         weakref.finalize(self, self._jobs.close)
