@@ -12,8 +12,9 @@ from spojoin.page.latest import Letter, ResultRows
 from spojoin.page.sightings import Instance, PartitionName, Sighting
 from spojoin.page.subject import Subject, window_text
 from spojoin.protocol.packing import roles_of
-from spojoin.protocol.services import NEEDED, role_of
+from spojoin.protocol.services import NEEDED, names, role_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+from spojoin.telemetry.expected import NOBODY
 from spojoin.telemetry.hop import ABOUT
 from spojoin.telemetry.hop_rows import hop_rows
 from spojoin.telemetry.status import FINE, unanswered_ms
@@ -51,10 +52,20 @@ class Known:
     events: Sequence[tuple[int, str]] = ()
 
     def expected(self, role: Role) -> tuple[str, ...]:
-        """The services of a role that should run; one that nothing waits for, if it reported lately."""
-        if role in NEEDED or self.sighting is None:
+        """The services of a role that should run, as running ones say; one that nothing waits for, if it did lately.
+
+        Before any has reported they follow from the settings, which may be others than those of the services.
+        """
+        reported = NOBODY if self.sighting is None else self.sighting.expected
+        if self.sighting is None or (role in NEEDED and not reported.needed):
             return self.subject.expected(role, self.workers)
-        return tuple(name for name in self.sighting.expected.seen_ms if role in roles_of(role_of(name)))
+        found = [name for name in reported.seen_ms if role in roles_of(role_of(name))]
+        if role in NEEDED:
+            found = [name for name in found if name in reported.needed]
+        if role is Role.POJOIN and self.workers is not None:
+            shared = [name for name in found if role_of(name) != role.value]
+            found = [*shared, *names(role, self.workers)[reported.inside :]]
+        return tuple(found)
 
 
 def state_of(known: Known, censor: Censor) -> Json:

@@ -52,10 +52,12 @@ class ExpectedServices(NamedTuple):
     """The services that should run, in the order of the data's flow; `seen_ms` when each last reported, or None.
 
     needed: those of them that results wait for
+    inside: how many of the first workers are no services of their own
     """
 
     seen_ms: Mapping[str, int | None]
     needed: frozenset[str]
+    inside: int = 0
 
 
 NOBODY = ExpectedServices({}, frozenset())
@@ -83,7 +85,7 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
     seen = {
         service: reports[service].wall_ms if service in reports else None for service in in_order(needed | optional)
     }
-    return ExpectedServices(seen, needed)
+    return ExpectedServices(seen, needed, first.inside)
 
 
 def _rank(service: str) -> tuple[int, str]:

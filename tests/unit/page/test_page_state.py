@@ -8,6 +8,7 @@ from spojoin.page.service import censor_of
 from spojoin.page.sightings import SILENCE_MS_MAX, Observer
 from spojoin.page.state import Known
 from spojoin.protocol.topology import TOPOLOGY, Topic
+from spojoin.telemetry.expected import ServiceReport
 from tests.support.page_world import CROSS, TIMED, World, shown, subject
 
 
@@ -272,6 +273,22 @@ def test_the_worker_count_in_the_log_sets_the_expected_workers():
     assert look(world)["roles"]["pojoin"]["state"] == "gone"
     assert look(world, workers=1)["roles"]["pojoin"]["state"] == "ready"
     assert look(world, workers=3)["roles"]["pojoin"]["expected"] == 3
+
+
+@pytest.mark.parametrize(("workers", "beside"), [(1, []), (2, ["pojoin-1"])])
+def test_the_services_that_run_say_which_roles_share_a_process_whatever_the_settings_say(workers, beside):
+    world = World()
+    world.gone.update(name for edge in TOPOLOGY for name in world.subject.expected(edge.role))
+    report = ServiceReport(world.clock.wall_ms(), ("together",), workers, inside=1)
+    world.put("expected", "together", **report.fields())
+    world.put("status", "together", role="together", state="ready", wall_ms=world.clock.wall_ms())
+    state = look(world, 1)
+    assert [(one["service"], one["state"]) for one in state["services"]] == [
+        ("together", "ready"),
+        *((name, "gone") for name in beside),
+    ]
+    gone = {name for name, role in state["roles"].items() if role["state"] == "gone"}
+    assert gone == ({"pojoin"} if beside else set())
 
 
 def test_entries_that_no_service_wrote_are_refused():
