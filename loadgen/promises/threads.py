@@ -15,7 +15,7 @@ from loadgen.promises.figures import Bar, Measurement, at_least
 from loadgen.promises.timing import seconds
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
-from spojoin.kernels.threads import cores
+from spojoin.threads import cores
 
 #: On two cores; no slower where a frame has little to share.
 LARGE_BAR, SMALL_BAR = at_least(1.7), at_least(1)

@@ -17,7 +17,6 @@ import pyarrow as pa
 from spojoin.embedded.accounts import Accounts, NoAccounts
 from spojoin.embedded.own import by_batches
 from spojoin.errors import BadData
-from spojoin.kernels.threads import Lane, Threads
 from spojoin.model import Query
 from spojoin.protocol.machine import START, Action, Emit, Machine
 from spojoin.protocol.topology import Topic
@@ -28,6 +27,7 @@ from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.threads import Lane, Threads
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import DeadLetter, Frame, Part, Record, Result, Rows
 

@@ -24,9 +24,9 @@ from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
-from spojoin.kernels.threads import cores
 from spojoin.model import Order, Query
 from spojoin.roles.router.config import RouterConfig
+from spojoin.threads import cores
 
 
 class RunProgress(NamedTuple):

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from spojoin.kernels.threads import Threads, cores
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.pack import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import edge_of, group_name
@@ -18,6 +17,7 @@ from spojoin.runtime.generations import Serving
 from spojoin.runtime.loop import MachineFactory
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wire, Wiring
+from spojoin.threads import Threads, cores
 
 #: Where these share a process, the frame behind a batch's last one finds it made.
 _AT_ONCE = frozenset({Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN})

@@ -6,10 +6,11 @@ kept for what it found keeps its world.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-#: Seeds of one edition.
+#: Where the seeds of the second and the third edition begin.
 EDITION_SEEDS = 1 << 32
+THIRD_SEEDS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,14 @@ class Edition:
         ends, and most rows are answered in the quiet after it
     replaced_at_steps: when the next generation is requested, in steps from the start, of which one is drawn
     sweeps: how many values names may hold beyond what windows reach, of which one is drawn; none: the product's limit
+    packs_generations: whether roles share a process, and processes have standbys, where a query is replaced as well
     """
 
     rows: tuple[int, ...]
     bridges_lulls: bool
     replaced_at_steps: tuple[int, ...]
     sweeps: tuple[int, ...] = ()
+    packs_generations: bool = False
 
 
 FIRST = Edition(rows=(25, 40, 40, 60, 60, 90, 160), bridges_lulls=False, replaced_at_steps=(0, 100, 400, 1_000, 2_000))
@@ -37,8 +40,11 @@ SECOND = Edition(
     replaced_at_steps=(0, 40, 80, 120, 160, 240, 400, 1_000),
     sweeps=(1, 3, 1 << 16),
 )
+THIRD = replace(SECOND, packs_generations=True)
 
 
 def edition_of(seed: int) -> Edition:
     """The edition that a seed belongs to; all later seeds are of the last one."""
-    return FIRST if seed < EDITION_SEEDS else SECOND
+    if seed < EDITION_SEEDS:
+        return FIRST
+    return SECOND if seed < THIRD_SEEDS else THIRD

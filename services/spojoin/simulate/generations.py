@@ -232,6 +232,10 @@ class GenerationsWorld(World):
             self._take_over(record)
         return record
 
+    def _repack(self) -> None:
+        self._enter(self._current)
+        super()._repack()
+
     def _make_trouble(self) -> None:
         self._enter(self._current)
         super()._make_trouble()
@@ -249,7 +253,7 @@ class GenerationsWorld(World):
     def _is_over(self, process: Process) -> bool:
         if self._era_of[process.name] != self._current:
             return True
-        return process.post.role is Role.ROUTER and self._successor_of[process.name] != self._successor
+        return Role.ROUTER in process.post.roles and self._successor_of[process.name] != self._successor
 
     def _bury(self, process: Process) -> None:
         super()._bury(process)
@@ -262,5 +266,6 @@ class GenerationsWorld(World):
 
     def _outcome(self, came_to_rest: bool) -> RunOutcome:
         here = [process for process in self.processes if self._eras[self._era_of[process.name]].log is self.log]
+        names = {name for process in here for name, _ in process.machines()}
         outcome = super()._outcome(came_to_rest)
-        return replace(outcome, state_tuples={p.name: outcome.state_tuples[p.name] for p in here})
+        return replace(outcome, state_tuples={name: outcome.state_tuples[name] for name in names})

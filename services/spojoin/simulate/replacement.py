@@ -12,7 +12,8 @@ from spojoin.model import Order
 from spojoin.protocol.backfill import Backfill
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_query import DrawnQuery, as_interval_join, redraw_query
-from spojoin.simulate.scenario import Elaborate, Scenario, draw_with_query, fits, with_reader
+from spojoin.simulate.editions import edition_of
+from spojoin.simulate.scenario import Elaborate, Scenario, draw_with_query, fits, with_packings, with_reader
 
 #: The backfill looks at this many records of an input at a time: drawn so small that it looks back in many steps.
 SHRUNK = {"spojoin.runtime.backfill.LOOK_RECORDS": (3, 5, 9)}
@@ -34,7 +35,12 @@ def draw_replacement(seed: int, elaborate: Elaborate | None = None) -> Replaceme
     later = tuple(_redrawn(rng, first, drawn, elaborate) for _ in range(count))
     limits = first.limits | {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
     backfills = tuple(rng.choice(odds.BACKFILLS) for _ in later)
-    return Replacement((replace(first, limits=limits), *later), backfills)
+    scenarios = replace(first, limits=limits), *later
+    return Replacement(tuple(map(with_packings, scenarios)) if _packs(seed) else scenarios, backfills)
+
+
+def _packs(seed: int) -> bool:
+    return edition_of(seed).packs_generations
 
 
 def _redrawn(rng: Random, first: Scenario, drawn: DrawnQuery, elaborate: Elaborate | None) -> Scenario:

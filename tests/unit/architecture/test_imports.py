@@ -37,12 +37,12 @@ ALLOWED = _table("""
     roles.permutation: kernels protocol wire
     index: kernels wire
     roles.pojoin: index kernels protocol wire
-    runtime: kernels ports protocol query telemetry wire
+    runtime: kernels ports protocol query telemetry threads wire
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query wire
     roles.sink: expressions kernels protocol wire
     embedded: expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
-        roles.pojoin roles.predictor roles.router roles.sink suggest wire
+        roles.pojoin roles.predictor roles.router roles.sink suggest threads wire
     explain: kernels protocol published query suggest
     client: ports protocol runtime wire
     page: ports protocol query runtime telemetry wire
@@ -59,7 +59,7 @@ ALLOWED = _table("""
     loadgen.demo: loadgen.check loadgen.errors loadgen.load cli embedded local ports protocol query wire
     loadgen.engines: loadgen.errors loadgen.machine cli embedded local published query version
     loadgen.promises: loadgen.errors loadgen.load loadgen.machine cli embedded index kernels local ports
-        protocol query roles.router wire
+        protocol query roles.router threads wire
     loadgen.papers: loadgen.errors loadgen.load loadgen.machine loadgen.promises cli embedded kernels local
         ports protocol published query roles.router wire
     loadgen.__main__: loadgen loadgen.chaos loadgen.check loadgen.demo loadgen.engines loadgen.errors

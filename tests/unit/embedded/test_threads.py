@@ -18,11 +18,11 @@ from spojoin.embedded.library import Join
 from spojoin.embedded.writers import TableWriter
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.pieces import shares
-from spojoin.kernels.threads import Lane, Threads, cores
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.roles.router.config import RouterConfig
+from spojoin.threads import Lane, Threads, cores
 
 ROWS, VALUES = 24_000, 40
 THREADS = (2, 3, 5)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from spojoin.kernels.threads import cores
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.packed import packed
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.wiring import Wiring
+from spojoin.threads import cores
 
 QUERY = parse_query("""
 name: q
