@@ -12,7 +12,7 @@ from spojoin.page.latest import Letter, ResultRows
 from spojoin.page.sightings import Instance, PartitionName, Sighting
 from spojoin.page.subject import Subject, window_text
 from spojoin.protocol.packing import roles_of
-from spojoin.protocol.services import NEEDED, names, role_of
+from spojoin.protocol.services import NEEDED, names, role_of, service_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.telemetry.expected import NOBODY
 from spojoin.telemetry.hop import ABOUT
@@ -210,8 +210,8 @@ def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
     """Gone or waiting if any service of it is, off if none runs and none is needed, unknown without the store."""
     if not known.is_store_up:
         return "unknown"
-    present = {each.status.service for each in live}
-    if not set(known.expected(role)) <= present:
+    answered = {service_of(each.status.service) for each in live}
+    if not set(known.expected(role)) <= answered:
         return "gone"
     if not live:
         return "off"

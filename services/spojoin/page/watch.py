@@ -22,7 +22,7 @@ from spojoin.ports.interfaces import Clock, Log, LogPartition, LogReader, Store,
 from spojoin.ports.shared_state import key
 from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Topic
-from spojoin.telemetry.absences import Absences
+from spojoin.telemetry.absences import Absences, marks_of
 from spojoin.telemetry.health import Health
 
 LOOK_S = 1.0
@@ -189,7 +189,7 @@ class Watches:
         if not known.is_store_up or known.sighting is None or not known.sighting.instances:
             self._absences.excuse(now_ms)
             return
-        marks = {each.status.service: each.status.wall_ms for each in known.sighting.instances}
+        marks = marks_of((each.status.service, each.status.wall_ms) for each in known.sighting.instances)
         needed = [service for role in NEEDED for service in known.expected(role)]
         for change in self._absences.take(needed, marks, now_ms):
             self._events = ((known.wall_ms, change.sentence), *self._events)[:EVENTS_MAX]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from spojoin.protocol.services import service_of
+
 #: as Kubernetes' patience with a node, so that a restart in place is no event
 AWAY_MS = 30_000.0
 
@@ -22,6 +24,18 @@ class Change(NamedTuple):
         if self.is_back:
             return f"{self.service} is back after {self.away_ms / 1000:.0f} s"
         return f"{self.service} has been away for {self.away_ms / 1000:.0f} s: results wait for it"
+
+
+def marks_of(reports: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Each service's latest mark, of whichever of its instances: one of them is enough for results.
+
+    reports: the names of instances, and when each has reported
+    """
+    marks: dict[str, int] = {}
+    for instance, wall_ms in reports:
+        service = service_of(instance)
+        marks[service] = max(wall_ms, marks.get(service, wall_ms))
+    return marks
 
 
 class Absences:

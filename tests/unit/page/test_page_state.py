@@ -80,6 +80,20 @@ def test_a_silent_service_is_gone_even_after_the_store_forgets_it():
     assert state["roles"]["router"]["state"] == "ready"
 
 
+def test_a_role_is_answered_by_whichever_instance_reports():
+    world = World()
+    world.gone.add("sink")
+    observer = Observer(world.subject)
+    for _ in range(SILENCE_MS_MAX // 1000 + 1):
+        world.pass_second()
+        wall_ms = world.clock.wall_ms()
+        world.put("status", "sink.b", role="sink", state="ready", wall_ms=wall_ms)
+        sighting = observer.take(world.entries(), world.clock.monotonic_ms(), wall_ms)
+    state = shown(Known(world.subject, wall_ms, sighting, is_store_up=True))
+    assert state["roles"]["sink"]["state"] == "ready"
+    assert {one["service"]: one["state"] for one in state["services"]}["sink.b"] == "ready"
+
+
 def test_a_role_without_reports_is_gone():
     world = World()
     world.gone.add("sink")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.telemetry.absences import AWAY_MS, Absences
+from spojoin.telemetry.absences import AWAY_MS, Absences, marks_of
 
 
 def test_a_silent_service_is_reported_once_and_its_return_once():
@@ -29,6 +29,15 @@ def test_a_restart_in_place_is_no_event():
     absences.take(["sink"], {"sink": 1}, 0)
     assert absences.take(["sink"], {}, AWAY_MS - 1) == []
     assert absences.take(["sink"], {"sink": 2}, AWAY_MS) == []
+
+
+def test_a_service_is_away_only_when_all_its_instances_are():
+    absences, changes = Absences(), []
+    for second in range(120):
+        reports = [("sink", min(second, 10)), ("sink.b", min(second, 60))]
+        for change in absences.take(["sink"], marks_of(reports), 1000.0 * second):
+            changes.append((second, change.service, change.is_back))
+    assert changes == [(60 + int(AWAY_MS / 1000), "sink", False)]
 
 
 def test_while_no_report_arrives_no_service_is_absent():

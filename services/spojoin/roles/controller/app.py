@@ -24,7 +24,7 @@ from spojoin.roles.controller.policy import (
     decide,
 )
 from spojoin.runtime.loop import Surroundings
-from spojoin.telemetry.absences import Absences
+from spojoin.telemetry.absences import Absences, marks_of
 
 #: What the metric of steps calls each kind.
 STEP_KINDS: dict[type[Step], str] = {RequestWorkers: "ask", Scale: "scale", ReplacePod: "replace", Event: "event"}
@@ -91,7 +91,7 @@ class Controller:
         if not statuses:
             self._absences.excuse(now_ms)
             return
-        marks = {name: fields.get("wall_ms") for name, fields in statuses.items()}
+        marks = marks_of((name, int(fields["wall_ms"])) for name, fields in statuses.items() if "wall_ms" in fields)
         for change in self._absences.take(self._expected(workers), marks, now_ms):
             reason = "ServiceBack" if change.is_back else "ServiceGone"
             self._report(Event(reason, change.sentence, is_warning=not change.is_back))

@@ -176,6 +176,16 @@ def test_a_long_absence_of_a_service_is_an_event():
     assert turn(30, has_sink=True) == ["ServiceBack"]
 
 
+def test_a_service_whose_standby_speaks_is_not_absent():
+    stage = Stage(ScalingLimits(workers_max=4))
+    stage.controller._needs = ("sink",)
+    for _ in range(100):
+        fields = {"wall_ms": stage.bench.clock.wall_ms()}
+        stage.bench.shared.put({key("q", "status", name): fields for name in ("pojoin-0", "pojoin-1", "sink.b")})
+        stage.turn()
+    assert [event for event in stage.cluster.events if event.reason == "ServiceGone"] == []
+
+
 def test_without_the_store_no_service_is_reported_absent():
     stage = Stage(ScalingLimits(workers_max=4))
     stage.controller._needs = ("sink",)
