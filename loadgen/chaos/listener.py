@@ -56,7 +56,7 @@ class ResultListener:
         self.differences: list[str] = []
         self.wrong = 0
         self._log = log
-        self._source = source
+        self.source = source
         self._judge = judge
         self._chain = RecordChain(keeps=False)
         self._position = 0
@@ -105,7 +105,7 @@ class ResultListener:
         """Until the end, or until the reader fails: another one then goes on, since the broker may only restart."""
         reader = self._log.reader()
         try:
-            reader.open(self._source, self._position)
+            reader.open(self.source, self._position)
             while not self._stop.is_set():
                 records = reader.poll(RECORDS_MAX, POLL_S)
                 now_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""How long results are silent when a service is killed or stopped, measured from the outside."""
+"""How long results are silent when a service or a server is struck, measured from the outside."""
 
 from __future__ import annotations
 
@@ -22,18 +22,23 @@ TEND_S = 0.02
 LOOK_S = 0.25
 #: After this time a service counts as not coming back.
 STALL_S = 180.0
+#: How long results are watched when Redis is gone: who is well is not known then.
+LOST_S = 10.0
+KAFKA, REDIS = "Kafka", "Redis"
 
 
 class Strike(StrEnum):
-    """What is done to a process."""
+    """What is done: to a process of a service, to Kafka, and to Redis, last of all."""
 
     KILL = "kill"
     STOP = "stop"
+    RESTART = "restart"
+    LOSS = "loss"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStrike:
-    """A fault to come: a service is struck by whichever of its instances speaks then."""
+    """A fault to come: a service is struck by whichever of its instances speaks then; or it is a server's."""
 
     kind: Strike
     service: str
@@ -44,7 +49,7 @@ class Silence:
     """What a fault did.
 
     process: the one that was struck; gap_ms: the longest time between two results around it
-    settled_s: from the fault until all was well again
+    settled_s: from the fault until all was well again; own_ms: how long a server that was struck was away itself
     """
 
     kind: Strike
@@ -52,6 +57,7 @@ class Silence:
     process: str
     gap_ms: float
     settled_s: float
+    own_ms: float = 0.0
 
 
 class SilenceNotOver(SpoJoinError):
@@ -81,6 +87,14 @@ class StruckServices(Protocol):
         """SIGCONT."""
         ...
 
+    def restart_kafka(self) -> float:
+        """SIGKILL to the broker, and its start; seconds until a new client finds the results' end."""
+        ...
+
+    def lose_redis(self) -> None:
+        """SIGKILL to the store, for good."""
+        ...
+
     def tend(self) -> None:
         """Called repeatedly: restarts what has ended, raises what has failed."""
         ...
@@ -94,8 +108,10 @@ class StruckServices(Protocol):
         ...
 
 
-def planned(services: Sequence[str], kills: int, stops: int) -> list[PlannedStrike]:
-    """Faults in order: stops spread evenly among the kills, each kind round robin over the services."""
+def planned(
+    services: Sequence[str], kills: int, stops: int, restarts: int = 0, *, loses_redis: bool = False
+) -> list[PlannedStrike]:
+    """Faults in order: stops spread evenly among the kills, each kind round robin over the services; then servers."""
     total = kills + stops
     is_stop = [(number + 1) * stops // total > number * stops // total for number in range(total)]
     turns = {Strike.KILL: 0, Strike.STOP: 0}
@@ -104,12 +120,13 @@ def planned(services: Sequence[str], kills: int, stops: int) -> list[PlannedStri
         kind = Strike.STOP if each else Strike.KILL
         strikes.append(PlannedStrike(kind, services[turns[kind] % len(services)]))
         turns[kind] += 1
-    return strikes
+    strikes += [PlannedStrike(Strike.RESTART, KAFKA)] * restarts
+    return strikes + [PlannedStrike(Strike.LOSS, REDIS)] * loses_redis
 
 
 @dataclass(slots=True)
 class SilenceRun:
-    """Strikes one service after the other, each when all are well again.
+    """Strikes one after the other, each when all are well again.
 
     stopped_s: from SIGSTOP to SIGCONT; note: called with what happens
     usual_ms: gaps before the first fault; found: what the faults did so far
@@ -134,18 +151,31 @@ class SilenceRun:
             self.note(self._line(self.found[-1], len(strikes)))
 
     def _strike(self, strike: PlannedStrike) -> Silence:
-        process = self.struck.speaker(strike.service)
+        is_server = strike.kind in (Strike.RESTART, Strike.LOSS)
+        process = strike.service if is_server else self.struck.speaker(strike.service)
         began_s = self.clock()
-        if strike.kind is Strike.KILL:
+        own_s = self._carry_out(strike.kind, process)
+        if strike.kind is not Strike.LOSS:
+            self._wait_until_well(f"after {strike.kind} of {process}")
+        ended_s = self.clock()
+        gap_ms = gaps.longest_gap_ms(self.struck.arrivals(), began_s, ended_s)
+        settled_s = 0.0 if strike.kind is Strike.LOSS else ended_s - began_s - CALM_S
+        return Silence(strike.kind, strike.service, process, gap_ms, settled_s, 1000 * own_s)
+
+    def _carry_out(self, kind: Strike, process: str) -> float:
+        """Strike; seconds that a restarted server was away."""
+        if kind is Strike.KILL:
             self.struck.kill(process)
-        else:
+        elif kind is Strike.STOP:
             self.struck.stop(process)
             self._tend_for(self.stopped_s)
             self.struck.resume(process)
-        self._wait_until_well(f"after {strike.kind} of {process}")
-        ended_s = self.clock()
-        gap_ms = gaps.longest_gap_ms(self.struck.arrivals(), began_s, ended_s)
-        return Silence(strike.kind, strike.service, process, gap_ms, ended_s - began_s - CALM_S)
+        elif kind is Strike.LOSS:
+            self.struck.lose_redis()
+            self._tend_for(LOST_S)
+        else:
+            return self.struck.restart_kafka()
+        return 0.0
 
     def _wait_until_well(self, when: str) -> None:
         """Until all has been well for CALM_S."""
@@ -174,7 +204,8 @@ class SilenceRun:
             yield self.clock()
 
     def _line(self, found: Silence, planned_: int) -> str:
+        own = f" of which it was away itself for {found.own_ms:,.0f} ms," if found.own_ms else ""
         return (
-            f"{len(self.found):4} of {planned_}  {found.kind} {found.process}: silent for {found.gap_ms:,.0f} ms, "
+            f"{len(self.found):4} of {planned_}  {found.kind} {found.process}: silent for {found.gap_ms:,.0f} ms,{own} "
             f"all well after {found.settled_s:.1f} s"
         )

@@ -20,8 +20,10 @@ class SilenceOptions:
     ] = "together"
     standbys: Annotated[bool, typer.Option(help="Whether each process has a second instance.")] = True
     kills: Annotated[int, typer.Option(min=0, help="How often a service is ended by SIGKILL.")] = 100
-    stops: Annotated[int, typer.Option(min=0, help="How often a service is stopped by SIGSTOP.")] = 20
+    stops: Annotated[int, typer.Option(min=0, help="How often a service is stopped by SIGSTOP.")] = 50
     stopped: Annotated[float, typer.Option(min=0.1, help="Seconds from SIGSTOP to SIGCONT.")] = 10.0
+    restarts: Annotated[int, typer.Option(min=0, help="How often Kafka is killed and started again.")] = 3
+    redis: Annotated[bool, typer.Option(help="Whether Redis is killed for good, last of all.")] = True
     rate: Annotated[float, typer.Option(min=1, help="Rows a second.")] = 10_000.0
     window: Annotated[int, typer.Option(min=10, help="Tuples of the window, full at the first fault.")] = 1_000_000
     patience_ms: Annotated[

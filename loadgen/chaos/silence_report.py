@@ -13,6 +13,8 @@ from loadgen.chaos.silence import Silence, Strike
 
 #: What is promised of p99 and of the longest silence, in milliseconds: with standbys, and without for kills alone.
 P99_MS, MAX_MS, P99_ALONE_MS = 1_000, 1_500, 4_000
+#: And of Kafka's restart: the silence beyond the time that it takes itself.
+BEYOND_MS = 1_000
 ALL = "all"
 
 
@@ -93,7 +95,9 @@ def write(outcome: SilenceOutcome, folder: Path) -> None:
 
 
 def bar(kind: Strike, *, has_standbys: bool) -> str:
-    """What is promised of a kind of fault."""
+    """What is promised of a kind of fault; of a restart of Kafka, of what is beyond its own time."""
+    if kind is Strike.RESTART:
+        return f"-, {BEYOND_MS:,}"
     if has_standbys:
         return f"{P99_MS:,}, {MAX_MS:,}"
     return f"{P99_ALONE_MS:,}, -" if kind is Strike.KILL else "-"
@@ -110,9 +114,14 @@ def _rows(outcome: SilenceOutcome) -> Iterator[str]:
         for name, group in groups.items():
             if group:
                 settled_s = percentile([found.settled_s for found in group], 50)
-                gaps_ms = _gaps([found.gap_ms for found in group])
+                gaps_ms = _gaps([found.gap_ms - found.own_ms for found in group])
                 promised = bar(kind, has_standbys=outcome.has_standbys)
-                yield f"| {kind} | {name} | {len(group)} | {gaps_ms} | {settled_s:.1f} | {promised} |"
+                yield f"| {_label(kind, group)} | {name} | {len(group)} | {gaps_ms} | {settled_s:.1f} | {promised} |"
+
+
+def _label(kind: Strike, group: Sequence[Silence]) -> str:
+    own_ms = percentile([found.own_ms for found in group], 50)
+    return f"{kind}, beyond its own {own_ms:,.0f} ms" if own_ms else str(kind)
 
 
 def _gaps(gaps_ms: Sequence[float]) -> str:

@@ -93,9 +93,10 @@ def _under_load(
         load = Load(join.workload(), Arrivals(asked.rate), join.seed, first=join.window)
         run = None
         with OpenLoop(KafkaSender(connection), load.packets()) as loop:
-            loaded = LoadedServices(served.supervisor, ports, seats, loop, listener, asked.rate, join.window)
+            loaded = LoadedServices(served.supervisor, ports, seats, loop, listener, asked.rate, join.window, cluster)
             run = SilenceRun(loaded, asked.stopped, note=lambda text: console.print(text, highlight=False))
-            run.run(planned(loaded.services(), asked.kills, asked.stops))
+            services = loaded.services()
+            run.run(planned(services, asked.kills, asked.stops, asked.restarts, loses_redis=asked.redis))
             loop.stop()
             _drain(loaded, console)
         rows = join.window + loop.rows

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadgen.chaos.listener import Arrival, ResultListener
 from loadgen.chaos.seats import Seats, seated, services
+from loadgen.load.connection import Connection
 from loadgen.load.open_loop import OpenLoop
 from spojoin.errors import ConfigurationError
+from spojoin.local.cluster import LocalCluster
 from spojoin.local.supervise import Supervisor, is_ready
+from spojoin.ports.interfaces import LogUnavailable
+
+#: How often a client asks a broker that starts.
+ASK_S = 0.02
 
 
 @dataclass(slots=True)
 class LoadedServices:
     """Services that are processes of this machine, while a load runs.
 
-    ports: of the processes' health, by name; rate: rows a second; first: rows sent before `loop`
+    ports: of the processes' health, by name; rate: rows a second; first: rows sent before `loop`; cluster: the servers
     """
 
     supervisor: Supervisor
@@ -28,6 +35,7 @@ class LoadedServices:
     listener: ResultListener
     rate: float
     first: int = 0
+    cluster: LocalCluster | None = None
 
     def services(self) -> Sequence[str]:
         """Names of the services that results wait for."""
@@ -51,6 +59,28 @@ class LoadedServices:
     def resume(self, process: str) -> None:
         """SIGCONT."""
         os.kill(self.supervisor.pids()[process], signal.SIGCONT)
+
+    def restart_kafka(self) -> float:
+        """SIGKILL and start; seconds until a new client finds where the results end."""
+        cluster, began_s = self._servers(), time.monotonic()
+        cluster.broker.kill()
+        cluster.broker.start()
+        with Connection(cluster.broker.bootstrap).opened() as log:
+            while True:
+                try:
+                    log.end(self.listener.source)
+                    return time.monotonic() - began_s
+                except LogUnavailable:
+                    time.sleep(ASK_S)
+
+    def lose_redis(self) -> None:
+        """SIGKILL, for good."""
+        self._servers().redis.kill()
+
+    def _servers(self) -> LocalCluster:
+        if self.cluster is None:
+            raise ConfigurationError("these services' servers can't be struck from here")
+        return self.cluster
 
     def tend(self) -> None:
         """Restart what has ended; raise what ended the load or the listening."""

@@ -15,15 +15,17 @@ from loadgen.chaos.soak_session import soak_services
 pytestmark = pytest.mark.integration
 
 
-def test_a_standby_takes_over_and_the_silence_is_measured(tmp_path: Path) -> None:
-    asked = SilenceOptions(kills=2, stops=1, stopped=2.0, rate=1_000.0, window=2_000, output=tmp_path)
+def test_a_standby_takes_over_servers_are_struck_and_the_silence_is_measured(tmp_path: Path) -> None:
+    asked = SilenceOptions(kills=1, stops=1, restarts=1, stopped=2.0, rate=1_000.0, window=2_000, output=tmp_path)
     assert measure(asked) == 0
     found = orjson.loads((tmp_path / "silence.json").read_bytes())
-    assert [fault["kind"] for fault in found["faults"]] == ["kill", "kill", "stop"]
+    assert [fault["kind"] for fault in found["faults"]] == ["kill", "stop", "restart", "loss"]
     assert found["usual_gaps"] > 10
-    for fault in found["faults"]:
-        assert fault["process"] in ("together", "together.b")
-        assert fault["gap_ms"] > 0
+    *services, kafka, redis = found["faults"]
+    assert all(fault["process"] in ("together", "together.b") for fault in services)
+    assert kafka["own_ms"] > 0
+    assert redis["process"] == "Redis"
+    assert all(fault["gap_ms"] > 0 for fault in found["faults"])
 
 
 def test_a_short_soak_passes(tmp_path: Path) -> None:

@@ -80,6 +80,10 @@ def test_who_speaks_is_what_the_processes_that_run_report():
     assert not both.are_settled({**pids, "sink": 3})
 
 
+#: How long Kafka itself is away.
+AWAY_S = 5.0
+
+
 class World:
     """Results come every 10 ms of a clock that only sleeping moves; a struck process silences them for a while."""
 
@@ -114,6 +118,15 @@ class World:
     def resume(self, process):
         self.struck.append(("resume", process))
 
+    def restart_kafka(self):
+        self._strike("restart", "Kafka")
+        self._silent_until_s += AWAY_S
+        self.sleep(AWAY_S)
+        return AWAY_S
+
+    def lose_redis(self):
+        self.struck.append(("loss", "Redis"))
+
     def tend(self):
         pass
 
@@ -146,6 +159,21 @@ def test_a_run_strikes_who_speaks_and_measures_the_gap():
     assert all(700 <= found.gap_ms < 760 for found in run.found)
     assert 0 < np.median(run.usual_ms) < 25
     assert run.found[2].settled_s > 10
+
+
+def test_servers_are_struck_last_and_a_restart_is_measured_beyond_its_own_time():
+    world = World()
+    run = SilenceRun(world, 10.0, note=lambda _: None, clock=world.clock, sleep=world.sleep)
+    run.run(planned(["sink"], 1, 0, restarts=2, loses_redis=True))
+    assert world.struck == [("kill", "sink.b"), ("restart", "Kafka"), ("restart", "Kafka"), ("loss", "Redis")]
+    restarts, (loss,) = run.found[1:3], run.found[3:]
+    assert all(found.own_ms == 1000 * AWAY_S and 5_700 <= found.gap_ms < 5_760 for found in restarts)
+    assert loss.gap_ms < 60
+    text = markdown(SilenceOutcome({}, True, run.usual_ms, run.found, Exactness(10, 10, 4, 0, [])))
+    (line,) = [line for line in text.splitlines() if line.startswith("| restart")]
+    assert line.startswith("| restart, beyond its own 5,000 ms | Kafka | 2 | 7")
+    assert line.endswith("| -, 1,000 |")
+    assert "| loss | Redis | 1 |" in text
 
 
 def test_services_that_never_come_back_end_the_run():
