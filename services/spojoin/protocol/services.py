@@ -62,8 +62,8 @@ def role_of(service: str) -> str:
 
 
 def in_order(services: Iterable[str]) -> list[str]:
-    """By the data's way, and by number: pojoin-2 before pojoin-10."""
-    return sorted(set(services), key=_place)
+    """By the data's way, by number, pojoin-2 before pojoin-10, and instances of a service by their names."""
+    return sorted(set(services), key=lambda service: (*_place(service_of(service)), service))
 
 
 def _place(service: str) -> tuple[int, str, int]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from spojoin.ports.interfaces import Fields
-from spojoin.protocol.packing import TOGETHER
-from spojoin.protocol.services import in_order, names, role_of
+from spojoin.protocol.packing import TOGETHER, roles_of
+from spojoin.protocol.services import NEEDED, in_order, names, role_of, service_of
 from spojoin.protocol.topology import Role
 
 #: a query of which no service has reported for this long is over
@@ -23,8 +23,6 @@ OPTIONAL_MS = 3_600_000
 
 #: roles that follow the log, and so its worker count, in the order in which they are believed
 _FOLLOWERS = (Role.ROUTER, Role.SINK, Role.MUTABLE, Role.POJOIN, Role.LOGICAL_AND)
-#: roles whose number of services is set elsewhere
-_COUNTED = (Role.MUTABLE.value, Role.POJOIN.value)
 
 
 class ServiceReport(NamedTuple):
@@ -75,12 +73,12 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
     """The services that should run at a time, by the reports of one query's services; none where the query is over."""
     if not reports or wall_ms - max(report.wall_ms for report in reports.values()) > OVER_MS:
         return NOBODY
-    first = reports[min(reports, key=_rank)]
+    first = reports[min(reports, key=lambda name: (_rank(name), -reports[name].wall_ms, name))]
     needed = frozenset((*first.needs, *names(Role.POJOIN, first.workers)[first.inside :]))
     optional = {
         service
         for service, report in reports.items()
-        if role_of(service) not in _COUNTED and wall_ms - report.wall_ms <= OPTIONAL_MS
+        if _may_be_missed(service, needed) and wall_ms - report.wall_ms <= OPTIONAL_MS
     }
     seen = {
         service: reports[service].wall_ms if service in reports else None for service in in_order(needed | optional)
@@ -88,7 +86,13 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
     return ExpectedServices(seen, needed, first.inside)
 
 
-def _rank(service: str) -> tuple[int, str]:
+def _may_be_missed(service: str, needed: frozenset[str]) -> bool:
+    """Not the services of an earlier packing, nor surplus workers and joiners; instances of what is needed may be."""
+    return service_of(service) in needed or not set(roles_of(role_of(service))) & {*NEEDED}
+
+
+def _rank(service: str) -> int:
+    """How far behind others a service is believed; of two alike the later report counts, of the later packing."""
     followers = [role.value for role in _FOLLOWERS]
     role = role_of(service).replace(TOGETHER, Role.ROUTER.value).split("+", maxsplit=1)[0]
-    return followers.index(role) if role in followers else len(followers), service
+    return followers.index(role) if role in followers else len(followers)

@@ -56,6 +56,17 @@ def test_services_that_nothing_waits_for_are_forgotten_after_a_while():
     assert "controller" not in found.needed
 
 
+def test_the_services_of_an_earlier_packing_are_not_expected():
+    apart = {name: report(1) for name in ("router", "mutable-0", "permutation", "sink", "pojoin-0", "predictor")}
+    together = {"together": report(2, needs=("together",)), "together.b": report(2, needs=("together",))}
+    found = expected_of(apart | together, 3)
+    assert list(found.seen_ms) == ["together", "together.b", "predictor", "pojoin-0", "pojoin-1"]
+    assert found.needed == {"together", "pojoin-0", "pojoin-1"}
+    back = expected_of(together | {name: report(4) for name in apart}, 5)
+    assert back.needed == {*NEEDS, "pojoin-0", "pojoin-1"}
+    assert "together" not in back.seen_ms
+
+
 def test_a_query_without_reports_is_over():
     assert expected_of({}, 0) == NOBODY
     assert expected_of({"router": report(0)}, OVER_MS) != NOBODY
