@@ -49,7 +49,8 @@ exist before the upgrade; `strimzi.users` makes them in it.
 
 A release that is together is one process and the page: [what it costs](CAPACITY.md#at-rest-together). Where PO-Join
 shares a process, `pojoin.inside` workers are in it; the StatefulSet of the others counts from there on, so
-`pojoin.replicas: 3` is one inside and two pods, and `kubectl scale --replicas=4` makes five.
+`pojoin.replicas: 3` is one inside and two pods, and `kubectl scale --replicas=4` makes five. A shared process spreads
+full frames over the cores of its node: where its pod has a CPU limit, set `settings.threads` to that.
 
 With `standbys: 1` each process has a second instance, whose name ends in `-b`, on another node if there is one. It does
 the same work, and takes over when the first has been silent for `patienceMs`. Its disruption budget lets one of the two
