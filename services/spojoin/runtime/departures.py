@@ -47,13 +47,18 @@ class Departures:
         return Topic.RESULTS in sharing or any(topic in self._ids for topic in sharing)
 
     def open(self) -> None:
-        """Open the writers that one instance has alone; whoever had them is fenced."""
+        """Open the writers that one instance has alone; whoever had them is fenced.
+
+        An instance that had them itself, and lost its seat and took it again, goes on behind all that it has said: its
+        machine won't say that again. Raises Fenced where another instance had them meanwhile.
+        """
         for sharing in self._sharing:
             if self._is_exclusive(sharing):
                 self._open(sharing)
 
     def _open(self, sharing: Sequence[Topic]) -> None:
         if (before := self._by_topic.get(sharing[0])) is not None:
+            before.settle()
             before.close()
         transactional_id = next((self._ids[topic] for topic in sharing if topic in self._ids), None)
         settles = transactional_id is not None or Topic.RESULTS in sharing

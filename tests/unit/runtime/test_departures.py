@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from spojoin.errors import Fenced
 from spojoin.ports.interfaces import Headers, LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.machine import Emit, ResultPosition
@@ -73,6 +74,32 @@ class Desk:
 
     def results(self) -> int:
         return len(self.log.records(RESULTS))
+
+
+@pytest.mark.parametrize("is_settling", [False, True])
+def test_an_instance_that_speaks_again_loses_nothing_that_it_said_before(is_settling):
+    desk = Desk()
+    desk.departures.open()
+    for frame in range(2):
+        desk.departures.emit(Emit(Topic.RESULTS, 0, result(frame, 0, 1)))
+        if is_settling:  # and the second waits behind the first
+            desk.departures.serve(is_idle=True)
+    assert desk.results() == 0
+    desk.is_done = True
+    desk.departures.open()
+    assert desk.results() == 2
+    assert desk.opened == [None, "sink", "sink"]
+
+
+def test_an_instance_that_speaks_again_after_another_starts_over():
+    desk = Desk()
+    desk.is_done = True
+    desk.departures.open()
+    desk.departures.emit(Emit(Topic.RESULTS, 0, result(0, 0, 1)))
+    desk.log.writer("sink")
+    with pytest.raises(Fenced):
+        desk.departures.open()
+    assert desk.results() == 0
 
 
 def test_writers_that_one_instance_has_alone_open_when_it_speaks():
