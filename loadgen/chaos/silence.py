@@ -204,8 +204,7 @@ class SilenceRun:
             yield self.clock()
 
     def _line(self, found: Silence, planned_: int) -> str:
-        own = f" of which it was away itself for {found.own_ms:,.0f} ms," if found.own_ms else ""
-        return (
-            f"{len(self.found):4} of {planned_}  {found.kind} {found.process}: silent for {found.gap_ms:,.0f} ms,{own} "
-            f"all well after {found.settled_s:.1f} s"
-        )
+        own = f", of which it was away itself for {found.own_ms:,.0f} ms" if found.own_ms else ""
+        well = "" if found.kind is Strike.LOSS else f", all well after {found.settled_s:.1f} s"
+        place = f"{len(self.found):4} of {planned_}  {found.kind} {found.process}"
+        return f"{place}: silent for {found.gap_ms:,.0f} ms{own}{well}"

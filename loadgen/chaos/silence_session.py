@@ -87,13 +87,13 @@ def _under_load(
     seats = Seats(RedisStore(cluster.redis.url), join.name)
     with connection.opened() as log, ResultListener(log, results, sample) as listener:
         with OpenLoop(KafkaSender(connection), load.packets()) as filling:
-            loaded = LoadedServices(served.supervisor, ports, seats, filling, listener, asked.rate)
+            loaded = LoadedServices(served.supervisor, ports, seats, filling, listener, asked.rate, cluster)
             console.print(f"filling the window with {join.window:,} rows", highlight=False)
             _drain(loaded, console)
         load = Load(join.workload(), Arrivals(asked.rate), join.seed, first=join.window)
         run = None
         with OpenLoop(KafkaSender(connection), load.packets()) as loop:
-            loaded = LoadedServices(served.supervisor, ports, seats, loop, listener, asked.rate, join.window, cluster)
+            loaded = LoadedServices(served.supervisor, ports, seats, loop, listener, asked.rate, cluster, join.window)
             run = SilenceRun(loaded, asked.stopped, note=lambda text: console.print(text, highlight=False))
             services = loaded.services()
             run.run(planned(services, asked.kills, asked.stops, asked.restarts, loses_redis=asked.redis))

@@ -25,7 +25,7 @@ ASK_S = 0.02
 class LoadedServices:
     """Services that are processes of this machine, while a load runs.
 
-    ports: of the processes' health, by name; rate: rows a second; first: rows sent before `loop`; cluster: the servers
+    ports: of the processes' health, by name; rate: rows a second; cluster: the servers; first: rows sent before `loop`
     """
 
     supervisor: Supervisor
@@ -34,8 +34,8 @@ class LoadedServices:
     loop: OpenLoop
     listener: ResultListener
     rate: float
+    cluster: LocalCluster
     first: int = 0
-    cluster: LocalCluster | None = None
 
     def services(self) -> Sequence[str]:
         """Names of the services that results wait for."""
@@ -62,10 +62,10 @@ class LoadedServices:
 
     def restart_kafka(self) -> float:
         """SIGKILL and start; seconds until a new client finds where the results end."""
-        cluster, began_s = self._servers(), time.monotonic()
-        cluster.broker.kill()
-        cluster.broker.start()
-        with Connection(cluster.broker.bootstrap).opened() as log:
+        broker, began_s = self.cluster.broker, time.monotonic()
+        broker.kill()
+        broker.start()
+        with Connection(broker.bootstrap).opened() as log:
             while True:
                 try:
                     log.end(self.listener.source)
@@ -75,12 +75,7 @@ class LoadedServices:
 
     def lose_redis(self) -> None:
         """SIGKILL, for good."""
-        self._servers().redis.kill()
-
-    def _servers(self) -> LocalCluster:
-        if self.cluster is None:
-            raise ConfigurationError("these services' servers can't be struck from here")
-        return self.cluster
+        self.cluster.redis.kill()
 
     def tend(self) -> None:
         """Restart what has ended; raise what ended the load or the listening."""
