@@ -6,12 +6,16 @@ import os
 
 import pytest
 
-from spojoin.simulate.editions import EDITION_SEEDS
+from spojoin.simulate.editions import EDITION_SEEDS, FOURTH_SEEDS
 from spojoin.simulate.run import run_seed
 from spojoin.simulate.runner import run_all
 
-FIRST, SECOND, SLICE = 500, 1_500, 250
-STARTS = [*range(0, FIRST, SLICE), *range(EDITION_SEEDS, EDITION_SEEDS + SECOND, SLICE)]
+FIRST, SECOND, FOURTH, SLICE = 500, 1_000, 500, 250
+STARTS = [
+    *range(0, FIRST, SLICE),
+    *range(EDITION_SEEDS, EDITION_SEEDS + SECOND, SLICE),
+    *range(FOURTH_SEEDS, FOURTH_SEEDS + FOURTH, SLICE),
+]
 #: Seeds beyond the range that have found a fault: workers kept whole batches behind small windows; stray copies of
 #: batches counted as retained, and a generated query had values of more than 64 bits; a router that claimed the log
 #: read batches that were trimmed; joiners took a batch for made because results were out that its own process had found

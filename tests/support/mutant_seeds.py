@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from spojoin.simulate.editions import EDITION_SEEDS
+from spojoin.simulate.editions import EDITION_SEEDS, FOURTH_SEEDS
 
 SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 800)
 #: By mutant, the first of the seeds that finds it. One that no longer does only makes the search longer.
@@ -21,9 +21,11 @@ _REACHING = {
     "void-rows-without-a-place": 85,
     "worker-count-of-the-newest-frame": 159,
 }
+#: The same in the fourth edition, where processes open writers.
+_REACHING_FOURTH = {"retaken-writer-closed": (FOURTH_SEEDS + 101_065,)}
 
 
 def seeds_for(mutant: str) -> Iterator[int]:
     """The seeds to try, in order."""
     known = [EDITION_SEEDS + _REACHING[mutant]] if mutant in _REACHING else []
-    return chain(known, SEEDS)
+    return chain(known, _REACHING_FOURTH.get(mutant, ()), SEEDS)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-#: Where the seeds of the second and the third edition begin.
+#: Where the seeds of the second, the third and the fourth edition begin.
 EDITION_SEEDS = 1 << 32
 THIRD_SEEDS = 1 << 62
+FOURTH_SEEDS = 3 << 61
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Edition:
     replaced_at_steps: when the next generation is requested, in steps from the start, of which one is drawn
     sweeps: how many values names may hold beyond what windows reach, of which one is drawn; none: the product's limit
     packs_generations: whether roles share a process, and processes have standbys, where a query is replaced as well
+    opens_writers: whether processes fence each other's writers, stand still, and lose the log for a while
     """
 
     rows: tuple[int, ...]
@@ -30,6 +32,7 @@ class Edition:
     replaced_at_steps: tuple[int, ...]
     sweeps: tuple[int, ...] = ()
     packs_generations: bool = False
+    opens_writers: bool = False
 
 
 FIRST = Edition(rows=(25, 40, 40, 60, 60, 90, 160), bridges_lulls=False, replaced_at_steps=(0, 100, 400, 1_000, 2_000))
@@ -41,10 +44,13 @@ SECOND = Edition(
     sweeps=(1, 3, 1 << 16),
 )
 THIRD = replace(SECOND, packs_generations=True)
+FOURTH = replace(THIRD, opens_writers=True)
 
 
 def edition_of(seed: int) -> Edition:
     """The edition that a seed belongs to; all later seeds are of the last one."""
     if seed < EDITION_SEEDS:
         return FIRST
-    return SECOND if seed < THIRD_SEEDS else THIRD
+    if seed < THIRD_SEEDS:
+        return SECOND
+    return THIRD if seed < FOURTH_SEEDS else FOURTH

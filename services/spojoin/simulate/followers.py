@@ -46,19 +46,25 @@ class FramesFollower:
 
 
 class ResultsFollower:
-    """Keeps the results that continue where the earlier ones ended, at `result_position`."""
+    """Keeps the results that continue where the earlier ones ended, at `result_position`.
+
+    gaps: where results were expected to go on, and where the next ones began that left some out
+    """
 
     def __init__(self) -> None:
         self.result_position: ResultPosition = START
         self.rows: list[dict[str, Any]] = []
         self.repeated = 0
+        self.gaps: list[tuple[ResultPosition, ResultPosition]] = []
 
     def hear(self, record: Record) -> None:
         """Take the next record of the results."""
         if not isinstance(record, Result):
             raise AssertionError(f"results hold a {type(record).__name__}")
-        if (record.frame_id, record.begin) != self.result_position:
+        begins = ResultPosition(record.frame_id, record.begin)
+        if begins != self.result_position:
             self.repeated += 1
+            self.gaps += [(self.result_position, begins)] if begins > self.result_position else []
             return
         self.rows += record.rows.to_pylist()
         self.result_position = ResultPosition.behind(record.frame_id, record.end, is_last=record.is_last)

@@ -26,6 +26,7 @@ from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.generations import beginning_after
 from spojoin.simulate import probabilities as odds
+from spojoin.simulate.broker import AppendsUnderWay
 from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.editions import edition_of
 from spojoin.simulate.era import Era
@@ -34,7 +35,7 @@ from spojoin.simulate.inputs import InputsLog
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.simulate.outcome import RunOutcome
-from spojoin.simulate.process import AppendsUnderWay, Post, Process
+from spojoin.simulate.process import Post, Process
 from spojoin.simulate.replacement import Replacement, draw_replacement
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
 from spojoin.simulate.scenario import for_router

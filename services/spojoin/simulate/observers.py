@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -13,13 +13,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.machine import BY_REFERENCE
+from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.pack import Pack, _Held, _Member
 from spojoin.protocol.packing import roles_of
 from spojoin.protocol.seat import Seat
 from spojoin.protocol.services import role_of
 from spojoin.protocol.standby import Standby
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.event_time import EventTimeOrder
@@ -28,6 +28,7 @@ from spojoin.roles.router.names import Names
 from spojoin.roles.router.worker_request import WorkerRequest
 from spojoin.roles.sink.assembly import PartChunks
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.simulate.broker import EXCLUSIVE, AppendsUnderWay, Writers
 from spojoin.simulate.coverage import Event
 from spojoin.simulate.forms import forms
 from spojoin.simulate.generations import GenerationsWorld
@@ -125,6 +126,7 @@ _SAID = {
     "is replaced, but keeps running": "keeps running beside its successor",
     "dies within a record": "dies within a record",
     "reads nothing from": "reads nothing for a while",
+    "stands still": "stands still",
 }
 
 
@@ -136,6 +138,7 @@ def _said(events: Events, _: World, fault: str) -> None:
                 events[group, str(role)] += 1
     events["P14 packing", "packing changed"] += fault.startswith("packing ")
     events["P11 workers", "worker dismissed"] += fault.endswith("is taken away")
+    events["P15 seats", "log out of reach"] += fault.startswith(("the log is out", "no transaction"))
 
 
 _ENDS = {
@@ -147,6 +150,24 @@ _ENDS = {
     ),
     "another router claimed this epoch first; this one ends": ("P2 epochs", "router fenced while it starts"),
 }
+
+
+@_after(World, "_take_seat")
+def _takes_seat(events: Events, found: ResultPosition | None, *_: object) -> None:
+    events["P15 seats", "taking the seat waits for transactions"] += found is None
+
+
+@_before(Writers, "open")
+def _opens(events: Events, writers: Writers, roles: Iterable[Role], outbox: AppendsUnderWay, *_: object) -> None:
+    for role in EXCLUSIVE.keys() & roles:
+        if writers._holders.get(role) is outbox:
+            events["P15 seats", "seat taken again in one life"] += 1
+            events["P15 seats", "own appends under way on taking it again"] += bool(outbox._targets(EXCLUSIVE[role]))
+
+
+@_after(AppendsUnderWay, "abort")
+def _aborted(events: Events, lost: list[Record], *_: object) -> None:
+    events["P15 seats", "appends of another aborted"] += len(lost)
 
 
 @_before(World, "_end")

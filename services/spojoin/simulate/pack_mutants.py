@@ -17,6 +17,8 @@ from spojoin.protocol.seat import ECHOES, Seat
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.simulate.broker import AppendsUnderWay
+from spojoin.simulate.memorylog import SimulatedLog
 from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.simulate.process import Process
 from spojoin.wire.records import Frame, Presence, Record, Run
@@ -101,9 +103,8 @@ def _runs_taken_for_made() -> Patches:
 def _results_not_learned() -> Patches:
     carry_out = Process._carry_out
 
-    def careless(self: Process, action: Action) -> None:
-        if not isinstance(action, TakeOver):
-            carry_out(self, action)
+    def careless(self: Process, action: Action) -> bool:
+        return isinstance(action, TakeOver) or carry_out(self, action)
 
     return [patch.object(Process, "_carry_out", careless)]
 
@@ -122,6 +123,17 @@ def _beats_for_ever() -> Patches:
 
     original = Seat.beat
     return [patch.object(Seat, "beat", beat)]
+
+
+@_mutant("retaken-writer-closed", "an instance that takes its seat again gives up what it has under way itself")
+def _retaken_writer_closed() -> Patches:
+    def give_up(self: AppendsUnderWay, topics: frozenset[Topic], _: SimulatedLog) -> None:
+        if not self._fenced_from.intersection(topics):
+            self.abort(topics)
+            self._fenced_from -= topics
+            self.has_lost = False
+
+    return [patch.object(AppendsUnderWay, "settle", give_up)]
 
 
 @_harmless("silent-restart", "an instance that spoke and restarts waits for the other one")

@@ -199,3 +199,25 @@ REPACKED_AT_STEPS = (100, 500, 1_000, 2_000, 4_000)
 
 STANDBYS = 0.4
 PATIENCE_MS = (0, 4, 20, 100, 500, 2_000)
+
+# --- the broker: drawn once a seed, by a generator of its own ---------------------------------------------------------
+
+#: Who writes in transactions: router and sink, the sink, the router, nobody.
+TRANSACTIONAL_WEIGHTS = (35, 35, 10, 20)
+#: How often the log is out of reach, and how often a process stands still, and for how many steps.
+OUTAGES = (0, 1, 1, 3)
+OUTAGE_A_STEP = 0.005
+OUTAGE_STEPS = (20, 50, 300)
+FREEZES = (0, 1, 4)
+FREEZE_A_STEP = 0.01
+FREEZE_STEPS = (20, 50, 300, 1_000)
+#: Of outages, how many are of transactions alone, and how often an instance that writes in them stands still meanwhile.
+OUTAGE_OF_COMMITS = 0.6
+OUTAGE_OF_COMMITS_STEPS = (500, 1_000, 2_000)
+FREEZES_FOR_COMMITS = 0.6
+FREEZE_FOR_COMMITS_STEPS = (100, 300, 500)
+#: A process that can't open its writer ends, whenever it tries.
+OPENING_FAILS = 0.05
+#: Meanwhile: turns of processes that write in transactions, and how many of a turn have the time or a result position.
+TURN_OF_THE_HELD = 0.7
+HELD_TICKS = 0.5

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from random import Random
 
 from spojoin.protocol.machine import START, Action, Emit, Machine, ResultPosition, Rewind, TakeOver
 from spojoin.protocol.pack import Pack
 from spojoin.protocol.packing import Group, edge_of, group_name, records_read, with_standbys
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic, presence_partition
+from spojoin.simulate.broker import AppendsUnderWay
 from spojoin.simulate.memorylog import SimulatedLog, Target
-from spojoin.wire.records import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,46 +44,12 @@ class Post:
         return str(replace(self, instance=""))
 
 
-class AppendsUnderWay:
-    """Appends under way, in order within each target, in no order among targets."""
-
-    def __init__(self) -> None:
-        self.queues: dict[Target, deque[Record]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.queues)
-
-    def put(self, target: Target, record: Record) -> None:
-        """Send a record on its way."""
-        self.queues.setdefault(target, deque()).append(record)
-
-    def land(self, rng: Random, log: SimulatedLog, twice: bool) -> None:
-        """One record reaches the log, perhaps twice."""
-        target = rng.choice(list(self.queues))
-        record = self.queues[target].popleft()
-        if not self.queues[target]:
-            del self.queues[target]
-        log.append(target, record)
-        if twice:
-            log.append(target, record)
-
-    def lose_tails(self, rng: Random) -> list[Record]:
-        """After its process is gone, only a prefix of each queue will land; returns what won't."""
-        lost: list[Record] = []
-        for target, queue in list(self.queues.items()):
-            kept = rng.randint(0, len(queue))
-            lost += list(queue)[kept:]
-            self.queues[target] = deque(list(queue)[:kept])
-            if not kept:
-                del self.queues[target]
-        return lost
-
-
 class Process:
     """Reads what its role reads, each input from its earliest retained record; each step does one thing.
 
-    `goals` are the ends at the start: once all are reached the machine is caught up. `results_end` says how far results
-    are out now.
+    `goals` are the ends at the start: once all are reached the machine is caught up. `take_over` opens its writers and
+    says how far results are out then, or None where that has to wait. `stands_until` is the step at which one that
+    stands still goes on.
     """
 
     def __init__(
@@ -94,11 +58,12 @@ class Process:
         name: str,
         machine: Machine,
         log: SimulatedLog,
-        results_end: Callable[[], ResultPosition] = lambda: START,
+        take_over: Callable[[Process], ResultPosition | None] = lambda _: START,
+        outbox: AppendsUnderWay | None = None,
         *,
         has_other_workers: bool = True,
     ) -> None:
-        self._results_end = results_end
+        self._take_over = take_over
         self.post = post
         self.name = name
         self.machine = machine
@@ -111,10 +76,11 @@ class Process:
         self.cursors = {target: log.partitions[target].earliest for target in inputs}
         self.goals = {target: log.partitions[target].end for target in inputs}
         self.is_caught_up = False
-        self.outbox = AppendsUnderWay()
+        self.outbox = AppendsUnderWay() if outbox is None else outbox
         self.result_position: ResultPosition = START
         self._trims_seen = log.trims
         self.stalled: dict[Topic, int] = {}
+        self.stands_until = 0
         self._pending: Iterator[Action] | None = None
 
     def machines(self) -> list[tuple[str, Machine]]:
@@ -178,20 +144,26 @@ class Process:
             action = next(self._pending, None)
             if action is None:
                 self._pending = None
-            else:
-                self._carry_out(action)
+            elif not self._carry_out(action):
+                self._pending = chain([action], self._pending)
+                return
 
-    def _carry_out(self, action: Action) -> None:
+    def _carry_out(self, action: Action) -> bool:
+        """Whether it could be done; else it has to wait."""
         if isinstance(action, Rewind):
             for target in self.cursors:
                 if target[0] is action.topic:
                     self.cursors[target] = self.log.partitions[target].earliest
         elif isinstance(action, TakeOver):
-            self.hear(self._results_end())
+            found = self._take_over(self)
+            if found is None:
+                return False
+            self.hear(found)
         elif isinstance(action, Emit):
             self.outbox.put((action.topic, action.partition), action.record)
         else:
             raise AssertionError(f"{self.name} yields {action!r}, which isn't an action")
+        return True
 
     def catch_up(self) -> bool:
         """Notify the machine, once, that everything from before its start has been read; returns whether it did."""

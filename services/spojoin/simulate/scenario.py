@@ -14,6 +14,7 @@ import pyarrow as pa
 from spojoin.model import Computed, Domain, KeyColumn, Order, Query
 from spojoin.roles.router.config import RouterConfig
 from spojoin.simulate import probabilities as odds
+from spojoin.simulate.broker import NO_BROKER_FAULTS, BrokerFaults, draw_broker_faults
 from spojoin.simulate.drawn_query import TICK_US, Attribute, DrawnQuery, as_interval_join, draw_query
 from spojoin.simulate.editions import Edition, edition_of
 from spojoin.simulate.messages import ScenarioMessage, Source
@@ -72,6 +73,7 @@ class Scenario:
     repacks: tuple[tuple[int, DrawnPacking], ...] = ()
     instances: tuple[str, ...] = ALONE
     patience_ms: int = 500
+    broker: BrokerFaults = NO_BROKER_FAULTS
 
     @property
     def has_text_keys(self) -> bool:
@@ -99,10 +101,12 @@ def draw(seed: int) -> Scenario:
 
 
 def with_packings(scenario: Scenario) -> Scenario:
-    """The scenario with packings that its seed draws, by a generator of its own."""
+    """The scenario with packings and a broker that its seed draws, by generators of their own."""
     packing, repacks = draw_packings(scenario.seed)
     instances, patience_ms = draw_instances(scenario.seed)
-    return replace(scenario, packing=packing, repacks=repacks, instances=instances, patience_ms=patience_ms)
+    broker = draw_broker_faults(scenario.seed) if edition_of(scenario.seed).opens_writers else NO_BROKER_FAULTS
+    scenario = replace(scenario, instances=instances, patience_ms=patience_ms, broker=broker)
+    return replace(scenario, packing=packing, repacks=repacks)
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:

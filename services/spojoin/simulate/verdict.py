@@ -45,12 +45,19 @@ def judge_output(scenario: Scenario, outcome: RunOutcome) -> list[SourceRow]:
     """The total order of the log; raises Wrong where it, a result or a dead letter is wrong."""
     if not outcome.came_to_rest:
         raise Wrong(f"no rest after {outcome.steps} steps")
+    check_continuous(outcome)
     expected = _expected(scenario)
     order = _total_order(scenario, outcome.frames.accepted)
     _check_order(scenario, order, expected)
     _check_rows(scenario, order, outcome)
     _check_dead(outcome, expected)
     return order
+
+
+def check_continuous(outcome: RunOutcome) -> None:
+    """Raise Wrong where a reader of the results, which takes them as they come, ever missed some."""
+    for expected, found in outcome.results.gaps[:1]:
+        raise Wrong(f"results that should go on at {expected} went on at {found}")
 
 
 def _expected(scenario: Scenario) -> Participants:

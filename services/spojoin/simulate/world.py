@@ -13,7 +13,7 @@ from itertools import chain
 
 import numpy as np
 
-from spojoin.errors import Fenced
+from spojoin.errors import Fenced, Retryable
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.pack import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
@@ -21,6 +21,7 @@ from spojoin.protocol.seat import ECHOES, Seat
 from spojoin.protocol.standby import standby_of
 from spojoin.protocol.topology import Role, Topic, partitions, presence_partition
 from spojoin.simulate import probabilities as odds
+from spojoin.simulate.broker import AppendsUnderWay, Writers
 from spojoin.simulate.editions import edition_of
 from spojoin.simulate.feed import InputsFeed
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
@@ -30,7 +31,7 @@ from spojoin.simulate.messages import Source
 from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.pace import QuickRandom
 from spojoin.simulate.packs import members_of, posts_of
-from spojoin.simulate.process import AppendsUnderWay, Post, Process
+from spojoin.simulate.process import Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, Run, WorkerCount
@@ -45,6 +46,7 @@ LULL_BRIDGED = 30
 ROUNDS_AT_REST = 3
 #: Rounds more in which a standby notices that nobody speaks.
 ROUNDS_TO_TAKE_OVER = ECHOES + 2
+_NONE_HELD: frozenset[Topic] = frozenset()
 
 
 class World:
@@ -81,6 +83,9 @@ class World:
         self._request_at: list[int] = []
         self._bridges_lulls = edition_of(scenario.seed).bridges_lulls
         self._stalls_left = self._crashes_left = scenario.faults.at_most
+        self._writers = Writers(scenario.broker)
+        self._outages_left, self._freezes_left = scenario.broker.outages, scenario.broker.freezes
+        self._log_is_back_at = self._commits_are_back_at = 0
         self._is_storm = True
         self._landing = self.rng.choice(odds.LANDING)
         self._create_topics()
@@ -155,9 +160,26 @@ class World:
 
     def _start(self, post: Post) -> Process:
         self._names += 1
-        name = f"{post}#{self._names}"
+        name, outbox = f"{post}#{self._names}", AppendsUnderWay()
+        if not post.instance:
+            self._open_writers(post, outbox)
         machine, log, has_others = self._instance_machine(post, name), self.log, self._has_others
-        return Process(post, name, machine, log, self._restart_position, has_other_workers=has_others)
+        return Process(post, name, machine, log, self._take_seat, outbox, has_other_workers=has_others)
+
+    def _take_seat(self, process: Process) -> ResultPosition | None:
+        if self.step < self._commits_are_back_at and self._writers.waits_for(process.post.roles):
+            if self.rng.random() < odds.OPENING_FAILS:
+                raise Retryable("no transaction begins: its writer can't be opened")
+            return None
+        self._open_writers(process.post, process.outbox)
+        return self._restart_position()
+
+    def _open_writers(self, post: Post, outbox: AppendsUnderWay) -> None:
+        self._lose(self._writers.open(post.roles, outbox, self.log))
+        self._ghosts = [ghost for ghost in self._ghosts if ghost]
+
+    def _lose(self, lost: list[Record]) -> None:
+        self.dead_lost += [record for record in lost if isinstance(record, DeadLetter)]
 
     def _instance_machine(self, post: Post, name: str) -> Machine:
         machine = self._process_machine(post, name)
@@ -207,7 +229,7 @@ class World:
     # -- what lands in the log
 
     def _landed(self, target: Target, record: Record) -> Record:
-        if not isinstance(record, Presence) or self._is_news(record):
+        if not isinstance(record, Presence) or self._is_news(record) or self._held:
             self._progress += 1
         if self.scenario.faults.encode:
             record = decode(encode(record))
@@ -264,10 +286,12 @@ class World:
 
     def _hear_tick_and_land(self, process: Process) -> bool:
         process.go_on(odds.ALL)
+        if process.is_busy:
+            return False
         self._feedable(process)  # a router notices what was written before it finds an input idle
         self._hear_and_tick(process)
-        if process.outbox:
-            process.outbox.land(self.rng, self.log, twice=False)
+        if process.outbox.may_land(self._held):
+            process.outbox.land(self.rng, self.log, False, self._held)
         return True
 
     @property
@@ -277,22 +301,39 @@ class World:
     def _steps_until_due(self) -> int:
         """Steps until a process starts or reads on, or a request comes; 0 where none will."""
         stalls = (until for process in self.processes for until in process.stalled.values())
+        stands = (process.stands_until for process in self.processes)
         starts = (due for due, _ in self._down)
-        return min((due - self.step for due in chain(stalls, starts, self._request_at) if due > self.step), default=0)
+        dues = chain(stalls, stands, starts, self._request_at, [self._log_is_back_at, self._commits_are_back_at])
+        return min((due - self.step for due in dues if due > self.step), default=0)
 
     def _storm_step(self) -> None:
         self.step += 1
-        self.now_ms += self.rng.choice(odds.STEP_MS)
+        self.now_ms += self.rng.choice(odds.STEP_MS) + (self.scenario.patience_ms // 20 if self._held else 0)
         if self._repacks and self._repacks[0][0] <= self.step:
             self._repack()
         self._revive()
         self._write_inputs()
-        if self._ghosts and self.rng.random() < odds.GHOST_LANDS_A_STEP:
+        if self._ghosts and not self._is_log_away and not self._held and self.rng.random() < odds.GHOST_LANDS_A_STEP:
             self._land_ghost()
         if self.processes:
             self._make_trouble()
         if self.processes:
-            self._advance(self.rng.choice(self.processes), self._do_one_thing)
+            self._advance(self._next_process(), self._do_what_it_can)
+
+    def _next_process(self) -> Process:
+        """Any; while no transaction ends, mostly those that wait for one, so that they quarrel about their seat."""
+        if self._held and self.rng.random() < odds.TURN_OF_THE_HELD:
+            held = [process for process in self.processes if self._writers.waits_for(process.post.roles)]
+            return self.rng.choice(held or self.processes)
+        return self.rng.choice(self.processes)
+
+    @property
+    def _is_log_away(self) -> bool:
+        return self.step < self._log_is_back_at
+
+    @property
+    def _held(self) -> frozenset[Topic]:
+        return self._writers.held() if self.step < self._commits_are_back_at else _NONE_HELD
 
     def _write_inputs(self) -> None:
         if self.rng.random() < odds.INPUT_GROWS_A_STEP:
@@ -324,6 +365,12 @@ class World:
         if self._stalls_left and self.processes and self.rng.random() < faults.stall:
             self._stalls_left -= 1
             self._stall(self.rng.choice(self.processes))
+        if self._outages_left and self.rng.random() < odds.OUTAGE_A_STEP:
+            self._outages_left -= 1
+            self._break_log()
+        if self._freezes_left and self.processes and self.rng.random() < odds.FREEZE_A_STEP:
+            self._freezes_left -= 1
+            self._freeze(self.rng.choice(self.processes))
         if self.rng.random() < odds.ADVICE_A_STEP:
             self._advise()
         if self._worker_counts_left and self.rng.random() < odds.WORKER_COUNT_A_STEP:
@@ -349,8 +396,7 @@ class World:
 
     def _bury(self, process: Process) -> None:
         self.processes.remove(process)
-        lost = process.outbox.lose_tails(self.rng)
-        self.dead_lost += [record for record in lost if isinstance(record, DeadLetter)]
+        self._lose(process.outbox.lose_tails(self.rng))
         if process.outbox:
             self._ghosts.append(process.outbox)
 
@@ -369,6 +415,21 @@ class World:
             topic = self.rng.choice(topics)
             process.stalled[topic] = self.step + self.rng.choice(odds.STALL_STEPS)
             self._note(f"{process.name} reads nothing from {topic} until step {process.stalled[topic]}")
+
+    def _break_log(self) -> None:
+        if self.rng.random() < odds.OUTAGE_OF_COMMITS:
+            self._commits_are_back_at = self.step + self.rng.choice(odds.OUTAGE_OF_COMMITS_STEPS)
+            self._note(f"no transaction begins or ends until step {self._commits_are_back_at}")
+            for process in self.processes:
+                if self._writers.waits_for(process.post.roles) and self.rng.random() < odds.FREEZES_FOR_COMMITS:
+                    self._freeze(process, odds.FREEZE_FOR_COMMITS_STEPS)
+        else:
+            self._log_is_back_at = self.step + self.rng.choice(odds.OUTAGE_STEPS)
+            self._note(f"the log is out of reach until step {self._log_is_back_at}")
+
+    def _freeze(self, process: Process, steps: tuple[int, ...] = odds.FREEZE_STEPS) -> None:
+        process.stands_until = self.step + self.rng.choice(steps)
+        self._note(f"{process.name} stands still until step {process.stands_until}")
 
     def _advise(self) -> None:
         self._plans += 1
@@ -436,6 +497,7 @@ class World:
         self._down = [(0, post) for _, post in self._down]
         self._revive()
         self._feed.complete()
+        self._log_is_back_at = self._commits_are_back_at = 0
         for process in self.processes:
             process.stalled.clear()
 
@@ -475,9 +537,11 @@ class World:
         """Whether the process did anything; one that is fenced or overtaken ends, and a supervisor starts another."""
         if process.is_overtaken:
             return self._end(process, "what it had not read yet was trimmed")
+        if process.outbox.has_lost:
+            return self._end(process, "what it had written was aborted")
         try:
             return action(process)
-        except Fenced as error:
+        except (Fenced, Retryable) as error:
             return self._end(process, str(error))
 
     def _end(self, process: Process, why: str) -> bool:
@@ -492,12 +556,25 @@ class World:
         if all(p.post != post for p in self.processes) and all(p != post for _, p in self._down):
             self._down.append((step, post))
 
+    def _do_what_it_can(self, process: Process) -> bool:
+        """One thing in the storm: nothing where it stands still, and no appends and reads while the log is away."""
+        if self.step < process.stands_until:
+            return False
+        if not self._is_log_away:
+            return self._do_one_thing(process)
+        if process.is_busy:
+            process.go_on(self.rng.choice(odds.ACTIONS_LATER))
+        else:
+            self._hear_or_tick(process)
+        return True
+
     def _do_one_thing(self, process: Process) -> bool:
-        if process.outbox and self.rng.random() < self._landing:
-            process.outbox.land(self.rng, self.log, self._is_storm and self.rng.random() < self.scenario.faults.twice)
+        if process.outbox.may_land(self._held) and self.rng.random() < self._landing:
+            twice = self._is_storm and self.rng.random() < self.scenario.faults.twice
+            process.outbox.land(self.rng, self.log, twice, self._held)
         elif process.is_busy:
             process.go_on(self.rng.choice(odds.ACTIONS_LATER))
-        elif self._is_storm and self.rng.random() < odds.HEARS_OR_TICKS:
+        elif self._is_storm and self.rng.random() < (odds.HELD_TICKS if self._held else odds.HEARS_OR_TICKS):
             self._hear_or_tick(process)
         elif process.catch_up():
             process.go_on(self.rng.choice(odds.ACTIONS_OF_CATCHING_UP))

@@ -13,7 +13,7 @@ from spojoin.simulate import campaign as module
 from spojoin.simulate.campaign import STATE, SeedCampaign, fresh_start, kind_of, run_campaign, run_chunk
 from spojoin.simulate.campaign_state import SeedCampaignState
 from spojoin.simulate.coverage import EVENTS, Coverage, table
-from spojoin.simulate.editions import EDITION_SEEDS, THIRD, edition_of
+from spojoin.simulate.editions import EDITION_SEEDS, FOURTH, edition_of
 from spojoin.simulate.run import Failure
 from spojoin.simulate.runner import replay
 
@@ -94,7 +94,7 @@ def test_a_seed_that_cannot_be_drawn_has_failed(monkeypatch):
 def test_starts_are_fresh_and_of_the_last_edition():
     starts = {fresh_start() for _ in range(20)}
     assert len(starts) == 20
-    assert {edition_of(seed) for seed in starts} == {THIRD}
+    assert {edition_of(seed) for seed in starts} == {FOURTH}
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------
