@@ -28,6 +28,7 @@ from spojoin.protocol.topology import Edge, Role, Topic
 from spojoin.runtime.departures import Departures
 from spojoin.runtime.inputs import InputFeed, Parse
 from spojoin.runtime.intake import Intake
+from spojoin.runtime.memory import give_back
 from spojoin.runtime.outbox import POLL_S, OutputSoFar, RowForm, WriteMode
 from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnd, position_of_results
 from spojoin.runtime.topics import Topics
@@ -371,6 +372,7 @@ class Loop:
             return
         if not self._is_caught_up:
             self._is_caught_up = True
+            give_back()
             self._perform(self._machine.on_caught_up())
             if self._spec.presence is None:
                 self._perform(self._machine.on_chosen())

@@ -27,9 +27,9 @@ from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, presence_partition
 from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
-from spojoin.runtime.garbage import loaded_objects_spared
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
+from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
 from spojoin.runtime.packed import alone, edge_with, instance_of, packed
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics
@@ -120,6 +120,7 @@ def _refused(error: ConfigurationError) -> int:
 
 
 def _serve(roles: tuple[Role, ...], query: Query, settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
+    limit_arenas()
     service = wire(Serving(query)).service  # a wrong setting ends the start before anything is opened
     log_lines.configure(settings.log_level, settings.named(service))
     with ExitStack() as stack, stop_on_signals() as stop:

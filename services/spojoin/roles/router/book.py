@@ -275,8 +275,8 @@ class StreamBook:
 
     def _forget_before(self, lower: int) -> None:
         """No window begins before an index any more."""
-        for number in [number for number in self._ends if number < self.live_batch]:
-            del self._ends[number]
+        while self._ends and (oldest := next(iter(self._ends))) < self.live_batch:
+            del self._ends[oldest]
         for tail in (self._times, self._places):
             if tail is not None:
                 tail.drop_below(min(lower, self.batch_first))

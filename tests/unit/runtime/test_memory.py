@@ -1,13 +1,15 @@
-"""What is loaded is left out of the garbage collector's rounds, for as long as it is needed."""
+"""What is loaded is left out of the collector's rounds while it is needed; what is free goes back to the system."""
 
 from __future__ import annotations
 
 import gc
+import platform
 import weakref
 
+import psutil
 import pytest
 
-from spojoin.runtime.garbage import loaded_objects_spared
+from spojoin.runtime.memory import give_back, limit_arenas, loaded_objects_spared
 
 
 class Ring:
@@ -45,3 +47,15 @@ def test_nothing_is_spared_after_an_error() -> None:
     with pytest.raises(ValueError, match="end"), loaded_objects_spared():
         raise ValueError("end")
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has a heap of its own")
+def test_what_is_free_between_what_is_held_goes_back_to_the_system() -> None:
+    limit_arenas()
+    pieces = [bytes(1_000) for _ in range(100_000)]
+    held = pieces[::100]
+    del pieces
+    before = psutil.Process().memory_info().rss
+    give_back()
+    assert len(held) == 1_000
+    assert before - psutil.Process().memory_info().rss > 50_000_000
