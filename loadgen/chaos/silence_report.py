@@ -113,10 +113,17 @@ def _rows(outcome: SilenceOutcome) -> Iterator[str]:
         groups |= {service: [found for found in of_kind if found.service == service] for service in services}
         for name, group in groups.items():
             if group:
-                settled_s = percentile([found.settled_s for found in group], 50)
+                settled = _settled(kind, group)
                 gaps_ms = _gaps([found.gap_ms - found.own_ms for found in group])
                 promised = bar(kind, has_standbys=outcome.has_standbys)
-                yield f"| {_label(kind, group)} | {name} | {len(group)} | {gaps_ms} | {settled_s:.1f} | {promised} |"
+                yield f"| {_label(kind, group)} | {name} | {len(group)} | {gaps_ms} | {settled} | {promised} |"
+
+
+def _settled(kind: Strike, group: Sequence[Silence]) -> str:
+    """When all was well again; without Redis nobody knows."""
+    if kind is Strike.LOSS:
+        return "-"
+    return f"{percentile([found.settled_s for found in group], 50):.1f}"
 
 
 def _label(kind: Strike, group: Sequence[Silence]) -> str:

@@ -59,7 +59,6 @@ class Process:
         machine: Machine,
         log: SimulatedLog,
         take_over: Callable[[Process], ResultPosition | None] = lambda _: START,
-        outbox: AppendsUnderWay | None = None,
         *,
         has_other_workers: bool = True,
     ) -> None:
@@ -76,7 +75,7 @@ class Process:
         self.cursors = {target: log.partitions[target].earliest for target in inputs}
         self.goals = {target: log.partitions[target].end for target in inputs}
         self.is_caught_up = False
-        self.outbox = AppendsUnderWay() if outbox is None else outbox
+        self.outbox = AppendsUnderWay()
         self.result_position: ResultPosition = START
         self._trims_seen = log.trims
         self.stalled: dict[Topic, int] = {}

@@ -160,22 +160,23 @@ class World:
 
     def _start(self, post: Post) -> Process:
         self._names += 1
-        name, outbox = f"{post}#{self._names}", AppendsUnderWay()
-        if not post.instance:
-            self._open_writers(post, outbox)
+        name = f"{post}#{self._names}"
         machine, log, has_others = self._instance_machine(post, name), self.log, self._has_others
-        return Process(post, name, machine, log, self._take_seat, outbox, has_other_workers=has_others)
+        process = Process(post, name, machine, log, self._take_seat, has_other_workers=has_others)
+        if not post.instance:
+            self._open_writers(process)
+        return process
 
     def _take_seat(self, process: Process) -> ResultPosition | None:
         if self.step < self._commits_are_back_at and self._writers.waits_for(process.post.roles):
             if self.rng.random() < odds.OPENING_FAILS:
                 raise Retryable("no transaction begins: its writer can't be opened")
             return None
-        self._open_writers(process.post, process.outbox)
+        self._open_writers(process)
         return self._restart_position()
 
-    def _open_writers(self, post: Post, outbox: AppendsUnderWay) -> None:
-        self._lose(self._writers.open(post.roles, outbox, self.log))
+    def _open_writers(self, process: Process) -> None:
+        self._lose(self._writers.open(process.post.roles, process.outbox, self.log))
         self._ghosts = [ghost for ghost in self._ghosts if ghost]
 
     def _lose(self, lost: list[Record]) -> None:
