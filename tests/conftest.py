@@ -1,10 +1,8 @@
 """Settings shared by all tests."""
 
-import secrets
-
 from hypothesis import settings
 
-from spojoin.simulate.editions import FOURTH_SEEDS
+from spojoin.simulate.editions import fresh_start
 
 # An example's duration depends on the machine and on kernel compilation more than on the code. Examples are the
 # same in each run, so a new failure comes from the change under test; `make fuzz` looks for new examples.
@@ -15,8 +13,7 @@ settings.load_profile("spojoin")
 
 def pytest_addoption(parser):
     parser.addoption("--run-cluster", action="store_true", help="run the tests that need a Kubernetes cluster")
-    fresh = FOURTH_SEEDS + secrets.randbelow(1 << 60)
-    parser.addoption("--fresh-from", type=int, default=fresh, help="the first of the simulator's fresh seeds")
+    parser.addoption("--fresh-from", type=int, default=fresh_start(), help="the first of the simulator's fresh seeds")
 
 
 def pytest_terminal_summary(terminalreporter, config):

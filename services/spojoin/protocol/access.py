@@ -112,8 +112,12 @@ def seen_by(role: Role) -> frozenset[Topic]:
     return frozenset({*edge.reads, *edge.writes, *edge.trims, Topic.FRAMES, *_presence(role)})
 
 
-#: The roles that may write in transactions, and what; the id has the role's name. The predictor's group is Faust's.
-TRANSACTIONAL = {Role.ROUTER: Topic.FRAMES, Role.SINK: Topic.RESULTS}
+#: The roles that may write in transactions, and what; the id has the role's name.
+TRANSACTIONAL = {Role.SINK: Topic.RESULTS, Role.ROUTER: Topic.FRAMES}
+#: Topics that share such a role's writer: their records stay in one order and, where they are written in transactions,
+#: in one.
+SHARING = {Role.SINK: (Topic.RESULTS,), Role.ROUTER: (Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS)}
+#: The predictor's group is Faust's.
 _GROUPED = (Role.PREDICTOR,)
 
 

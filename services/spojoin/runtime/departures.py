@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spojoin.ports.interfaces import Clock, Log
+from spojoin.protocol.access import SHARING
 from spojoin.protocol.machine import Emit, ResultPosition
 from spojoin.protocol.topology import Edge, Topic
 from spojoin.runtime.outbox import SETTLE_TIMEOUT_S, Outbox, OutputSoFar, WriteMode
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.metrics import Metrics
-
-#: Topics that share a writer: their records stay in one order and, where they are written in transactions, in one.
-_SHARING = ((Topic.RESULTS,), (Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS))
 
 
 class Departures:
@@ -112,7 +110,7 @@ class Departures:
 
 def _sharing(writes: Sequence[Topic], ids: Mapping[Topic, str]) -> list[list[Topic]]:
     """The written topics by their writers; what has no transactions and isn't the results shares one."""
-    own = [group for group in _SHARING if Topic.RESULTS in group or any(topic in ids for topic in group)]
+    own = [group for group in SHARING.values() if Topic.RESULTS in group or any(topic in ids for topic in group)]
     rest = [topic for topic in writes if not any(topic in group for group in own)]
     found = [[topic for topic in group if topic in writes] for group in own]
     return [group for group in (*found, rest) if group]

@@ -33,15 +33,18 @@ def loaded_objects_spared() -> Iterator[None]:
 
 def limit_arenas() -> None:
     """Let threads share a few arenas of the C heap, where it is glibc's; call it before threads start."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, ARENAS_MAX)
+    _call("mallopt", _M_ARENA_MAX, ARENAS_MAX)
 
 
 def give_back() -> None:
     """Give back to the system what was used once, as by a replay, and is free now."""
     gc.collect()
     pa.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    _call("malloc_trim", 0)
+
+
+def _call(name: str, *given: int) -> None:
+    """Call a function of glibc; other C libraries have a heap of their own, without it."""
+    function = getattr(ctypes.CDLL(None), name, None)
+    if function is not None:
+        function(*given)

@@ -12,25 +12,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
-from spojoin.errors import Fenced
+from spojoin.errors import Fenced, Retryable
+from spojoin.protocol.access import SHARING
 from spojoin.protocol.topology import Role, Topic
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.wire.records import Record
 
-#: Topics that share a writer, by the role that writes them.
-EXCLUSIVE = {
-    Role.ROUTER: frozenset({Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS}),
-    Role.SINK: frozenset({Topic.RESULTS}),
-}
+#: The topics of a role's writer.
+EXCLUSIVE = {role: frozenset(topics) for role, topics in SHARING.items()}
 #: Who writes in transactions, as `probabilities.TRANSACTIONAL_WEIGHTS` go with it.
 _TRANSACTIONAL = ((Role.ROUTER, Role.SINK), (Role.SINK,), (Role.ROUTER,), ())
+
+
+class OutOfReach(Retryable):
+    """The broker doesn't do what a process needs to go on."""
 
 
 class AppendsUnderWay:
     """Appends under way, in order within each target, in no order among targets.
 
-    `has_lost` says whether another process aborted some: theirs learns it when it commits them.
+    has_lost: another process has aborted some; the process that made them learns it at its next commit, and ends
     """
 
     def __init__(self) -> None:
@@ -118,16 +120,19 @@ def draw_broker_faults(seed: int) -> BrokerFaults:
     return BrokerFaults(True, frozenset(transactional), rng.choice(odds.OUTAGES), rng.choice(odds.FREEZES))
 
 
+def exclusive(roles: Iterable[Role]) -> list[Role]:
+    """Those of some roles that have a writer, always in the same order."""
+    return [role for role in EXCLUSIVE if role in roles]
+
+
 class Writers:
     """Which process has the writer of which topics."""
 
     def __init__(self, faults: BrokerFaults) -> None:
         self._faults = faults
         self._holders: dict[Role, AppendsUnderWay] = {}
-
-    def held(self) -> frozenset[Topic]:
-        """The topics that get nothing while no transaction ends."""
-        return frozenset().union(*(EXCLUSIVE[role] for role in self._faults.transactional))
+        #: The topics that get nothing while no transaction ends.
+        self.held = frozenset().union(*(EXCLUSIVE[role] for role in faults.transactional))
 
     def waits_for(self, roles: Iterable[Role]) -> bool:
         """Whether a process of these roles can't open its writers while no transaction begins."""
@@ -139,10 +144,10 @@ class Writers:
         Raises Fenced where it had them, and others have had them since.
         """
         lost: list[Record] = []
-        for role in EXCLUSIVE.keys() & roles if self._faults.settles else ():
+        for role in exclusive(roles) if self._faults.settles else ():
             outbox.settle(EXCLUSIVE[role], log)
             before = self._holders.get(role)
-            if role in self._faults.transactional and before not in (None, outbox):
+            if role in self._faults.transactional and before is not None and before is not outbox:
                 lost += before.abort(EXCLUSIVE[role])
             self._holders[role] = outbox
         return lost

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import secrets
 import signal
 import time
 import traceback
@@ -21,7 +20,7 @@ from rich.console import Console
 from spojoin.errors import ConfigurationError
 from spojoin.simulate.campaign_state import SeedCampaignState
 from spojoin.simulate.coverage import Coverage, Event, table
-from spojoin.simulate.editions import FOURTH_SEEDS
+from spojoin.simulate.editions import fresh_start
 from spojoin.simulate.observers import observed
 from spojoin.simulate.pace import collect_seldom
 from spojoin.simulate.run import Failure, warm_up
@@ -29,8 +28,6 @@ from spojoin.simulate.runner import REPLACED, REPLACED_STATEMENTS, SERVED, STATE
 
 #: The kinds of runs that a campaign's seeds take turns in, by the seed's remainder.
 KINDS = (SERVED, STATEMENTS, REPLACED, REPLACED_STATEMENTS)
-#: Where a campaign may start: far from every seed of the tests, and small enough for 64 bits with all its seeds.
-STARTS = range(FOURTH_SEEDS, (1 << 63) - (1 << 32))
 #: Seeds given to a process at once: a second of work.
 CHUNK = 16
 #: Chunks that a process has ahead of it.
@@ -64,11 +61,6 @@ class ChunkOutcome:
 def kind_of(seed: int) -> RunKind:
     """What a campaign runs with a seed."""
     return KINDS[seed % len(KINDS)]
-
-
-def fresh_start() -> int:
-    """A seed to start at, drawn by the operating system."""
-    return STARTS.start + secrets.randbelow(len(STARTS))
 
 
 def run_campaign(campaign: SeedCampaign, console: Console | None = None) -> int:

@@ -6,12 +6,15 @@ kept for what it found keeps its world.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, replace
 
 #: Where the seeds of the second, the third and the fourth edition begin.
 EDITION_SEEDS = 1 << 32
 THIRD_SEEDS = 1 << 62
 FOURTH_SEEDS = 3 << 61
+#: Where fresh seeds may start: of the last edition, and small enough for 64 bits with all that follow.
+STARTS = range(FOURTH_SEEDS, (1 << 63) - (1 << 32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,11 @@ SECOND = Edition(
 )
 THIRD = replace(SECOND, packs_generations=True)
 FOURTH = replace(THIRD, opens_writers=True)
+
+
+def fresh_start() -> int:
+    """A seed to start at, drawn by the operating system."""
+    return STARTS.start + secrets.randbelow(len(STARTS))
 
 
 def edition_of(seed: int) -> Edition:

@@ -28,7 +28,7 @@ from spojoin.roles.router.names import Names
 from spojoin.roles.router.worker_request import WorkerRequest
 from spojoin.roles.sink.assembly import PartChunks
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.simulate.broker import EXCLUSIVE, AppendsUnderWay, Writers
+from spojoin.simulate.broker import EXCLUSIVE, AppendsUnderWay, Writers, exclusive
 from spojoin.simulate.coverage import Event
 from spojoin.simulate.forms import forms
 from spojoin.simulate.generations import GenerationsWorld
@@ -159,7 +159,7 @@ def _takes_seat(events: Events, found: ResultPosition | None, *_: object) -> Non
 
 @_before(Writers, "open")
 def _opens(events: Events, writers: Writers, roles: Iterable[Role], outbox: AppendsUnderWay, *_: object) -> None:
-    for role in EXCLUSIVE.keys() & roles:
+    for role in exclusive(roles):
         if writers._holders.get(role) is outbox:
             events["P15 seats", "seat taken again in one life"] += 1
             events["P15 seats", "own appends under way on taking it again"] += bool(outbox._targets(EXCLUSIVE[role]))

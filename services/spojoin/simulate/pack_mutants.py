@@ -128,10 +128,8 @@ def _beats_for_ever() -> Patches:
 @_mutant("retaken-writer-closed", "an instance that takes its seat again gives up what it has under way itself")
 def _retaken_writer_closed() -> Patches:
     def give_up(self: AppendsUnderWay, topics: frozenset[Topic], _: SimulatedLog) -> None:
-        if not self._fenced_from.intersection(topics):
-            self.abort(topics)
-            self._fenced_from -= topics
-            self.has_lost = False
+        for target in self._targets(topics):
+            del self.queues[target]
 
     return [patch.object(AppendsUnderWay, "settle", give_up)]
 

@@ -221,3 +221,5 @@ OPENING_FAILS = 0.05
 #: Meanwhile: turns of processes that write in transactions, and how many of a turn have the time or a result position.
 TURN_OF_THE_HELD = 0.7
 HELD_TICKS = 0.5
+#: And in how many steps patience runs out.
+HELD_STEPS_OF_PATIENCE = 20

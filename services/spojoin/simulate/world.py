@@ -13,7 +13,7 @@ from itertools import chain
 
 import numpy as np
 
-from spojoin.errors import Fenced, Retryable
+from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.pack import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
@@ -21,7 +21,7 @@ from spojoin.protocol.seat import ECHOES, Seat
 from spojoin.protocol.standby import standby_of
 from spojoin.protocol.topology import Role, Topic, partitions, presence_partition
 from spojoin.simulate import probabilities as odds
-from spojoin.simulate.broker import AppendsUnderWay, Writers
+from spojoin.simulate.broker import AppendsUnderWay, OutOfReach, Writers
 from spojoin.simulate.editions import edition_of
 from spojoin.simulate.feed import InputsFeed
 from spojoin.simulate.followers import FramesFollower, ResultsFollower
@@ -170,7 +170,7 @@ class World:
     def _take_seat(self, process: Process) -> ResultPosition | None:
         if self.step < self._commits_are_back_at and self._writers.waits_for(process.post.roles):
             if self.rng.random() < odds.OPENING_FAILS:
-                raise Retryable("no transaction begins: its writer can't be opened")
+                raise OutOfReach("no transaction begins: its writer can't be opened")
             return None
         self._open_writers(process)
         return self._restart_position()
@@ -309,7 +309,8 @@ class World:
 
     def _storm_step(self) -> None:
         self.step += 1
-        self.now_ms += self.rng.choice(odds.STEP_MS) + (self.scenario.patience_ms // 20 if self._held else 0)
+        held_ms = self.scenario.patience_ms // odds.HELD_STEPS_OF_PATIENCE if self._held else 0
+        self.now_ms += self.rng.choice(odds.STEP_MS) + held_ms
         if self._repacks and self._repacks[0][0] <= self.step:
             self._repack()
         self._revive()
@@ -334,7 +335,7 @@ class World:
 
     @property
     def _held(self) -> frozenset[Topic]:
-        return self._writers.held() if self.step < self._commits_are_back_at else _NONE_HELD
+        return self._writers.held if self.step < self._commits_are_back_at else _NONE_HELD
 
     def _write_inputs(self) -> None:
         if self.rng.random() < odds.INPUT_GROWS_A_STEP:
@@ -542,7 +543,7 @@ class World:
             return self._end(process, "what it had written was aborted")
         try:
             return action(process)
-        except (Fenced, Retryable) as error:
+        except (Fenced, OutOfReach) as error:
             return self._end(process, str(error))
 
     def _end(self, process: Process, why: str) -> bool:

@@ -29,7 +29,7 @@ ABOUT = {
     Hop.ARRIVAL: "oldest row produced to taken by the router",
     Hop.FRAMING: "taken by the router to framed",
     Hop.WRITING: "framed to read back from the log",
-    Hop.EVALUATION: "taken by the sink to its last part there; in one process the others may be done before",
+    Hop.EVALUATION: "taken by the sink to its last part there, which within a process may be before",
     Hop.DELIVERY: "appended to the log to taken by a service",
     Hop.RANKING: "taken by a mutable joiner to its ranks emitted",
     Hop.COMBINING: "taken by the logical AND to the mutable part emitted",

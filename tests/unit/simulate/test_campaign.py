@@ -10,10 +10,10 @@ from rich.console import Console
 
 from spojoin.errors import ConfigurationError
 from spojoin.simulate import campaign as module
-from spojoin.simulate.campaign import STATE, SeedCampaign, fresh_start, kind_of, run_campaign, run_chunk
+from spojoin.simulate.campaign import STATE, SeedCampaign, kind_of, run_campaign, run_chunk
 from spojoin.simulate.campaign_state import SeedCampaignState
 from spojoin.simulate.coverage import EVENTS, Coverage, table
-from spojoin.simulate.editions import EDITION_SEEDS, FOURTH, edition_of
+from spojoin.simulate.editions import EDITION_SEEDS, FOURTH, edition_of, fresh_start
 from spojoin.simulate.run import Failure
 from spojoin.simulate.runner import replay
 
