@@ -134,6 +134,11 @@ def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool, number: int
     return found(batch)
 
 
+def forget_extractors() -> None:
+    """Close the expression engines of the extractors made last, as before a fork."""
+    _recent.clear()
+
+
 _NO_ROWS = np.empty(0, np.int64)
 
 

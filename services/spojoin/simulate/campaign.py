@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import time
@@ -21,9 +20,10 @@ from spojoin.errors import ConfigurationError
 from spojoin.simulate.campaign_state import SeedCampaignState
 from spojoin.simulate.coverage import Coverage, Event, table
 from spojoin.simulate.editions import fresh_start
+from spojoin.simulate.forking import forking
 from spojoin.simulate.observers import observed
 from spojoin.simulate.pace import collect_seldom
-from spojoin.simulate.run import Failure, warm_up
+from spojoin.simulate.run import Failure
 from spojoin.simulate.runner import REPLACED, REPLACED_STATEMENTS, SERVED, STATEMENTS, RunKind, replay
 
 #: The kinds of runs that a campaign's seeds take turns in, by the seed's remainder.
@@ -152,19 +152,18 @@ def _ahead(campaign: SeedCampaign) -> int:
 def outcomes(seeds: range, jobs: int) -> Iterator[ChunkOutcome]:
     """What the seeds did, chunk by chunk in their order."""
     chunks = (seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK))
-    warm_up()  # here, so that forked processes find the kernels loaded
-    context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(jobs, context, _begin)
-    under_way: deque[Future[ChunkOutcome]] = deque()
-    try:
-        for chunk in chunks:
-            under_way.append(pool.submit(run_chunk, chunk))
-            if len(under_way) == AHEAD * jobs:
+    with forking() as context:
+        pool = ProcessPoolExecutor(jobs, context, _begin)
+        under_way: deque[Future[ChunkOutcome]] = deque()
+        try:
+            for chunk in chunks:
+                under_way.append(pool.submit(run_chunk, chunk))
+                if len(under_way) == AHEAD * jobs:
+                    yield under_way.popleft().result()
+            while under_way:
                 yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _begin() -> None:

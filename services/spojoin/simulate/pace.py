@@ -14,7 +14,7 @@ OBJECTS_MADE = 200_000
 
 
 class QuickRandom(Random):
-    """QuickRandom what `Random` draws, with less between a choice and its bits: a world makes thousands of choices."""
+    """Draws what `Random` draws, with less between a choice and its bits: a world makes thousands of choices."""
 
     def choice(self, seq: Sequence[T]) -> T:  # type: ignore[override]
         """One of them, as `Random.choice` takes it. Raises IndexError where there is none."""

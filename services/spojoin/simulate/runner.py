@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from spojoin.errors import ConfigurationError
+from spojoin.simulate.forking import forking
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.generations import run_replaced_statement, run_replacement
 from spojoin.simulate.mutants import MUTANTS, Mutant
 from spojoin.simulate.pace import collect_seldom
 from spojoin.simulate.pack_mutants import PACK_MUTANTS
-from spojoin.simulate.run import Failure, run_seed, run_statement, warm_up
+from spojoin.simulate.run import Failure, run_seed, run_statement
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 
 
@@ -126,8 +126,7 @@ def run_all(seeds: range, jobs: int, mutant: str | None = None, kind: RunKind = 
     if jobs == 1 or len(seeds) == 1:
         yield from (kind.run(seed, mutant) for seed in seeds)
         return
-    warm_up()  # here, so that forked processes find the kernels loaded
-    with multiprocessing.get_context("fork").Pool(min(jobs, len(seeds)), collect_seldom) as pool:
+    with forking() as context, context.Pool(min(jobs, len(seeds)), collect_seldom) as pool:
         yield from pool.imap_unordered(partial(kind.run, mutant=mutant), seeds, _CHUNK)
 
 
