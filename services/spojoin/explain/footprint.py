@@ -29,7 +29,7 @@ class SetupSizes:
     """
 
     batch_tuples: int = 8_192
-    frame_tuples: int = 4_096
+    frame_tuples: int = 8_192
     handover_frames: int = 2
     credits_frames: int = 256
     workers: int = 2

@@ -122,7 +122,7 @@ class Settings(BaseSettings):
     compression: Literal["none", "lz4", "zstd"] = "none"
     results_format: Literal["frames", "json", "avro", "json-schema"] = "frames"
     results_bytes_max: int | None = Field(None, ge=1 << 20)
-    frame_tuples: int = Field(4_096, ge=1)
+    frame_tuples: int = Field(8_192, ge=1)
     linger_ms: int = Field(2, ge=0)
     batch_tuples: int = Field(8_192, ge=1)
     batch_frames: int = Field(256, ge=1)

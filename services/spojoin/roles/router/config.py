@@ -31,7 +31,7 @@ class RouterConfig:
 
     router_id: str
     workers: int = 1
-    frame_tuples: int = 4_096
+    frame_tuples: int = 8_192
     batch_tuples: int = 8_192
     batch_frames: int = 256
     handover_frames: int = HANDOVER_FRAMES

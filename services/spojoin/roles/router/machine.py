@@ -310,6 +310,7 @@ class RouterMachine(InputMachine):
     def _drain(self, *, force: bool) -> Iterator[Action]:
         while self._has_credit() and self._is_worth_a_frame():
             yield from self._write(self._cutter.cut())
+            self._waiting_since_ms = None  # what is left has come since
         while force and self._has_credit() and len(self._queue):
             yield from self._write(self._cutter.cut())
         if force and self._has_credit() and any(s.ledger.passable for s in self._inputs):

@@ -85,6 +85,16 @@ def test_rows_gather_while_frames_are_under_way(under_way: int, patience_ms: int
     assert bench.framed_at(range(10, 200)) == [10 + patience_ms]
 
 
+def test_rows_left_by_a_full_frame_gather_from_then_on():
+    bench = Bench()
+    bench.rows(100)
+    bench.rows(99)
+    assert bench.framed_at([10]) == []
+    bench.rows(2)
+    assert bench.frames == 2
+    assert bench.framed_at(range(10 + LINGER_MS, 100)) == [10 + 2 * LINGER_MS]
+
+
 def test_what_gathers_goes_out_when_the_last_result_is_there():
     bench = Bench()
     bench.rows(100)
