@@ -12,6 +12,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.kernels.common_slice import common_slice, count_common
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
 from spojoin.kernels.permutation import Unsigned, invert, positions, sort_places
 from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
@@ -101,7 +102,9 @@ def and_counts(
     ranks: per predicate uint16 (n,), the stored positions by arrival; starts, lengths: per predicate uint16 (m,);
     slice_lo, slice_hi: int64 (m,) arrival offsets within [0, n]. Returns int64 (m,).
     """
-    if len(ranks) < 3:  # the compiled code looks for rare ones itself: an array more or less is felt here
+    if len(ranks) == 2:
+        return _counts_of_two(ranks, starts, lengths, slice_lo, slice_hi)
+    if len(ranks) == 1:
         return _scan(ranks, starts, lengths, slice_lo, slice_hi)
     few = len(ranks[0]) // _RARE
     shortest = reduce(np.minimum, lengths)
@@ -114,6 +117,24 @@ def and_counts(
     if len(others) > 0:
         some_starts, some_lengths = [s[others] for s in starts], [n[others] for n in lengths]
         counts[others] = _scan(ranks, some_starts, some_lengths, slice_lo[others], slice_hi[others])
+    return counts
+
+
+def _counts_of_two(
+    ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64
+) -> I64:
+    """`and_counts` of two predicates: what all slices hold at once, then what is before and behind it.
+
+    The compiled code looks for rare ones itself: an array more or less is felt here.
+    """
+    begin, end = common_slice(slice_lo, slice_hi)
+    if begin == end:
+        return _scan(ranks, starts, lengths, slice_lo, slice_hi)
+    first, second = ranks
+    counts = count_common((first, second), (starts[0], starts[1]), (lengths[0], lengths[1]), begin, end)
+    if (slice_lo < begin).any():
+        counts += _scan(ranks, starts, lengths, slice_lo, np.full_like(slice_hi, begin))
+    counts += _scan(ranks, starts, lengths, np.full_like(slice_lo, end), slice_hi)
     return counts
 
 

@@ -1,11 +1,13 @@
 """The three ways to match, on the same tie-dense cases: 16-bit scans, wavelet rectangles, bitmaps."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.kernels import bitmaps, intervals16, permutation, wavelet
+from spojoin.kernels import bitmaps, common_slice, intervals16, permutation, wavelet
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.ranks import rank_intervals, sorted_keys
 from spojoin.model import Domain, Op
@@ -35,16 +37,18 @@ def scan_arguments(ops, stored, probes):
     return [list(part) for part in zip(*columns, strict=True)]
 
 
+@pytest.mark.parametrize("pairs_min", [common_slice.PAIRS_MIN, 1])
 @given(case=cases(), data=st.data(), limit=st.one_of(st.none(), st.integers(0, 5)))
 @settings(max_examples=300, deadline=None)
-def test_scans_find_the_matches_of_a_slice(case, data, limit):
+def test_the_matches_of_a_slice_are_found(pairs_min, case, data, limit):
     ops, stored, probes = case
     end = st.integers(0, len(stored))
     slices = [sorted(data.draw(st.tuples(end, end))) for _ in probes]
     lo, hi = (np.array([s[i] for s in slices], np.int64) for i in (0, 1))
     arguments = scan_arguments(ops, stored, probes)
-    counts, offsets, partners = intervals16.and_collect(*arguments, lo, hi, limit)
-    assert intervals16.and_counts(*arguments, lo, hi).tolist() == counts.tolist()
+    with patch.object(common_slice, "PAIRS_MIN", pairs_min):
+        counts, offsets, partners = intervals16.and_collect(*arguments, lo, hi, limit)
+        assert intervals16.and_counts(*arguments, lo, hi).tolist() == counts.tolist()
     for q, probe in enumerate(probes):
         found = matching(stored, probe, [o.name for o in ops], [WIDTH] * len(ops))
         want = [j for j in found if lo[q] <= j < hi[q]]
@@ -62,6 +66,29 @@ def test_intervals_wrap_at_every_size(n, complement):
     inside = (b - a).tolist()
     want = [n - i for i in inside] if complement else inside
     assert intervals16.and_counts([positions], [start], [length], *everything).tolist() == want
+
+
+@pytest.mark.parametrize("complements", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 1_000, intervals16.STORED_MAX])
+def test_what_all_slices_hold_is_counted_at_every_size(n, complements):
+    random = np.random.default_rng(n)
+    ranks = [random.permutation(n).astype(np.uint16) for _ in complements]
+    ends = [np.sort(random.choice([0, n, *random.integers(0, n + 1, 20)], (2, 40)), axis=0) for _ in complements]
+    wrapped = [intervals16.wrapped_intervals(*e, n, c) for e, c in zip(ends, complements, strict=True)]
+    begin, end = n // 3, n - n // 4
+    counts = common_slice.count_common(tuple(ranks), *zip(*wrapped, strict=True), begin, end)
+    for q in range(40):
+        holds = np.ones(end - begin, bool)
+        for r, (a, b), is_complement in zip(ranks, ends, complements, strict=True):
+            holds &= ((a[q] <= r[begin:end]) & (r[begin:end] < b[q])) ^ is_complement
+        assert counts[q] == holds.sum()
+
+
+def test_a_slice_pays_from_so_many_pairs_on():
+    many, few = np.full(common_slice.PAIRS_MIN // 4, 2), np.full(2, 2)
+    assert common_slice.common_slice(many, many + 4) == (2, 6)
+    assert common_slice.common_slice(few, few + 4) == (0, 0)
+    assert common_slice.common_slice(many[:0], many[:0]) == (0, 0)
 
 
 def test_more_tuples_than_ranks_are_refused():

@@ -1,0 +1,87 @@
+"""The stored tuples that all probes' slices hold, counted for two predicates in logarithmic time.
+
+A frame's probes all see what was stored before the frame, and differ in what they see of the frame itself. The former
+are ranked anew among themselves; the second predicate's ranks in the order of the first are a permutation, in which
+each probe asks for a rectangle.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.kernels.compile import kernel
+from spojoin.kernels.wavelet import build, rectangle_counts
+
+I64 = NDArray[np.int64]
+U32 = NDArray[np.uint32]
+U16 = NDArray[np.uint16]
+Two = tuple[U16, U16]
+
+#: Pairs of a probe and a tuple that are compared in the time that the permutation's matrix takes.
+PAIRS_MIN = 3 << 20
+
+
+def common_slice(slice_lo: I64, slice_hi: I64) -> tuple[int, int]:
+    """The arrival offsets [begin, end) that are in all probes' slices; empty, (0, 0), where counting it doesn't pay."""
+    if len(slice_lo) == 0:
+        return 0, 0
+    begin, end = int(slice_lo.max()), int(slice_hi.min())
+    return (begin, end) if (end - begin) * len(slice_lo) >= PAIRS_MIN else (0, 0)
+
+
+def count_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) -> I64:
+    """How many stored tuples of [begin, end) satisfy both predicates, for each probe.
+
+    ranks: uint16 (n,) each, the stored positions by arrival; starts, lengths: uint16 (m,) each, wrapped intervals of
+    positions as in `intervals16`; 0 <= begin < end <= n. Returns int64 (m,).
+    """
+    below = np.zeros((2, len(ranks[0]) + 1), np.uint32)
+    permutation = np.empty(end - begin, np.uint32)
+    _arrange(ranks[0], ranks[1], begin, end, below, permutation)
+    m = len(starts[0])
+    bounds, complement = np.empty((2, 2, m), np.int64), np.empty((2, m), np.bool_)
+    for p in range(2):
+        _bounds(starts[p], lengths[p], below[p], bounds[p], complement[p])
+    counts = rectangle_counts(build(permutation), end - begin, bounds[0, 0], bounds[0, 1], bounds[1, 0], bounds[1, 1])
+    _complement(end - begin, bounds, complement, counts)
+    return counts
+
+
+@kernel
+def _arrange(first: U16, second: U16, begin: int, end: int, below: U32, permutation: U32) -> None:
+    """below: of each position of all n + 1, by predicate, how many tuples of [begin, end) have a smaller one."""
+    for j in range(begin, end):
+        below[0, np.int64(first[j]) + 1] = 1
+        below[1, np.int64(second[j]) + 1] = 1
+    for i in range(1, below.shape[1]):
+        below[0, i] += below[0, i - 1]
+        below[1, i] += below[1, i - 1]
+    for j in range(begin, end):
+        permutation[below[0, np.int64(first[j])]] = below[1, np.int64(second[j])]
+
+
+@kernel
+def _bounds(start: U16, length: U16, below: U32, bounds: I64, complement: NDArray[np.bool_]) -> None:
+    """Each probe's interval among the tuples of the slice, or the one that it excludes."""
+    n = len(below) - 1
+    for q in range(len(start)):
+        last = np.int64(start[q]) + np.int64(length[q])
+        complement[q] = last >= 1 << 16
+        if complement[q]:
+            bounds[0, q], bounds[1, q] = below[last - (1 << 16)], below[start[q]]
+        else:
+            bounds[0, q], bounds[1, q] = below[start[q]], below[last if last < n else n]
+
+
+@kernel
+def _complement(n: int, bounds: I64, complement: NDArray[np.bool_], counts: I64) -> None:
+    """From the tuples in both intervals to those that satisfy the predicates."""
+    for q in range(len(counts)):
+        in_first, in_second = bounds[0, 1, q] - bounds[0, 0, q], bounds[1, 1, q] - bounds[1, 0, q]
+        if complement[0, q] and complement[1, q]:
+            counts[q] += n - in_first - in_second
+        elif complement[0, q]:
+            counts[q] = in_second - counts[q]
+        elif complement[1, q]:
+            counts[q] = in_first - counts[q]
