@@ -52,8 +52,8 @@ GENERATION_MS, ANNOUNCEMENT_S = 2_000.0, 0.1
 #: how often a router looks for topics of generations that are over
 CLEAN_UP_MS = 60_000.0
 
-#: how often the store is asked for the result position; a router paces its frames by it
-RESULT_POSITION_MS, ROUTER_RESULT_POSITION_MS = 50.0, 15.0
+#: how often the store is asked for the result position: a router paces its frames by it, others forget behind it
+RESULT_POSITION_MS, ROUTER_RESULT_POSITION_MS = 250.0, 15.0
 
 _log = structlog.get_logger(__name__)
 
