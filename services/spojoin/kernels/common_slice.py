@@ -18,16 +18,17 @@ U32 = NDArray[np.uint32]
 U16 = NDArray[np.uint16]
 Two = tuple[U16, U16]
 
-#: Pairs of a probe and a tuple that are compared in the time that the permutation's matrix takes.
-PAIRS_MIN = 3 << 20
+#: A matrix pays from so many tuples, which are compared with a probe in the time of a rectangle, and so many probes,
+#: which are compared with a tuple in the time of its place in the matrix (measured).
+TUPLES_MIN, PROBES_MIN = 2_048, 512
 
 
 def common_slice(slice_lo: I64, slice_hi: I64) -> tuple[int, int]:
     """The arrival offsets [begin, end) that are in all probes' slices; empty, (0, 0), where counting it doesn't pay."""
-    if len(slice_lo) == 0:
+    if len(slice_lo) < PROBES_MIN:
         return 0, 0
     begin, end = int(slice_lo.max()), int(slice_hi.min())
-    return (begin, end) if (end - begin) * len(slice_lo) >= PAIRS_MIN else (0, 0)
+    return (begin, end) if end - begin >= TUPLES_MIN else (0, 0)
 
 
 def count_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) -> I64:

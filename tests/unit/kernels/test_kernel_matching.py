@@ -1,5 +1,6 @@
 """The three ways to match, on the same tie-dense cases: 16-bit scans, wavelet rectangles, bitmaps."""
 
+from contextlib import nullcontext
 from unittest.mock import patch
 
 import numpy as np
@@ -37,16 +38,17 @@ def scan_arguments(ops, stored, probes):
     return [list(part) for part in zip(*columns, strict=True)]
 
 
-@pytest.mark.parametrize("pairs_min", [common_slice.PAIRS_MIN, 1])
+@pytest.mark.parametrize("pays_from", [None, 1])
 @given(case=cases(), data=st.data(), limit=st.one_of(st.none(), st.integers(0, 5)))
 @settings(max_examples=300, deadline=None)
-def test_the_matches_of_a_slice_are_found(pairs_min, case, data, limit):
+def test_the_matches_of_a_slice_are_found(pays_from, case, data, limit):
     ops, stored, probes = case
     end = st.integers(0, len(stored))
     slices = [sorted(data.draw(st.tuples(end, end))) for _ in probes]
     lo, hi = (np.array([s[i] for s in slices], np.int64) for i in (0, 1))
     arguments = scan_arguments(ops, stored, probes)
-    with patch.object(common_slice, "PAIRS_MIN", pairs_min):
+    sizes = {} if pays_from is None else {"TUPLES_MIN": pays_from, "PROBES_MIN": pays_from}
+    with patch.multiple(common_slice, **sizes) if sizes else nullcontext():
         counts, offsets, partners = intervals16.and_collect(*arguments, lo, hi, limit)
         assert intervals16.and_counts(*arguments, lo, hi).tolist() == counts.tolist()
     for q, probe in enumerate(probes):
@@ -84,11 +86,11 @@ def test_what_all_slices_hold_is_counted_at_every_size(n, complements):
         assert counts[q] == holds.sum()
 
 
-def test_a_slice_pays_from_so_many_pairs_on():
-    many, few = np.full(common_slice.PAIRS_MIN // 4, 2), np.full(2, 2)
-    assert common_slice.common_slice(many, many + 4) == (2, 6)
-    assert common_slice.common_slice(few, few + 4) == (0, 0)
-    assert common_slice.common_slice(many[:0], many[:0]) == (0, 0)
+def test_a_slice_pays_from_so_many_probes_and_tuples_on():
+    begins, tuples = np.full(common_slice.PROBES_MIN, 2), common_slice.TUPLES_MIN
+    assert common_slice.common_slice(begins, begins + tuples) == (2, 2 + tuples)
+    assert common_slice.common_slice(begins, begins + tuples - 1) == (0, 0)
+    assert common_slice.common_slice(begins[1:], begins[1:] + tuples) == (0, 0)
 
 
 def test_more_tuples_than_ranks_are_refused():
