@@ -40,7 +40,7 @@ from spojoin.wire.codec import decode
 from spojoin.wire.records import Frame
 from tests.support.served import PATIENCE_S, SIZES
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 PARTITIONS = 3
 DOMAIN = 40
