@@ -8,7 +8,7 @@ import pytest
 
 from spojoin.simulate.editions import THIRD_SEEDS
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
-from spojoin.simulate.generations import run_replacement
+from spojoin.simulate.generations import run_replaced_statement, run_replacement
 from spojoin.simulate.runner import REPLACED, find_mutant, run_all
 from tests.support.mutant_seeds import SEEDS, seeds_for
 
@@ -24,6 +24,8 @@ KEPT = (
     3380045869465822250, 3380045869465823114, 3380045869465817658, 886000000041,
     1355404825958610546, 4567171595949056598, 4567171595949072546,
 )  # fmt: skip
+#: A router that found the log closed by one that died read no batches, for which it waited.
+CLOSED_BEFORE_BATCHES = 8195037694371151143
 
 
 @pytest.mark.timeout(1_200)
@@ -41,6 +43,11 @@ def test_every_seed_answers_each_row_once_over_its_generations(seeds):
 @pytest.mark.parametrize("seed", KEPT)
 def test_a_seed_that_once_found_a_fault_finds_none(seed):
     failure = run_replacement(seed)
+    assert failure is None, failure.account
+
+
+def test_a_seed_of_statements_that_once_found_a_fault_finds_none():
+    failure = run_replaced_statement(CLOSED_BEFORE_BATCHES)
     assert failure is None, failure.account
 
 

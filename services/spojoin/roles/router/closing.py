@@ -53,10 +53,6 @@ class ClosingRouter(RouterMachine):
 
     # -- the log
 
-    def wants(self, topic: Topic, partition: int) -> bool:
-        """The log is read always; batches only until the router is active, or finds the log closed."""
-        return super().wants(topic, partition) and not (topic is Topic.BATCHES and self._reader.is_closed)
-
     def on_chosen(self) -> Iterator[Action]:
         """Claim the log, unless another closed it already."""
         if not self._reader.is_closed:

@@ -320,3 +320,12 @@ def test_a_book_numbers_from_its_start_and_reaches_no_further_back():
     assert (book.count, book.batch_first, book.handover_index) == (100, 100, 100)
     own = Reach(None, np.array([], np.int64), has_gaps=False)
     assert book.lower(Reach(None, np.array([100, 110, 125]), has_gaps=False), own).tolist() == [100, 100, 105]
+
+
+def test_a_router_that_finds_the_log_closed_reads_batches_all_the_same():
+    router = ClosingRouter(QUERY, START, config("b"), lambda _: None, Beginning(1, 7), keeps_order=False)
+    for offset, record in enumerate((Barrier(1, "a", 7), Barrier(2, "a", 7, closes=True))):
+        assert not list(router.on_record(Topic.FRAMES, 0, offset, record))
+    assert router.wants(Topic.BATCHES, 0), "who waits until all is read must read it"
+    assert not list(router.on_caught_up())
+    assert not router.wants(Topic.BATCHES, 0)
