@@ -45,7 +45,7 @@ def count_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) ->
     for p in range(2):
         _bounds(starts[p], lengths[p], below[p], bounds[p], complement[p])
     counts = rectangle_counts(build(permutation), end - begin, bounds[0, 0], bounds[0, 1], bounds[1, 0], bounds[1, 1])
-    _complement(end - begin, bounds, complement, counts)
+    _leave_out(end - begin, bounds, complement, counts)
     return counts
 
 
@@ -76,8 +76,8 @@ def _bounds(start: U16, length: U16, below: U32, bounds: I64, complement: NDArra
 
 
 @kernel
-def _complement(n: int, bounds: I64, complement: NDArray[np.bool_], counts: I64) -> None:
-    """From the tuples in both intervals to those that satisfy the predicates."""
+def _leave_out(n: int, bounds: I64, complement: NDArray[np.bool_], counts: I64) -> None:
+    """Of the tuples in both intervals make those that satisfy the predicates, by inclusion and exclusion."""
     for q in range(len(counts)):
         in_first, in_second = bounds[0, 1, q] - bounds[0, 0, q], bounds[1, 1, q] - bounds[1, 0, q]
         if complement[0, q] and complement[1, q]:

@@ -19,8 +19,6 @@ from spojoin.simulate import probabilities as odds
 from spojoin.simulate.memorylog import SimulatedLog, Target
 from spojoin.wire.records import Record
 
-#: The topics of a role's writer.
-EXCLUSIVE = {role: frozenset(topics) for role, topics in SHARING.items()}
 #: Who writes in transactions, as `probabilities.TRANSACTIONAL_WEIGHTS` go with it.
 _TRANSACTIONAL = ((Role.ROUTER, Role.SINK), (Role.SINK,), (Role.ROUTER,), ())
 
@@ -71,9 +69,9 @@ class AppendsUnderWay:
         if self._fenced_from.intersection(topics):
             raise Fenced(f"another process has the writer of {' and '.join(sorted(topics))}; this one ends")
 
-    def abort(self, topics: frozenset[Topic]) -> list[Record]:
+    def abort(self, topics: Iterable[Topic]) -> list[Record]:
         """What is under way to some topics never lands, and nothing may follow; returns what is lost."""
-        self._fenced_from |= topics
+        self._fenced_from = self._fenced_from.union(topics)
         lost = [record for target in self._targets(topics) for record in self.queues.pop(target)]
         self.has_lost |= bool(lost)
         return lost
@@ -122,7 +120,7 @@ def draw_broker_faults(seed: int) -> BrokerFaults:
 
 def exclusive(roles: Iterable[Role]) -> list[Role]:
     """Those of some roles that have a writer, always in the same order."""
-    return [role for role in EXCLUSIVE if role in roles]
+    return [role for role in SHARING if role in roles]
 
 
 class Writers:
@@ -132,7 +130,7 @@ class Writers:
         self._faults = faults
         self._holders: dict[Role, AppendsUnderWay] = {}
         #: The topics that get nothing while no transaction ends.
-        self.held = frozenset().union(*(EXCLUSIVE[role] for role in faults.transactional))
+        self.held = frozenset().union(*(SHARING[role] for role in faults.transactional))
 
     def waits_for(self, roles: Iterable[Role]) -> bool:
         """Whether a process of these roles can't open its writers while no transaction begins."""
@@ -145,9 +143,9 @@ class Writers:
         """
         lost: list[Record] = []
         for role in exclusive(roles) if self._faults.settles else ():
-            outbox.settle(EXCLUSIVE[role], log)
+            outbox.settle(SHARING[role], log)
             before = self._holders.get(role)
             if role in self._faults.transactional and before is not None and before is not outbox:
-                lost += before.abort(EXCLUSIVE[role])
+                lost += before.abort(SHARING[role])
             self._holders[role] = outbox
         return lost

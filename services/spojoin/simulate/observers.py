@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.access import SHARING
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.pack import Pack, _Held, _Member
 from spojoin.protocol.packing import roles_of
@@ -28,7 +29,7 @@ from spojoin.roles.router.names import Names
 from spojoin.roles.router.worker_request import WorkerRequest
 from spojoin.roles.sink.assembly import PartChunks
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.simulate.broker import EXCLUSIVE, AppendsUnderWay, Writers, exclusive
+from spojoin.simulate.broker import AppendsUnderWay, Writers, exclusive
 from spojoin.simulate.coverage import Event
 from spojoin.simulate.forms import forms
 from spojoin.simulate.generations import GenerationsWorld
@@ -162,7 +163,7 @@ def _opens(events: Events, writers: Writers, roles: Iterable[Role], outbox: Appe
     for role in exclusive(roles):
         if writers._holders.get(role) is outbox:
             events["P15 seats", "seat taken again in one life"] += 1
-            events["P15 seats", "own appends under way on taking it again"] += bool(outbox._targets(EXCLUSIVE[role]))
+            events["P15 seats", "own appends under way on taking it again"] += bool(outbox._targets(SHARING[role]))
 
 
 @_after(AppendsUnderWay, "abort")

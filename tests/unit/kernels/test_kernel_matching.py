@@ -1,6 +1,5 @@
 """The three ways to match, on the same tie-dense cases: 16-bit scans, wavelet rectangles, bitmaps."""
 
-from contextlib import nullcontext
 from unittest.mock import patch
 
 import numpy as np
@@ -38,7 +37,7 @@ def scan_arguments(ops, stored, probes):
     return [list(part) for part in zip(*columns, strict=True)]
 
 
-@pytest.mark.parametrize("pays_from", [None, 1])
+@pytest.mark.parametrize("pays_from", [(common_slice.TUPLES_MIN, common_slice.PROBES_MIN), (1, 1)])
 @given(case=cases(), data=st.data(), limit=st.one_of(st.none(), st.integers(0, 5)))
 @settings(max_examples=300, deadline=None)
 def test_the_matches_of_a_slice_are_found(pays_from, case, data, limit):
@@ -47,8 +46,7 @@ def test_the_matches_of_a_slice_are_found(pays_from, case, data, limit):
     slices = [sorted(data.draw(st.tuples(end, end))) for _ in probes]
     lo, hi = (np.array([s[i] for s in slices], np.int64) for i in (0, 1))
     arguments = scan_arguments(ops, stored, probes)
-    sizes = {} if pays_from is None else {"TUPLES_MIN": pays_from, "PROBES_MIN": pays_from}
-    with patch.multiple(common_slice, **sizes) if sizes else nullcontext():
+    with patch.multiple(common_slice, TUPLES_MIN=pays_from[0], PROBES_MIN=pays_from[1]):
         counts, offsets, partners = intervals16.and_collect(*arguments, lo, hi, limit)
         assert intervals16.and_counts(*arguments, lo, hi).tolist() == counts.tolist()
     for q, probe in enumerate(probes):
