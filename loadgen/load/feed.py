@@ -50,7 +50,7 @@ __all__ = [
 PARTITION = "_partition"
 #: Rows of a staged file when the feed runs as fast as possible: large enough that a micro-batch's cost doesn't show.
 FILE_ROWS = 65_536
-#: Micro-batches a second of a paced replay: fewer are bursts, behind which rows queue, and each takes Spark some 50 ms.
+#: Micro-batches a second of a paced replay: with fewer of them rows come in bursts and queue behind each other.
 PACED_BATCHES_PER_SECOND = 8.0
 #: Kafka's default is to send at once, which makes requests of a few rows each.
 _PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": str(1 << 18)}
