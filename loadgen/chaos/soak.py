@@ -31,6 +31,11 @@ class SoakParts(Protocol):
         """How the query is served now."""
         ...
 
+    @property
+    def workers(self) -> int:
+        """The number of workers last requested."""
+        ...
+
     def start(self, setup: SoakSetup) -> None:
         """Move to another setup."""
         ...
@@ -68,7 +73,7 @@ class SoakParts(Protocol):
         ...
 
     def memory(self) -> dict[str, int]:
-        """Bytes that each service holds."""
+        """Bytes that each service holds which has something to do."""
         ...
 
     def disk(self) -> Mapping[str, int]:
@@ -246,7 +251,8 @@ class Soak:
         elif self._well_since_s is None:
             self._well_since_s = now_s
         if self._well_since_s is not None and now_s - self._well_since_s >= REST_S:
-            self.memory.sample(str(self.parts.setup), self.parts.memory())
+            workers = f"{self.parts.workers} worker{'s' * (self.parts.workers > 1)}"
+            self.memory.sample(f"{self.parts.setup}, {workers}", self.parts.memory())
         self.disk.sample(self.parts.disk())
         self._kept.append((now_s, self.flow.rows, self.flow.messages))
         answered, due_s = self.flow.answered, now_s - INPUT_KEPT_S

@@ -26,7 +26,7 @@ from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Supervisor, is_ready
 from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.ports.redis_store import RedisStore
-from spojoin.protocol.topology import Topic, input_topic, topic_name
+from spojoin.protocol.topology import Role, Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.wire.codec import encode
 from spojoin.wire.records import WorkerCount
@@ -60,6 +60,7 @@ class SoakStage:
     log: Log[bytes]
     served: SoakServed
     setup: SoakSetup = field(default_factory=SoakSetup)
+    workers: int = 1
     version: int = 0
     moves: int = 0
     _supervisor: Supervisor | None = None
@@ -154,7 +155,7 @@ class SoakStage:
 
     def rescale(self, workers: int) -> None:
         """Request a number of workers by the control topic, as the controller does."""
-        self.version += 1
+        self.version, self.workers = self.version + 1, workers
         writer = self.log.writer()
         try:
             control = LogPartition(topic_name(self.served.join.name, Topic.CONTROL), 0)
@@ -168,8 +169,9 @@ class SoakStage:
         self.log.trim(LogPartition(input_topic(STREAM), 0), before)
 
     def memory(self) -> dict[str, int]:
-        """Bytes that each service holds."""
-        return {name: rss_bytes(pid) for name, pid in self.pids().items()}
+        """Bytes that each service holds, but for workers that aren't asked: what one has ever done, it has loaded."""
+        spare = tuple(f"{Role.POJOIN}-{worker}" for worker in range(self.workers, self.served.workers_max))
+        return {name: rss_bytes(pid) for name, pid in self.pids().items() if not name.startswith(spare)}
 
     def disk(self) -> Mapping[str, int]:
         """Bytes of each partition on the broker's disk."""

@@ -71,9 +71,9 @@ class Growth:
 class MemoryWatch:
     """Sums of all services' memory, by setup, taken while all are well.
 
-    A sum is compared only with sums of the same setup, which has the same processes, and only at rest: a backlog and
-    a starting process take other memory. Each setup's samples, in order, are cut into PARTS of equal size; a part's
-    median leaves out what one restart does to a few samples.
+    A sum is compared only with sums of the same setup with as many workers, which has the same processes, and only at
+    rest: a backlog and a starting process take other memory. Each setup's samples, in order, are cut into PARTS of
+    equal size; a part's median leaves out what one restart does to a few samples.
     """
 
     sums: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))

@@ -99,6 +99,7 @@ class Parts:
 
     def __init__(self, ends_at_s=1e9):
         self.setup = SoakSetup()
+        self.workers = 1
         self.now_s = 0.0
         self.signals = []
         self.restarts = []
@@ -158,6 +159,7 @@ class Parts:
 
     def rescale(self, workers):
         self.requests.append(workers)
+        self.workers = workers
 
     def trim_input(self, before):
         assert before <= self.answered
