@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from spojoin.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
 SERVER_PORTS = (10_240, 32_768)
+#: The ports given last: those that ask for them may not listen yet.
+_given: deque[int] = deque(maxlen=4_096)
 
 #: what a server's own log says -> the sentence that it means
 _CAUSES = (
@@ -24,14 +27,15 @@ _CAUSES = (
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now.
+    """A port of this machine that nobody listens on now, nor was given before, as far as is remembered.
 
     It lies below the ports that systems hand out to clients, one of which might take it before the server does.
     """
     while True:
         port = random.randrange(*SERVER_PORTS)
         with socket.socket() as probe:
-            if _can_bind(probe, port):
+            if port not in _given and _can_bind(probe, port):
+                _given.append(port)
                 return port
 
 

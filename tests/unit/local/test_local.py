@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from spojoin.errors import ConfigurationError
-from spojoin.local import jars, java
+from spojoin.local import jars, java, net
 from spojoin.local.broker import LocalBroker
 from spojoin.local.broker_config import KafkaNode
 from spojoin.local.children import Children
@@ -97,6 +97,13 @@ def test_a_hard_stop_kills(tmp_path):
 def test_a_program_that_cannot_start_is_named(tmp_path):
     with Children(grace_s=1) as children, pytest.raises(ConfigurationError, match="/no/such/program"):
         children.start(["/no/such/program"], tmp_path / "log")
+
+
+def test_a_port_is_given_once(monkeypatch):
+    drawn = iter((20_001, 20_001, 20_002))
+    monkeypatch.setattr(net.random, "randrange", lambda *_: next(drawn))
+    monkeypatch.setattr(net, "_can_bind", lambda *_: True)
+    assert [free_port(), free_port()] == [20_001, 20_002]
 
 
 def test_a_port_in_use_is_one_sentence():
