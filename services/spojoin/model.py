@@ -71,6 +71,22 @@ class Order(enum.StrEnum):
     EVENT_TIME = "event_time"
 
 
+class EmitOn(enum.StrEnum):
+    """When a row answers: as it comes, about earlier partners; or when no later row can join it, about all."""
+
+    ARRIVAL = "arrival"
+    CLOSE = "close"
+
+
+class JoinKind(enum.StrEnum):
+    """Which rows a join puts out; a RIGHT one is a LEFT one whose sides are turned."""
+
+    INNER = "inner"
+    LEFT = "left"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
 class Output(enum.StrEnum):
     """What a probe yields."""
 
@@ -235,13 +251,19 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A stream that an input feeds: its number in the query, its filter, and its keys among the input's, in order."""
+    """A stream that an input feeds: its number in the query, its filter, and its keys among the input's, in order.
+
+    asks: whether each of its rows asks for one answer
+    """
 
     stream: int
     filter: Filter | None
     slots: tuple[int, ...]
+    asks: bool = False
 
 
+#: The bit, beside those of streams, of a row that asks but finds nothing, as an index condition is NULL of it.
+ASKS_NOTHING = 2
 #: As a stream's `time`, where its schema has no such column: the timestamp that Kafka keeps with each record.
 RECORD_TIME = "record"
 
@@ -255,6 +277,7 @@ class Stream:
     payload: columns that travel with the rows, because results, residual conditions or equalities of texts need them
     members: of an input that feeds two streams, both; empty for a stream that is its own input
     envelope: the field of a message that holds the row, such as Debezium's `after`; None where it is the message
+    asks: whether each row asks for one answer about all its partners, as left rows may
     """
 
     name: str
@@ -266,6 +289,7 @@ class Stream:
     payload: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
     envelope: str | None = None
+    asks: bool = False
 
     def type_of(self, column: str) -> ColumnType:
         """The type of a column that expressions use."""
@@ -275,7 +299,7 @@ class Stream:
 
     def fed(self, number: int) -> tuple[Member, ...]:
         """The streams that this input feeds, where it is number `number` of a query's inputs."""
-        return self.members or (Member(number, self.filter, tuple(range(len(self.keys)))),)
+        return self.members or (Member(number, self.filter, tuple(range(len(self.keys))), self.asks),)
 
     @property
     def is_record_timed(self) -> bool:
@@ -313,6 +337,52 @@ class PairExpression:
     uses: tuple[Use, ...]
     type: ColumnType
     text: str
+
+
+#: In place of a side: an aggregate, of which `Use.name` is the number.
+AGGREGATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A function of all partners of a left row.
+
+    function: in lower case, as DuckDB calls it
+    arguments: the first is what is aggregated; none for COUNT(*)
+    share: of a quantile, between 0 and 1; filter: which partners count, None for all
+    """
+
+    function: str
+    arguments: tuple[PairExpression, ...]
+    type: ColumnType
+    text: str
+    share: Fraction | None = None
+    filter: PairExpression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """An expression by which partners are ordered."""
+
+    expression: PairExpression
+    is_descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The first `count` partners of each left row in an order, ties by the partners' numbers."""
+
+    count: int
+    order: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """One row of results a left row: aggregates, and the condition on them that chooses rows, None for all."""
+
+    aggregates: tuple[Aggregate, ...]
+    having: PairExpression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,6 +475,7 @@ class Query:
     select: the columns of results, for output `rows`; residuals: further conditions on a pair, which filter it
     result_key: the column of results that gives messages of single rows their key
     is_traced: whether such messages carry the `TRACEPARENT` of the row that answered
+    emit, join, grouped, best: when rows answer, and what
     """
 
     name: str
@@ -423,6 +494,15 @@ class Query:
     residuals: tuple[PairExpression, ...] = ()
     result_key: str | None = None
     is_traced: bool = False
+    emit: EmitOn = EmitOn.ARRIVAL
+    join: JoinKind = JoinKind.INNER
+    grouped: Grouped | None = None
+    best: Best | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the left rows ask, each for one answer about all its partners; else both sides answer at arrival."""
+        return self.emit is EmitOn.CLOSE or self.join is not JoinKind.INNER or bool(self.grouped or self.best)
 
     @property
     def is_self(self) -> bool:
@@ -445,11 +525,13 @@ class Query:
         left, right = self.streams
         first = len(left.keys)
         members = (
-            Member(0, left.filter, tuple(range(first))),
+            Member(0, left.filter, tuple(range(first)), left.asks),
             Member(1, right.filter, tuple(range(first, first + len(right.keys)))),
         )
         payload = tuple(dict.fromkeys((*left.payload, *right.payload)))
-        return (replace(left, keys=(*left.keys, *right.keys), filter=None, payload=payload, members=members),)
+        return (
+            replace(left, keys=(*left.keys, *right.keys), filter=None, payload=payload, members=members, asks=False),
+        )
 
     @property
     def stream_names(self) -> tuple[str, ...]:
@@ -471,7 +553,18 @@ class Query:
     @property
     def lists_pairs(self) -> bool:
         """Whether each part lists the partners that it finds; else it only counts them."""
-        return self.output is not Output.COUNT or bool(self.residuals)
+        return bool(self.residuals) or not (self.output is Output.COUNT or self.only_counts)
+
+    @property
+    def only_counts(self) -> bool:
+        """Whether the number of partners is all that an answer needs."""
+        if self.grouped is not None:
+            return all(one.function == "count" and not one.arguments and one.filter is None for one in self._aggregates)
+        return self.join in (JoinKind.SEMI, JoinKind.ANTI)
+
+    @property
+    def _aggregates(self) -> tuple[Aggregate, ...]:
+        return () if self.grouped is None else self.grouped.aggregates
 
     @property
     def searched_for(self) -> Output:
@@ -481,7 +574,7 @@ class Query:
     @property
     def part_limit(self) -> int | None:
         """How many partners a part may list; with residual conditions, those that hold aren't known there."""
-        return None if self.residuals else self.limit
+        return None if self.residuals or self.asks else self.limit
 
     @property
     def has_pair_payload(self) -> bool:
@@ -521,12 +614,12 @@ class Query:
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:
-        """The two directions of evaluation, left probes first."""
+        """The directions of evaluation, left probes first: both, but where only left rows ask."""
         right = len(self.streams) - 1
-        return (
-            Direction(0, right, True, tuple(_as_seen_from_left(p) for p in self.predicates)),
-            Direction(right, 0, False, tuple(_as_seen_from_right(p) for p in self.predicates)),
-        )
+        from_left = Direction(0, right, True, tuple(_as_seen_from_left(p) for p in self.predicates))
+        if self.asks:
+            return (from_left,)
+        return from_left, Direction(right, 0, False, tuple(_as_seen_from_right(p) for p in self.predicates))
 
 
 def _as_seen_from_left(p: Predicate) -> RolePredicate:

@@ -13,6 +13,7 @@ from spojoin.wire.records import (
     Announcement,
     Barrier,
     Batch,
+    Closing,
     DeadLetter,
     DirectionRanks,
     Frame,
@@ -97,7 +98,25 @@ def _cells(values, n):
 @st.composite
 def extras(draw, n):
     """Fields that slices, runs and batches have where a statement needs them."""
-    return {"payload": draw(optional(payloads(n))), "places": draw(optional(ints(n)))}
+    return {"payload": draw(optional(payloads(n))), "places": draw(optional(ints(n))), "own": draw(optional(ints(n)))}
+
+
+@st.composite
+def closings(draw, count):
+    """Rows that close with a frame of `count` tuples."""
+    seqs = sorted(draw(st.sets(st.integers(0, 2**40), max_size=5)))
+    positions = sorted(draw(st.sets(st.integers(0, len(seqs) - 1)))) if seqs else []
+    m = len(positions)
+    return Closing(
+        first=draw(natural),
+        seqs=np.array(seqs, np.int64),
+        positions=np.array(positions, np.uint16),
+        after=np.sort(draw(ints(m, np.uint32, st.integers(0, count)))),
+        codes=tuple(draw(ints(m)) for _ in range(draw(small))),
+        lower=draw(ints(1) | ints(m)),
+        own=draw(optional(ints(m))),
+        reached=draw(natural),
+    )
 
 
 @st.composite
@@ -136,6 +155,8 @@ def frames(draw):
         alone.setdefault(draw(st.integers(0, 0 if is_shared else streams - 1)), []).append(i)
     cuts = sorted(draw(st.sets(st.integers(1, n - 1)))) if n > 1 else []
     runs = np.diff([0, *cuts, n]) if n else []
+    closing = draw(optional(closings(n)))
+    answers = n if closing is None else len(closing.seqs)
     return Frame(
         epoch=draw(natural),
         frame_id=draw(natural),
@@ -154,9 +175,10 @@ def frames(draw):
         produced_runs=np.array(runs, np.uint32),
         guidance=draw(guidance(n)),
         fingerprint=draw(natural),
-        silent=draw(ints(n, np.uint8, st.integers(0, 1)) | ints(0, np.uint8)),
+        silent=draw(ints(answers, np.uint8, st.integers(0, 1)) | ints(0, np.uint8)),
         unjoined=tuple(Unjoined(s, np.array(p, np.uint16), draw(keys(len(p)))) for s, p in sorted(alone.items())),
         is_shared=is_shared,
+        closing=closing,
     )
 
 
@@ -208,6 +230,7 @@ def runs(draw):
         draw(optional(ints(n))),
         draw(optional(keys(n))),
         **draw(extras(n)),
+        lower=draw(optional(ints(n))),
     )
 
 
@@ -229,6 +252,7 @@ def batches(draw):
         draw(optional(ints(n))),
         draw(optional(keys(n))),
         **draw(extras(n)),
+        lower=draw(optional(ints(n))),
     )
 
 

@@ -178,6 +178,10 @@ class Engine:
         """Yield the results of everything fed so far; what is fed afterwards comes later in the order."""
         yield from self._run(self._router.flush())
 
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """No stream goes on: yield the results of everything, rows included that still wait for partners."""
+        yield from self._run(self._router.finish())
+
     def settle(self) -> Iterator[pa.RecordBatch]:
         """Yield the results of all rows whose place in the order is certain, as a service does when rows pause."""
         for _ in range(2):  # a frame that waits is seen first, and closed when it has waited long enough

@@ -52,7 +52,7 @@ class Results:
         with closing(engine):
             for each, batch in balanced(inputs):
                 yield from engine.end(each.index) if batch is None else engine.feed(each.index, batch)
-            yield from engine.flush()
+            yield from engine.finish()
         self.rejected = dict(engine.rejected)
         _warn(engine)
 

@@ -92,7 +92,7 @@ def _joined(
             refused.write(engine.take_rejects())
             meter.note(files, engine.tuples)
             progress(_progress(files, engine))
-        results.write(engine.flush())
+        results.write(engine.finish())
         refused.write(engine.take_rejects())
         progress(_progress(files, engine))
     return {

@@ -8,7 +8,7 @@ import numpy as np
 
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, LayoutChoice, Query
-from spojoin.wire.records import I64, U16, Frame, Matches, StreamSlice
+from spojoin.wire.records import I64, U16, U32, Frame, Matches, Probes, StreamSlice
 
 #: The part of the tuples that are not handed over; part 1 + w is PO-Join worker w's.
 MUTABLE_PART = 0
@@ -37,13 +37,15 @@ def probe_range(positions: U16, begin: int, end: int) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def lower_bounds(piece: StreamSlice, first: int, last: int) -> I64:
-    """Window bounds of probes [first, last) of a slice: int64 (1,) where all agree, else (last - first,)."""
-    return piece.lower if len(piece.lower) == 1 else piece.lower[first:last]
+def lower_bounds(probes: Probes, first: int, last: int) -> I64:
+    """Window bounds of probes [first, last): int64 (1,) where all agree, else (last - first,)."""
+    return probes.lower if len(probes.lower) == 1 else probes.lower[first:last]
 
 
 def first_reached(frame: Frame, target: int) -> int:
-    """The smallest index of a stream that a window of this frame reaches."""
+    """The smallest index of a stream that a window of this frame reaches, or of a left row that it still may answer."""
+    if frame.closing is not None:
+        return frame.closing.reached if target else frame.closing.first
     probes = frame.slices[target if len(frame.slices) == 1 else 1 - target]
     return int(probes.lower[0])
 
@@ -54,16 +56,25 @@ def mutable_bounds(frame: Frame, direction: Direction, first: int, last: int) ->
     Both int64 (last - first,); offsets count from the handover index. Within the frame itself a probe sees what
     precedes it.
     """
-    probes, target = frame.slices[direction.probe], frame.slices[direction.target]
-    before = target.first_index - target.handover_index
-    if direction.probe == direction.target:
-        upper = np.arange(before + first, before + last, dtype=np.int64)
-    else:
-        upper = before + np.searchsorted(target.positions, probes.positions[first:last]).astype(np.int64)
-    if probes.lower[-1] <= target.handover_index:  # mostly
+    probes, target = frame.probes(direction.probe), frame.slices[direction.target]
+    upper = target.first_index - target.handover_index + found_within(frame, direction, first, last)
+    if not len(probes) or probes.lower[-1] <= target.handover_index:  # mostly
         return np.zeros_like(upper), upper
     lower = np.maximum(lower_bounds(probes, first, last) - target.handover_index, 0)
     return np.minimum(lower, upper), upper
+
+
+def found_within(frame: Frame, direction: Direction, first: int, last: int) -> I64:
+    """How many of the frame's own tuples each of probes [first, last) may match: those that precede it, int64 (m,)."""
+    if direction.probe == direction.target:
+        return np.arange(first, last, dtype=np.int64)
+    preceding = _preceding(frame.probes(direction.probe))[first:last]
+    return np.searchsorted(frame.slices[direction.target].positions, preceding).astype(np.int64)
+
+
+def _preceding(probes: Probes) -> U16 | U32:
+    """How many rows of the frame come before each probe, (m,)."""
+    return probes.positions if isinstance(probes, StreamSlice) else probes.after
 
 
 class Chunks:

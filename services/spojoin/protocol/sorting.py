@@ -6,10 +6,10 @@ import numpy as np
 
 from spojoin.kernels.permutation import sort_column
 from spojoin.kernels.ranks import Sought
-from spojoin.wire.records import I64, U16, StreamSlice
+from spojoin.wire.records import I64, U16, Probes
 
 
-def sorted_column(piece: StreamSlice, slot: int) -> tuple[I64, U16]:
+def sorted_column(piece: Probes, slot: int) -> tuple[I64, U16]:
     """A column as `sort_column` gives it: codes ascending, ties by arrival, and the place of each in the slice."""
     found = piece.sorted_columns.get(slot)
     if found is None:
@@ -17,7 +17,7 @@ def sorted_column(piece: StreamSlice, slot: int) -> tuple[I64, U16]:
     return found
 
 
-def sought_column(piece: StreamSlice, slot: int) -> Sought:
+def sought_column(piece: Probes, slot: int) -> Sought:
     """A column's codes as what all tuples of a slice search for."""
     values, places = sorted_column(piece, slot)
     return Sought(values, places.astype(np.int64))

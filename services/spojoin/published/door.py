@@ -60,6 +60,19 @@ def check_method(query: Query, line: int | None = None) -> None:
         )
 
 
+def check_asks(query: Query, line: int | None = None) -> None:
+    """Raises QueryError where left rows ask, which only the product's own way answers."""
+    if query.asks and stand_in(query) is not StandIn.NOTHING:
+        chosen = (
+            f"layout {query.layout.name!r}" if stand_in(query) is StandIn.LAYOUT else f"method {query.method.name!r}"
+        )
+        raise QueryError(
+            f"{chosen} gives each pair when its later row comes, and nothing else: remove it, or EMIT ON CLOSE, outer, "
+            "SEMI, ANTI and ASOF joins, GROUP BY and QUALIFY",
+            line,
+        )
+
+
 def check_served(query: Query, source: str) -> None:
     """Raises QueryError if the services can't run the query; `source` names its origin."""
     choice = query.layout

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 from spojoin.errors import QueryError
 from spojoin.model import (
+    AGGREGATE,
     ColumnType,
     Computed,
     Domain,
+    EmitOn,
+    JoinKind,
     LayoutChoice,
     Method,
     Order,
@@ -19,13 +22,14 @@ from spojoin.model import (
     Stream,
     Window,
 )
+from spojoin.query.answers import StatementAnswers, checkable, read_answers
 from spojoin.query.condition import Condition, read_condition
 from spojoin.query.engine_check import check_statement
+from spojoin.query.grouping import has_aggregates
 from spojoin.query.places import PlaceAt
 from spojoin.query.scope import Scope
-from spojoin.query.selected import read_select
 from spojoin.query.statement import Statement, parse_statement
-from spojoin.query.window import split_window
+from spojoin.query.window import split_emit, split_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,9 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class ParsedStatement:
-    """A statement, its window clause if there is one, and the line at which it ends.
+    """A statement, its window clause if there is one, when rows answer, and the line at which it ends.
 
-    plain: its text without the window clause; line_at: gives the line of a character of it
+    plain: its text without these clauses; line_at: gives the line of a character of it
     """
 
     statement: Statement
@@ -52,6 +56,19 @@ class ParsedStatement:
     end: int
     plain: str
     line_at: Callable[[int], int]
+    emit: EmitOn
+
+    @property
+    def asks(self) -> bool:
+        """As in `Query`."""
+        statement = self.statement
+        is_more = statement.join is not JoinKind.INNER or statement.is_asof or statement.qualify is not None
+        return self.emit is EmitOn.CLOSE or is_more or has_aggregates(statement)
+
+    @property
+    def gives_rows(self) -> bool:
+        """Whether results have the columns of a select list unless another output is chosen."""
+        return self.asks or not self.statement.is_star
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +90,32 @@ class Choices:
 
 def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
-    plain, window = split_window(sql, line_at)
-    return ParsedStatement(parse_statement(plain, line_at), window, line_at(len(sql.rstrip()) - 1), plain, line_at)
+    without_emit, emit = split_emit(sql, line_at)
+    plain, window = split_window(without_emit, line_at)
+    end = line_at(len(sql.rstrip()) - 1)
+    return ParsedStatement(parse_statement(plain, line_at), window, end, plain, line_at, emit)
 
 
 def assemble(
     parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int
 ) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
-    scope = _scope(parsed.statement, sides)
-    condition = read_condition(parsed.statement, scope, parsed.window, parsed.end)
+    scope, asks = _scope(parsed.statement, sides), parsed.asks
+    condition = read_condition(parsed.statement, scope, parsed.window, parsed.end, asks=asks)
     order = choices.order or (Order.ARRIVAL if condition.interval is None else Order.EVENT_TIME)
     used = sides[: len(condition.keys)]
     _check_time(condition.window, order, choices.order_line, used)
-    select = read_select(parsed.statement.columns, scope) if choices.output is Output.ROWS else ()
-    needed = _payload([*(each.expression for each in select), *condition.residuals], len(condition.keys))
+    _check_limit(choices.limit, parsed)
+    answers = read_answers(parsed.statement, scope) if choices.output is Output.ROWS else StatementAnswers()
+    select = answers.select
+    needed = _payload([*answers.expressions, *condition.residuals], len(condition.keys))
     if select or _needs_engine(condition):
         written = (parsed.statement.left.stream, parsed.statement.right.stream)
         schemas = {name.lower(): side.schema for name, side in zip(written, sides, strict=True)}
-        check_statement(parsed.plain, schemas, parsed.line_at)
+        check_statement(checkable(parsed.plain, parsed.statement, scope), schemas, parsed.line_at)
     return Query(
         name=choices.name,
-        streams=_streams(used, condition, needed),
+        streams=_streams(used, condition, needed, asks=asks),
         predicates=condition.predicates,
         window=condition.window,
         order=order,
@@ -107,16 +128,30 @@ def assemble(
         interval=condition.interval,
         select=select,
         residuals=condition.residuals,
+        emit=parsed.emit,
+        join=parsed.statement.join,
+        grouped=answers.grouped,
+        best=answers.best,
     )
 
 
 def _streams(
-    sides: Sequence[StreamOptions], condition: Condition, payloads: Sequence[tuple[str, ...]]
+    sides: Sequence[StreamOptions], condition: Condition, payloads: Sequence[tuple[str, ...]], *, asks: bool
 ) -> tuple[Stream, ...]:
     parts = zip(sides, condition.keys, condition.filters, payloads, strict=False)  # a self join has one more filter
     return tuple(
-        Stream(side.name, side.schema, side.time, side.key, tuple(keys), passing, payload, envelope=side.envelope)
-        for side, keys, passing, payload in parts
+        Stream(
+            side.name,
+            side.schema,
+            side.time,
+            side.key,
+            tuple(keys),
+            passing,
+            payload,
+            envelope=side.envelope,
+            asks=asks and number == 0,
+        )
+        for number, (side, keys, passing, payload) in enumerate(parts)
     )
 
 
@@ -151,9 +186,18 @@ def _check_time(window: Window, order: Order, order_line: int, used: Sequence[St
             )
 
 
+def _check_limit(limit: int | None, parsed: ParsedStatement) -> None:
+    if limit is not None and parsed.asks:
+        raise QueryError(
+            f"limit {limit} is of a row's partners as they come: expected QUALIFY ROW_NUMBER() OVER (PARTITION BY "
+            f"{parsed.statement.left.alias} ORDER BY ...) <= {limit} in the statement",
+            parsed.line_at(0),
+        )
+
+
 def _payload(expressions: Sequence[PairExpression], streams: int) -> list[tuple[str, ...]]:
     """By stream, the columns that pairs need; both sides of a stream that joins itself share them."""
     found: list[dict[str, None]] = [{} for _ in range(streams)]
-    for use in (use for each in expressions for use in each.uses if not use.is_number):
+    for use in (use for each in expressions for use in each.uses if not (use.is_number or use.side == AGGREGATE)):
         found[min(use.side, streams - 1)][use.name] = None
     return [tuple(names) for names in found]

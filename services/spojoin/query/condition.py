@@ -13,7 +13,18 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import Computed, Filter, Interval, KeyColumn, Op, PairExpression, Predicate, TypeName, Window
+from spojoin.model import (
+    Computed,
+    Filter,
+    Interval,
+    JoinKind,
+    KeyColumn,
+    Op,
+    PairExpression,
+    Predicate,
+    TypeName,
+    Window,
+)
 from spojoin.query.comparable import NotIndexed
 from spojoin.query.computed import condition_of_pair, condition_of_side, uses_of, value_of
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
@@ -50,15 +61,40 @@ class _Sorted:
     sides: tuple[list[exp.Expression], list[exp.Expression]] = field(default_factory=lambda: ([], []))
 
 
-def read_condition(statement: Statement, scope: Scope, window: Window | None, line: int) -> Condition:
-    """The condition of a statement; where it has no window clause, event times must bound it; `line` is the error's."""
+def read_condition(
+    statement: Statement, scope: Scope, window: Window | None, line: int, *, asks: bool = False
+) -> Condition:
+    """The condition of a statement; where it has no window clause, event times must bound it; `line` is the error's.
+
+    asks: whether left rows ask, which are a stream of their own then
+    """
     parts = _sorted(statement.conjuncts, scope)
+    if statement.join in (JoinKind.LEFT, JoinKind.ANTI):  # a left row of which ON isn't true is a row without partners
+        parts.residual += parts.sides[0]
+        parts.sides[0].clear()
+    parts.sides[0].extend(_kept(statement, scope))
     if not parts.index:
         raise _without_index(statement, parts, scope)
     filters = _filter(parts.sides[0], scope), _filter(parts.sides[1], scope)
     residuals = tuple(condition_of_pair(node, scope) for node in parts.residual)
-    found = _indexed(parts.index, scope, filters, window, line)
+    found = _indexed(parts.index, scope, filters, window, line, is_apart=asks)
     return replace(found, filters=filters, residuals=residuals)
+
+
+def _kept(statement: Statement, scope: Scope) -> list[exp.Expression]:
+    """The conditions of WHERE on left rows, which an outer, SEMI or ANTI JOIN keeps. Raises QueryError for others."""
+    for node in statement.kept:
+        uses = uses_of(node, scope)
+        if not uses:
+            _check_true(node, scope)
+        elif any(use.side == 1 or use.is_number for use in uses):
+            left, right = scope.aliases
+            raise QueryError(
+                f"'{text_of(node)}' in WHERE isn't about {left}'s columns alone: a {statement.join.upper()} JOIN is "
+                f"filtered by those; put conditions on {right} into ON, and for rows without partners say ANTI JOIN",
+                scope.line_of(node),
+            )
+    return [node for node in statement.kept if uses_of(node, scope)]
 
 
 def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
@@ -161,9 +197,11 @@ def _indexed(
     filters: tuple[Filter | None, Filter | None],
     window: Window | None,
     line: int,
+    *,
+    is_apart: bool,
 ) -> Condition:
     """The index conditions, and the window that they or the statement's clause give."""
-    predicates, keys = _predicates(nodes, scope, filters)
+    predicates, keys = _predicates(nodes, scope, filters, is_apart=is_apart)
     if window is not None:
         return Condition(predicates, keys, window, None)
     bounds = [_time_bound(p, keys, scope) for p in predicates]

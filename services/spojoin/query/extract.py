@@ -14,7 +14,19 @@ from numpy.typing import NDArray
 
 from spojoin.errors import BadData
 from spojoin.expressions.types import value_type
-from spojoin.model import HEADERS, TRACE, TRACEPARENT, Column, Computed, Domain, KeyColumn, Rounding, Stream, TypeName
+from spojoin.model import (
+    ASKS_NOTHING,
+    HEADERS,
+    TRACE,
+    TRACEPARENT,
+    Column,
+    Computed,
+    Domain,
+    KeyColumn,
+    Rounding,
+    Stream,
+    TypeName,
+)
 from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import INT64_MAX, INT64_MIN
@@ -114,7 +126,9 @@ class Extractor:
                 if void is not None:
                     joining &= ~void
             members |= passes.astype(np.uint8) << member.stream
-            joins |= joining.astype(np.uint8) << member.stream
+            joins |= (passes if member.asks else joining).astype(np.uint8) << member.stream
+            if member.asks:
+                joins |= (passes & ~joining).astype(np.uint8) << ASKS_NOTHING
         return members, joins
 
 

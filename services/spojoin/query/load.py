@@ -20,7 +20,7 @@ from spojoin.model import (
     Query,
     TypeName,
 )
-from spojoin.published.door import check_method, check_served
+from spojoin.published.door import check_asks, check_method, check_served
 from spojoin.published.layouts.catalog import check_key, layout
 from spojoin.published.methods.catalog import method
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
@@ -85,7 +85,7 @@ def _query(text: str) -> Query:
     streams = _streams(_required(options, "streams", "the streams and their schemas"))
     sql = _required(options, "sql", "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     parsed = _read_sql(sql, text)
-    output = _output(options, parsed.statement)
+    output = _output(options, parsed)
     order = _choice(options, "order", Order, Order.ARRIVAL) if "order" in options else None
     choices = Choices(
         name=name,
@@ -104,6 +104,7 @@ def _query(text: str) -> Query:
     if "layout" in options:
         check_key(query, query.layout, options["layout"].line)
         check_method(query, options["layout"].line)
+    check_asks(query, options.get("layout", options.get("method", sql)).line)
     return with_result_options(query, options)
 
 
@@ -197,12 +198,18 @@ def _choice(options: dict[str, Item], name: str, choices: type[_Choice], default
     return choices(text)
 
 
-def _output(options: dict[str, Item], statement: Statement) -> Output:
+def _output(options: dict[str, Item], parsed: ParsedStatement) -> Output:
     """What is given: with SELECT * what the option says, counts by default; else the columns of the select list."""
     if "output" not in options:
-        return Output.COUNT if statement.is_star else Output.ROWS
+        return Output.ROWS if parsed.gives_rows else Output.COUNT
     output = _choice(options, "output", Output, Output.COUNT)
-    if output is not Output.ROWS and not statement.is_star:
+    if output is not Output.ROWS and parsed.asks:
+        raise QueryError(
+            f"output {output.value} is of pairs as they come: expected no output beside EMIT ON CLOSE, outer, SEMI, "
+            "ANTI and ASOF joins, GROUP BY and QUALIFY, which give rows",
+            options["output"].line,
+        )
+    if output is not Output.ROWS and parsed.gives_rows:
         raise QueryError(
             f"output {output.value} has columns of its own: expected SELECT *, or no output beside a select list",
             options["output"].line,

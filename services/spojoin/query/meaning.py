@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 
 from spojoin.model import (
+    Aggregate,
     Arithmetic,
     Column,
     Computed,
@@ -81,6 +82,7 @@ def _parts(query: Query) -> Iterator[tuple[str, str]]:
         yield "residual conditions", " AND ".join(each.sql for each in query.residuals)
     if query.select:
         yield "columns of results", ", ".join(f"{each.expression.sql} AS {each.name}" for each in query.select)
+    yield from _of_answers(query)
     if query.result_key is not None:
         yield "key of results", query.result_key
     if query.is_traced:
@@ -94,6 +96,30 @@ def _parts(query: Query) -> Iterator[tuple[str, str]]:
     yield "limit", _NOTHING if query.limit is None else str(query.limit)
     options = "".join(f" {name}={value}" for name, value in query.layout.options)
     yield "layout", f"{query.layout.name}{options}"
+
+
+def _of_answers(query: Query) -> Iterator[tuple[str, str]]:
+    """What left rows ask, where they do."""
+    if not query.asks:
+        return
+    yield "answers", f"{query.join.value} join, at {query.emit.value}"
+    if query.grouped is not None:
+        yield "aggregates", ", ".join(map(_aggregate, query.grouped.aggregates))
+        if query.grouped.having is not None:
+            yield "condition on groups", query.grouped.having.sql
+    if query.best is not None:
+        keys = ", ".join(
+            f"{key.expression.sql}{' DESC' if key.is_descending else ''}{' NULLS FIRST' if key.nulls_first else ''}"
+            for key in query.best.order
+        )
+        yield "best partners", f"{query.best.count} by {keys}"
+
+
+def _aggregate(one: Aggregate) -> str:
+    given = ", ".join(argument.sql for argument in one.arguments) or "*"
+    share = "" if one.share is None else f", {one.share}"
+    chosen = "" if one.filter is None else f" where {one.filter.sql}"
+    return f"{one.function}({given}{share}){chosen}"
 
 
 def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:

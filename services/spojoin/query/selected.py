@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import PairExpression, Selected, Use, pair_column
+from spojoin.model import AGGREGATE, PairExpression, Selected, Use, pair_column
 from spojoin.query.computed import of_pair
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import written
 
 
-def read_select(columns: Sequence[exp.Expression], scope: Scope) -> tuple[Selected, ...]:
-    """The columns of results in order; names that would stand twice get the alias of their side before them."""
-    found = [(selected, _is_star(node)) for node in columns for selected in _expanded(node, scope)]
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What the columns of results are called where their expressions don't say it, by place in the list."""
+
+    texts: Sequence[str]
+
+
+def read_select(
+    columns: Sequence[exp.Expression], scope: Scope, naming: Naming | None = None, sides: Sequence[int] = (0, 1)
+) -> tuple[Selected, ...]:
+    """The columns of results in order; names that would stand twice get the alias of their side before them.
+
+    sides: those that `*` gives, in order
+    """
+    texts = [None] * len(columns) if naming is None else naming.texts
+    found = [
+        (selected, _is_star(node))
+        for node, text in zip(columns, texts, strict=True)
+        for selected in _expanded(node, scope, text, sides)
+    ]
     times = Counter(each.name.lower() for each, _ in found)
     written = Counter(each.name.lower() for each, is_of_star in found if not is_of_star)
     named = [
@@ -33,18 +50,20 @@ def _is_star(node: exp.Expression) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
-def _expanded(node: exp.Expression, scope: Scope) -> list[Selected]:
+def _expanded(node: exp.Expression, scope: Scope, text: str | None, sides: Sequence[int]) -> list[Selected]:
     if isinstance(node, exp.Star):
         _check_star(node, scope)
-        return [_plain(use) for side in (0, 1) for use in scope.all_of(side)]
+        return [_plain(use) for side in sides for use in scope.all_of(side)]
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         _check_star(node.this, scope)
         return [_plain(use) for use in scope.all_of(scope.side_of(node.args["table"], scope.line_of(node)))]
     alias, value = (node.alias, node.this) if isinstance(node, exp.Alias) else (None, node)
     plain = scope.column(value) if isinstance(value, exp.Column) else None
+    if plain is not None and plain.side == AGGREGATE:
+        return [replace(_plain(plain), name=alias or text or plain.name)]
     if plain is not None:
         return [replace(_plain(plain), name=alias or plain.name)]
-    return [Selected(alias or text_of(value), of_pair(value, scope), None)]
+    return [Selected(alias or text or text_of(value), of_pair(value, scope), None)]
 
 
 def _check_star(star: exp.Star, scope: Scope) -> None:

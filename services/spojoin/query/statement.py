@@ -12,12 +12,16 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.generators.duckdb import DuckDBGenerator
 
 from spojoin.errors import QueryError
+from spojoin.model import JoinKind
 from spojoin.query.places import PlaceAt
+
+LineOf = Callable[[exp.Expression], int]
 
 EXPECTED = "SELECT * FROM a AS l JOIN b AS r ON ..."
 DIALECT = "duckdb"
 
-_ALLOWED = {"expressions", "from_", "from", "joins", "where"}
+_ALLOWED = {"expressions", "from_", "from", "joins", "where", "group", "having", "qualify"}
+_IN_EXISTS = {"expressions", "from_", "from", "where"}
 _CLAUSE_NAMES = {"with_": "WITH", "with": "WITH", "group": "GROUP BY", "order": "ORDER BY", "kind": "SELECT AS"}
 _CLAUSE_NAMES |= {"laterals": "LATERAL", "sample": "TABLESAMPLE", "qualify": "QUALIFY", "offset": "OFFSET"}
 
@@ -34,16 +38,26 @@ class JoinSide:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The sides, left first, the conditions that AND joins, in ON and WHERE, and the columns of the select list.
+    """The sides, left first, the conditions that AND joins, and the columns of the select list.
 
-    line_of: gives a node's place in the file
+    conjuncts: of ON, and of WHERE where that is the same; line_of: gives a node's place in the file
+    kept: conditions of WHERE on the left rows that a LEFT, SEMI or ANTI JOIN keeps
+    is_asof: of each left row's partners the nearest; is_turned: whether the sides stood the other way round
+    group, having, qualify: the clauses as written
     """
 
     left: JoinSide
     right: JoinSide
     conjuncts: tuple[exp.Expression, ...]
-    line_of: Callable[[exp.Expression], int]
+    line_of: LineOf
     columns: tuple[exp.Expression, ...] = ()
+    join: JoinKind = JoinKind.INNER
+    kept: tuple[exp.Expression, ...] = ()
+    is_asof: bool = False
+    is_turned: bool = False
+    group: exp.Expression | None = None
+    having: exp.Expression | None = None
+    qualify: exp.Expression | None = None
 
     @property
     def is_star(self) -> bool:
@@ -58,16 +72,36 @@ def parse_statement(sql: str, line_at: PlaceAt) -> Statement:
     _check_clauses(select, line_of)
     source = select.args.get("from_") or select.args.get("from")
     joins = select.args.get("joins") or []
-    if source is None or len(joins) != 1:
+    where = select.args.get("where")
+    kept = [] if where is None else _conjuncts(where.this, line_of)
+    if source is not None and not joins and (found := _exists(kept)) is not None:
+        joined = _of_exists(found, line_of)
+        kept = [node for node in kept if node is not found]
+    elif source is None or len(joins) != 1:
         raise QueryError(f"sql joins {1 + len(joins)} streams: expected two, {EXPECTED}", line_of(select))
-    left, right = _table(source.this, line_of), _table(joins[0].this, line_of)
+    else:
+        joined = _joined(joins[0], line_of)
+    left, right = _table(source.this, line_of), joined.right
     if left.alias.lower() == right.alias.lower():
         raise QueryError(f"both sides are called '{left.alias}': expected two aliases, {EXPECTED}", right.line)
-    conjuncts = _conjuncts(_condition(joins[0], right.line, line_of), line_of)
-    where = select.args.get("where")
-    if where is not None:
-        conjuncts += _conjuncts(where.this, line_of)
-    return Statement(left, right, tuple(conjuncts), line_of, tuple(select.expressions))
+    if joined.is_turned:
+        left, right = right, left
+    conjuncts = joined.conjuncts
+    if joined.join is JoinKind.INNER:
+        conjuncts, kept = conjuncts + kept, []
+    clauses = {name: select.args.get(name) for name in ("group", "having", "qualify")}
+    return Statement(
+        left,
+        right,
+        tuple(conjuncts),
+        line_of,
+        tuple(select.expressions),
+        joined.join,
+        tuple(kept),
+        is_asof=joined.is_asof,
+        is_turned=joined.is_turned,
+        **clauses,
+    )
 
 
 class _PlainWriter(DuckDBGenerator):
@@ -110,7 +144,7 @@ def _place(sql: str, error: dict[str, Any]) -> int:
     return sum(len(line) + 1 for line in before) + max(int(error.get("col") or 1) - found, 0)
 
 
-def _line_finder(line_at: PlaceAt, root: exp.Expression) -> Callable[[exp.Expression], int]:
+def _line_finder(line_at: PlaceAt, root: exp.Expression) -> LineOf:
     def line_of(node: exp.Expression) -> int:
         starts = [found.meta["start"] for found in node.walk() if "start" in found.meta]
         if starts and node is not root:
@@ -120,7 +154,7 @@ def _line_finder(line_at: PlaceAt, root: exp.Expression) -> Callable[[exp.Expres
     return line_of
 
 
-def _check_clauses(select: exp.Select, line_of: Callable[[exp.Expression], int]) -> None:
+def _check_clauses(select: exp.Select, line_of: LineOf) -> None:
     for name, value in select.args.items():
         if value and name not in _ALLOWED:
             at = value[0] if isinstance(value, list) else value
@@ -129,7 +163,7 @@ def _check_clauses(select: exp.Select, line_of: Callable[[exp.Expression], int])
             raise QueryError(f"{clause} isn't supported: expected only {EXPECTED}", line)
 
 
-def _table(node: exp.Expression, line_of: Callable[[exp.Expression], int]) -> JoinSide:
+def _table(node: exp.Expression, line_of: LineOf) -> JoinSide:
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
         return JoinSide(node.name, node.alias or node.name, line_of(node), is_file=_is_path(node.name))
     raise QueryError(f"'{written(node)}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
@@ -140,18 +174,70 @@ def _is_path(name: str) -> bool:
     return name == "-" or "." in name or "/" in name
 
 
-def _condition(join: exp.Join, line: int, line_of: Callable[[exp.Expression], int]) -> exp.Expression:
-    kinds = [str(join.args[name]) for name in ("method", "side", "kind") if join.args.get(name)]
-    if kinds and kinds not in (["INNER"], ["CROSS"]):
-        raise QueryError(f"{' '.join(kinds)} JOIN isn't supported: expected JOIN ... ON ...", line)
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """The other table, how it is joined, and the conditions of ON."""
+
+    right: JoinSide
+    conjuncts: list[exp.Expression]
+    join: JoinKind
+    is_asof: bool = False
+    is_turned: bool = False
+
+
+_JOINS = {
+    "": JoinKind.INNER,
+    "INNER": JoinKind.INNER,
+    "CROSS": JoinKind.INNER,
+    "SEMI": JoinKind.SEMI,
+    "ANTI": JoinKind.ANTI,
+}
+_JOINS |= {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.LEFT, "LEFT OUTER": JoinKind.LEFT, "RIGHT OUTER": JoinKind.LEFT}
+
+
+def _joined(join: exp.Join, line_of: LineOf) -> _Joined:
+    right = _table(join.this, line_of)
+    method, *kinds = [str(join.args.get(name) or "") for name in ("method", "side", "kind")]
+    kind = " ".join(filter(None, kinds))
+    if kind not in _JOINS or method not in ("", "ASOF"):
+        written_as = " ".join(filter(None, (method, kind)))
+        raise QueryError(f"{written_as} JOIN isn't supported: expected {_listed_joins()}, each with ON", right.line)
     condition = join.args.get("on")
-    if condition is None or kinds == ["CROSS"]:
-        raise QueryError("missing ON: expected predicates after it, such as ON l.a < r.a AND l.b > r.b", line)
-    assert isinstance(condition, exp.Expression)
-    return condition
+    if condition is None or kind == "CROSS":
+        raise QueryError("missing ON: expected predicates after it, such as ON l.a < r.a AND l.b > r.b", right.line)
+    is_turned, is_asof = kind.startswith("RIGHT"), method == "ASOF"
+    if is_asof and (is_turned or _JOINS[kind] in (JoinKind.SEMI, JoinKind.ANTI)):
+        raise QueryError(f"ASOF {kind} JOIN isn't supported: expected ASOF JOIN or ASOF LEFT JOIN", right.line)
+    return _Joined(right, _conjuncts(condition, line_of), _JOINS[kind], is_asof, is_turned)
 
 
-def _ends(between: exp.Expression, line_of: Callable[[exp.Expression], int]) -> list[exp.Expression]:
+def _listed_joins() -> str:
+    return "JOIN, LEFT JOIN, RIGHT JOIN, SEMI JOIN, ANTI JOIN or ASOF JOIN"
+
+
+def _exists(conjuncts: list[exp.Expression]) -> exp.Expression | None:
+    """The condition that is EXISTS (...), or NOT EXISTS (...)."""
+    inner = [bare(node.this) if isinstance(node, exp.Not) else node for node in conjuncts]
+    return next((node for node, found in zip(conjuncts, inner, strict=True) if isinstance(found, exp.Exists)), None)
+
+
+def _of_exists(node: exp.Expression, line_of: LineOf) -> _Joined:
+    """EXISTS (SELECT ... FROM b AS r WHERE ...) as a SEMI JOIN, NOT EXISTS as an ANTI JOIN."""
+    exists = bare(node.this) if isinstance(node, exp.Not) else node
+    select = exists.this
+    source = select.args.get("from_") or select.args.get("from") if isinstance(select, exp.Select) else None
+    where = select.args.get("where")
+    others = [name for name, value in select.args.items() if value and name not in _IN_EXISTS]
+    if source is None or where is None or others:
+        raise QueryError(
+            f"'{written(exists)}': expected EXISTS (SELECT 1 FROM b AS r WHERE ...), with the conditions of both sides",
+            line_of(exists),
+        )
+    join = JoinKind.ANTI if isinstance(node, exp.Not) else JoinKind.SEMI
+    return _Joined(_table(source.this, line_of), _conjuncts(where.this, line_of), join)
+
+
+def _ends(between: exp.Expression, line_of: LineOf) -> list[exp.Expression]:
     """`x BETWEEN low AND high` as x <= high and x >= low: both inclusive, the last first."""
     if between.args.get("symmetric"):
         raise QueryError(
@@ -161,7 +247,7 @@ def _ends(between: exp.Expression, line_of: Callable[[exp.Expression], int]) -> 
     return [exp.LTE(this=value.copy(), expression=high), exp.GTE(this=value.copy(), expression=low)]
 
 
-def _conjuncts(node: exp.Expression, line_of: Callable[[exp.Expression], int]) -> list[exp.Expression]:
+def _conjuncts(node: exp.Expression, line_of: LineOf) -> list[exp.Expression]:
     waiting, found = [node], []
     while waiting:
         top = bare(waiting.pop())

@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import TokenError
 
 from spojoin.errors import QueryError
-from spojoin.model import Window
+from spojoin.model import EmitOn, Window
 from spojoin.query.places import PlaceAt
 from spojoin.query.units import parse_count, parse_duration_us
 
@@ -17,6 +17,10 @@ CLAUSE_EXPECTED = "WINDOW AS (SLIDE INTERVAL '10K' ON '100K')"
 LENGTH_TUPLES_MAX = 1_000_000_000  # at least 16 bytes a tuple: more would exceed one machine's memory
 LENGTH_US_MAX = 3_653 * 86_400_000_000  # ten years, so that bounds stay far from int64's ends
 
+EMIT_EXPECTED = "EMIT ON ARRIVAL or EMIT ON CLOSE"
+
+_FOLLOWING = (TokenType.SEMICOLON, TokenType.ON, TokenType.WHERE)
+_CLAUSES_AFTER = ("GROUP BY", "HAVING", "QUALIFY", "EMIT")
 _SHAPE = ("AS", "(", "SLIDE", "INTERVAL", "'", "ON", "'", ")")
 
 
@@ -40,11 +44,33 @@ def split_window(sql: str, line_at: PlaceAt) -> tuple[str, Window | None]:
     return _blanked(sql, tokens[begin].start, clause[-1].end + 1), window
 
 
+def split_emit(sql: str, line_at: PlaceAt) -> tuple[str, EmitOn]:
+    """The SQL with its clause EMIT ON ... blanked out, and when rows answer: at arrival where there is none."""
+    tokens = _tokens(sql, line_at)
+    starts = [k for k in range(1, len(tokens)) if _is_emit(tokens, k)]
+    if not starts:
+        return sql, EmitOn.ARRIVAL
+    clause, rest = tokens[starts[0] : starts[0] + 3], tokens[starts[0] + 3 :]
+    words = [token.text.upper() for token in clause]
+    if len(clause) < 3 or words[1] != "ON" or words[2].lower() not in list(EmitOn):
+        found = " ".join(token.text for token in clause)
+        raise QueryError(f"emit: found '{found}', expected {EMIT_EXPECTED}", line_at(clause[0].start))
+    if rest and rest[0].token_type is not TokenType.SEMICOLON and rest[0].token_type is not TokenType.WINDOW:
+        raise QueryError(f"emit: '{rest[0].text}' follows, expected the statement's end", line_at(rest[0].start))
+    return _blanked(sql, clause[0].start, clause[-1].end + 1), EmitOn(words[2].lower())
+
+
+def _is_emit(tokens: Sequence[Token], k: int) -> bool:
+    """Whether the clause begins at token k: a column of that name stands behind a dot, AS or a comma."""
+    is_named = tokens[k - 1].token_type in (TokenType.DOT, TokenType.ALIAS, TokenType.COMMA, TokenType.SELECT)
+    return tokens[k].text.upper() == "EMIT" and tokens[k].token_type is TokenType.VAR and not is_named
+
+
 def _check_next(rest: Sequence[Token], line_at: Callable[[int], int]) -> None:
     """Else what follows would be read as a part of the condition before the window."""
-    if rest and rest[0].token_type not in (TokenType.SEMICOLON, TokenType.ON, TokenType.WHERE):
+    if rest and rest[0].token_type not in _FOLLOWING and rest[0].text.upper() not in _CLAUSES_AFTER:
         raise QueryError(
-            f"window: '{rest[0].text}' follows, expected nothing, ON, WHERE or a semicolon", line_at(rest[0].start)
+            f"window: '{rest[0].text}' follows, expected nothing, another clause or a semicolon", line_at(rest[0].start)
         )
 
 

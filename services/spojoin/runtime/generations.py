@@ -9,7 +9,7 @@ import structlog
 
 from spojoin.errors import ConfigurationError, WireError
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
-from spojoin.model import Query
+from spojoin.model import EmitOn, Query
 from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.protocol.machine import START, ResultPosition
@@ -189,8 +189,15 @@ def goes_on(office: Office, serving: Serving) -> bool:
 def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
     """Raise ConfigurationError where another query is served under this one's name and may not be replaced."""
     wanted = GenerationsTopic(log, query.name).read().wanted
-    if wanted is not None and wanted.fingerprint != fingerprint(query) and not replace:
+    if wanted is None or wanted.fingerprint == fingerprint(query):
+        return
+    if not replace:
         raise ConfigurationError(changed(query, wanted))
+    if EmitOn.CLOSE in (query.emit, announced_query(wanted).emit):
+        raise ConfigurationError(
+            f"query {query.name!r} can't be replaced: with EMIT ON CLOSE, before or after, rows that are open would "
+            "get no answer from either; give the new query another name, and end this one when its rows are closed"
+        )
 
 
 def beginning_after(

@@ -14,12 +14,14 @@ from spojoin.model import TRACEPARENT
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.columns import ColumnReader, ColumnWriter, memory
 from spojoin.wire.records import (
+    I64,
     NO_FREQUENCIES,
     NONE_HOT,
     NONE_SILENT,
     Announcement,
     Barrier,
     Batch,
+    Closing,
     DeadLetter,
     DirectionRanks,
     Frame,
@@ -51,7 +53,7 @@ class Form(NamedTuple):
     read: Callable[[Any, ColumnReader], Record]
 
 
-def _copy(source: Record | StreamSlice, target: Message, names: Iterable[str]) -> None:
+def _copy(source: Record | StreamSlice | Closing, target: Message, names: Iterable[str]) -> None:
     for name in names:
         setattr(target, name, getattr(source, name))
 
@@ -105,6 +107,37 @@ def _write_frame(frame: Frame, header: pb.Frame, columns: ColumnWriter) -> None:
         columns.array(rows.positions, np.uint16)
         columns.keys(rows.keys)
     header.unjoined_columns = columns.count - before
+    if frame.closing is not None:
+        before = columns.count
+        _write_closing(frame.closing, header.closing, columns)
+        header.closing_columns = columns.count - before
+
+
+_CLOSING = ("first", "reached")
+
+
+def _write_closing(closing: Closing, header: pb.Closing, columns: ColumnWriter) -> None:
+    _copy(closing, header, _CLOSING)
+    header.code_columns = len(closing.codes)
+    columns.array(closing.seqs, np.int64)
+    columns.array(closing.positions, np.uint16)
+    columns.array(closing.after, np.uint32)
+    for codes in closing.codes:
+        columns.array(codes, np.int64)
+    columns.array(closing.lower, np.int64)
+    columns.optional(closing.own, np.int64)
+
+
+def _read_closing(header: pb.Closing, columns: ColumnReader) -> Closing:
+    return Closing(
+        **_taken(header, _CLOSING),
+        seqs=columns.array(np.int64),
+        positions=columns.array(np.uint16),
+        after=columns.array(np.uint32),
+        codes=tuple(columns.array(np.int64) for _ in range(header.code_columns)),
+        lower=columns.array(np.int64),
+        own=columns.optional(np.int64),
+    )
 
 
 def _write_guidance(guidance: Guidance, header: pb.Frame, columns: ColumnWriter) -> None:
@@ -143,20 +176,34 @@ def _write_slice(part: StreamSlice, header: pb.StreamSlice, columns: ColumnWrite
 def _write_extras(
     carrier: StreamSlice | Run | Batch, header: pb.StreamSlice | pb.Run | pb.Batch, columns: ColumnWriter
 ) -> None:
-    """Columns that most queries have not: payload and places."""
+    """Columns that most queries have not: payload, places, and of rows that ask, which tuple each of them is itself."""
     header.has_payload = carrier.payload is not None
     if carrier.payload is not None:
         columns.buffer(memory(ipc_bytes(carrier.payload)))
     header.has_places = carrier.places is not None
     if carrier.places is not None:
         columns.array(carrier.places, np.int64)
+    header.has_own = carrier.own is not None
+    if carrier.own is not None:
+        columns.array(carrier.own, np.int64)
 
 
 def _read_extras(header: pb.StreamSlice | pb.Run | pb.Batch, columns: ColumnReader) -> dict[str, Any]:
     return {
         "payload": ipc_batch(columns.buffer()) if header.has_payload else None,
         "places": columns.array(np.int64) if header.has_places else None,
+        "own": columns.array(np.int64) if header.has_own else None,
     }
+
+
+def _write_lower(carrier: Run | Batch, header: pb.Run | pb.Batch, columns: ColumnWriter) -> None:
+    header.has_lower = carrier.lower is not None
+    if carrier.lower is not None:
+        columns.array(carrier.lower, np.int64)
+
+
+def _read_lower(header: pb.Run | pb.Batch, columns: ColumnReader) -> I64 | None:
+    return columns.array(np.int64) if header.has_lower else None
 
 
 def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
@@ -172,12 +219,13 @@ def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
         unjoined=tuple(
             Unjoined(number, columns.array(np.uint16), columns.present_keys()) for number in header.unjoined
         ),
+        closing=_read_closing(header.closing, columns) if header.HasField("closing") else None,
     )
 
 
 def _read_guidance(header: pb.Frame, columns: ColumnReader) -> Guidance | None:
     """Hot flags are present if one more column is left than the header calls for; older frames always have it."""
-    called_for = 3 * header.has_frequencies + header.has_silent + header.unjoined_columns
+    called_for = 3 * header.has_frequencies + header.has_silent + header.unjoined_columns + header.closing_columns
     hot = columns.array(np.uint8) if columns.left > called_for else NONE_HOT
     found = _read_frequencies(columns) if header.has_frequencies else NO_FREQUENCIES
     return Guidance(hot, found) if len(hot) or len(found) else None
@@ -237,6 +285,7 @@ def _write_run(run: Run, header: pb.Run, columns: ColumnWriter) -> None:
     columns.optional(run.times_us, np.int64)
     columns.keys(run.keys)
     _write_extras(run, header, columns)
+    _write_lower(run, header, columns)
 
 
 def _read_run(header: pb.Run, columns: ColumnReader) -> Run:
@@ -247,6 +296,7 @@ def _read_run(header: pb.Run, columns: ColumnReader) -> Run:
         times_us=columns.optional(np.int64),
         keys=columns.keys(),
         **_read_extras(header, columns),
+        lower=_read_lower(header, columns),
     )
 
 
@@ -263,6 +313,7 @@ def _write_batch(batch: Batch, header: pb.Batch, columns: ColumnWriter) -> None:
     columns.optional(batch.times_us, np.int64)
     columns.keys(batch.keys)
     _write_extras(batch, header, columns)
+    _write_lower(batch, header, columns)
 
 
 def _read_batch(header: pb.Batch, columns: ColumnReader) -> Batch:
@@ -274,6 +325,7 @@ def _read_batch(header: pb.Batch, columns: ColumnReader) -> Batch:
         times_us=columns.optional(np.int64),
         keys=columns.keys(),
         **_read_extras(header, columns),
+        lower=_read_lower(header, columns),
     )
 
 

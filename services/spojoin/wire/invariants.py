@@ -16,6 +16,7 @@ from spojoin.errors import WireError
 from spojoin.wire.records import (
     FREQUENCY_BUCKETS,
     Batch,
+    Closing,
     DirectionRanks,
     Frame,
     Frequencies,
@@ -68,9 +69,30 @@ def _check_frame(frame: Frame) -> None:
     _check_produced(where, frame.produced_ms, frame.produced_runs)
     if (total := int(frame.produced_runs.sum())) != frame.count:
         _fail(f"{where}: produced_runs add up to {total}, expected {frame.count}")
-    _expect_length(f"{where}: silent", frame.silent, 0, frame.count)
+    _expect_length(f"{where}: silent", frame.silent, 0, frame.answers)
+    if frame.closing is not None:
+        _check_closing(where, frame.closing, frame.count)
     if frame.guidance is not None:
         _check_guidance(where, frame.guidance, frame.count)
+
+
+def _check_closing(where: str, closing: Closing, count: int) -> None:
+    where = f"{where}: rows that close"
+    _expect_tuples(where, len(closing.seqs))
+    _expect_rising(f"{where}: seqs", closing.seqs)
+    _expect_rising(f"{where}: positions", closing.positions)
+    _expect_below(f"{where}: positions", closing.positions, len(closing.seqs))
+    m = len(closing)
+    for name, values in (("after", closing.after), ("own", closing.own), *_by_slot(closing.codes)):
+        _expect_length(f"{where}: {name}", values, m)
+    _expect_length(f"{where}: lower", closing.lower, 1, m)
+    _expect_below(f"{where}: after", closing.after, count + 1)
+    if (closing.after[1:] < closing.after[:-1]).any():
+        _fail(f"{where}: the rows before them become fewer")
+
+
+def _by_slot(codes: tuple[NDArray[np.int64], ...]) -> list[tuple[str, NDArray[np.int64]]]:
+    return [(f"codes of slot {slot}", column) for slot, column in enumerate(codes)]
 
 
 def _check_guidance(where: str, guidance: Guidance, count: int) -> None:
@@ -89,8 +111,8 @@ def _check_frequencies(where: str, found: Frequencies) -> None:
 
 def _check_slice(where: str, part: StreamSlice) -> None:
     n = len(part)
-    for slot, codes in enumerate(part.codes):
-        _expect_length(f"{where}: codes of slot {slot}", codes, n)
+    for name, codes in _by_slot(part.codes):
+        _expect_length(f"{where}: {name}", codes, n)
     _expect_length(f"{where}: lower", part.lower, 1, n)
     _expect_length(f"{where}: times_us", part.times_us, n)
     if part.keys is None:
@@ -105,6 +127,7 @@ def _check_extras(where: str, record: StreamSlice | Run | Batch, n: int) -> None
     if record.payload is not None and record.payload.num_rows != n:
         _fail(f"{where}: payload has {record.payload.num_rows} rows, expected {n}")
     _expect_length(f"{where}: places", record.places, n)
+    _expect_length(f"{where}: own", record.own, n)
 
 
 def _check_positions(where: str, frame: Frame) -> None:
@@ -149,7 +172,7 @@ def _check_run(run: Run) -> None:
     where = f"run of stream {run.stream}, batch {run.batch_id}"
     n = _batch_length(where, run.first, run.end)
     _check_sorted(where, run.columns, n)
-    for name in ("seqs", "times_us", "keys"):
+    for name in ("seqs", "times_us", "keys", "lower"):
         _expect_length(f"{where}: {name}", getattr(run, name), n)
     _check_extras(where, run, n)
 
@@ -164,7 +187,7 @@ def _check_batch(batch: Batch) -> None:
             _fail(f"{where}: a permutation maps slot {pair[0]} to {pair[1]}, but the columns are {sorted(slots)}")
         _expect_length(f"{where}: permutation {pair}", ranks, n)
         _expect_below(f"{where}: permutation {pair}", ranks, n)
-    for name in ("seqs", "times_us", "keys"):
+    for name in ("seqs", "times_us", "keys", "lower"):
         _expect_length(f"{where}: {name}", getattr(batch, name), n)
     _check_extras(where, batch, n)
 

@@ -54,6 +54,8 @@ class StreamSlice:
     passed, void: rows of the stream before this frame, and in it, that have no index since an index condition is NULL
         of them: they join nothing, but take a place in windows by count
     places: int64 (n,), place of each tuple among all rows of the stream; None where it is index + passed
+    own: of rows that ask, int64 (n,), the index of the right tuple that is the same row, where the two match; else
+        NO_OWN, or OWN_VOID where an index condition is NULL of it; None where all are NO_OWN
     """
 
     first_index: int
@@ -73,6 +75,7 @@ class StreamSlice:
     passed: int = 0
     void: int = 0
     places: I64 | None = None
+    own: I64 | None = None
     #: Not of the record: columns that a process has sorted, by slot (see `protocol.sorting`).
     sorted_columns: dict[int, tuple[I64, U16]] = field(default_factory=dict, init=False, repr=False)
 
@@ -86,6 +89,48 @@ class StreamSlice:
             return self.places
         first = self.first_index + self.passed
         return np.arange(first, first + len(self), dtype=np.int64)
+
+
+#: Of a row that asks: no tuple that it could find is the row itself; it can find none at all.
+NO_OWN, OWN_VOID = -1, -2
+
+
+@dataclass(slots=True)
+class Closing:
+    """The rows of the left stream that a frame answers, n of them, of which m search (rule P16).
+
+    first: the index of the first of them, or of the first that is still open
+    seqs: int64 (n,), ascending
+    positions: uint16 (m,), which of the n rows search, ascending: of the others an index condition is NULL
+    after: uint32 (m,), how many of the frame's rows come before each of them closes: it finds those and earlier ones
+    codes: one int64 (m,) per key column of the left stream
+    lower: int64 (1,) or (m,), first index of the right stream that each may find
+    own: int64 (m,), as in `StreamSlice`, None where all are NO_OWN
+    reached: the first index of the right stream that a row may find which closes here or is open
+    """
+
+    first: int
+    seqs: I64
+    positions: U16
+    after: U32
+    codes: tuple[I64, ...]
+    lower: I64
+    own: I64 | None
+    reached: int
+    #: Not of the record: columns that a process has sorted, by slot (see `protocol.sorting`).
+    sorted_columns: dict[int, tuple[I64, U16]] = field(default_factory=dict, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def end(self) -> int:
+        """The index of the first left row that stays open."""
+        return self.first + len(self.seqs)
+
+
+#: What searches in one direction: the tuples of a frame, or the rows that close with it.
+Probes = StreamSlice | Closing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,9 +199,10 @@ class Frame:
     checkpoint: what only a router needs to resume here (event-time merge), opaque to all others
     guidance: for a layout that needs more than the tuples; None until it is known, and for all other layouts
     fingerprint: of the query's meaning; 0 in logs that are older than it
-    silent: uint8 (count,), 1 where an earlier generation has answered the tuple; empty where none has (rule P12)
+    silent: uint8 (answers,), 1 where an earlier generation has given the answer; empty where none has (rule P12)
     unjoined: rows in no slice
     is_shared: whether both slices are of one input, so that a row may stand in both
+    closing: of a query that gives one answer a left row, those that it gives here; None where each tuple answers
     """
 
     epoch: int
@@ -177,16 +223,26 @@ class Frame:
     silent: U8 = field(default_factory=lambda: NONE_SILENT)
     unjoined: tuple[Unjoined, ...] = ()
     is_shared: bool = False
+    closing: Closing | None = None
+
+    @property
+    def answers(self) -> int:
+        """How many answers the frame asks for: one a tuple, or one a row that closes with it."""
+        return self.count if self.closing is None else len(self.closing.seqs)
 
     @property
     def is_silent(self) -> bool:
-        """Whether no tuple of the frame needs an answer: all of them only fill windows."""
+        """Whether no answer is needed: all rows only fill windows."""
         return len(self.silent) > 0 and bool(self.silent.all())
 
     @property
     def is_answered(self) -> bool:
-        """Whether parts report on the frame: it has tuples, and not all of them only fill windows."""
-        return self.count > 0 and not self.is_silent
+        """Whether parts report on the frame: answers are asked for, and not all of them were given before."""
+        return self.answers > 0 and not self.is_silent
+
+    def probes(self, stream: int) -> Probes:
+        """What searches on behalf of a stream."""
+        return self.slices[stream] if self.closing is None else self.closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +360,7 @@ class Run:
 
     The joiner of predicate 0 is the carrier: it adds seqs int64 (n,), times_us, keys, payload and places; None
     elsewhere. places: int64 (n,), as in `StreamSlice`, None where all are the tuples' indexes
+    lower, own: int64 (n,), of rows that ask, as in `StreamSlice`; None of others
     An empty run says that the log no longer holds this batch, nor older ones: they were made, or have expired.
     """
 
@@ -319,6 +376,8 @@ class Run:
     keys: pa.Array | None
     payload: pa.RecordBatch | None = None
     places: I64 | None = None
+    lower: I64 | None = None
+    own: I64 | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -332,7 +391,7 @@ class Batch:
 
     columns: by slot, each once
     permutations: per (slot_a, slot_b), uint16 (n,): rank in slot_b of the tuple with rank i in slot_a
-    payload, places: as in `Run`
+    payload, places, lower, own: as in `Run`
     """
 
     stream: int
@@ -347,6 +406,8 @@ class Batch:
     keys: pa.Array | None
     payload: pa.RecordBatch | None = None
     places: I64 | None = None
+    lower: I64 | None = None
+    own: I64 | None = None
 
 
 @dataclass(slots=True)
@@ -433,7 +494,8 @@ class Rows:
     heartbeat_us: event time below which the partition promises no more rows, or None
     payload: the columns that travel with the rows; None where the query needs none
     members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes its filter, and whether, in
-        addition, its index conditions are not NULL; None where every row joins in the streams of its input
+        addition, its index conditions are not NULL; None where every row joins in the streams of its input. A row that
+        asks joins in any case; where they are NULL, it has the bit `model.ASKS_NOTHING` besides
     """
 
     offsets: I64

@@ -262,7 +262,7 @@ def test_the_window_clause_in_other_spellings(sql: str):
 @pytest.mark.parametrize("more", ["[1][1]", ", w AS (x)", "AND l.distance < 3", "+ 1"])
 def test_nothing_but_a_clause_follows_the_window(more: str):
     text = typed("l.i < r.i").replace("ON '100')", f"ON '100') {more}")
-    with pytest.raises(QueryError, match=r"window: '.+' follows, expected nothing, ON, WHERE or a semicolon"):
+    with pytest.raises(QueryError, match=r"window: '.+' follows, expected nothing, another clause or a semicolon"):
         parse_query(text)
 
 

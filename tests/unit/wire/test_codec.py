@@ -17,6 +17,7 @@ from spojoin.wire.headers import FORMS
 from spojoin.wire.records import (
     FREQUENCY_BUCKETS,
     Barrier,
+    Closing,
     DirectionRanks,
     Frame,
     Frequencies,
@@ -251,6 +252,21 @@ def slice_with(**changes):
     return (dataclasses.replace(frame().slices[0], **changes),)
 
 
+def closing(**changes):
+    """Two left rows that close with a frame of three tuples."""
+    found = Closing(
+        first=5,
+        seqs=np.array([3, 4]),
+        positions=np.array([0, 1], np.uint16),
+        after=np.array([1, 3], np.uint32),
+        codes=(np.array([7, 8]),),
+        lower=np.array([2]),
+        own=None,
+        reached=2,
+    )
+    return dataclasses.replace(found, **changes)
+
+
 u16 = lambda *v: np.array(v, np.uint16)  # noqa: E731
 none = np.zeros(0, np.int64)
 
@@ -280,6 +296,13 @@ UNFIT = {
     ),
     "payload of another length": frame(slices=slice_with(payload=pa.record_batch({"x": [1, 2]}))),
     "places of another length": frame(slices=slice_with(places=np.zeros(2, np.int64))),
+    "own of another length": frame(slices=slice_with(own=np.zeros(2, np.int64))),
+    "more rows that search than close": frame(closing=closing(positions=u16(0, 2))),
+    "rows that close out of order": frame(closing=closing(seqs=np.array([4, 3]))),
+    "rows that close behind the frame": frame(closing=closing(after=np.array([1, 4], np.uint32))),
+    "rows that close backwards": frame(closing=closing(after=np.array([3, 1], np.uint32))),
+    "bounds of fewer rows": frame(closing=closing(lower=np.zeros(0, np.int64))),
+    "marks of tuples, not of answers": frame(closing=closing(), silent=np.zeros(3, np.uint8)),
     "runs that miss a tuple": frame(produced_runs=np.array([2], np.uint32)),
     "runs without times": frame(produced_ms=none),
     "hot of another length": frame(guidance=Guidance(np.zeros(2, np.uint8))),
@@ -337,10 +360,10 @@ def body_of(message):
 
 def test_records_from_before_generations_lack_their_fields():
     def older(envelope):
-        for name in ("fingerprint", "has_silent", "unjoined", "unjoined_columns", "is_shared"):
+        for name in ("fingerprint", "has_silent", "unjoined", "unjoined_columns", "is_shared", "closing_columns"):
             envelope.frame.ClearField(name)
         for part in envelope.frame.slices:
-            for name in ("has_payload", "has_places", "passed", "void"):
+            for name in ("has_payload", "has_places", "has_own", "passed", "void"):
                 part.ClearField(name)
 
     assert samples.same(decode(reseal(encode(frame(fingerprint=9)), older)), frame())

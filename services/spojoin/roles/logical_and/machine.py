@@ -92,7 +92,7 @@ class LogicalAndMachine(Machine):
                 del waiting[key]
 
     def _evaluate(self, frame: Frame, partials: list[Partial]) -> Iterator[Action]:
-        chunks = Chunks(frame.count, lists_pairs=self._query.lists_pairs)
+        chunks = Chunks(frame.answers, lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
             asked = self._asked(frame, partials, begin, end)
             directions = self._matches(frame, asked)
@@ -104,7 +104,7 @@ class LogicalAndMachine(Machine):
         """What is asked of frame positions [begin, end), by direction; both of a self join have the same bounds."""
         asked: list[Asked] = []
         for number, direction in enumerate(self._query.directions):
-            first, last = probe_range(frame.slices[direction.probe].positions, begin, end)
+            first, last = probe_range(frame.probes(direction.probe).positions, begin, end)
             lower, upper = (
                 (asked[0].lower, asked[0].upper)
                 if asked and self._query.is_self

@@ -27,6 +27,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import (
     I64,
+    NO_OWN,
     Barrier,
     DirectionRanks,
     Frame,
@@ -123,13 +124,13 @@ class _FrameRanks:
         key = direction.probe, predicate.probe_slot, direction.target, predicate.target_slot
         found = self._found.get(key)
         if found is None:
-            probes = self._frame.slices[direction.probe]
+            probes = self._frame.probes(direction.probe)
             self._found[key] = found = stored.found(sought_column(probes, predicate.probe_slot))
         return found
 
     def _band(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
         """Where the stored codes in each probe's band begin and end."""
-        probes, slot = self._frame.slices[direction.probe], predicate.probe_slot
+        probes, slot = self._frame.probes(direction.probe), predicate.probe_slot
         own = sought_column(probes, slot)
         lower, upper = (
             sought(codes, own) for codes in bounds(predicate.op, predicate.domain, predicate.width, probes.codes[slot])
@@ -150,6 +151,10 @@ class StreamStore:
         self._seqs = Tail()
         self._times = Tail()
         self._places = Tail()
+        #: of rows that ask
+        self._lower = Tail()
+        self._own = Tail()
+        self._asks = query.asks and stream == 0
         self._keys: list[tuple[int, pa.Array]] = []
         self._payloads: list[tuple[int, pa.RecordBatch]] = []
         self._has_gaps = False
@@ -196,6 +201,7 @@ class StreamStore:
         self._codes = {slot: Tail(first_index) for slot in self._codes}
         self._sorted = {slot: empty_tail(first_index) for slot in self._codes}
         self._seqs, self._times, self._places = Tail(first_index), Tail(first_index), Tail(first_index)
+        self._lower, self._own = Tail(first_index), Tail(first_index)
 
     def _carry(self, frame: Frame, piece: StreamSlice) -> None:
         self._seqs.append(frame.first_seq + piece.positions.astype(np.int64))
@@ -204,6 +210,9 @@ class StreamStore:
         if not self._query.window.is_time:
             self._has_gaps |= piece.passed > 0 or piece.void > 0
             self._places.append(piece.all_places)
+        if self._asks:
+            self._lower.append(np.resize(piece.lower, len(piece)))
+            self._own.append(np.full(len(piece), NO_OWN) if piece.own is None else piece.own)
         if len(piece) and self._query.carries_keys:
             self._keys.append((piece.first_index, piece.keys))
         if len(piece) and piece.payload is not None:
@@ -213,7 +222,7 @@ class StreamStore:
         if index <= self._first:
             return
         self._first = index
-        for tail in (*self._codes.values(), self._seqs, self._times, self._places):
+        for tail in (*self._codes.values(), self._seqs, self._times, self._places, self._lower, self._own):
             tail.drop_below(index)
         for pieces in (self._keys, self._payloads):
             while pieces and pieces[0][0] + len(pieces[0][1]) <= index:
@@ -250,7 +259,15 @@ class StreamStore:
             keys=concat_keys(_between(self._keys, first, end)) if self._carries and self._query.carries_keys else None,
             payload=pa.concat_batches(_between(self._payloads, first, end)) if self._payloads else None,
             places=self._places.view(first, end).copy() if self._has_gaps else None,
+            lower=self._lower.view(first, end).copy() if self._carries and self._asks else None,
+            own=self._own_between(first, end),
         )
+
+    def _own_between(self, first: int, end: int) -> I64 | None:
+        if not (self._carries and self._asks):
+            return None
+        own = self._own.view(first, end)
+        return own.copy() if (own != NO_OWN).any() else None
 
 
 def _empty_run(stream: int, batch_id: int, predicate: int) -> Run:

@@ -75,6 +75,8 @@ class PermutationMachine(Machine):
             keys=carrier.keys,
             payload=carrier.payload,
             places=carrier.places,
+            lower=carrier.lower,
+            own=carrier.own,
         )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:

@@ -51,15 +51,14 @@ class PoJoinMachine(WindowMachine):
         self._workers = workers
         self._compared = 0
         self._work = Work(timer, runner)
+        #: by stream that is searched, the numbers of the directions that search it
+        self._numbers: dict[int, list[int]] = {}
+        for number, direction in enumerate(query.directions):
+            self._numbers.setdefault(direction.target, []).append(number)
         self._batches = self._no_batches()
-        #: by stream, the numbers of the directions that search it
-        self._numbers = [
-            [number for number, direction in enumerate(query.directions) if direction.target == stream]
-            for stream in range(len(query.streams))
-        ]
 
-    def _no_batches(self) -> list[WorkerBatches]:
-        return [WorkerBatches(self._query, stream, self._work) for stream in range(len(self._query.streams))]
+    def _no_batches(self) -> dict[int, WorkerBatches]:
+        return {stream: WorkerBatches(self._query, stream, self._work) for stream in self._numbers}
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Frames are taken while few wait; batches once a frame has given the worker count."""
@@ -68,7 +67,7 @@ class PoJoinMachine(WindowMachine):
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame or a batch, and evaluate what can be."""
         if isinstance(record, Batch):
-            if record.batch_id % self._workers == self._worker:
+            if record.batch_id % self._workers == self._worker and record.stream in self._batches:
                 self._batches[record.stream].arrive(record)
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             if self._workers == 0:
@@ -84,15 +83,13 @@ class PoJoinMachine(WindowMachine):
             if not self._is_due(frame):
                 self._pass_over(self._frames.popleft())
                 continue
-            if not all(
-                self._has_all(batches, piece) for batches, piece in zip(self._batches, frame.slices, strict=True)
-            ):
+            if not all(self._has_all(batches, frame.slices[stream]) for stream, batches in self._batches.items()):
                 return
             self._frames.popleft()
             yield from self._evaluate(frame)
 
     def _pass_over(self, frame: Frame) -> None:
-        for stream, batches in enumerate(self._batches):
+        for stream, batches in self._batches.items():
             batches.forget(frame.slices[stream].live_batch, first_reached(frame, stream))
 
     def _change_workers(self, workers: int) -> Iterator[Action]:
@@ -112,9 +109,9 @@ class PoJoinMachine(WindowMachine):
         return batches.has_all(first, piece.handover_batch, step)
 
     def _evaluate(self, frame: Frame) -> Iterator[Action]:
-        for stream, batches in enumerate(self._batches):
+        for stream, batches in self._batches.items():
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
-        chunks = Chunks(frame.count, lists_pairs=self._query.lists_pairs)
+        chunks = Chunks(frame.answers, lists_pairs=self._query.lists_pairs)
         for begin, end in chunks:
             directions = self._matches(frame, begin, end)
             chunks.note(directions)
@@ -124,14 +121,14 @@ class PoJoinMachine(WindowMachine):
     def _matches(self, frame: Frame, begin: int, end: int) -> tuple[Matches, ...]:
         """The matches of the tuples at frame positions [begin, end), by the query's directions."""
         by_direction: list[Matches | None] = [None] * len(self._query.directions)
-        for batches, numbers in zip(self._batches, self._numbers, strict=True):
-            probes = frame.slices[batches.index.directions[0].probe]
+        for stream, batches in self._batches.items():
+            probes = frame.probes(batches.index.directions[0].probe)
             first, last = probe_range(probes.positions, begin, end)
             codes = tuple(column[first:last] for column in probes.codes)
             self._compared += (last - first) * batches.index.tuples
             sort = partial(sought_column, probes) if last - first == len(probes) else None
             found = batches.index.evaluate(codes, lower_bounds(probes, first, last), sort)
-            for number, matches in zip(numbers, found, strict=True):
+            for number, matches in zip(self._numbers[stream], found, strict=True):
                 by_direction[number] = matches
         return tuple([matches for matches in by_direction if matches is not None])
 
@@ -150,11 +147,11 @@ class PoJoinMachine(WindowMachine):
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
-        return sum(batches.tuples for batches in self._batches)
+        return sum(batches.tuples for batches in self._batches.values())
 
     def state_bytes(self) -> int:
         """Bytes of all indexes held."""
-        return sum(batches.index.nbytes for batches in self._batches)
+        return sum(batches.index.nbytes for batches in self._batches.values())
 
 
 class WorkerBatches:

@@ -117,6 +117,10 @@ class BackfillOrder:
     def goes_out(self, source: PhysicalInput, row_id: int, time_us: int | None) -> None:
         """Rows go out in their input's order, so positions say all."""
 
+    def watermark_us(self, now_ms: int) -> int | None:
+        """Nothing is known while rows are read again."""
+        return self._after.watermark_us(now_ms) if self._is_over else None
+
     def checkpoint(self) -> bytes:
         """Nothing: what was read but is not out is read again."""
         return b""

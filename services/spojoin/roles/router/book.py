@@ -7,6 +7,7 @@ row's *place* counts them too. Places and indexes are the same until the first s
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,9 +94,9 @@ class StreamBook:
     def finish_restore(self) -> None:
         """Put the times, or places, of restored batches before those of the log's tail."""
         if self._times is not None:
-            self._times = _continued(self._restored, self._times)
+            self._times = continued(self._restored, self._times)
         elif self._places is not None:
-            self._places = _continued(self._restored, self._places)
+            self._places = continued(self._restored, self._places)
         self._restored.clear()
         self.is_restored = True
         self._forget_before(self._lower)
@@ -225,15 +226,16 @@ class StreamBook:
         frame, not yet applied. Returns int64 (1,) where all agree, else (m,).
         """
         if not len(probes.places):
-            return np.array([self._next_lower()], np.int64)
+            return np.array([self.next_lower()], np.int64)
         # After a restart the log may not say where the generation began: no window begins before an earlier one.
-        bounds = np.maximum(self._bounds(probes, own), self._lower)
+        bounds = np.maximum(self.bounds(probes, own), self._lower)
         return bounds[:1].copy() if bounds[0] == bounds[-1] else bounds
 
-    def _bounds(self, probes: Reach, own: Reach) -> I64:
+    def bounds(self, probes: Reach, own: Reach) -> I64:
+        """Where the windows of probes begin, as in `lower`, int64 (m,)."""
         if self._times is not None:
-            return self._searched(self._times, self._begins(_given(probes.times_us)), _given(own.times_us))
-        begins = self._begins(probes.places)
+            return self._searched(self._times, self.windows_from(_given(probes.times_us)), _given(own.times_us))
+        begins = self.windows_from(probes.places)
         if self._places is not None:
             return np.maximum(self._searched(self._places, begins, own.places), self._first)
         if not own.has_gaps:
@@ -241,18 +243,18 @@ class StreamBook:
         within = self.count + np.searchsorted(own.places, begins, "left")
         return np.where(begins > self.count, within, np.maximum(begins, self._first))
 
-    def _next_lower(self) -> int:
+    def next_lower(self) -> int:
         """Where a window would begin now: no later one begins before it, so a silent opposite stream keeps nothing."""
         now = np.array([self.place], np.int64)
         if self._times is not None and len(self._times):
-            bounds = self._searched(self._times, self._begins(self._times.held[-1:]), _NOTHING)
+            bounds = self._searched(self._times, self.windows_from(self._times.held[-1:]), _NOTHING)
         elif self._times is not None:
             return self._lower
         else:
-            bounds = self._bounds(Reach(None, now, False), Reach(None, _NOTHING, False))
+            bounds = self.bounds(Reach(None, now, False), Reach(None, _NOTHING, False))
         return max(self._lower, int(bounds[0]))
 
-    def _begins(self, values: I64) -> I64:
+    def windows_from(self, values: I64) -> I64:
         """Where the windows of probes begin, in event time or places."""
         return -(-values // self._window.slide) * self._window.slide - self._window.length
 
@@ -286,21 +288,22 @@ class StreamBook:
         return sum(len(tail) for tail in (self._times, self._places) if tail is not None)
 
 
-def _continued(restored: list[tuple[int, I64]], tail: Tail) -> Tail:
-    """What batches hold, each from its first index on, before the log's tail.
+def continued(restored: list[tuple[int, I64]], tail: Tail, empty: Callable[[int], Tail] = Tail) -> Tail:
+    """What batches hold, each from its first index on, before the log's tail; `empty` makes a tail of that kind.
 
     A batch may have been read before the frames that hold its tuples: those frames are still to come.
     """
-    whole = Tail(0)
+    whole = empty(0)
     for first, values in sorted(restored, key=lambda piece: piece[0]):
         if first >= tail.end:
             break
         if first > whole.end:  # a stray copy of an expired batch lies before the rest
-            whole = Tail(first)
-        whole.append(values[whole.end - first : tail.end - first])
+            whole = empty(first)
+        whole.append(values[..., whole.end - first : tail.end - first])
     if whole.end < tail.first:
         return tail
-    whole.append(tail.view(whole.end, tail.end) if whole.end < tail.end else _NOTHING)
+    if whole.end < tail.end:
+        whole.append(tail.view(whole.end, tail.end))
     return whole
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,10 +15,15 @@ from spojoin.wire.records import I64, U8
 
 @dataclass(slots=True)
 class Cut:
-    """How much of the queue the next frame takes, and which streams' slides of time end with it."""
+    """How much of the queue the next frame takes, and which streams' slides of time end with it.
+
+    end: where left rows ask, the first that stays open; until: int64 (count,), that with each row of the frame
+    """
 
     count: int
     ends_slide: list[bool]
+    end: int = 0
+    until: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class FrameCutter:

@@ -187,6 +187,12 @@ class EventTimeOrder:
         high = source.ledger.high_time_us
         return max(NEVER if high == NEVER else high - self._lateness_us, source.heartbeat_us)
 
+    def watermark_us(self, now_ms: int) -> int | None:
+        """What the slowest active input has reached; where all are idle, event time stands still."""
+        slowest = self._slowest(now_ms)
+        reached = self._merged[0] if slowest is None else self._watermark(slowest)
+        return None if reached == NEVER else reached
+
     def _merge(self, taken: list[Taken]) -> None:
         times = [_given(columns) for _, _, columns in taken]
         origins, columns = merged(taken, times, self._streams)

@@ -17,8 +17,10 @@ from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, Trim
+from spojoin.protocol.parts import first_reached
 from spojoin.protocol.topology import Topic
 from spojoin.published.guides import guide_of
+from spojoin.roles.router.asking import LEFT, Asking
 from spojoin.roles.router.backfill import BackfillOrder
 from spojoin.roles.router.book import StreamBook
 from spojoin.roles.router.config import RouterConfig
@@ -78,7 +80,8 @@ class RouterMachine(InputMachine):
         self._reader = LogFollower()
         self._books = [StreamBook(query.window_over(stream), config) for stream in range(len(query.streams))]
         self._queue = OrderedQueue(len(query.inputs))
-        self._slicer = Slicer(query, self._queue, self._books)
+        self._asking = Asking(query, self._queue, self._books, config.frame_tuples) if query.asks else None
+        self._slicer = Slicer(query, self._queue, self._books, self._asking)
         self._cutter = FrameCutter(
             self._queue, self._books, query.fed_by, config.frame_tuples, is_time=query.window.is_time
         )
@@ -116,6 +119,8 @@ class RouterMachine(InputMachine):
         elif isinstance(record, Batch) and not self._is_restored:
             self._books[record.stream].restore(record)
             self._slicer.restore(record)
+            if self._asking is not None and record.stream == LEFT:
+                self._asking.open.restore(record)
         elif isinstance(record, HotKeys) and record.version > self._plan_version:
             self._plan_version = record.version
             self._guide.hear(record)
@@ -129,7 +134,7 @@ class RouterMachine(InputMachine):
         Frames under way may wait for workers that are gone; this frame makes those that are left answer instead.
         """
         if self.active and self._last is not None and self._last.workers != self._request.workers:
-            yield from self._write(self._cutter.nothing())
+            yield from self._write(self._without_rows())
 
     def _follow(self, record: Frame | Barrier) -> None:
         accepted = self._reader.accept(record)
@@ -159,7 +164,9 @@ class RouterMachine(InputMachine):
             if self._last is None:
                 book.adopt(piece)
             book.apply(frame.frame_id, piece)
-            self._books[self._slicer.opposite(stream)].note_lower(int(piece.lower[0]))
+            book.note_lower(first_reached(frame, stream))
+        if self._asking is not None:
+            self._asking.note(frame, is_written_here=self.active)
         self._slicer.note(frame, is_written_here=self.active)
         self._guide.note(frame)
         self._last = frame
@@ -169,6 +176,8 @@ class RouterMachine(InputMachine):
         """All batches from before the log's first frame are here; the log tells of all others."""
         for book in self._books:
             book.finish_restore()
+        if self._asking is not None:
+            self._asking.finish_restore()
         yield from ()
 
     def on_chosen(self) -> Iterator[Action]:
@@ -193,6 +202,8 @@ class RouterMachine(InputMachine):
         if self._last is None:
             for book, first in zip(self._books, self._reader.first_indexes, strict=False):
                 book.begin_at(first)
+            if self._asking is not None:
+                self._asking.open.begin_at(self._books[LEFT].count)
         if self._query.order is Order.EVENT_TIME:
             self._ordering = self._event_time_order()
         elif self._beginning.cut:
@@ -287,10 +298,24 @@ class RouterMachine(InputMachine):
         self._ordering.advance(self._now_ms)
         yield from self._drain(force=True)
 
+    def finish(self) -> Iterator[Action]:
+        """The inputs have ended for good, and no left row waits for partners any more: write everything."""
+        if self._asking is not None:
+            yield from self.flush()
+            self._asking.is_ended = True
+        yield from self.flush()
+
     @property
     def is_lingering(self) -> bool:
-        """Whether rows, or the progress of inputs, wait for a frame."""
-        return self.active and (len(self._queue) > 0 or any(s.ledger.passable for s in self._inputs))
+        """Whether rows, the progress of inputs, or answers that are due, wait for a frame."""
+        waits = len(self._queue) > 0 or any(s.ledger.passable for s in self._inputs) or self._has_due()
+        return self.active and waits
+
+    def _has_due(self) -> bool:
+        """Whether left rows close without further rows: those behind the last row, or behind the event time reached."""
+        if self._asking is None or len(self._queue):
+            return False
+        return self._asking.due(self._ordering.watermark_us(self._now_ms)) > self._asking.open.first
 
     def _lingered(self) -> bool:
         if not self.is_lingering:
@@ -309,14 +334,25 @@ class RouterMachine(InputMachine):
 
     def _drain(self, *, force: bool) -> Iterator[Action]:
         while self._has_credit() and self._is_worth_a_frame():
-            yield from self._write(self._cutter.cut())
+            yield from self._write(self._cut())
             self._waiting_since_ms = None  # what is left has come since
         while force and self._has_credit() and len(self._queue):
-            yield from self._write(self._cutter.cut())
+            yield from self._write(self._cut())
+        while force and self._has_credit() and self._has_due():
+            yield from self._write(self._without_rows())
         if force and self._has_credit() and any(s.ledger.passable for s in self._inputs):
-            yield from self._write(self._cutter.nothing())
+            yield from self._write(self._without_rows())
         if force and not len(self._queue):
             self._waiting_since_ms = None
+
+    def _cut(self) -> Cut:
+        cut = self._cutter.cut()
+        return cut if self._asking is None else self._asking.fitted(cut)
+
+    def _without_rows(self) -> Cut:
+        if self._asking is None:
+            return self._cutter.nothing()
+        return self._asking.without_rows(None if len(self._queue) else self._ordering.watermark_us(self._now_ms))
 
     def _is_worth_a_frame(self) -> bool:
         """Whether a frame is full; or rows that take no number, whose progress the log notes, leave no more room."""
@@ -331,15 +367,18 @@ class RouterMachine(InputMachine):
     def _write(self, cut: Cut) -> Iterator[Action]:
         origins = self._queue.head(cut.count) if cut.count else _NO_ORIGINS
         taken = self._slicer.take(origins)
-        slices = self._slicer.slices(taken, cut, Coming(self._next_frame, self._next_seq))
+        slices, closing = self._slicer.slices(taken, cut, Coming(self._next_frame, self._next_seq))
         unjoined = self._slicer.unjoined(taken)
         if cut.count:
             self._queue.drop(cut.count)
             last = self._inputs[int(origins.inputs[-1])]
             self._ordering.goes_out(last, int(origins.ids[-1]), taken.last_time_us())
         silent = self._silent(taken)
+        if closing is not None and len(silent):  # of the left rows, which answer when they come
+            silent = silent[slices[LEFT].positions]
         yield from self._letters(origins)
         frame = self._frame(origins, slices, silent, unjoined)
+        frame.closing = closing
         self._apply(frame)
         self._next_frame += 1
         self._next_seq += frame.count

@@ -6,7 +6,7 @@ beside them as payload, so a router that starts again learns from frames and bat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -59,7 +59,9 @@ class Names:
             return codes
         filled = list(codes)
         for slot in self._slots[stream]:
-            filled[slot.slot] = self._numbers_of(payload.column(slot.column), stream, first)
+            filled[slot.slot] = _of_values(
+                payload.column(slot.column), lambda values, at: self._numbers_of(values, stream, first + at)
+            )
         return tuple(filled)
 
     def learn(
@@ -69,7 +71,8 @@ class Names:
         if payload is None:
             return
         for slot in self._slots[stream]:
-            self._learn(payload.column(slot.column), codes[slot.slot], stream, first)
+            values, at = _values(payload.column(slot.column))
+            self._learn(values, codes[slot.slot][at], stream, first + at)
 
     def forget(self, lower: Sequence[int]) -> None:
         """Drop the values that no window reaches; lower: by stream, the first index that one does."""
@@ -83,24 +86,24 @@ class Names:
         self._numbers, self._last = self._numbers[kept], self._last[:, kept]
         self._sweep_at = max(SWEEP_MIN, 2 * len(kept))
 
-    def _numbers_of(self, values: pa.Array, stream: int, first: int) -> I64:
+    def _numbers_of(self, values: pa.Array, stream: int, indexes: I64) -> I64:
         distinct, rows = _distinct(values)
         before = len(self)
         places = self._places_of(distinct)
         new = len(self) - before
         self._numbers[before : len(self)] = np.arange(self._next, self._next + new)
         self._next += new
-        self._note_last(places, rows, stream, first)
+        self._note_last(places, rows, stream, indexes)
         return self._numbers[places][rows]
 
-    def _learn(self, values: pa.Array, codes: I64, stream: int, first: int) -> None:
+    def _learn(self, values: pa.Array, codes: I64, stream: int, indexes: I64) -> None:
         distinct, rows = _distinct(values)
         numbers = np.empty(len(distinct), np.int64)
         numbers[rows] = codes
         places = self._places_of(distinct)
         self._numbers[places] = np.maximum(numbers, self._numbers[places])
         self._next = max(self._next, int(numbers.max(initial=-1)) + 1)
-        self._note_last(places, rows, stream, first)
+        self._note_last(places, rows, stream, indexes)
 
     def _places_of(self, distinct: list[Any]) -> I64:
         """Where values stand, int64 (n,); new ones get the places behind all others, in order, and no number yet."""
@@ -118,9 +121,9 @@ class Names:
             self._numbers = np.concatenate((self._numbers, np.full(more, -1)))
             self._last = np.concatenate((self._last, np.full((len(self._last), more), -1)), axis=1)
 
-    def _note_last(self, places: I64, rows: I64, stream: int, first: int) -> None:
+    def _note_last(self, places: I64, rows: I64, stream: int, indexes: I64) -> None:
         last = np.empty(len(places), np.int64)
-        last[rows] = np.arange(first, first + len(rows))  # of equal places the last assignment stands
+        last[rows] = indexes  # of equal places the last assignment stands
         self._last[stream, places] = np.maximum(self._last[stream, places], last)
 
 
@@ -132,6 +135,21 @@ def batch_codes(batch: Batch) -> dict[int, I64]:
         codes[column.order] = column.codes
         found[column.slot] = codes
     return found
+
+
+def _values(column: pa.Array) -> tuple[pa.Array, I64]:
+    """The values of a column but for NULLs, which rows that ask may have, and their places, int64 (n,)."""
+    if not column.null_count:
+        return column, np.arange(len(column), dtype=np.int64)
+    return column.drop_null(), np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _of_values(column: pa.Array, numbers_of: Callable[[pa.Array, I64], I64]) -> I64:
+    """The numbers of a column's values, int64 (n,); 0 for NULL."""
+    values, at = _values(column)
+    numbers = np.zeros(len(column), np.int64)
+    numbers[at] = numbers_of(values, at)
+    return numbers
 
 
 def _distinct(values: pa.Array) -> tuple[list[Any], I64]:

@@ -31,6 +31,10 @@ class Ordering(Protocol):
         """The input's row with this ledger number is the last of the frame in the making."""
         ...
 
+    def watermark_us(self, now_ms: int) -> int | None:
+        """Rows to come have no earlier event times than this; None where nothing is known of them."""
+        ...
+
     def checkpoint(self) -> bytes:
         """What a successor needs besides the inputs' positions."""
         ...
@@ -60,6 +64,10 @@ class ArrivalOrder:
 
     def goes_out(self, source: PhysicalInput, row_id: int, time_us: int | None) -> None:
         """Rows go out in their input's order, so positions say all."""
+
+    def watermark_us(self, now_ms: int) -> int | None:
+        """Rows may have any event times."""
+        return None
 
     def checkpoint(self) -> bytes:
         """Nothing."""

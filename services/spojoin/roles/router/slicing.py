@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spojoin.model import Member, Query
+from spojoin.model import ASKS_NOTHING, Member, Query
+from spojoin.protocol.parts import first_reached
 from spojoin.query.payload import no_payload
+from spojoin.roles.router.asking import LEFT, Asking
 from spojoin.roles.router.book import Reach, StreamBook
 from spojoin.roles.router.cutting import Cut, of_stream
 from spojoin.roles.router.names import Names, batch_codes
 from spojoin.roles.router.physical_input import Flags
 from spojoin.roles.router.queue import OrderedQueue, Origins, StreamColumns, concat
 from spojoin.wire.keys import NO_KEYS
-from spojoin.wire.records import I64, NO_GROUP, U16, Batch, Frame, StreamSlice, Unjoined
+from spojoin.wire.records import I64, NO_GROUP, U16, Batch, Closing, Frame, StreamSlice, Unjoined
 
 
 @dataclass(slots=True)
@@ -55,23 +57,30 @@ class Coming:
 
 @dataclass(slots=True)
 class _StreamPart:
-    """One stream's tuples in the frame; void: its rows that join nothing."""
+    """One stream's tuples in the frame; void: its rows that join nothing.
+
+    asks_nothing: (n,), which of the rows that ask find nothing, since an index condition is NULL of them; None: none
+    """
 
     positions: U16
     columns: StreamColumns
     before: list[I64]
     void: int
+    asks_nothing: Flags | None = None
 
 
 class Slicer:
     """Makes the slices of frames from the queue's columns and the streams' books."""
 
-    def __init__(self, query: Query, queue: OrderedQueue, books: Sequence[StreamBook]) -> None:
+    def __init__(
+        self, query: Query, queue: OrderedQueue, books: Sequence[StreamBook], asking: Asking | None = None
+    ) -> None:
         self._query = query
         self._queue = queue
         self._books = books
         self._fed = [(number, each) for number, source in enumerate(query.inputs) for each in source.fed(number)]
         self._names = Names(query)
+        self._asking = asking
 
     def mask(self, number: int) -> int:
         """The streams that an input feeds, a bit for each."""
@@ -89,7 +98,7 @@ class Slicer:
         if not is_written_here:
             for stream, piece in enumerate(frame.slices):
                 self._names.learn(stream, piece.codes, piece.payload, piece.first_index)
-        self._names.forget([int(frame.slices[self.opposite(s)].lower[0]) for s in range(len(frame.slices))])
+        self._names.forget([first_reached(frame, stream) for stream in range(len(frame.slices))])
 
     def opposite(self, stream: int) -> int:
         """The stream that a stream's tuples search; in a self join within one window, itself."""
@@ -111,16 +120,40 @@ class Slicer:
         places = [book.place + positions for book in self._books]
         return Taken(origins, [columns], [np.ones(n, np.bool_)], positions, places)
 
-    def slices(self, taken: Taken, cut: Cut, coming: Coming) -> tuple[StreamSlice, ...]:
-        """The slices of a frame, one a stream."""
+    def slices(self, taken: Taken, cut: Cut, coming: Coming) -> tuple[tuple[StreamSlice, ...], Closing | None]:
+        """The slices of a frame, one a stream, and the rows that close with it where left rows ask."""
         self._names.begin(coming.first_seq)
         pieces = [self._piece(taken, number, member) for number, member in self._fed]
         reaches = [self._reach(stream, piece) for stream, piece in enumerate(pieces)]
         lowers = [self._lower(stream, pieces[stream], reaches) for stream in range(len(self._books))]
-        return tuple(
-            self._slice(stream, pieces[stream], reaches[stream], lowers, coming.frame_id, ends_slide=ends_slide)
+        slices = tuple(
+            self._slice(stream, pieces[stream], reaches[stream], lowers[stream], coming.frame_id, ends_slide=ends_slide)
             for stream, ends_slide in enumerate(cut.ends_slide)
         )
+        if self._asking is None:
+            reached = [int(lowers[self.opposite(stream)][0]) for stream in range(len(slices))]
+            closing = None
+        else:
+            closing = self._closed(self._asking, cut, taken, slices, pieces[LEFT].asks_nothing, coming.first_seq)
+            reached = [closing.first, closing.reached]
+        for piece, book, index in zip(slices, self._books, reached, strict=True):
+            piece.live_batch = book.live(index)
+        return slices, closing
+
+    def _closed(
+        self,
+        asking: Asking,
+        cut: Cut,
+        taken: Taken,
+        slices: tuple[StreamSlice, ...],
+        asks_nothing: Flags | None,
+        first_seq: int,
+    ) -> Closing:
+        """Open the frame's left rows, and take those that close with it."""
+        left, right = slices
+        left.own = asking.own(left, right, asks_nothing)
+        asking.open.append(first_seq, left)
+        return asking.closing(cut, taken.positions)
 
     def unjoined(self, taken: Taken) -> tuple[Unjoined, ...]:
         """Rows that take a number but stand in no slice."""
@@ -142,15 +175,16 @@ class Slicer:
         if columns is not None and taken.origins.is_plain:
             return _StreamPart(taken.positions.astype(np.uint16), _picked(columns, member), taken.places, 0)
         joins = of_stream(taken.origins.joins, member.stream)
+        asks_nothing = of_stream(taken.origins.joins, ASKS_NOTHING)[joins] if member.asks else None
         members = int(np.count_nonzero(of_stream(taken.origins.members, member.stream)))
         source = taken.own[number]
         before = [places[joins] for places in taken.places]
         void = members - int(np.count_nonzero(joins))
         if columns is None:
-            return _StreamPart(np.empty(0, np.uint16), self._no_columns(number, member), before, void)
+            return _StreamPart(np.empty(0, np.uint16), self._no_columns(number, member), before, void, asks_nothing)
         here = joins[source]
         piece = _picked(columns if here.all() else columns.take(here), member)
-        return _StreamPart(taken.positions[joins].astype(np.uint16), piece, before, void)
+        return _StreamPart(taken.positions[joins].astype(np.uint16), piece, before, void, asks_nothing)
 
     def _reach(self, stream: int, piece: _StreamPart) -> Reach:
         return Reach(piece.columns.times_us, piece.before[stream], piece.void > 0)
@@ -161,7 +195,7 @@ class Slicer:
         return self._books[target].lower(probes, reaches[target])
 
     def _slice(
-        self, stream: int, piece: _StreamPart, own: Reach, lowers: list[I64], frame_id: int, *, ends_slide: bool
+        self, stream: int, piece: _StreamPart, own: Reach, lower: I64, frame_id: int, *, ends_slide: bool
     ) -> StreamSlice:
         book, columns = self._books[stream], piece.columns
         seals = book.seals_after(frame_id, len(columns), piece.void, ends_slide=ends_slide)
@@ -170,7 +204,7 @@ class Slicer:
             first_index=book.count,
             positions=piece.positions,
             codes=self._names.numbered(stream, columns.codes, columns.payload, book.count),
-            lower=lowers[stream],
+            lower=lower,
             times_us=columns.times_us,
             keys=columns.keys,
             batch_id=book.batch_id,
@@ -179,7 +213,7 @@ class Slicer:
             group=book.group(columns.times_us, own.places) if seals else NO_GROUP,
             handover_batch=batch,
             handover_index=index,
-            live_batch=book.live(int(lowers[self.opposite(stream)][0])),
+            live_batch=book.live_batch,
             payload=columns.payload,
             passed=book.passed,
             void=piece.void,

@@ -47,7 +47,7 @@ class PartChunks:
             if low >= high:
                 continue
             for number, direction in enumerate(query.directions):
-                positions = frame.slices[direction.probe].positions
+                positions = frame.probes(direction.probe).positions
                 offset, _ = probe_range(positions, chunk.begin, chunk.end)
                 first, last = probe_range(positions, low, high)
                 directions[number].append(_slice(chunk.directions[number], first - offset, last - offset))

@@ -21,6 +21,8 @@ from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
 from spojoin.roles.sink.history import HeldRows, History
+from spojoin.roles.sink.left_answers import LeftAnswers
+from spojoin.roles.sink.left_rows import NO_ROWS, closed_rows, without_own
 from spojoin.roles.sink.made import MadeBatches
 from spojoin.roles.sink.pairs import Answers, Each, Projection, Residual, SeqPairs, in_turn
 from spojoin.roles.sink.rows import (
@@ -32,7 +34,7 @@ from spojoin.roles.sink.rows import (
     matches,
     pair_rows,
 )
-from spojoin.wire.records import I64, Barrier, Batch, Frame, Matches, Part, Record, Result
+from spojoin.wire.records import I64, Barrier, Batch, Closing, Frame, Matches, Part, Record, Result
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
 FRAMES_MAX = 512
@@ -83,6 +85,7 @@ class SinkMachine(Machine):
         self._holds_rows = query.carries_keys or query.has_pair_payload
         self._residual = Residual(query) if query.residuals else None
         self._projection = Projection(query, each)
+        self._left = LeftAnswers(query, each) if query.asks else None
         self._marks: deque[FrameMark] = deque()
         self._made = [MadeBatches() for _ in query.streams]
         self._matches_trims = TrimLedger(Topic.MATCHES)
@@ -164,11 +167,11 @@ class SinkMachine(Machine):
         while self._frames:
             frame = self._frames[0]
             end = self._covered(frame)
-            if (end <= self._position and frame.count) or not self._has_rows(frame):
+            if (end <= self._position and frame.answers) or not self._has_rows(frame):
                 return
             yield Emit(Topic.RESULTS, 0, self._result(frame, end))
             self._position = end
-            if end < frame.count:
+            if end < frame.answers:
                 self._forget_chunks(frame, end)
                 continue
             self._finish(frame)
@@ -180,7 +183,7 @@ class SinkMachine(Machine):
         replaced and those of its successor continue each other, and readers can resume from either.
         """
         if frame.is_silent:
-            return frame.count
+            return frame.answers
         chunks = [self._parts.get((frame.epoch, frame.frame_id, part)) for part in self._expected(frame)]
         ends = [self._position if one is None else one.next_end(self._position) for one in chunks]
         return min(ends, default=0)
@@ -204,7 +207,7 @@ class SinkMachine(Machine):
             frame_id=frame.frame_id,
             begin=begin,
             end=end,
-            is_last=end == frame.count,
+            is_last=end == frame.answers,
             rows=answers.rows,
             # rows that were answered long ago have no latency
             produced_ms=frame.produced_ms[:0] if frame.is_silent else frame.produced_ms,
@@ -217,12 +220,36 @@ class SinkMachine(Machine):
 
     def _answers(self, frame: Frame, begin: int, end: int) -> Answers:
         query = self._query
+        if self._left is not None:
+            return self._left_answers(self._left, frame, begin, end)
         if frame.is_silent:  # no part reports, and no row is written
             return self._of_directions(frame, end, end, self._directions(frame, end, end))
         directions = self._directions(frame, begin, end)
         self.matches += matches(query, directions, frame, begin, end)
         self.cut_probes += cut_probes(query, directions, frame, begin, end)
         return self._of_directions(frame, begin, end, directions)
+
+    def _left_answers(self, left: LeftAnswers, frame: Frame, begin: int, end: int) -> Answers:
+        """The answers of the left rows at positions [begin, end)."""
+        closing = frame.closing
+        assert closing is not None, "a frame of a query whose left rows ask says which rows close"
+        if frame.is_silent or begin == end:
+            return left.rows(NO_ROWS, self._histories)
+        found = closed_rows(closing, begin, end, self._found(frame, closing, begin, end))
+        if len(frame.silent):
+            found = found.only(frame.silent[begin:end] == 0)
+        self.matches += int(found.counts.sum())
+        return left.rows(found, self._histories)
+
+    def _found(self, frame: Frame, closing: Closing, begin: int, end: int) -> Matches:
+        """What the rows that search have found, all parts together."""
+        (found,) = self._combined(frame, begin, end)
+        found = without_own(closing, begin, end, found)
+        if self._residual is None:
+            return found
+        first, last = probe_range(closing.positions, begin, end)
+        probes = closing.seqs[closing.positions[first:last]]
+        return self._residual.filtered(found, probes, as_left=True, histories=self._histories)
 
     def _of_directions(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> Answers:
         if self._query.output is Output.ROWS:
@@ -255,9 +282,15 @@ class SinkMachine(Machine):
     def counters(self) -> dict[str, float]:
         """Pairs for which an expression of both sides had no value."""
         filtered = 0 if self._residual is None else self._residual.program.failures
-        return {"pairs_without_value": self._projection.program.failures + filtered}
+        selected = self._projection.program.failures if self._left is None else self._left.failures
+        return {"pairs_without_value": selected + filtered}
 
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:
+        found = self._combined(frame, begin, end)
+        return found if self._residual is None else self._filtered(self._residual, frame, begin, end, found)
+
+    def _combined(self, frame: Frame, begin: int, end: int) -> list[Matches]:
+        """All parts' matches of frame positions [begin, end), by direction."""
         parts = [
             self._parts[frame.epoch, frame.frame_id, part].take(frame, self._query, begin, end)
             for part in self._expected(frame)
@@ -268,8 +301,7 @@ class SinkMachine(Machine):
             # Workers hold older tuples than the mutable part: in this order a merge of partners is mostly a copy.
             parts = [*parts[1:], parts[0]]
         limit = self._query.part_limit
-        found = [combined([part[number] for part in parts], limit) for number in range(len(parts[0]))]
-        return found if self._residual is None else self._filtered(self._residual, frame, begin, end, found)
+        return [combined([part[number] for part in parts], limit) for number in range(len(parts[0]))]
 
     def _filtered(
         self, residual: Residual, frame: Frame, begin: int, end: int, directions: list[Matches]
@@ -291,7 +323,7 @@ class SinkMachine(Machine):
         self._frames.popleft()
         self._next_frame, self._position = frame.frame_id + 1, 0
         for key in [key for key in self._parts if key[1] <= frame.frame_id]:
-            self._release(key[2], self._parts.pop(key).drop_below(frame.count + 1))
+            self._release(key[2], self._parts.pop(key).drop_below(frame.answers + 1))
         self._forget_rows(frame)
 
     def _forget_rows(self, done: Frame) -> None:

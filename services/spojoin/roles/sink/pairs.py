@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +13,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.expressions.types import select_schema, value_type
-from spojoin.model import TRACE, PairExpression, Query, Use, pair_column
+from spojoin.model import AGGREGATE, TRACE, PairExpression, Query, Use, pair_column
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
 
 if TYPE_CHECKING:
     from spojoin.expressions.plain import Evaluate
 
+
+#: In place of a right row's seq: there is none, and its columns are NULL.
+NO_ROW = -1
 
 Each = Callable[[Sequence[Callable[[], pa.Array]]], list[pa.Array]]
 
@@ -39,25 +43,45 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeqPairs:
-    """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held."""
+    """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held.
+
+    right may be NO_ROW: all its columns are NULL then
+    aggregates: of each left row in place of partners, by number, n values each
+    """
 
     left: I64
     right: I64
     histories: Sequence[History]
+    aggregates: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def columns(self, uses: Sequence[Use], each: Each = in_turn) -> dict[Use, pa.Array]:
         """The columns of these uses, n values each; `each` calls what gathers them."""
         if not len(self.left):  # a stream that has had no row yet has no columns
             return {use: pa.array([], value_type(use.type)) for use in uses}
-        found = {use: pa.array(self._seqs(use.side)) for use in uses if use.is_number}
+        found = {use: self._number(use.side) for use in uses if use.is_number}
+        found |= {use: self.aggregates[use.name] for use in uses if use.side == AGGREGATE}
         held = [use for side in (0, 1) for use in uses if use.side == side and not use.is_number]
         gathers = [gather for side in (0, 1) for gather in self._gathers(side, held)]
         return found | dict(zip(held, each(gathers), strict=True))
 
     def _gathers(self, side: int, uses: Sequence[Use]) -> list[Callable[[], pa.Array]]:
         names = [use.name for use in uses if use.side == side]
-        history = self.histories[min(side, len(self.histories) - 1)]
-        return history.gathers(names, self._seqs(side)) if names else []
+        if not names:
+            return []
+        history, seqs = self.histories[min(side, len(self.histories) - 1)], self._seqs(side)
+        if not side or not (seqs == NO_ROW).any():
+            return history.gathers(names, seqs)
+        there = np.flatnonzero(seqs != NO_ROW)
+        places = np.full(len(seqs), -1, np.int64)
+        places[there] = np.arange(len(there))
+        spread = pa.array(places, mask=places < 0)
+        if not len(there):
+            return [partial(pa.nulls, len(seqs), value_type(use.type)) for use in uses if use.side == side]
+        return [partial(_taken, gather, spread) for gather in history.gathers(names, seqs[there])]
+
+    def _number(self, side: int) -> pa.Array:
+        seqs = self._seqs(side)
+        return pa.array(seqs, mask=seqs == NO_ROW)
 
     def traces(self, probes: I64) -> pa.Array:
         """The traces of the rows that answered: probes, int64 (n,), of each pair one of its sides."""
@@ -70,6 +94,10 @@ class SeqPairs:
 
     def _seqs(self, side: int) -> I64:
         return self.right if side else self.left
+
+
+def _taken(gather: Callable[[], pa.Array], places: pa.Array) -> pa.Array:
+    return gather().take(places)
 
 
 class PairProgram:

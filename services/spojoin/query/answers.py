@@ -1,0 +1,86 @@
+"""What a statement puts out: the select list, and where left rows ask, what is made of their partners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import TokenType, exp
+
+from spojoin.errors import QueryError
+from spojoin.model import HEADERS, SEQ, Best, Grouped, JoinKind, PairExpression, Selected
+from spojoin.query.grouping import has_aggregates, read_grouped
+from spojoin.query.nearest import read_best
+from spojoin.query.scope import Scope
+from spojoin.query.selected import read_select
+from spojoin.query.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class StatementAnswers:
+    """The columns of results, and what they are made of."""
+
+    select: tuple[Selected, ...] = ()
+    grouped: Grouped | None = None
+    best: Best | None = None
+
+    @property
+    def expressions(self) -> Iterator[PairExpression]:
+        """All expressions of both sides' columns."""
+        yield from (each.expression for each in self.select)
+        if self.grouped is not None:
+            yield from (argument for one in self.grouped.aggregates for argument in one.arguments)
+            yield from (one.filter for one in self.grouped.aggregates if one.filter is not None)
+            yield from [] if self.grouped.having is None else [self.grouped.having]
+        if self.best is not None:
+            yield from (key.expression for key in self.best.order)
+
+
+def read_answers(statement: Statement, scope: Scope) -> StatementAnswers:
+    """What the select list, GROUP BY, HAVING, QUALIFY and the kind of join say. Raises QueryError."""
+    best = read_best(statement, scope)
+    if not has_aggregates(statement):
+        if statement.having is not None:
+            raise QueryError(
+                f"HAVING without aggregates: expected GROUP BY {scope.aliases[0]} before it, or the condition in WHERE",
+                scope.line_of(statement.having),
+            )
+        is_of_left = statement.join in (JoinKind.SEMI, JoinKind.ANTI)
+        sides = (0,) if is_of_left else (1, 0) if statement.is_turned else (0, 1)
+        select = read_select(statement.columns, scope, sides=sides)
+        if is_of_left:
+            _check_left(select, statement, scope)
+        return StatementAnswers(select, None, best)
+    if best is not None or statement.join in (JoinKind.SEMI, JoinKind.ANTI):
+        clause = statement.qualify or statement.group or statement.columns[0]
+        raise QueryError(
+            "aggregates are of all partners: expected no SEMI, ANTI or ASOF JOIN and no QUALIFY beside them",
+            scope.line_of(clause),
+        )
+    grouped, select = read_grouped(statement, scope)
+    return StatementAnswers(select, grouped)
+
+
+def _check_left(select: tuple[Selected, ...], statement: Statement, scope: Scope) -> None:
+    for each in select:
+        if any(use.side == 1 for use in each.expression.uses):
+            raise QueryError(
+                f"'{each.expression.text}' names {scope.aliases[1]}: a {statement.join.upper()} JOIN puts out left "
+                "rows alone",
+                scope.line_of(statement.columns[0]),
+            )
+
+
+def checkable(sql: str, statement: Statement, scope: Scope) -> str:
+    """The statement as DuckDB binds it: it groups by columns, and takes one inequality alone for ASOF."""
+    if statement.is_asof:
+        token = next(token for token in sqlglot.tokenize(sql, dialect="duckdb") if token.token_type is TokenType.ASOF)
+        sql = sql[: token.start] + " " * (token.end + 1 - token.start) + sql[token.end + 1 :]
+    if statement.group is not None:
+        column = next(iter(statement.group.find_all(exp.Identifier)))
+        alias = '"' + scope.aliases[0] + '"'
+        names = dict.fromkeys((*scope.schemas[0], SEQ, HEADERS))
+        listed = ", ".join(f'{alias}."{name}"' for name in names)
+        sql = sql[: column.meta["start"]] + listed + sql[column.meta["end"] + 1 :]
+    return sql

@@ -1,0 +1,148 @@
+"""Aggregates over the partners of left rows, whose pairs are listed; or over their number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spojoin.errors import BadData
+from spojoin.expressions.types import value_type
+from spojoin.kernels.exact_sums import means_of_integers, sums_of_doubles, sums_of_integers
+from spojoin.model import Aggregate
+from spojoin.roles.sink.history import History
+from spojoin.roles.sink.left_rows import LeftRows
+from spojoin.roles.sink.pairs import PairProgram, SeqPairs
+from spojoin.wire.records import I64
+
+Flags = NDArray[np.bool_]
+
+_SUM_MAX = 10**38
+
+
+class AggregateColumns:
+    """One aggregate of a query."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        self._kind = value_type(aggregate.type)
+        filters = () if aggregate.filter is None else (aggregate.filter,)
+        self._program = PairProgram([*aggregate.arguments, *filters])
+
+    def values(self, found: LeftRows, histories: Sequence[History], *, is_outer: bool) -> pa.Array:
+        """One value a left row; is_outer: a row without partners counts as one pair with NULLs."""
+        if found.partners is None:
+            return pa.array(np.maximum(found.counts, 1) if is_outer else found.counts)
+        rows = found.with_none() if is_outer else found
+        assert rows.offsets is not None, "partners are listed where they are aggregated"
+        given = self._program.run(SeqPairs(*rows.pairs(), histories))
+        n = int(rows.offsets[-1])
+        counted = np.ones(n, np.bool_)
+        if self._aggregate.filter is not None:
+            counted = _flags(given.pop().cast(pa.bool_()).fill_null(False))
+        return self._of(given, counted, rows.offsets, rows.seqs)
+
+    def _of(self, given: list[pa.Array], counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
+        for argument in given:
+            counted = counted & _flags(argument.is_valid())
+        match self._aggregate.function:
+            case "count":
+                return pa.array(_before(counted)[offsets[1:]] - _before(counted)[offsets[:-1]])
+            case "sum":
+                return self._sum(given[0], counted, offsets, seqs)
+            case "avg":
+                return self._mean(given[0], counted, offsets, seqs)
+            case _:
+                return self._picked(given, counted, offsets)
+
+    # -- sums
+
+    def _sum(self, values: pa.Array, counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
+        if pa.types.is_floating(values.type):
+            sums, counts = _doubles(values, counted, offsets, is_mean=False)
+            return pa.array(sums, mask=counts == 0)
+        low, high, counts = self._integers(values, counted, offsets, seqs)
+        bits = np.stack([low.view(np.int64), high], axis=1)
+        valid = pa.array(counts > 0).buffers()[1]
+        return pa.Array.from_buffers(self._kind, len(counts), [valid, pa.py_buffer(bits)])
+
+    def _mean(self, values: pa.Array, counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
+        if pa.types.is_floating(values.type):
+            means, counts = _doubles(values, counted, offsets, is_mean=True)
+        else:
+            low, high, counts = self._integers(values, counted, offsets, seqs)
+            scale = values.type.scale if pa.types.is_decimal(values.type) else 0
+            means = np.empty(len(counts))
+            means_of_integers(low, high, counts, np.uint64(10**scale), means)
+        return pa.array(means, mask=counts == 0)
+
+    def _integers(
+        self, values: pa.Array, counted: Flags, offsets: I64, seqs: I64
+    ) -> tuple[NDArray[np.uint64], I64, I64]:
+        """Sums of integers and decimals, in halves, and how many values they have. BadData where one is too large."""
+        low, high = _halves(values)
+        groups = len(offsets) - 1
+        sums, tops, counts = np.empty(groups, np.uint64), np.empty(groups, np.int64), np.empty(groups, np.int64)
+        beyond = sums_of_integers(low, high, counted, offsets, sums, tops, counts)
+        large = np.flatnonzero(np.abs(tops.astype(np.float64)) >= _SUM_MAX / 2**64 / 2)
+        for q in np.union1d(large, np.flatnonzero(beyond)).tolist():
+            if beyond[q] or abs((int(tops[q]) << 64) + int(sums[q])) >= _SUM_MAX:
+                raise BadData(f"{self._aggregate.text} of the left row with seq {seqs[q]} has more than 38 digits")
+        return sums, tops, counts
+
+    # -- one of the values
+
+    def _picked(self, given: list[pa.Array], counted: Flags, offsets: I64) -> pa.Array:
+        """The value at a place in the order of the last argument; ties by the partners' numbers."""
+        lengths = np.diff(offsets)
+        ranks = pc.rank(given[-1], sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+        if self._aggregate.function == "arg_max":
+            ranks = -ranks
+        group = np.repeat(np.arange(len(lengths)), lengths)
+        order = np.lexsort((ranks, ~counted, group))
+        counts = _before(counted)[offsets[1:]] - _before(counted)[offsets[:-1]]
+        at = offsets[:-1] + self._place(counts)
+        has_any = counts > 0
+        places = np.where(has_any, order[np.where(has_any, at, 0)] if len(order) else 0, 0)
+        return given[0].take(pa.array(places, mask=~has_any)).cast(self._kind)
+
+    def _place(self, counts: I64) -> I64:
+        match self._aggregate.function:
+            case "max":
+                return counts - 1
+            case "quantile_disc":
+                share = self._aggregate.share
+                assert share is not None, "a quantile has a share"
+                up = [-(-int(n) * share.numerator // share.denominator) - 1 for n in counts.tolist()]
+                return np.maximum(np.array(up, np.int64).reshape(len(counts)), 0)
+            case _:
+                return np.zeros(len(counts), np.int64)
+
+
+def _doubles(values: pa.Array, counted: Flags, offsets: I64, *, is_mean: bool) -> tuple[NDArray[np.float64], I64]:
+    numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy()
+    sums, counts = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1, np.int64)
+    sums_of_doubles(numbers, counted, offsets, is_mean, sums, counts)
+    return sums, counts
+
+
+def _halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
+    """Integers or decimals as 128 bits."""
+    if pa.types.is_integer(values.type):
+        numbers = values.cast(pa.int64()).fill_null(0).to_numpy()
+        return numbers.view(np.uint64), numbers >> 63
+    filled = values.fill_null(0)
+    bits = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
+    return np.ascontiguousarray(bits[:, 0]).view(np.uint64), np.ascontiguousarray(bits[:, 1])
+
+
+def _before(flags: Flags) -> I64:
+    """How many flags are set before each place, int64 (n + 1,)."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(flags, dtype=np.int64)))
+
+
+def _flags(values: pa.Array) -> Flags:
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)

@@ -1,0 +1,108 @@
+"""Results of a query whose left rows ask: one answer a row, made of all its partners (rule P16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spojoin.model import Best, Grouped, JoinKind, Query
+from spojoin.roles.sink.aggregates import AggregateColumns
+from spojoin.roles.sink.history import History
+from spojoin.roles.sink.left_rows import LeftRows, offsets_of
+from spojoin.roles.sink.pairs import NO_ROW, Answers, Each, PairProgram, Projection, SeqPairs
+from spojoin.wire.records import I64
+
+
+class LeftAnswers:
+    """Makes the results of left rows."""
+
+    def __init__(self, query: Query, each: Each) -> None:
+        self._join = query.join
+        self._projection = Projection(query, each)
+        self._is_traced = query.is_traced
+        self._best = BestPartners(query.best) if query.best is not None else None
+        self._grouped = LeftGroups(query.grouped, query.join) if query.grouped is not None else None
+
+    @property
+    def failures(self) -> int:
+        """Pairs for which an expression had no value."""
+        return self._projection.program.failures
+
+    def rows(self, found: LeftRows, histories: Sequence[History]) -> Answers:
+        """The results of left rows, in their order."""
+        if self._grouped is not None:
+            pairs, probes = self._grouped.rows(found, histories)
+        else:
+            chosen = self._chosen(found, histories)
+            pairs, probes = SeqPairs(*chosen, histories), chosen[0]
+        traces = pairs.traces(probes) if self._is_traced else None
+        return Answers(self._projection.rows(pairs), probes, traces)
+
+    def _chosen(self, found: LeftRows, histories: Sequence[History]) -> tuple[I64, I64]:
+        """The pairs that are put out, by the seqs of their sides."""
+        if self._join in (JoinKind.SEMI, JoinKind.ANTI):
+            kept = found.seqs[(found.counts > 0) == (self._join is JoinKind.SEMI)]
+            return kept, np.full(len(kept), NO_ROW, np.int64)
+        if self._best is not None:
+            found = self._best.of(found, histories)
+        return (found.with_none() if self._join is JoinKind.LEFT else found).pairs()
+
+
+class BestPartners:
+    """Keeps the first partners of each row in an order."""
+
+    def __init__(self, best: Best) -> None:
+        self._best = best
+        self._program = PairProgram([key.expression for key in best.order])
+
+    def of(self, found: LeftRows, histories: Sequence[History]) -> LeftRows:
+        """The rows with their best partners alone."""
+        left, right = found.pairs()
+        if not len(left):
+            return found
+        assert found.offsets is not None, "partners are listed where the best are chosen"
+        lengths = np.diff(found.offsets)
+        group = np.repeat(np.arange(len(lengths)), lengths)
+        values = self._program.run(SeqPairs(left, right, histories))
+        keys = [
+            _sortable(v, key.is_descending, key.nulls_first) for v, key in zip(values, self._best.order, strict=True)
+        ]
+        order = np.lexsort([*(part for key in reversed(keys) for part in reversed(key)), group])
+        rank = np.arange(len(order)) - np.repeat(found.offsets[:-1], lengths)
+        kept = order[rank < self._best.count]
+        return LeftRows(found.seqs, found.counts, offsets_of(np.minimum(lengths, self._best.count)), right[kept])
+
+
+def _sortable(values: pa.Array, is_descending: bool, nulls_first: bool) -> list[np.ndarray]:
+    """Columns that NumPy sorts as SQL sorts the values, most significant first: NULLs apart, NaN the greatest."""
+    nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+    dense = pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    return [nulls != nulls_first, np.where(nulls, 0, -dense if is_descending else dense)]
+
+
+class LeftGroups:
+    """One row for each left row: its aggregates, and HAVING."""
+
+    def __init__(self, grouped: Grouped, join: JoinKind) -> None:
+        self._aggregates = [AggregateColumns(one) for one in grouped.aggregates]
+        self._having = None if grouped.having is None else PairProgram([grouped.having])
+        self._is_outer = join is JoinKind.LEFT
+
+    def rows(self, found: LeftRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
+        """The rows that are put out, as what the select list is evaluated over, and their seqs."""
+        if not self._is_outer:
+            found = found.only(found.counts > 0)
+        columns = {
+            str(k): one.values(found, histories, is_outer=self._is_outer) for k, one in enumerate(self._aggregates)
+        }
+        pairs = SeqPairs(found.seqs, np.full(len(found.seqs), NO_ROW, np.int64), histories, columns)
+        if self._having is None or not len(found.seqs):
+            return pairs, found.seqs
+        holds = self._having.run(pairs)[0].cast(pa.bool_()).fill_null(False)
+        kept = np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
+        columns = {name: values.filter(holds) for name, values in columns.items()}
+        seqs = found.seqs[kept]
+        return SeqPairs(seqs, np.full(len(seqs), NO_ROW, np.int64), histories, columns), seqs

@@ -1,0 +1,85 @@
+"""Left rows that a frame answers, with their partners: what all forms of answers are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.protocol.parts import probe_range
+from spojoin.roles.sink.pairs import NO_ROW
+from spojoin.wire.records import I64, NO_OWN, Closing, Matches
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftRows:
+    """n left rows and their partners.
+
+    seqs: int64 (n,); counts: int64 (n,); offsets: int64 (n + 1,) and partners: int64, seqs, or None where only counted
+    """
+
+    seqs: I64
+    counts: I64
+    offsets: I64 | None = None
+    partners: I64 | None = None
+
+    def only(self, kept: NDArray[np.bool_]) -> LeftRows:
+        """The rows that a mask keeps."""
+        if self.offsets is None or self.partners is None:
+            return LeftRows(self.seqs[kept], self.counts[kept])
+        lengths = np.diff(self.offsets)
+        partners = self.partners[np.repeat(kept, lengths)]
+        return LeftRows(self.seqs[kept], self.counts[kept], offsets_of(lengths[kept]), partners)
+
+    def pairs(self) -> tuple[I64, I64]:
+        """The seqs of left and right of each pair."""
+        assert self.offsets is not None, "partners are listed where pairs are asked for"
+        assert self.partners is not None, "partners are listed where pairs are asked for"
+        return np.repeat(self.seqs, np.diff(self.offsets)), self.partners
+
+    def with_none(self) -> LeftRows:
+        """The same rows, with NO_ROW as the partner of those that have none."""
+        _, right = self.pairs()
+        assert self.offsets is not None, "partners are listed where pairs are asked for"
+        lengths = np.diff(self.offsets)
+        partners = np.insert(right, self.offsets[:-1][lengths == 0], NO_ROW)
+        return LeftRows(self.seqs, self.counts, offsets_of(np.maximum(lengths, 1)), partners)
+
+
+_NONE = np.empty(0, np.int64)
+NO_ROWS = LeftRows(_NONE, _NONE, np.zeros(1, np.int64), _NONE)
+
+
+def offsets_of(lengths: I64) -> I64:
+    """Where segments begin, and where the last one ends: int64 (n + 1,); lengths: int64 (n,)."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+
+
+def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> LeftRows:
+    """The rows that close at positions [begin, end), with what those of them that search have found."""
+    first, last = probe_range(closing.positions, begin, end)
+    at = closing.positions[first:last].astype(np.int64) - begin
+    seqs = closing.seqs[begin:end]
+    counts = np.zeros(end - begin, np.int64)
+    counts[at] = matches.counts
+    if matches.offsets is None or matches.partners is None:
+        return LeftRows(seqs, counts)
+    lengths = np.zeros(end - begin, np.int64)
+    lengths[at] = np.diff(matches.offsets)
+    return LeftRows(seqs, counts, offsets_of(lengths), matches.partners)
+
+
+def without_own(closing: Closing, begin: int, end: int, matches: Matches) -> Matches:
+    """What the rows that search have found, but for themselves."""
+    if closing.own is None:
+        return matches
+    first, last = probe_range(closing.positions, begin, end)
+    has_own = closing.own[first:last] > NO_OWN
+    counts = matches.counts - has_own
+    if matches.offsets is None or matches.partners is None:
+        return Matches(counts)
+    seqs = closing.seqs[closing.positions[first:last]]
+    kept = matches.partners != np.repeat(seqs, np.diff(matches.offsets))
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))[matches.offsets]
+    return Matches(counts, ends, matches.partners[kept])

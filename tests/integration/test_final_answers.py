@@ -1,0 +1,135 @@
+"""One final answer a row through all services, while they are killed, Redis is lost and workers come and go.
+
+The ordered answers have the same SHA-256 as a nested loop over the inputs, one role a process and all in one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topology import Topic, topic_name
+from spojoin.wire.codec import encode
+from spojoin.wire.records import WorkerCount
+from tests.support import racks
+from tests.support.served import SIZES, Served, served
+
+pytestmark = pytest.mark.integration
+
+COLUMNS = ("id", "n", "total", "least", "nearest")
+QUERY = f"""
+name: NAME
+streams:
+  racks:
+    schema: {{id: long, site: string, draw: double, cooling: long, note: string}}
+sql: |
+  SELECT l.id, COUNT(r.id) AS n, CAST(SUM(r.cooling) AS BIGINT) AS total, MIN(r.draw) AS least,
+         ARG_MIN(r.id, r.draw) AS nearest
+  FROM racks AS l LEFT JOIN racks AS r ON l.site = r.site AND l.draw <= r.draw AND r.note IS NOT NULL
+  WHERE l.cooling > 3
+  GROUP BY l
+  WINDOW AS (SLIDE INTERVAL '{racks.SLIDE}' ON '{racks.WINDOW}')
+  EMIT ON CLOSE
+"""
+
+
+def expected() -> Iterator[tuple[object, ...]]:
+    """The definition: of each left row that is closed, all right rows of which one window holds the other."""
+    passing = [row for row in racks.rows() if row["cooling"] > 3 or row["note"] is not None]
+    lefts = [n for n, row in enumerate(passing) if row["cooling"] > 3]
+    rights = [n for n, row in enumerate(passing) if row["note"] is not None]
+    before_left, before_right = _before(passing, lefts), _before(passing, rights)
+    for place, left in enumerate(lefts[: _begin(len(lefts))]):
+        found = [
+            passing[right]
+            for other, right in enumerate(rights)
+            if left != right
+            and (other >= _begin(before_right[left]) if right < left else place >= _begin(before_left[right]))
+            and _is_pair(passing[left], passing[right])
+        ]
+        nearest = min(found, key=lambda row: row["draw"], default=None)
+        total = sum(row["cooling"] for row in found) if found else None
+        least, who = (None, None) if nearest is None else (nearest["draw"], nearest["id"])
+        yield passing[left]["id"], len(found), total, least, who
+
+
+def _before(passing: list[racks.Row], side: list[int]) -> list[int]:
+    """How many rows of a side come before each row."""
+    own, found, count = set(side), [], 0
+    for number in range(len(passing)):
+        found.append(count)
+        count += number in own
+    return found
+
+
+def _begin(place: int) -> int:
+    return -(-place // racks.SLIDE) * racks.SLIDE - racks.WINDOW
+
+
+def _is_pair(left: racks.Row, right: racks.Row) -> bool:
+    if left["site"] is None or left["site"] != right["site"] or left["draw"] is None or right["draw"] is None:
+        return False
+    return bool(left["draw"] <= right["draw"])
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[LocalCluster]:
+    """A broker and a Redis for this module alone."""
+    with local_cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[tuple[object, ...]]:
+    return list(expected())
+
+
+@pytest.mark.parametrize(("packing", "workers"), [("apart", 2), ("together", 1)])
+def test_losses_leave_the_answers_as_they_are(
+    own_cluster: LocalCluster, tmp_path: Path, answers: list[tuple[object, ...]], packing: str, workers: int
+) -> None:
+    name, stop = f"final-{packing}", threading.Event()
+    text = QUERY.replace("NAME", name)
+    with (
+        served(
+            own_cluster, tmp_path, text, workers, SIZES, restarts_max=20, columns=COLUMNS, packing=packing
+        ) as running,
+        ThreadPoolExecutor() as pool,
+    ):
+        losing = pool.submit(lose_each, running, own_cluster, name, workers, stop)
+        feeding = pool.submit(racks.feed, own_cluster.broker.bootstrap, running.topics["racks"], stop, 0.2)
+        try:
+            running.until(
+                lambda: running.output.answered >= len(answers) and losing.done() and feeding.done(),
+                lambda: f"{running.output.answered} of {len(answers)} answered",
+            )
+        finally:
+            stop.set()
+        losing.result()
+        feeding.result()
+    assert len(running.output.rows) == len(answers)
+    assert racks.digest(running.output.rows) == racks.digest(answers)
+
+
+def lose_each(running: Served, cluster: LocalCluster, name: str, workers: int, stop: threading.Event) -> None:
+    """SIGKILL for every service, a second apart, and another number of workers each time; then Kafka's and Redis's."""
+    control = LogPartition(topic_name(name, Topic.CONTROL), 0)
+    writer = KafkaLog(KafkaConfig(cluster.broker.bootstrap)).writer()
+    for version, service in enumerate(running.services):
+        if stop.wait(1.0):
+            break
+        running.kill(service)
+        writer.append(control, encode(WorkerCount(1 + version, 1 + version % workers)))
+        writer.flush(30.0)
+    writer.close()
+    cluster.redis.kill()
+    cluster.broker.kill()
+    cluster.broker.start()
+    cluster.redis.start()
