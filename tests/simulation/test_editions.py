@@ -7,7 +7,18 @@ from random import Random
 
 import pytest
 
-from spojoin.simulate.editions import EDITION_SEEDS, FIRST, FOURTH, FOURTH_SEEDS, SECOND, THIRD, THIRD_SEEDS, edition_of
+from spojoin.simulate.editions import (
+    EDITION_SEEDS,
+    FIFTH,
+    FIFTH_SEEDS,
+    FIRST,
+    FOURTH,
+    FOURTH_SEEDS,
+    SECOND,
+    THIRD,
+    THIRD_SEEDS,
+    edition_of,
+)
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.pace import QuickRandom
 from spojoin.simulate.run import shrunk
@@ -19,7 +30,8 @@ def test_a_seeds_number_says_its_edition():
     assert [edition_of(seed) for seed in (0, EDITION_SEEDS - 1)] == [FIRST, FIRST]
     assert [edition_of(seed) for seed in (EDITION_SEEDS, THIRD_SEEDS - 1)] == [SECOND, SECOND]
     assert [edition_of(seed) for seed in (THIRD_SEEDS, FOURTH_SEEDS - 1)] == [THIRD, THIRD]
-    assert edition_of(FOURTH_SEEDS) == FOURTH
+    assert [edition_of(seed) for seed in (FOURTH_SEEDS, FIFTH_SEEDS - 1)] == [FOURTH, FOURTH]
+    assert edition_of(FIFTH_SEEDS) == FIFTH
 
 
 def fingerprint(seed):

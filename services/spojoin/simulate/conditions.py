@@ -43,6 +43,10 @@ class SideColumn:
         """Its text."""
         return f"{ALIASES[self.side]}.{self.name}"
 
+    def names(self, side: int) -> Iterator[str]:
+        """The columns of a side that it names."""
+        yield from [self.name] if side == self.side else []
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -57,6 +61,10 @@ class Literal:
     def sql(self) -> str:
         """Its text."""
         return f"'{self.cell}'" if isinstance(self.cell, str) else str(self.cell)
+
+    def names(self, side: int) -> Iterator[str]:
+        """None."""
+        yield from ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,11 @@ class Computation:
     def sql(self) -> str:
         """Its text."""
         return f"{self.left.sql()} {self.sign} {self.right.sql()}"
+
+    def names(self, side: int) -> Iterator[str]:
+        """The columns of a side that it names."""
+        yield from self.left.names(side)
+        yield from self.right.names(side)
 
 
 Term = SideColumn | Literal | Computation

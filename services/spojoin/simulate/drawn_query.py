@@ -319,18 +319,26 @@ def as_yaml(join: OracleJoin, attributes: tuple[tuple[Attribute, ...], ...], ord
             [f"{a.name}: '{a.type}'" for a in columns] + (["ts: timestamp"] if time else []) + ["id: long"]
         )
         lines.append(f"  {name}: {{schema: {{{schema}}}{time}, key: id}}")
-    condition = " AND ".join(
-        [*(comparison_sql(c) for c in join.comparisons), *_between(join), *(each.sql() for each in join.residuals)]
-    )
+    asking = join.asking
+    on = [*(comparison_sql(c) for c in join.comparisons), *_between(join), *(each.sql() for each in join.residuals)]
     filters = [each.sql() for side in join.filters for each in side]
-    select = ", ".join(f"{term.sql()} AS {name}" for name, term in join.select) or "*"
+    if asking is not None:  # WHERE is behind an outer join
+        on += [each.sql() for each in join.filters[1]]
+        filters = [each.sql() for each in join.filters[0]]
+    condition = " AND ".join(on)
+    selected = [f"{term.sql()} AS {name}" for name, term in join.select]
+    selected += [f"{one.sql()} AS {name}" for name, one in (asking.aggregates if asking is not None else ())]
+    select = ", ".join(selected) or "*"
+    kind = "" if asking is None or asking.join == "INNER" else f"{asking.join} "
     window = [] if join.interval_us else [f"  WINDOW AS (SLIDE INTERVAL {_interval(join.window)})"]
     lines += [
         "sql: |",
-        f"  SELECT {select} FROM {_STREAM_NAMES[0]} AS l JOIN {_STREAM_NAMES[0 if join.is_self else 1]} AS r",
+        f"  SELECT {select} FROM {_STREAM_NAMES[0]} AS l {kind}JOIN {_STREAM_NAMES[0 if join.is_self else 1]} AS r",
         f"  ON {condition}",
         *([f"  WHERE {' AND '.join(filters)}"] if filters else []),
+        *([] if asking is None else [f"  {clause}" for clause in asking.clauses()]),
         *window,
+        *([] if asking is None else [f"  {asking.emit()}"]),
         f"order: {order}",
         f"output: {join.output}",
     ]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 
-#: Where the seeds of the second, the third and the fourth edition begin.
+#: Where the seeds of the second to the fifth edition begin.
 EDITION_SEEDS = 1 << 32
 THIRD_SEEDS = 1 << 62
 FOURTH_SEEDS = 3 << 61
+FIFTH_SEEDS = 7 << 60
 #: Where fresh seeds may start: of the last edition, and small enough for 64 bits with all that follow.
-STARTS = range(FOURTH_SEEDS, (1 << 63) - (1 << 32))
+STARTS = range(FIFTH_SEEDS, (1 << 63) - (1 << 32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Edition:
     sweeps: how many values names may hold beyond what windows reach, of which one is drawn; none: the product's limit
     packs_generations: whether roles share a process, and processes have standbys, where a query is replaced as well
     opens_writers: whether processes fence each other's writers, stand still, and lose the log for a while
+    asks: whether left rows of a statement may ask, each for one answer about all its partners
     """
 
     rows: tuple[int, ...]
@@ -36,6 +38,7 @@ class Edition:
     sweeps: tuple[int, ...] = ()
     packs_generations: bool = False
     opens_writers: bool = False
+    asks: bool = False
 
 
 FIRST = Edition(rows=(25, 40, 40, 60, 60, 90, 160), bridges_lulls=False, replaced_at_steps=(0, 100, 400, 1_000, 2_000))
@@ -48,6 +51,7 @@ SECOND = Edition(
 )
 THIRD = replace(SECOND, packs_generations=True)
 FOURTH = replace(THIRD, opens_writers=True)
+FIFTH = replace(FOURTH, asks=True)
 
 
 def fresh_start() -> int:
@@ -61,4 +65,6 @@ def edition_of(seed: int) -> Edition:
         return FIRST
     if seed < THIRD_SEEDS:
         return SECOND
-    return THIRD if seed < FOURTH_SEEDS else FOURTH
+    if seed < FOURTH_SEEDS:
+        return THIRD
+    return FOURTH if seed < FIFTH_SEEDS else FIFTH

@@ -38,7 +38,7 @@ _NUMBERS = ("seq", "id")
 def forms(scenario: Scenario) -> Counter[Event]:
     """Each form that the scenario has, with how often it has it."""
     found: Counter[Event] = Counter()
-    for part in (_join, _order, _window, _output, _conditions, _columns, _select):
+    for part in (_join, _order, _window, _output, _answer, _conditions, _columns, _select):
         found.update(part(scenario))
     return found
 
@@ -76,6 +76,20 @@ def _output(scenario: Scenario) -> Iterator[Event]:
     yield "output", name[scenario.query.output]
     if scenario.join.limit is not None:
         yield "output", "pairs with a limit"
+
+
+def _answer(scenario: Scenario) -> Iterator[Event]:
+    asking = scenario.join.asking
+    if asking is None:
+        return
+    yield "answer", "at close" if asking.at_close else "at arrival"
+    yield "answer", asking.join.lower()
+    if asking.aggregates:
+        yield "answer", "aggregates"
+    if asking.having is not None:
+        yield "answer", "condition on groups"
+    if asking.best is not None:
+        yield "answer", "best partners"
 
 
 def _conditions(scenario: Scenario) -> Iterator[Event]:

@@ -9,7 +9,7 @@ from spojoin.roles.router.config import RouterConfig
 from spojoin.simulate.coverage import Event
 from spojoin.simulate.memorylog import Target
 from spojoin.simulate.world import World
-from spojoin.wire.records import DeadLetter, Frame, Part, Record, Result
+from spojoin.wire.records import Closing, DeadLetter, Frame, Part, Record, Result
 
 
 def landed(world: World, target: Target, record: Record) -> Counter[Event]:
@@ -49,8 +49,24 @@ def _of_frame(frame: Frame, config: RouterConfig) -> Iterator[Event]:
         yield "P5 frames", "row in no slice"
     if frame.is_shared and frame.count:
         yield "P5 frames", "frame shared by two streams of one input"
+    if frame.closing is not None and frame.answers:
+        yield from _of_closing(frame, frame.closing)
     if frame.silent.any():
         yield "P12 generations", "frame of silent rows alone" if frame.is_silent else "silent row"
+
+
+def _of_closing(frame: Frame, closing: Closing) -> Iterator[Event]:
+    group = "P16 rows that ask"
+    if not frame.count:
+        yield group, "row closes in a frame without rows"
+    elif closing.end > frame.slices[0].first_index:
+        yield group, "row closes in its own frame"
+    else:
+        yield group, "row closes with a later row"
+    if len(closing) < frame.answers:
+        yield group, "row that finds nothing answered"
+    if closing.own is not None:
+        yield group, "own tuple left out"
 
 
 def _of_change(accepted: list[Frame]) -> Iterator[Event]:

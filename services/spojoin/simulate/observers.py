@@ -23,6 +23,7 @@ from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
+from spojoin.roles.router.asking import Asking
 from spojoin.roles.router.event_time import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.names import Names
@@ -90,6 +91,14 @@ def _after(owner: type, name: str) -> Callable[[Look], Look]:
         return look
 
     return register
+
+
+# --- rows that ask ----------------------------------------------------------------------------------------------------
+
+
+@_before(Asking, "finish_restore")
+def _restores_open_rows(events: Events, asking: Asking) -> None:
+    events["P16 rows that ask", "open rows restored from batches"] += bool(asking.open._restored)
 
 
 # --- the simulated world ----------------------------------------------------------------------------------------------

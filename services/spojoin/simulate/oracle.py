@@ -15,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from spojoin.model import Arithmetic, Column, Constant, Expression, Op, Output, Window
+from spojoin.simulate.asking import LeftQuestion
 from spojoin.simulate.conditions import Cell, Condition, Term, are_true, ordered
 
 Value = Cell
@@ -63,6 +64,7 @@ class OracleJoin:
     residuals: further conditions on pairs
     select: names and terms of the columns of results, for output rows
     keeps_nulls: whether a row with NULL or NaN in a comparison takes part, as in SQL, or is refused
+    asking: what left rows ask, each for one answer; None where both sides answer at arrival
     """
 
     is_self: bool
@@ -75,6 +77,7 @@ class OracleJoin:
     residuals: tuple[Condition, ...] = ()
     select: tuple[tuple[str, Term], ...] = ()
     keeps_nulls: bool = False
+    asking: LeftQuestion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +273,34 @@ def nested_loop(
         yield Probe(seq, row, *found)
         for side in own:
             seen[side].append(tuple_)
+
+
+def partners_of_left(join: OracleJoin, order: Sequence[SourceRow]) -> Iterator[tuple[int, SourceRow, list[int]]]:
+    """Of each left row its number, itself, and the numbers of all its partners, or of the earlier ones; ascending."""
+    assert join.asking is not None, "left rows ask"
+    found: dict[int, list[int]] = {}
+    rows = {}
+    for probe in nested_loop(join, order):
+        if plays(join, probe.row, 0):
+            found[probe.seq], rows[probe.seq] = list(probe.as_left), probe.row
+        for left in probe.as_right if join.asking.at_close else ():
+            found[left].append(probe.seq)
+    for seq, partners in found.items():
+        yield seq, rows[seq], partners
+
+
+def open_lefts(join: OracleJoin, order: Sequence[SourceRow], time_us: int | None) -> int:
+    """How many left rows stay open behind the last row, or behind an event time: a row to come may find them."""
+    lefts = [row for row in order if plays(join, row, 0)]
+    assert join.asking is not None, "left rows ask"
+    if not join.asking.at_close:
+        return 0
+    if join.interval_us is not None:
+        return sum(time_us is None or _time(row) + max(join.interval_us[1], 0) >= time_us for row in lefts)
+    if not join.window.is_time:
+        return min(len(lefts), len(lefts) - (_round_up(len(lefts), join.window.slide) - join.window.length))
+    begin = None if time_us is None else _round_up(time_us, join.window.slide) - join.window.length
+    return sum(begin is None or _time(row) >= begin for row in lefts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,16 @@ INTERVAL_LOWER_TICKS = (0, 0, 1, 3, 12, 40)
 SLIDE = (1, 1, 2, 3, 4, 5, 8, 12)
 LENGTH_SLIDES = (1, 1, 2, 3, 4, 6, 20)
 
+#: Of statements, in how many left rows ask; of these, how many at close.
+ASKS = 0.6
+AT_CLOSE = 0.75
+#: Pairs, LEFT, SEMI or ANTI, GROUP BY, the best partners.
+ASKED_WEIGHTS = (15, 20, 20, 30, 15)
+DESCENDING = 0.5
+HAVING = 0.3
+#: Of counts, how many are of all pairs.
+COUNTS_ALL = 0.5
+
 # --- sizes: drawn once a seed -----------------------------------------------------------------------------------------
 
 BATCH_TUPLES = (1, 2, 3, 4, 6, 8, 12)

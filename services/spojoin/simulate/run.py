@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from random import Random
 from unittest.mock import patch
 
+from spojoin.simulate.asking_mutants import ASKING_MUTANTS
+from spojoin.simulate.drawn_asking import asking
 from spojoin.simulate.drawn_statement import elaborate
+from spojoin.simulate.editions import edition_of
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.mutants import MUTANTS, Mutant
 from spojoin.simulate.pack_mutants import HARMLESS, PACK_MUTANTS
-from spojoin.simulate.scenario import Scenario, draw, draw_with_query, with_packings
+from spojoin.simulate.scenario import Elaborate, Scenario, draw, draw_with_query, with_packings
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 from spojoin.simulate.verdict import Wrong, judge
 from spojoin.simulate.world import World
@@ -22,6 +26,7 @@ from spojoin.simulate.world import World
 #: The number of faults shown: the last ones matter.
 FAULTS_SHOWN = 40
 #: What may be planted in a seed without an option.
+_PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS}
 _PLANTED = {**MUTANTS, **PACK_MUTANTS, **HARMLESS}
 
 
@@ -41,12 +46,19 @@ def run_seed(seed: int, mutant: str | None = None, wiring: MachineMakers = WIRIN
 
 def run_statement(seed: int, mutant: str | None = None) -> Failure | None:
     """The same with a statement: filters, residual conditions, texts, NULL and columns of results."""
-    return _run_drawn(draw_statement, seed, STATEMENT_MUTANTS[mutant] if mutant else None, WIRING)
+    return _run_drawn(draw_statement, seed, _PLANTED_IN_STATEMENTS[mutant] if mutant else None, WIRING)
 
 
 def draw_statement(seed: int) -> Scenario:
     """The scenario of a seed with a statement."""
-    return with_packings(draw_with_query(seed, elaborate)[0])
+    return with_packings(draw_with_query(seed, _elaborated(seed))[0])
+
+
+def _elaborated(seed: int) -> Elaborate:
+    """What is made of a drawn query; that left rows ask, by a generator of its own."""
+    if not edition_of(seed).asks:
+        return elaborate
+    return lambda rng, drawn: asking(Random(f"asking {seed}"), elaborate(rng, drawn))
 
 
 def _run_drawn(

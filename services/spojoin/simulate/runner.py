@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from spojoin.errors import ConfigurationError
+from spojoin.simulate.asking_mutants import ASKING_MUTANTS
 from spojoin.simulate.forking import forking
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
 from spojoin.simulate.generations import run_replaced_statement, run_replacement
@@ -32,7 +33,7 @@ class RunKind:
 
 SERVED = RunKind(run_seed, {**MUTANTS, **PACK_MUTANTS})
 REPLACED = RunKind(run_replacement, GENERATION_MUTANTS, " --generations")
-STATEMENTS = RunKind(run_statement, STATEMENT_MUTANTS, " --statements")
+STATEMENTS = RunKind(run_statement, {**STATEMENT_MUTANTS, **ASKING_MUTANTS}, " --statements")
 REPLACED_STATEMENTS = RunKind(run_replaced_statement, GENERATION_MUTANTS, " --generations --statements")
 
 #: Failures reported before the remaining seeds are given up.

@@ -15,7 +15,17 @@ from spojoin.index.merging import BEHIND_ONE_IN
 from spojoin.model import Order, Output
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
-from spojoin.simulate.oracle import Probe, SourceRow, merge_by_time, nested_loop, split_late, takes_part
+from spojoin.simulate.oracle import (
+    Probe,
+    SourceRow,
+    merge_by_time,
+    nested_loop,
+    open_lefts,
+    partners_of_left,
+    plays,
+    split_late,
+    takes_part,
+)
 from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.scenario import Scenario, codes_of
 from spojoin.wire.records import DeadLetter, Frame
@@ -143,7 +153,42 @@ def check_partitions_in_order(order: list[SourceRow]) -> None:
 
 
 def _check_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) -> None:
-    expected = [row for probe in nested_loop(scenario.join, order) for row in expected_rows(scenario, probe, order)]
+    expected = (
+        [*_left_rows(scenario, order, outcome)] if scenario.join.asking is not None else [*_rows(scenario, order)]
+    )
+    _compare(scenario, order, outcome, expected)
+
+
+def _rows(scenario: Scenario, order: list[SourceRow]) -> Iterator[Row]:
+    for probe in nested_loop(scenario.join, order):
+        yield from expected_rows(scenario, probe, order)
+
+
+def _left_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) -> Iterator[Row]:
+    """The answers of the left rows that are closed; raises Wrong where too few or too many of them are."""
+    join, asking = scenario.join, scenario.join.asking
+    assert asking is not None, "left rows ask"
+    lefts = [*partners_of_left(join, order)]
+    closings = [frame.closing for frame in outcome.frames.accepted if frame.closing is not None]
+    closed = closings[-1].end if closings else 0
+    last = max((row.time_us for row in order if row.time_us is not None), default=None)
+    least, most = (len(lefts) - open_lefts(join, order, time) for time in (last, _latest(scenario)))
+    if not least <= closed <= most:
+        raise Wrong(f"{closed} of {len(lefts)} left rows are closed; at least {least} must be, at most {most} may be")
+    cells = [{**row.values, "id": row.key, "seq": seq} for seq, row in enumerate(order)]
+    for seq, _, partners in lefts[:closed]:
+        for row in asking.rows(cells[seq], [cells[partner] for partner in partners], join.select):
+            yield {name: _written(value) for name, value in row.items()}
+
+
+def _latest(scenario: Scenario) -> int | None:
+    """The greatest event time that any input has reached, by a row, though no side takes it, or by a promise."""
+    promised = [message.heartbeat_us for messages in scenario.inputs.values() for message in messages]
+    reached = [*promised, *(row.time_us for row in scenario.rows())]
+    return max((time for time in reached if time is not None), default=None)
+
+
+def _compare(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome, expected: list[Row]) -> None:
     found = [readable(scenario, row) for row in outcome.results.rows]
     for i, (got, wanted) in enumerate(zip_longest(found, expected)):
         if got != wanted:
@@ -287,7 +332,9 @@ def worker_bound(scenario: Scenario, order: Sequence[SourceRow]) -> int:
 
 
 def _reach(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
-    """Tuples of a stream in the window that a last tuple could have, one slide longer."""
+    """Tuples of a stream in the window that a last tuple could have, one slide longer; or that open left rows keep."""
+    if scenario.join.asking is not None:
+        return _reach_of_open(scenario, order, stream)
     window = scenario.query.window_over(stream)
     if not window.is_time:
         return window.length + window.slide
@@ -296,6 +343,27 @@ def _reach(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
     end = max((row.time_us or 0 for row in before), default=0)
     source = scenario.query.fed_by[stream]
     return sum(row.stream == source and (row.time_us or 0) >= end - window.length - window.slide for row in order)
+
+
+def _reach_of_open(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
+    """Left rows that are open, and one slide; right rows from where the window of the first of them begins on."""
+    join = scenario.join
+    # The last frame's own tuples close rows with the next frame only.
+    before = order[: -scenario.config.frame_tuples] or order
+    time = max((row.time_us or 0 for row in before), default=0)
+    lefts = [seq for seq, row in enumerate(order) if plays(join, row, 0)]
+    stays = min(open_lefts(join, order, time if scenario.query.window.is_time else None), len(lefts))
+    window = scenario.query.window_over(1)
+    kept = min(stays + scenario.query.window_over(0).slide + scenario.config.frame_tuples, len(lefts))
+    if stream == 0:
+        return kept
+    first = lefts[-kept] if kept else len(order)
+    rights = [row for row in order[:first] if plays(join, row, 1)]
+    after = sum(plays(join, row, 1) for row in order[first:])
+    if not window.is_time:
+        return after + min(len(rights), window.length + window.slide)
+    end = min(time, order[first].time_us or 0) if kept else time
+    return after + sum((row.time_us or 0) >= end - window.length - window.slide for row in rights)
 
 
 def frames_bound(scenario: Scenario) -> int:

@@ -1,0 +1,222 @@
+"""Planted bugs in what left rows ask (P16): when they close, what they find, what is made of it; each must be found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.model import Query
+from spojoin.protocol import parts
+from spojoin.roles.router import asking, machine, slicing
+from spojoin.roles.router.asking import Asking, OpenRows
+from spojoin.roles.router.cutting import Cut
+from spojoin.roles.sink import machine as sink
+from spojoin.roles.sink.aggregates import AggregateColumns
+from spojoin.roles.sink.assembly import combined
+from spojoin.roles.sink.history import History
+from spojoin.roles.sink.left_answers import LeftGroups
+from spojoin.roles.sink.left_rows import LeftRows, closed_rows
+from spojoin.roles.sink.pairs import SeqPairs
+from spojoin.simulate.mutants import Mutant, Patches, planted
+from spojoin.wire.records import I64, NO_OWN, OWN_VOID, Batch, Closing, Frame, Matches
+
+ASKING_MUTANTS: dict[str, Mutant] = {}
+_mutant = partial(planted, ASKING_MUTANTS)
+
+
+# --- when rows close --------------------------------------------------------------------------------------------------
+
+
+@_mutant("closes-one-row-early", "with each row that closes, the next one closes as well, if it is there")
+def _closes_one_row_early() -> Patches:
+    clipped = Asking._clipped
+
+    def one_more(self: Asking, until: I64) -> I64:
+        found = clipped(self, until)
+        return np.minimum(np.where(found > self.open.first, found + 1, found), max(self.open.end, self.open.first))
+
+    return [patch.object(Asking, "_clipped", one_more)]
+
+
+@_mutant("closes-one-row-late", "a row closes only when the one after it may")
+def _closes_one_row_late() -> Patches:
+    clipped = Asking._clipped
+
+    def one_less(self: Asking, until: I64) -> I64:
+        return np.maximum(clipped(self, until) - 1, self.open.first)
+
+    return [patch.object(Asking, "_clipped", one_less)]
+
+
+@_mutant("watermark-closes-all", "an event time that inputs have reached closes all rows up to it, windows or not")
+def _watermark_closes_all() -> Patches:
+    without_rows = Asking.without_rows
+
+    def all_of_them(self: Asking, watermark_us: int | None) -> Cut:
+        cut = without_rows(self, watermark_us)
+        return cut if watermark_us is None else replace(cut, end=min(self.open.end, cut.end + 1))
+
+    return [patch.object(Asking, "without_rows", all_of_them)]
+
+
+@_mutant("closes-again-after-a-restart", "a router that starts again takes rows of its batches for open")
+def _closes_again_after_a_restart() -> Patches:
+    def all_held(self: Asking) -> None:
+        self.open.finish_restore(0)
+
+    return [patch.object(Asking, "finish_restore", all_held)]
+
+
+@_mutant("open-rows-forgotten", "a router that starts again doesn't learn of open rows from batches")
+def _open_rows_forgotten() -> Patches:
+    def nothing(_: OpenRows, _batch: Batch) -> None:
+        return
+
+    return [patch.object(OpenRows, "restore", nothing)]
+
+
+@_mutant("windows-of-one-side", "the log and batches are kept for the windows of new rows, not of open ones")
+def _windows_of_one_side() -> Patches:
+    def of_new_rows(frame: Frame, target: int) -> int:
+        return int(frame.slices[1 - target].lower[0]) if len(frame.slices) > 1 else int(frame.slices[0].lower[0])
+
+    return [patch.object(module, "first_reached", of_new_rows) for module in (parts, machine, slicing, sink)]
+
+
+# --- what they find ---------------------------------------------------------------------------------------------------
+
+
+@_mutant("later-partners-forgotten", "a row finds what was there before the frame with which it closes")
+def _later_partners_forgotten() -> Patches:
+    closing = OpenRows.closing
+
+    def before_the_frame(self: OpenRows, end: int, after: I64, reached: int, *, has_own: bool) -> Closing:
+        return closing(self, end, np.zeros_like(after), reached, has_own=has_own)
+
+    return [patch.object(OpenRows, "closing", before_the_frame)]
+
+
+@_mutant("whole-frame-found", "a row finds all tuples of the frame with which it closes")
+def _whole_frame_found() -> Patches:
+    closing = OpenRows.closing
+
+    def all_of_it(self: OpenRows, end: int, after: I64, reached: int, *, has_own: bool) -> Closing:
+        last = np.full_like(after, after.max()) if len(after) else after
+        return closing(self, end, last, reached, has_own=has_own)
+
+    return [patch.object(OpenRows, "closing", all_of_it)]
+
+
+@_mutant("own-partner", "a row of a self join is its own partner, where the conditions allow it")
+def _own_partner() -> Patches:
+    def itself_too(_closing: Closing, _begin: int, _end: int, matches: Matches) -> Matches:
+        return matches
+
+    return [patch.object(sink, "without_own", itself_too)]
+
+
+@_mutant("own-by-number", "each row of a self join is taken off its partners, found or not")
+def _own_by_number() -> Patches:
+    def always(_direction: object, left: object, _right: object, _at: I64) -> NDArray[np.bool_]:
+        return np.ones(len(left), np.bool_)  # type: ignore[arg-type]
+
+    return [patch.object(asking, "_matches", always)]
+
+
+@_mutant("null-searches", "a row of which an index condition is NULL searches by what stands for it")
+def _null_searches() -> Patches:
+    table = asking._table
+
+    def never_void(seqs: I64, codes: tuple[I64, ...], lower: I64, own: I64 | None) -> I64:
+        return table(seqs, codes, lower, None if own is None else np.where(own == OWN_VOID, NO_OWN, own))
+
+    return [patch.object(asking, "_table", never_void)]
+
+
+@_mutant("null-gives-no-answer", "a row of which an index condition is NULL gets no answer")
+def _null_gives_no_answer() -> Patches:
+
+    def searching_only(closing: Closing, begin: int, end: int, matches: Matches) -> LeftRows:
+        kept = np.zeros(end - begin, np.bool_)
+        first, last = parts.probe_range(closing.positions, begin, end)
+        kept[closing.positions[first:last].astype(np.int64) - begin] = True
+        return closed_rows(closing, begin, end, matches).only(kept)
+
+    return [patch.object(sink, "closed_rows", searching_only)]
+
+
+# --- what is made of it -----------------------------------------------------------------------------------------------
+
+
+@_mutant("null-row-beside-a-match", "a LEFT JOIN puts out a row of NULLs beside a single partner")
+def _null_row_beside_a_match() -> Patches:
+    with_none = LeftRows.with_none
+
+    def beside(self: LeftRows) -> LeftRows:
+        left, right = self.pairs()
+        lengths = np.bincount(np.searchsorted(self.seqs, left), minlength=len(self.seqs))
+        single = np.flatnonzero(lengths == 1)
+        if self.offsets is None or not len(single):
+            return with_none(self)
+        partners = np.insert(right, self.offsets[single + 1], -1)
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths + (lengths == 1))))
+        return with_none(LeftRows(self.seqs, self.counts, offsets, partners))
+
+    return [patch.object(LeftRows, "with_none", beside)]
+
+
+@_mutant("having-ignores-nulls", "HAVING keeps a group of which it is NULL, or false by one")
+def _having_ignores_nulls() -> Patches:
+    rows = LeftGroups.rows
+
+    def one_more(self: LeftGroups, found: LeftRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
+        having, self._having = self._having, None
+        try:
+            return rows(self, found, histories)
+        finally:
+            self._having = having
+
+    return [patch.object(LeftGroups, "rows", one_more)]
+
+
+@_mutant("aggregate-without-the-last", "aggregates leave out the last partner of a row that has several")
+def _aggregate_without_the_last() -> Patches:
+    values = AggregateColumns.values
+
+    def without_last(
+        self: AggregateColumns, found: LeftRows, histories: Sequence[History], *, is_outer: bool
+    ) -> pa.Array:
+        if found.offsets is None or found.partners is None:
+            return values(self, found, histories, is_outer=is_outer)
+        lengths = np.diff(found.offsets)
+        last = np.zeros(len(found.partners), np.bool_)
+        last[found.offsets[1:][lengths > 1] - 1] = True
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths - (lengths > 1))))
+        return values(
+            self, LeftRows(found.seqs, found.counts, offsets, found.partners[~last]), histories, is_outer=is_outer
+        )
+
+    return [patch.object(AggregateColumns, "values", without_last)]
+
+
+@_mutant("best-cut-in-parts", "each part lists as many partners as the best that are wanted, the earliest")
+def _best_cut_in_parts() -> Patches:
+    def wanted(self: Query) -> int | None:
+        return self.best.count if self.best is not None else None
+
+    return [patch.object(Query, "part_limit", property(wanted))]
+
+
+@_mutant("answers-by-the-newest-part", "a row has a partner only where the newest part has found one")
+def _semi_by_the_mutable_part() -> Patches:
+
+    def newest(found: list[Matches], limit: int | None) -> Matches:
+        return combined(found[-1:], limit) if found[0].partners is None else combined(found, limit)
+
+    return [patch.object(sink, "combined", newest)]

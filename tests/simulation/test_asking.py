@@ -1,0 +1,39 @@
+"""Seeded worlds whose left rows ask: final answers, outer, semi and anti joins, aggregates, the best partners."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from spojoin.simulate.asking_mutants import ASKING_MUTANTS
+from spojoin.simulate.editions import FIFTH_SEEDS
+from spojoin.simulate.run import draw_statement, run_statement
+from spojoin.simulate.runner import STATEMENTS, find_mutant, run_all
+
+SEEDS = range(FIFTH_SEEDS, FIFTH_SEEDS + 300)
+
+
+@pytest.mark.timeout(1_200)
+def test_every_seed_gives_the_answers_of_the_oracle():
+    failures = [failure for failure in run_all(SEEDS, os.cpu_count() or 1, kind=STATEMENTS) if failure is not None]
+    assert not failures, "\n\n".join(failure.account for failure in failures[:3])
+
+
+def test_most_statements_ask():
+    asked = [draw_statement(seed).join.asking for seed in SEEDS[:100]]
+    assert 40 < sum(one is not None for one in asked) < 80
+    assert {one.at_close for one in asked if one is not None} == {True, False}
+
+
+def test_there_are_at_least_ten_mutants():
+    assert len(ASKING_MUTANTS) >= 10
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ASKING_MUTANTS)
+def test_the_mutant_is_found(name):
+    failure = find_mutant(name, SEEDS, STATEMENTS)
+    assert failure is not None, f"{name} ({ASKING_MUTANTS[name].what}) got past {len(SEEDS)} seeds"
+    assert "Error" not in failure.reason, "a wrong output is found, not a crash"
+    assert run_statement(failure.seed) is None, "the seed fails without the mutant, too"
