@@ -94,6 +94,17 @@ _RATES = Row(
             (f"max({pick('spojoin_oldest_unanswered_seconds')})", "oldest unanswered"),
             unit="s",
         ),
+        lines(
+            "Open rows",
+            "Left rows that wait for later partners before they are answered, where a query answers on close.",
+            (f"max({pick('spojoin_open_tuples')})", "open"),
+        ),
+        lines(
+            "Oldest open row",
+            "For how long the oldest of them has waited.",
+            (f"max({pick('spojoin_oldest_open_seconds')})", "oldest open"),
+            unit="s",
+        ),
         DashboardPanel(
             "Latency, all tuples",
             "How many tuples were answered after how long.",

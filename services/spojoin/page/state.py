@@ -17,7 +17,7 @@ from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.telemetry.expected import NOBODY
 from spojoin.telemetry.hop import ABOUT
 from spojoin.telemetry.hop_rows import hop_rows
-from spojoin.telemetry.status import FINE, unanswered_ms
+from spojoin.telemetry.status import FINE, open_rows, unanswered_ms
 
 Json = dict[str, Any]
 #: removes from a sentence what must not be shown
@@ -115,6 +115,7 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
     seen = known.sighting
     router, sink = (_live(known, role) for role in _COUNTS_TUPLES)
     latencies = sink[0].status if sink else None
+    still_open = open_rows(each.status for each in (*router, *sink))
     totals = seen.totals if seen else {}
     return {
         "roles_ready": sum(role["state"] == "ready" for role in roles.values()),
@@ -125,6 +126,8 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
         "latency_ms_p50": _finite(latencies.latency_ms_p50) if latencies else None,
         "latency_ms_p99": _finite(latencies.latency_ms_p99) if latencies else None,
         "unanswered_ms": unanswered_ms(each.status for each in (*router, *sink)),
+        "open_rows": None if still_open is None else still_open[0],
+        "open_ms": None if still_open is None else still_open[1],
         "tuples": totals.get("rows"),
         "answered": totals.get("answered"),
         "matches": totals.get("matches"),

@@ -13,7 +13,7 @@ from spojoin.page.state import Json
 from spojoin.telemetry.hop import Hop, HopTime
 from spojoin.telemetry.hop_rows import HopRow
 from spojoin.telemetry.hop_table import hop_table
-from spojoin.telemetry.words import milliseconds, unanswered_text
+from spojoin.telemetry.words import milliseconds, open_text, unanswered_text
 
 #: rows of results and of dead letters, so that all fits on a screen
 ROWS_SHOWN = 5
@@ -49,9 +49,13 @@ def _figures(summary: Json) -> str:
         f"so far {_whole(summary['tuples'])} tuples, {_whole(summary['answered'])} answered, "
         f"{_whole(summary['matches'])} matches, refused {_whole(summary['dead_letters'])}\n"
         f"latency of the last minute p50 {p50}, p99 {p99}; "
-        f"oldest unanswered row: {unanswered_text(summary['unanswered_ms'])}\n"
+        f"oldest unanswered row: {unanswered_text(summary['unanswered_ms'])}{_open(summary)}\n"
         f"epoch {_whole(summary['epoch'])}, frames under way {_whole(summary['frames_under_way'])}"
     )
+
+
+def _open(summary: Json) -> str:
+    return "" if summary["open_rows"] is None else f"; {open_text(summary['open_rows'], summary['open_ms'])}"
 
 
 def _window(window: Json) -> str:

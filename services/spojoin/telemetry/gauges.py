@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spojoin.model import Query
+from spojoin.model import Direction, Query
 from spojoin.protocol.guidance import hot_flags
 from spojoin.protocol.machine import Machine
+from spojoin.protocol.parts import first_reached, found_within, lower_bounds
 from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.records import I64, Frame, HotKeys
 
@@ -36,21 +37,22 @@ class WindowGauges:
     def __init__(self, query: Query, metrics: Metrics) -> None:
         self._query = query
         self._metrics = metrics
-        #: (probe, target), each target once: a self join searches one window in both directions
-        self._searches = sorted({(direction.probe, direction.target) for direction in query.directions})
+        #: each target once: a self join searches one window in both directions
+        self._searches = list({direction.target: direction for direction in query.directions}.values())
 
     def saw(self, frame: Frame) -> None:
         """Set how full the windows are at the frame's end."""
-        for probe, target in self._searches:
-            piece = frame.slices[target]
-            begin, end = int(frame.slices[probe].lower[-1]), piece.first_index + len(piece)
-            name = self._query.stream_names[target]
+        for direction in self._searches:
+            piece, lower = frame.slices[direction.target], frame.probes(direction.probe).lower
+            begin = int(lower[-1]) if len(lower) else first_reached(frame, direction.target)
+            end = piece.first_index + len(piece)
+            name = self._query.stream_names[direction.target]
             self._metrics.window_tuples.labels(name).set(end - begin)
             self._metrics.window_fill.labels(name).set(self._fill(begin, end))
 
     def wrote(self, frame: Frame, hot_keys: HotKeys | None = None) -> None:
         """Count what a new frame holds; hot_keys: the latest that a predictor found."""
-        windows = (_window_tuples(frame, *search) for search in self._searches)
+        windows = (_window_tuples(frame, direction) for direction in self._searches)
         self._metrics.candidates.inc(sum(int(tuples.sum()) for tuples in windows))
         if hot_keys is not None:
             self._metrics.hot_tuples.inc(int(np.count_nonzero(hot_flags(hot_keys, frame.count, frame.slices))))
@@ -61,9 +63,8 @@ class WindowGauges:
         return min(1.0, (end - begin) / self._query.window.length)
 
 
-def _window_tuples(frame: Frame, probe: int, target: int) -> I64:
-    """How many tuples of stream `target` each probe's window holds, int64 (m,)."""
-    probes, stored = frame.slices[probe], frame.slices[target]
-    is_self = probe == target
-    within = np.arange(len(probes)) if is_self else np.searchsorted(stored.positions, probes.positions)
-    return np.asarray(stored.first_index + within - probes.lower, np.int64)
+def _window_tuples(frame: Frame, direction: Direction) -> I64:
+    """How many tuples of its target each probe's window holds, int64 (m,)."""
+    probes, stored = frame.probes(direction.probe), frame.slices[direction.target]
+    within = found_within(frame, direction, 0, len(probes))
+    return np.asarray(stored.first_index + within - lower_bounds(probes, 0, len(probes)), np.int64)

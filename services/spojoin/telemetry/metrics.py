@@ -199,6 +199,13 @@ class Metrics:
             "spojoin_oldest_unanswered_seconds",
             "Age of the oldest row known to have no result yet, 0 where none waits (router: inputs included; sink).",
         )
+        self.open_rows = self._gauge(
+            "spojoin_open_tuples", "Left rows that wait for later partners before they are answered (router, sink)."
+        )
+        self.open_age = self._gauge(
+            "spojoin_oldest_open_seconds",
+            "Age of the oldest left row that waits for later partners, 0 where none does.",
+        )
         self.workers = self._gauge(
             "spojoin_layout_workers", "PO-Join workers that answer the latest frame seen: its worker count."
         )

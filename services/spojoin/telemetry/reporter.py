@@ -249,6 +249,16 @@ class Reporter:
         self._metrics.unanswered_age.set(0.0 if math.isnan(age_ms) else max(0.0, age_ms / 1000))
         return age_ms
 
+    def _open_rows(self) -> Fields:
+        """How many left rows are open, and for how long the oldest; nothing where they don't ask."""
+        rows, since_ms = self._trail.open.rows, self._trail.open.since_ms
+        if rows is None:
+            return {}
+        age_ms = 0.0 if since_ms is None else max(0.0, float(self._clock.wall_ms() - since_ms))
+        self._metrics.open_rows.set(rows)
+        self._metrics.open_age.set(age_ms / 1000)
+        return {"open_rows": rows, "open_ms": age_ms}
+
     def _status(self, result_position: ResultPosition) -> Fields:
         is_ready, said = self._health.ready()
         metrics = self._metrics
@@ -273,6 +283,7 @@ class Reporter:
             status["result_frame"] = result_position.frame_id
         if self._who.counts:
             status["unanswered_ms"] = self._unanswered_ms(result_position)
+            status |= self._open_rows()
         if Role.SINK in self._who.roles:
             now_ms = self._clock.monotonic_ms()
             status["latency_ms_p50"] = metrics.latency.recent_ms(0.50, now_ms)

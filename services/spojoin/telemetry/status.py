@@ -32,7 +32,8 @@ class ServiceStatus(NamedTuple):
     processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't report them; `tuples` and
     `matches` are counted since the start, too. `unanswered_ms` is the age of the oldest row that the service knows to
     have no result, NaN where every row has one; it and `result_frame` are None where the service doesn't report them.
-    `hops` are those that the service times.
+    `hops` are those that the service times. `open_rows` are left rows that wait for later partners, the oldest for
+    `open_ms`; None where left rows don't ask, or the service doesn't report them.
     """
 
     query: str
@@ -56,6 +57,8 @@ class ServiceStatus(NamedTuple):
     cpu_s: float
     rss_bytes: int
     hops: Mapping[Hop, HopTime]
+    open_rows: int | None = None
+    open_ms: float | None = None
 
 
 class QueryStatus(NamedTuple):
@@ -119,6 +122,12 @@ def unanswered_ms(services: Iterable[ServiceStatus]) -> float | None:
     return oldest if oldest > 0 or any(Role.ROUTER in roles_of(role) for role, _ in reported) else None
 
 
+def open_rows(services: Iterable[ServiceStatus]) -> tuple[int, float] | None:
+    """How many left rows are open, and for how many ms the oldest; None where left rows don't ask, or nobody knows."""
+    known = [(row.open_rows, row.open_ms or 0.0) for row in services if row.open_rows is not None]
+    return max(known, default=None, key=lambda found: found[1])
+
+
 def without_credentials(text: str) -> str:
     """The sentence with the user and the password of any address blanked, so that it may be shown."""
     return _CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***", text)
@@ -165,6 +174,8 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
         cpu_s=float(fields.get("cpu_s", "nan")),
         rss_bytes=number("rss_bytes"),
         hops=_hops(fields),
+        open_rows=number("open_rows") if "open_rows" in fields else None,
+        open_ms=float(fields["open_ms"]) if "open_ms" in fields else None,
     )
 
 

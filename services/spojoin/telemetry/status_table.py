@@ -16,8 +16,8 @@ from spojoin.protocol.services import in_order
 from spojoin.telemetry.expected import ExpectedServices
 from spojoin.telemetry.hop_rows import hop_rows
 from spojoin.telemetry.hop_table import hop_table
-from spojoin.telemetry.status import FINE, QueryStatus, ServiceStatus, read_status, unanswered_ms
-from spojoin.telemetry.words import duration, milliseconds, unanswered_text
+from spojoin.telemetry.status import FINE, QueryStatus, ServiceStatus, open_rows, read_status, unanswered_ms
+from spojoin.telemetry.words import duration, milliseconds, open_text, unanswered_text
 
 #: services report every second; one is silent after this long without a report, and gone once its report has expired
 SILENCE_S_MAX = 5.0
@@ -64,7 +64,7 @@ def _latency(services: list[ServiceStatus]) -> str:
     return (
         f"latency of the last minute p50 {milliseconds(p50)}, p99 {milliseconds(p99)}; "
         f"oldest unanswered row: {unanswered_text(unanswered_ms(services))}"
-    )
+    ) + "".join(f"; {open_text(*found)}" for found in [open_rows(services)] if found is not None)
 
 
 def _gone(expected: ExpectedServices, name: str, wall_ms: int) -> str:

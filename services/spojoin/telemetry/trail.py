@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import START, ResultPosition
+from spojoin.telemetry.open_rows import OpenRowsTrail
 from spojoin.wire.records import Barrier, Frame
 
 
@@ -26,6 +27,7 @@ class FrameTrail:
         self._reader = LogFollower()
         self._steps: deque[_Step] = deque()
         self._refused = 0
+        self.open = OpenRowsTrail()
 
     @property
     def rows(self) -> int:
@@ -40,10 +42,11 @@ class FrameTrail:
     def saw(self, record: Frame | Barrier) -> None:
         """Take what was read of the log; what the log does not count (P3) does not count here."""
         if self._reader.accept(record) and isinstance(record, Frame):
-            oldest_ms = int(record.produced_ms.min()) if record.is_answered else None
+            oldest_ms = int(record.produced_ms.min()) if record.is_answered and record.count else None
             end = record.first_seq + record.count
             self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms))
             self._refused = sum(record.rejected.values())
+            self.open.saw(record)
 
     def answered(self, result_position: ResultPosition) -> int | None:
         """Tuples whose results are out; None while the log has not been read that far."""

@@ -30,6 +30,12 @@ def bar(share: float, width: int) -> str:
     return "█" * max(round(share * width), share > 0)
 
 
+def open_text(rows: int, ms: float) -> str:
+    """Open rows in words."""
+    waits = f", the oldest for {duration(ms / 1000)}" if rows else ""
+    return f"open rows: {rows:,}{waits}"
+
+
 def unanswered_text(ms: float | None) -> str:
     """The age of the oldest unanswered row in words."""
     if ms is None:
