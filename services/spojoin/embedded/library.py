@@ -57,8 +57,8 @@ class Join:
 
     Or a query file, which says more, such as outputs and keys: `spojoin.Join("trips.yaml")`.
 
-    Tuples are evaluated in large frames: `push` returns the results that are ready, `flush` all that are due, and
-    `results` reads asynchronous feeds.
+    Tuples are evaluated in large frames: `push` returns the results that are ready, `flush` all that are due, `finish`
+    also those of rows that wait for later partners, and `results` reads asynchronous feeds.
 
     Args:
         query: a statement, if there are schemas; else the path of a query file, the query's YAML text, or a Query.
@@ -127,6 +127,11 @@ class Join:
         self._pushed = self._answered()
         return self._taken()
 
+    def finish(self) -> pa.Table:
+        """As `flush`, and answer rows that wait for later partners (EMIT ON CLOSE): they get none any more."""
+        self._ready += self._open().finish()
+        return self.flush()
+
     async def results(self, feeds: Feeds) -> AsyncGenerator[pa.Table, None]:
         """The results of rows that come from asynchronous feeds, as Arrow tables, until all feeds have ended.
 
@@ -161,7 +166,7 @@ class Join:
                 table = await in_thread(self._taken_from, piece)
                 if table.num_rows:
                     yield table
-        table = await in_thread(self.flush)
+        table = await in_thread(self.finish)
         if table.num_rows:
             yield table
 

@@ -1,3 +1,4 @@
+import asyncio
 from types import MappingProxyType
 
 import numpy as np
@@ -79,3 +80,29 @@ def test_mistakes_are_named():
     join.close()
     with pytest.raises(ConfigurationError, match="closed"):
         join.flush()
+
+
+CLOSING = (
+    "SELECT l.value, COUNT(r.value) AS higher FROM readings AS l LEFT JOIN readings AS r ON l.value < r.value "
+    "GROUP BY l WINDOW AS (SLIDE INTERVAL '1' ON '1000') EMIT ON CLOSE"
+)
+
+
+def test_open_rows_are_answered_at_the_end_alone():
+    with spojoin.Join(CLOSING, {"readings": {"value": "int"}}) as join:
+        assert join.push({"value": [1, 5, 3]}).num_rows == 0
+        assert join.flush().num_rows == 0
+        assert join.finish().to_pylist() == [{"value": v, "higher": n} for v, n in ((1, 2), (5, 0), (3, 1))]
+        assert join.finish().num_rows == 0
+
+
+def test_feeds_that_end_close_all_rows():
+    async def readings():
+        for value in (1, 5, 3):
+            yield {"value": [value]}
+
+    async def found():
+        with spojoin.Join(CLOSING, {"readings": {"value": "int"}}) as join:
+            return [row async for table in join.results(readings()) for row in table.to_pylist()]
+
+    assert asyncio.run(found()) == [{"value": v, "higher": n} for v, n in ((1, 2), (5, 0), (3, 1))]

@@ -299,11 +299,12 @@ class RouterMachine(InputMachine):
         yield from self._drain(force=True)
 
     def finish(self) -> Iterator[Action]:
-        """The inputs have ended for good, and no left row waits for partners any more: write everything."""
-        if self._asking is not None:
-            yield from self.flush()
-            self._asking.is_ended = True
+        """The inputs have ended, and no left row waits for partners any more: write everything, and answer all."""
         yield from self.flush()
+        if self._asking is not None:
+            self._asking.is_ended = True
+            yield from self.flush()
+            self._asking.is_ended = False
 
     @property
     def is_lingering(self) -> bool:
