@@ -359,6 +359,11 @@ class Aggregate:
     share: Fraction | None = None
     filter: PairExpression | None = None
 
+    @property
+    def is_count_of_all(self) -> bool:
+        """Whether it is the number of partners."""
+        return self.function == "count" and not self.arguments and self.filter is None
+
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
@@ -559,12 +564,8 @@ class Query:
     def only_counts(self) -> bool:
         """Whether the number of partners is all that an answer needs."""
         if self.grouped is not None:
-            return all(one.function == "count" and not one.arguments and one.filter is None for one in self._aggregates)
+            return all(one.is_count_of_all for one in self.grouped.aggregates)
         return self.join in (JoinKind.SEMI, JoinKind.ANTI)
-
-    @property
-    def _aggregates(self) -> tuple[Aggregate, ...]:
-        return () if self.grouped is None else self.grouped.aggregates
 
     @property
     def searched_for(self) -> Output:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spojoin.index.evaluation import Collected
 from spojoin.index.node import Node
-from spojoin.kernels.segments import append_segments
+from spojoin.kernels.segments import append_segments, before
 from spojoin.wire.records import Matches
 
 I64 = NDArray[np.int64]
@@ -53,7 +53,7 @@ class Assembly:
         """The sum of all that was added."""
         if not self._with_partners:
             return Matches(self._counts)
-        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(self._taken)))
+        offsets = before(self._taken)
         partners, places = np.empty(offsets[-1], np.int64), offsets[:-1].copy()
         for begins, lengths, segment in self._segments:
             append_segments(begins, lengths, segment, places, partners)

@@ -12,6 +12,13 @@ from spojoin.kernels.compile import kernel
 I64 = NDArray[np.int64]
 
 
+def before(counts: NDArray[Any]) -> I64:
+    """The sum of what comes before each place, int64 (n + 1,): where segments of these lengths begin and end."""
+    sums = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=sums[1:])
+    return sums
+
+
 @kernel
 def append_segments(begins: I64, lengths: I64, values: I64, places: I64, out: I64) -> None:
     """Copy row q of `values`, lengths[q] from begins[q] on, to out[places[q]:].

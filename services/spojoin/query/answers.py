@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import sqlglot
-from sqlglot import TokenType, exp
-
 from spojoin.errors import QueryError
-from spojoin.model import HEADERS, SEQ, Best, Grouped, JoinKind, PairExpression, Selected
+from spojoin.model import Best, Grouped, JoinKind, PairExpression, Selected
 from spojoin.query.grouping import has_aggregates, read_grouped
 from spojoin.query.nearest import read_best
 from spojoin.query.scope import Scope
@@ -70,17 +67,3 @@ def _check_left(select: tuple[Selected, ...], statement: Statement, scope: Scope
                 "rows alone",
                 scope.line_of(statement.columns[0]),
             )
-
-
-def checkable(sql: str, statement: Statement, scope: Scope) -> str:
-    """The statement as DuckDB binds it: it groups by columns, and takes one inequality alone for ASOF."""
-    if statement.is_asof:
-        token = next(token for token in sqlglot.tokenize(sql, dialect="duckdb") if token.token_type is TokenType.ASOF)
-        sql = sql[: token.start] + " " * (token.end + 1 - token.start) + sql[token.end + 1 :]
-    if statement.group is not None:
-        column = next(iter(statement.group.find_all(exp.Identifier)))
-        alias = '"' + scope.aliases[0] + '"'
-        names = dict.fromkeys((*scope.schemas[0], SEQ, HEADERS))
-        listed = ", ".join(f'{alias}."{name}"' for name in names)
-        sql = sql[: column.meta["start"]] + listed + sql[column.meta["end"] + 1 :]
-    return sql

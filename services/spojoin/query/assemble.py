@@ -22,9 +22,9 @@ from spojoin.model import (
     Stream,
     Window,
 )
-from spojoin.query.answers import StatementAnswers, checkable, read_answers
+from spojoin.query.answers import StatementAnswers, read_answers
 from spojoin.query.condition import Condition, read_condition
-from spojoin.query.engine_check import check_statement
+from spojoin.query.engine_check import check_statement, checkable
 from spojoin.query.grouping import has_aggregates
 from spojoin.query.places import PlaceAt
 from spojoin.query.scope import Scope

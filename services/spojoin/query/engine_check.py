@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+import sqlglot
+from sqlglot import TokenType, exp
+
 from spojoin.errors import QueryError
 from spojoin.model import HEADERS, HEADERS_TYPE, SEQ, ColumnType, TypeName
+from spojoin.query.scope import Scope
+from spojoin.query.statement import Statement
 
 #: Arithmetic with intervals goes further here: bands of times, and event times that are whole milliseconds.
 _FURTHER = re.compile(r"\binterval\b", re.IGNORECASE)
@@ -30,6 +35,20 @@ def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], li
         if isinstance(error, duckdb.BinderException) and _FURTHER.search(sql):
             return
         raise QueryError(f"sql: {sentence(error)}", line_at(_place(sql, str(error)))) from error
+
+
+def checkable(sql: str, statement: Statement, scope: Scope) -> str:
+    """The statement as DuckDB binds it: it groups by columns, and takes one inequality alone for ASOF."""
+    if statement.is_asof:
+        token = next(token for token in sqlglot.tokenize(sql, dialect="duckdb") if token.token_type is TokenType.ASOF)
+        sql = sql[: token.start] + " " * (token.end + 1 - token.start) + sql[token.end + 1 :]
+    if statement.group is not None:
+        column = next(iter(statement.group.find_all(exp.Identifier)))
+        alias = '"' + scope.aliases[0] + '"'
+        names = dict.fromkeys((*scope.schemas[0], SEQ, HEADERS))
+        listed = ", ".join(f'{alias}."{name}"' for name in names)
+        sql = sql[: column.meta["start"]] + listed + sql[column.meta["end"] + 1 :]
+    return sql
 
 
 def _virtual(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:

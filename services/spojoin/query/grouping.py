@@ -22,7 +22,7 @@ from spojoin.model import (
 from spojoin.query.computed import condition_of_pair, of_pair, value_of
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
-from spojoin.query.selected import Naming, read_select
+from spojoin.query.selected import read_select
 from spojoin.query.statement import Statement, written
 
 #: What stands for an aggregate in the expressions over them: a column of this table, named by its number.
@@ -63,8 +63,7 @@ def read_grouped(statement: Statement, scope: Scope) -> tuple[Grouped, tuple[Sel
     over = GroupScope(
         scope.aliases, scope.schemas, scope.streams, scope.line_of, scope.times, tuple(a.type for a in table.found)
     )
-    naming = Naming([_name_of(node) for node in statement.columns])
-    select = read_select(columns, over, naming)
+    select = read_select(columns, over, [_name_of(node) for node in statement.columns])
     condition = None if having is None else condition_of_pair(having, over)
     return Grouped(tuple(table.found), condition), select
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -16,24 +16,19 @@ from spojoin.query.scope import Scope
 from spojoin.query.statement import written
 
 
-@dataclass(frozen=True, slots=True)
-class Naming:
-    """What the columns of results are called where their expressions don't say it, by place in the list."""
-
-    texts: Sequence[str]
-
-
 def read_select(
-    columns: Sequence[exp.Expression], scope: Scope, naming: Naming | None = None, sides: Sequence[int] = (0, 1)
+    columns: Sequence[exp.Expression],
+    scope: Scope,
+    texts: Sequence[str | None] | None = None,
+    sides: Sequence[int] = (0, 1),
 ) -> tuple[Selected, ...]:
     """The columns of results in order; names that would stand twice get the alias of their side before them.
 
-    sides: those that `*` gives, in order
+    texts: by place, what a column is called whose expression doesn't say it; sides: those that `*` gives, in order
     """
-    texts = [None] * len(columns) if naming is None else naming.texts
     found = [
         (selected, _is_star(node))
-        for node, text in zip(columns, texts, strict=True)
+        for node, text in zip(columns, texts or [None] * len(columns), strict=True)
         for selected in _expanded(node, scope, text, sides)
     ]
     times = Counter(each.name.lower() for each, _ in found)
@@ -59,10 +54,9 @@ def _expanded(node: exp.Expression, scope: Scope, text: str | None, sides: Seque
         return [_plain(use) for use in scope.all_of(scope.side_of(node.args["table"], scope.line_of(node)))]
     alias, value = (node.alias, node.this) if isinstance(node, exp.Alias) else (None, node)
     plain = scope.column(value) if isinstance(value, exp.Column) else None
-    if plain is not None and plain.side == AGGREGATE:
-        return [replace(_plain(plain), name=alias or text or plain.name)]
     if plain is not None:
-        return [replace(_plain(plain), name=alias or plain.name)]
+        name = text if plain.side == AGGREGATE else plain.name
+        return [replace(_plain(plain), name=alias or name or plain.name)]
     return [Selected(alias or text or text_of(value), of_pair(value, scope), None)]
 
 

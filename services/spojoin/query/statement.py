@@ -193,6 +193,7 @@ _JOINS = {
     "ANTI": JoinKind.ANTI,
 }
 _JOINS |= {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.LEFT, "LEFT OUTER": JoinKind.LEFT, "RIGHT OUTER": JoinKind.LEFT}
+_EXPECTED_JOINS = "JOIN, LEFT JOIN, RIGHT JOIN, SEMI JOIN, ANTI JOIN or ASOF JOIN"
 
 
 def _joined(join: exp.Join, line_of: LineOf) -> _Joined:
@@ -201,7 +202,7 @@ def _joined(join: exp.Join, line_of: LineOf) -> _Joined:
     kind = " ".join(filter(None, kinds))
     if kind not in _JOINS or method not in ("", "ASOF"):
         written_as = " ".join(filter(None, (method, kind)))
-        raise QueryError(f"{written_as} JOIN isn't supported: expected {_listed_joins()}, each with ON", right.line)
+        raise QueryError(f"{written_as} JOIN isn't supported: expected {_EXPECTED_JOINS}, each with ON", right.line)
     condition = join.args.get("on")
     if condition is None or kind == "CROSS":
         raise QueryError("missing ON: expected predicates after it, such as ON l.a < r.a AND l.b > r.b", right.line)
@@ -209,10 +210,6 @@ def _joined(join: exp.Join, line_of: LineOf) -> _Joined:
     if is_asof and (is_turned or _JOINS[kind] in (JoinKind.SEMI, JoinKind.ANTI)):
         raise QueryError(f"ASOF {kind} JOIN isn't supported: expected ASOF JOIN or ASOF LEFT JOIN", right.line)
     return _Joined(right, _conjuncts(condition, line_of), _JOINS[kind], is_asof, is_turned)
-
-
-def _listed_joins() -> str:
-    return "JOIN, LEFT JOIN, RIGHT JOIN, SEMI JOIN, ANTI JOIN or ASOF JOIN"
 
 
 def _exists(conjuncts: list[exp.Expression]) -> exp.Expression | None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.kernels.segments import before
 from spojoin.model import Query
 from spojoin.protocol import parts
 from spojoin.roles.router import asking, machine, slicing
@@ -165,7 +166,7 @@ def _null_row_beside_a_match() -> Patches:
         if self.offsets is None or not len(single):
             return with_none(self)
         partners = np.insert(right, self.offsets[single + 1], -1)
-        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths + (lengths == 1))))
+        offsets = before(lengths + (lengths == 1))
         return with_none(LeftRows(self.seqs, self.counts, offsets, partners))
 
     return [patch.object(LeftRows, "with_none", beside)]
@@ -197,7 +198,7 @@ def _aggregate_without_the_last() -> Patches:
         lengths = np.diff(found.offsets)
         last = np.zeros(len(found.partners), np.bool_)
         last[found.offsets[1:][lengths > 1] - 1] = True
-        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths - (lengths > 1))))
+        offsets = before(lengths - (lengths > 1))
         return values(
             self, LeftRows(found.seqs, found.counts, offsets, found.partners[~last]), histories, is_outer=is_outer
         )

@@ -38,6 +38,7 @@ from spojoin.wire.records import (
     U8,
     Barrier,
     Batch,
+    Closing,
     DeadLetter,
     Frame,
     HotKeys,
@@ -378,8 +379,7 @@ class RouterMachine(InputMachine):
         if closing is not None and len(silent):  # of the left rows, which answer when they come
             silent = silent[slices[LEFT].positions]
         yield from self._letters(origins)
-        frame = self._frame(origins, slices, silent, unjoined)
-        frame.closing = closing
+        frame = self._frame(origins, slices, closing, silent, unjoined)
         self._apply(frame)
         self._next_frame += 1
         self._next_seq += frame.count
@@ -415,7 +415,12 @@ class RouterMachine(InputMachine):
         self._rejected[letter.reason] = self._rejected.get(letter.reason, 0) + 1
 
     def _frame(
-        self, origins: Origins, slices: tuple[StreamSlice, ...], silent: U8, unjoined: tuple[Unjoined, ...]
+        self,
+        origins: Origins,
+        slices: tuple[StreamSlice, ...],
+        closing: Closing | None,
+        silent: U8,
+        unjoined: tuple[Unjoined, ...],
     ) -> Frame:
         read = {source.key: source.ledger.position() for source in self._inputs}
         source = {**self.sources(), **read}
@@ -441,6 +446,7 @@ class RouterMachine(InputMachine):
             silent=silent,
             unjoined=unjoined,
             is_shared=self._query.shares_input,
+            closing=closing,
         )
 
     # -- progress

@@ -134,26 +134,14 @@ class Slicer:
             reached = [int(lowers[self.opposite(stream)][0]) for stream in range(len(slices))]
             closing = None
         else:
-            closing = self._closed(self._asking, cut, taken, slices, pieces[LEFT].asks_nothing, coming.first_seq)
+            left, right = slices
+            left.own = self._asking.own(left, right, pieces[LEFT].asks_nothing)
+            self._asking.open.append(coming.first_seq, left)
+            closing = self._asking.closing(cut, taken.positions)
             reached = [closing.first, closing.reached]
         for piece, book, index in zip(slices, self._books, reached, strict=True):
             piece.live_batch = book.live(index)
         return slices, closing
-
-    def _closed(
-        self,
-        asking: Asking,
-        cut: Cut,
-        taken: Taken,
-        slices: tuple[StreamSlice, ...],
-        asks_nothing: Flags | None,
-        first_seq: int,
-    ) -> Closing:
-        """Open the frame's left rows, and take those that close with it."""
-        left, right = slices
-        left.own = asking.own(left, right, asks_nothing)
-        asking.open.append(first_seq, left)
-        return asking.closing(cut, taken.positions)
 
     def unjoined(self, taken: Taken) -> tuple[Unjoined, ...]:
         """Rows that take a number but stand in no slice."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spojoin.errors import BadData
 from spojoin.expressions.types import value_type
 from spojoin.kernels.exact_sums import means_of_integers, sums_of_doubles, sums_of_integers
+from spojoin.kernels.segments import before
 from spojoin.model import Aggregate
 from spojoin.roles.sink.history import History
 from spojoin.roles.sink.left_rows import LeftRows
@@ -50,7 +51,7 @@ class AggregateColumns:
             counted = counted & _flags(argument.is_valid())
         match self._aggregate.function:
             case "count":
-                return pa.array(_before(counted)[offsets[1:]] - _before(counted)[offsets[:-1]])
+                return pa.array(np.diff(before(counted)[offsets]))
             case "sum":
                 return self._sum(given[0], counted, offsets, seqs)
             case "avg":
@@ -103,7 +104,7 @@ class AggregateColumns:
             ranks = -ranks
         group = np.repeat(np.arange(len(lengths)), lengths)
         order = np.lexsort((ranks, ~counted, group))
-        counts = _before(counted)[offsets[1:]] - _before(counted)[offsets[:-1]]
+        counts = np.diff(before(counted)[offsets])
         at = offsets[:-1] + self._place(counts)
         has_any = counts > 0
         places = np.where(has_any, order[np.where(has_any, at, 0)] if len(order) else 0, 0)
@@ -137,11 +138,6 @@ def _halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
     filled = values.fill_null(0)
     bits = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
     return np.ascontiguousarray(bits[:, 0]).view(np.uint64), np.ascontiguousarray(bits[:, 1])
-
-
-def _before(flags: Flags) -> I64:
-    """How many flags are set before each place, int64 (n + 1,)."""
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(flags, dtype=np.int64)))
 
 
 def _flags(values: pa.Array) -> Flags:

@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 
 from spojoin.kernels.pairs import Segments, merge_segments
+from spojoin.kernels.segments import before
 from spojoin.model import Query
 from spojoin.protocol.parts import probe_range
 from spojoin.wire.records import I64, Frame, Matches, Part
@@ -81,7 +82,7 @@ def _concatenated(parts: list[Matches]) -> Matches:
         return Matches(counts)
     lengths = np.concatenate([np.diff(part.offsets) for part in parts if part.offsets is not None])
     partners = np.concatenate([part.partners for part in parts if part.partners is not None])
-    return Matches(counts, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))), partners)
+    return Matches(counts, before(lengths), partners)
 
 
 def combined(parts: list[Matches], limit: int | None) -> Matches:

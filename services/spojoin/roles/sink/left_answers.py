@@ -8,28 +8,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spojoin.kernels.segments import before
 from spojoin.model import Best, Grouped, JoinKind, Query
 from spojoin.roles.sink.aggregates import AggregateColumns
 from spojoin.roles.sink.history import History
-from spojoin.roles.sink.left_rows import LeftRows, offsets_of
-from spojoin.roles.sink.pairs import NO_ROW, Answers, Each, PairProgram, Projection, SeqPairs
+from spojoin.roles.sink.left_rows import LeftRows
+from spojoin.roles.sink.pairs import NO_ROW, Answers, PairProgram, Projection, SeqPairs
 from spojoin.wire.records import I64
 
 
 class LeftAnswers:
     """Makes the results of left rows."""
 
-    def __init__(self, query: Query, each: Each) -> None:
+    def __init__(self, query: Query, projection: Projection) -> None:
         self._join = query.join
-        self._projection = Projection(query, each)
+        self._projection = projection
         self._is_traced = query.is_traced
         self._best = BestPartners(query.best) if query.best is not None else None
         self._grouped = LeftGroups(query.grouped, query.join) if query.grouped is not None else None
-
-    @property
-    def failures(self) -> int:
-        """Pairs for which an expression had no value."""
-        return self._projection.program.failures
 
     def rows(self, found: LeftRows, histories: Sequence[History]) -> Answers:
         """The results of left rows, in their order."""
@@ -73,7 +69,7 @@ class BestPartners:
         order = np.lexsort([*(part for key in reversed(keys) for part in reversed(key)), group])
         rank = np.arange(len(order)) - np.repeat(found.offsets[:-1], lengths)
         kept = order[rank < self._best.count]
-        return LeftRows(found.seqs, found.counts, offsets_of(np.minimum(lengths, self._best.count)), right[kept])
+        return LeftRows(found.seqs, found.counts, before(np.minimum(lengths, self._best.count)), right[kept])
 
 
 def _sortable(values: pa.Array, is_descending: bool, nulls_first: bool) -> list[np.ndarray]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.kernels.segments import before
 from spojoin.protocol.parts import probe_range
-from spojoin.roles.sink.pairs import NO_ROW
+from spojoin.roles.sink.pairs import NO_ROW, with_partners
 from spojoin.wire.records import I64, NO_OWN, Closing, Matches
 
 
@@ -30,7 +31,7 @@ class LeftRows:
             return LeftRows(self.seqs[kept], self.counts[kept])
         lengths = np.diff(self.offsets)
         partners = self.partners[np.repeat(kept, lengths)]
-        return LeftRows(self.seqs[kept], self.counts[kept], offsets_of(lengths[kept]), partners)
+        return LeftRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners)
 
     def pairs(self) -> tuple[I64, I64]:
         """The seqs of left and right of each pair."""
@@ -44,16 +45,11 @@ class LeftRows:
         assert self.offsets is not None, "partners are listed where pairs are asked for"
         lengths = np.diff(self.offsets)
         partners = np.insert(right, self.offsets[:-1][lengths == 0], NO_ROW)
-        return LeftRows(self.seqs, self.counts, offsets_of(np.maximum(lengths, 1)), partners)
+        return LeftRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners)
 
 
 _NONE = np.empty(0, np.int64)
 NO_ROWS = LeftRows(_NONE, _NONE, np.zeros(1, np.int64), _NONE)
-
-
-def offsets_of(lengths: I64) -> I64:
-    """Where segments begin, and where the last one ends: int64 (n + 1,); lengths: int64 (n,)."""
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
 
 
 def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> LeftRows:
@@ -67,7 +63,7 @@ def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> Lef
         return LeftRows(seqs, counts)
     lengths = np.zeros(end - begin, np.int64)
     lengths[at] = np.diff(matches.offsets)
-    return LeftRows(seqs, counts, offsets_of(lengths), matches.partners)
+    return LeftRows(seqs, counts, before(lengths), matches.partners)
 
 
 def without_own(closing: Closing, begin: int, end: int, matches: Matches) -> Matches:
@@ -76,10 +72,7 @@ def without_own(closing: Closing, begin: int, end: int, matches: Matches) -> Mat
         return matches
     first, last = probe_range(closing.positions, begin, end)
     has_own = closing.own[first:last] > NO_OWN
-    counts = matches.counts - has_own
     if matches.offsets is None or matches.partners is None:
-        return Matches(counts)
+        return Matches(matches.counts - has_own)
     seqs = closing.seqs[closing.positions[first:last]]
-    kept = matches.partners != np.repeat(seqs, np.diff(matches.offsets))
-    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))[matches.offsets]
-    return Matches(counts, ends, matches.partners[kept])
+    return with_partners(matches, matches.partners != np.repeat(seqs, np.diff(matches.offsets)))

@@ -85,7 +85,7 @@ class SinkMachine(Machine):
         self._holds_rows = query.carries_keys or query.has_pair_payload
         self._residual = Residual(query) if query.residuals else None
         self._projection = Projection(query, each)
-        self._left = LeftAnswers(query, each) if query.asks else None
+        self._left = LeftAnswers(query, self._projection) if query.asks else None
         self._marks: deque[FrameMark] = deque()
         self._made = [MadeBatches() for _ in query.streams]
         self._matches_trims = TrimLedger(Topic.MATCHES)
@@ -282,8 +282,7 @@ class SinkMachine(Machine):
     def counters(self) -> dict[str, float]:
         """Pairs for which an expression of both sides had no value."""
         filtered = 0 if self._residual is None else self._residual.program.failures
-        selected = self._projection.program.failures if self._left is None else self._left.failures
-        return {"pairs_without_value": selected + filtered}
+        return {"pairs_without_value": self._projection.program.failures + filtered}
 
     def _directions(self, frame: Frame, begin: int, end: int) -> list[Matches]:
         found = self._combined(frame, begin, end)

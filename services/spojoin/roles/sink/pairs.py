@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.expressions.types import select_schema, value_type
+from spojoin.kernels.segments import before
 from spojoin.model import AGGREGATE, TRACE, PairExpression, Query, Use, pair_column
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
@@ -141,13 +142,18 @@ class Residual:
         """The matches of one direction of which the conditions are true; probes: int64 (m,), their seqs."""
         assert matches.offsets is not None, "pairs are listed to be filtered"
         assert matches.partners is not None, "pairs are listed to be filtered"
-        lengths = np.diff(matches.offsets)
-        own = np.repeat(probes, lengths)
+        own = np.repeat(probes, np.diff(matches.offsets))
         left, right = (own, matches.partners) if as_left else (matches.partners, own)
         holds = self.program.run(SeqPairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
-        kept: NDArray[np.bool_] = np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
-        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))[matches.offsets]
-        return Matches(np.diff(ends), ends, matches.partners[kept])
+        return with_partners(matches, np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_))
+
+
+def with_partners(matches: Matches, kept: NDArray[np.bool_]) -> Matches:
+    """Matches with those of their partners, which are listed, that a mask keeps."""
+    assert matches.offsets is not None, "pairs are listed to be filtered"
+    assert matches.partners is not None, "pairs are listed to be filtered"
+    ends = before(kept)[matches.offsets]
+    return Matches(np.diff(ends), ends, matches.partners[kept])
 
 
 class Projection:
