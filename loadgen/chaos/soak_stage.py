@@ -36,6 +36,8 @@ RESTARTS_MAX = 100_000
 SEGMENT_BYTES = 4 << 20
 #: What is kept of the results.
 RESULTS_BYTES = 16 << 20
+#: What the input has besides: its last 30 s, and the rows of a minute in which the broker is down or recovers.
+INPUT_BYTES = 8 << 20
 #: Segments that a partition may have besides what is kept: the open one, one that is partly needed, one that waits for
 #: its deletion, and one that fills until then.
 SEGMENTS = 4
@@ -74,7 +76,8 @@ class SoakStage:
     @property
     def limits(self) -> dict[str, int]:
         """Topics that keep more than what the protocol needs, and what they may take of the disk."""
-        return {topic_name(self.served.join.name, Topic.RESULTS): RESULTS_BYTES + SEGMENTS * SEGMENT_BYTES}
+        kept = {topic_name(self.served.join.name, Topic.RESULTS): RESULTS_BYTES, input_topic(STREAM): INPUT_BYTES}
+        return {topic: kept_bytes + SEGMENTS * SEGMENT_BYTES for topic, kept_bytes in kept.items()}
 
     def prepare(self) -> None:
         """Make all topics, with small segments."""

@@ -39,7 +39,7 @@ from loadgen.check.spark_sql import spark_sql
 from loadgen.check.verdict import Tally, Verdict
 from loadgen.load.spark import Kafka
 from spojoin.model import Column, Computed, Output, Query, Stream
-from spojoin.protocol.topology import Topic, dead_letter_topic, input_topic, topic_name
+from spojoin.protocol.topology import Topic, dead_letter_topic, source_topic, topic_name
 
 I64 = NDArray[np.int64]
 
@@ -67,7 +67,7 @@ class CheckedTopics:
 
     def input_of(self, stream: Stream) -> str:
         """The input topic of a stream."""
-        return self.inputs.get(stream.name, input_topic(stream.name))
+        return self.inputs.get(stream.name, source_topic(stream))
 
     def results_of(self, query: Query) -> str:
         """The topic of a query's results."""

@@ -278,6 +278,7 @@ class Stream:
     members: of an input that feeds two streams, both; empty for a stream that is its own input
     envelope: the field of a message that holds the row, such as Debezium's `after`; None where it is the message
     asks: whether each row asks for one answer about all its partners, as left rows may
+    query: the query whose results its rows are; None where producers write them
     """
 
     name: str
@@ -290,6 +291,7 @@ class Stream:
     members: tuple[Member, ...] = ()
     envelope: str | None = None
     asks: bool = False
+    query: str | None = None
 
     def type_of(self, column: str) -> ColumnType:
         """The type of a column that expressions use."""

@@ -126,7 +126,9 @@ def served(
     query_file = folder / "query.yaml"
     query_file.write_text(text)
     query = load_query(query_file)
-    topics = {stream.name: f"{query.name}.{input_topic(stream.name)}" for stream in query.inputs}
+    topics = {
+        stream.name: f"{query.name}.{input_topic(stream.name)}" for stream in query.inputs if stream.query is None
+    }
     plan = ServePlan(
         query,
         query_file,

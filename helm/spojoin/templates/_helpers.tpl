@@ -39,6 +39,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- /* The query file, and beside it those of queries whose results it takes in: a YAML map. */}}
+{{- define "spojoin.queryFiles" -}}
+query.yaml: {{ include "spojoin.query" . | quote }}
+{{- range $name, $text := (include "spojoin.queryValue" . | fromYaml).others }}
+{{- if eq $name "query" }}{{ fail "query.others.query: its file would be that of the query itself: expected another name for that query" }}{{ end }}
+{{ printf "%s.yaml" $name | quote }}: {{ $text | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "spojoin.bootstrap" -}}
 {{- if .Values.kafka.bootstrapServers }}{{ .Values.kafka.bootstrapServers }}
 {{- else if eq (include "spojoin.devKafka" .) "true" }}{{ include "spojoin.fullname" . }}-kafka:9092
@@ -236,7 +245,7 @@ metadata:
     {{- include "spojoin.labels" . | nindent 4 }}
     {{- with .root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
-    checksum/query: {{ include "spojoin.query" .root | sha256sum }}
+    checksum/query: {{ include "spojoin.queryFiles" .root | sha256sum }}
     {{- with .root.Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   serviceAccountName: {{ include "spojoin.serviceAccountName" .root }}

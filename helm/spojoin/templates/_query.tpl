@@ -15,8 +15,10 @@
 {{- /* Input topics, a YAML list in the order of the streams' names. */}}
 {{- define "spojoin.inputTopics" -}}
 {{- $named := get .Values.settings "input_topics" | default "{}" | fromJson }}
-{{- range $stream, $_ := (include "spojoin.queryOptions" . | fromYaml).streams }}
-- {{ get $named $stream | default (printf "in.%s" $stream) | quote }}
+{{- range $stream, $options := (include "spojoin.queryOptions" . | fromYaml).streams }}
+{{- $own := printf "in.%s" $stream }}
+{{- if kindIs "map" $options }}{{ with $options.query }}{{ $own = printf "%s.results" . }}{{ end }}{{ end }}
+- {{ get $named $stream | default $own | quote }}
 {{- end }}
 {{- end }}
 

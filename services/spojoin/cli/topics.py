@@ -11,13 +11,13 @@ import orjson
 import pyarrow as pa
 
 from spojoin.embedded.inputs import balanced, open_inputs
-from spojoin.embedded.kafka_only import check_no_envelope
+from spojoin.embedded.kafka_only import check_no_envelope, check_no_results
 from spojoin.embedded.writers import TEXT_ROWS, json_lines
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.protocol.topology import Topic, input_topic, topic_name
+from spojoin.protocol.topology import Topic, source_topic, topic_name
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.registry import RegisteredResults
 from spojoin.runtime.service import create_topics
@@ -57,8 +57,8 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
         topics = Topics.of(query, settings.workers_max, settings.input_topics, current_generation(log, query.name))
         create_topics(log, topics, settings.results_bytes_max)
         if partitions is not None:
-            log.create_topics(dict.fromkeys(topics.inputs, partitions))
-        inputs = topics.inputs if partitions is not None else ()
+            log.create_topics(dict.fromkeys(topics.fed, partitions))
+        inputs = topics.fed if partitions is not None else ()
         return {name: log.partitions(name) for name in (*inputs, *topics.trimmed(), *topics.kept())}
     finally:
         log.close()
@@ -73,8 +73,9 @@ def current_generation(log: Log[bytes], query: str) -> int:
 def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> dict[str, int]:
     """Append the files' rows to the input topics, partitions in turn; returns the rows sent to each topic."""
     check_no_envelope(query)
+    check_no_results(query, paths)
     log = KafkaLog(kafka_of(settings))
-    names = {stream.name: settings.input_topics.get(stream.name, input_topic(stream.name)) for stream in query.streams}
+    names = {stream.name: settings.input_topics.get(stream.name, source_topic(stream)) for stream in query.streams}
     partitions = {stream: _partitions(log, name) for stream, name in names.items()}
     sent = dict.fromkeys(names.values(), 0)
     writer = log.writer()

@@ -124,12 +124,18 @@ def _broker(children: Children, port: int | None, folder: Path | None, console: 
 
 
 def _directions(served: ServedQuery) -> str:
-    file, servers = served.plan.query_file, served.servers
+    file, servers, topics = served.plan.query_file, served.servers, served.plan.topics
+    taken = [topic for topic in topics.inputs if topic not in topics.fed]
+    push = (
+        f"  push rows to {', '.join(topics.fed)}, from any program or with\n"
+        f"    spojoin send {file} -i STREAM=FILE --bootstrap {servers.bootstrap}\n"
+    )
+    come = f"  rows come from {', '.join(taken)}\n"
     return (
         f"[bold]{served.query.name} is served.[/] Kafka {servers.bootstrap}, Redis {servers.redis_url}, "
         f"logs {served.logs}\n"
-        f"  push rows to {', '.join(served.plan.topics.inputs)}, from any program or with\n"
-        f"    spojoin send {file} -i STREAM=FILE --bootstrap {servers.bootstrap}\n"
+        f"{push if topics.fed else ''}"
+        f"{come if taken else ''}"
         f"  read results with\n"
         f"    spojoin results {file} --follow --bootstrap {servers.bootstrap}"
     )

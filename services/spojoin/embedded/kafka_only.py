@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from spojoin.errors import ConfigurationError
 from spojoin.model import HEADERS, RECORD_TIME, Query
 from spojoin.query.schema import arrow_schema
@@ -32,4 +34,15 @@ def check_no_envelope(query: Query) -> None:
             raise ConfigurationError(
                 f"stream {stream.name!r}: 'envelope: {stream.envelope}' is for messages that others write into Kafka; "
                 "rows of files and tables stand alone: remove it"
+            )
+
+
+def check_no_results(query: Query, names: Iterable[str]) -> None:
+    """Raise ConfigurationError where the rows of a stream of these names are the results of another query."""
+    chosen = set(names)
+    for stream in query.streams:
+        if stream.query is not None and stream.name in chosen:
+            raise ConfigurationError(
+                f"stream {stream.name!r} takes in the results of query {stream.query}: send rows to the inputs of that "
+                "query"
             )

@@ -20,8 +20,8 @@ from spojoin.explain.footprint import (
 )
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
 from spojoin.explain.selectivity import Selectivity, measure
-from spojoin.model import Direction, Domain, Output, Query, Window
-from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, input_topic, partitions, topic_name
+from spojoin.model import Direction, Domain, Output, Query, Stream, Window
+from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
 from spojoin.published.door import explained
 
 _DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64", Domain.ASSIGNED: "numbers of values"}
@@ -248,10 +248,14 @@ def _is_constant(window: Window, sizes: SetupSizes) -> bool:
 
 
 def _topics(query: Query, sizes: SetupSizes) -> tuple[TopicPlan, ...]:
-    inputs = [TopicPlan(input_topic(s.name), None, ("you",), ("router",)) for s in query.inputs]
-    dead = [TopicPlan(dead_letter_topic(input_topic(s.name)), None, ("router",), ("you",)) for s in query.inputs]
+    inputs = [TopicPlan(source_topic(s), None, (_writer(s),), ("router",)) for s in query.inputs]
+    dead = [TopicPlan(dead_letter_topic(source_topic(s)), None, ("router",), ("you",)) for s in query.inputs]
     inner = [_topic(query, topic, sizes) for topic in Topic if topic not in (Topic.INPUT, Topic.DEAD)]
     return (*inputs, *inner, *dead)
+
+
+def _writer(stream: Stream) -> str:
+    return "you" if stream.query is None else f"query {stream.query}"
 
 
 def _topic(query: Query, topic: Topic, sizes: SetupSizes) -> TopicPlan:

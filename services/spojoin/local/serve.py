@@ -133,7 +133,7 @@ def make_topics(plan: ServePlan, servers: Servers) -> None:
     try:
         log.create_topics({topics.name(Topic.GENERATIONS): 1})
         check_generation(log, plan.query, replace=plan.deployment(servers).replaces)
-        log.create_topics(topics.kept() | dict.fromkeys(topics.inputs, plan.partitions))
+        log.create_topics(topics.kept() | dict.fromkeys(topics.fed, plan.partitions))
     finally:
         log.close()
 

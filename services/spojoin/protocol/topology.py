@@ -6,7 +6,7 @@ import enum
 import zlib
 from dataclasses import dataclass
 
-from spojoin.model import GENERATION_PART
+from spojoin.model import GENERATION_PART, Stream
 
 #: Header of an input message without a value: milliseconds of event time up to which its partition promises silence.
 HEARTBEAT = "spojoin-heartbeat"
@@ -172,6 +172,11 @@ def later_generations(query: str, topic: Topic) -> str:
 def input_topic(stream: str) -> str:
     """Kafka's default name of a stream's input topic."""
     return f"in.{stream}"
+
+
+def source_topic(stream: Stream) -> str:
+    """Where a stream's rows are unless a setting says otherwise: its input topic, or the results of another query."""
+    return input_topic(stream.name) if stream.query is None else topic_name(stream.query, Topic.RESULTS)
 
 
 def dead_letter_topic(topic: str) -> str:

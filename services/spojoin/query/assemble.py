@@ -34,7 +34,7 @@ from spojoin.query.window import split_emit, split_window
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """A stream as it is declared; line: where, for errors."""
+    """A stream as it is declared; line: where, for errors; query: as in `Stream`."""
 
     name: str
     schema: dict[str, ColumnType]
@@ -42,6 +42,7 @@ class StreamOptions:
     key: str | None
     line: int
     envelope: str | None = None
+    query: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ def _streams(
             payload,
             envelope=side.envelope,
             asks=asks and number == 0,
+            query=side.query,
         )
         for number, (side, keys, passing, payload) in enumerate(parts)
     )

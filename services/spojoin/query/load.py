@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,20 +12,18 @@ import yaml
 
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import (
-    GENERATION_PART,
-    ColumnType,
     LayoutChoice,
     Method,
     Order,
     Output,
     Query,
-    TypeName,
 )
 from spojoin.published.door import check_asks, check_method, check_served
 from spojoin.published.layouts.catalog import check_key, layout
 from spojoin.published.methods.catalog import method
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
-from spojoin.query.column_types import parse_type
+from spojoin.query.chained import QueryOf, with_schemas
+from spojoin.query.declared_streams import DeclaredStreams, query_name
 from spojoin.query.document import Item, compose, items, text_of
 from spojoin.query.places import places_within
 from spojoin.query.result_options import with_result_options
@@ -36,10 +35,6 @@ from spojoin.suggest import listed, unknown
 LIMIT_MAX = 2**31 - 1
 
 _OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "key", "trace", "method", "layout")
-_STREAM_OPTIONS = ("schema", "time", "key", "envelope")
-_TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249; the endings of topic names need the rest
-_STREAM_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # no dot: 'in.<stream>.dlq' must stay unambiguous
 _EXPECTED = "name, streams and sql"
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -47,8 +42,12 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 def load_query(path: Path) -> Query:
     """The query in a YAML file. ConfigurationError where it can't be read, QueryError where it is wrong."""
+    return parse_query(_read(path), str(path), partial(_beside, path, ()))
+
+
+def _read(path: Path) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigurationError(
@@ -58,7 +57,14 @@ def load_query(path: Path) -> Query:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ConfigurationError(f"query file {path} can't be read ({why}): give the path of a YAML file") from error
-    return parse_query(text, str(path))
+
+
+def _beside(path: Path, above: tuple[str, ...], name: str) -> Query | None:
+    """The query `name`, from the file of that name beside another; above: those that take in its results."""
+    if name in above:
+        raise QueryError(f"query {name} takes in its own results, by way of {listed(above)}: expected another query")
+    file = Path(path).with_name(f"{name}.yaml")
+    return parse_query(_read(file), str(file), partial(_beside, file, (*above, name))) if file.exists() else None
 
 
 def load_served_query(path: Path) -> Query:
@@ -68,10 +74,13 @@ def load_served_query(path: Path) -> Query:
     return query
 
 
-def parse_query(text: str, source: str = "query") -> Query:
-    """The query that YAML text describes; `source` names the text in errors. Raises QueryError."""
+def parse_query(text: str, source: str = "query", query_of: QueryOf | None = None) -> Query:
+    """The query that YAML text describes; `source` names the text in errors. Raises QueryError.
+
+    query_of: finds those whose results it takes in, where it doesn't say itself what they are
+    """
     try:
-        return _query(text)
+        return _query(text, query_of)
     except QueryError as error:
         error.args = (f"{source}, {error}",)
         raise
@@ -79,17 +88,18 @@ def parse_query(text: str, source: str = "query") -> Query:
         raise QueryError(f"{source}: nested too deeply: expected a simpler query") from error
 
 
-def _query(text: str) -> Query:
+def _query(text: str, query_of: QueryOf | None) -> Query:
     options = items(compose(text), "the query", _EXPECTED, _OPTIONS)
-    name = _name(_required(options, "name", "a name for the query"))
-    streams = _streams(_required(options, "streams", "the streams and their schemas"))
+    name = query_name(_required(options, "name", "a name for the query"))
+    declared = DeclaredStreams(query_of)
+    streams = declared.read(_required(options, "streams", "the streams and their schemas"))
     sql = _required(options, "sql", "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     parsed = _read_sql(sql, text)
     output = _output(options, parsed)
     order = _choice(options, "order", Order, Order.ARRIVAL) if "order" in options else None
     choices = Choices(
         name=name,
-        text=text,
+        text=with_schemas(text, declared.found),
         output=output,
         order=order,
         order_line=options.get("order", sql).line,
@@ -112,64 +122,6 @@ def _required(options: dict[str, Item], name: str, what: str) -> Item:
     if name not in options:
         raise QueryError(f"missing option '{name}': expected {what}", 1)
     return options[name]
-
-
-def _name(item: Item) -> str:
-    name = text_of(item, "a name")
-    if GENERATION_PART in name.split("."):
-        raise QueryError(
-            f"name '{name}': '.{GENERATION_PART}.' is for topics that a changed query makes; expected another name",
-            item.line,
-        )
-    if not _NAME.fullmatch(name) or name in (".", "..") or name.split(".")[0] == "in":
-        raise QueryError(
-            f"name '{name}' can't begin Kafka topics: expected 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with 'in.'",
-            item.line,
-        )
-    return name
-
-
-def _streams(option: Item) -> dict[str, StreamOptions]:
-    found = items(option.node, "streams", "stream names, each with its schema")
-    return {name: _stream(item) for name, item in found.items()}
-
-
-def _stream(item: Item) -> StreamOptions:
-    what = f"stream {item.name}"
-    if not _STREAM_NAME.fullmatch(item.name):
-        raise QueryError(f"stream name '{item.name}': expected 1 to 200 of a-z A-Z 0-9 _ -", item.line)
-    options = items(item.node, what, "schema and, where needed, time and key", _STREAM_OPTIONS)
-    if "schema" not in options:
-        raise QueryError(
-            f"{what}: missing option 'schema': expected columns and their types; `spojoin schema` prints those of a "
-            "file or of a registered schema",
-            item.line,
-        )
-    columns = items(options["schema"].node, f"schema of {what}", "columns and their types, such as {a: int, b: double}")
-    schema = {name: parse_type(text_of(column, "a type"), name, column.line) for name, column in columns.items()}
-    if not schema:
-        raise QueryError(f"{what}: its schema is empty: expected columns and their types", options["schema"].line)
-    time, key = _time(options.get("time"), schema), _column_name(options.get("key"))
-    return StreamOptions(item.name, schema, time, key, item.line, _envelope(options.get("envelope")))
-
-
-def _envelope(item: Item | None) -> str | None:
-    return None if item is None else text_of(item, "the name of the field that holds the row, such as after")
-
-
-def _column_name(item: Item | None) -> str | None:
-    return None if item is None else text_of(item, "the name of a column")
-
-
-def _time(item: Item | None, schema: dict[str, ColumnType]) -> str | None:
-    name = _column_name(item)
-    if item is not None and name in schema and schema[name].name not in _TIME_TYPES:
-        raise QueryError(
-            f"time column '{name}' is declared as {schema[name]}: expected timestamp, date, or int or long for "
-            "milliseconds; or leave it out of the schema",
-            item.line,
-        )
-    return name
 
 
 def _read_sql(item: Item, text: str) -> ParsedStatement:

@@ -130,6 +130,8 @@ def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:
     yield f"key of {stream.name}", stream.key or _NOTHING
     if stream.envelope is not None:  # without one the meaning is that of programs that knew none
         yield f"envelope of {stream.name}", stream.envelope
+    if stream.query is not None:
+        yield f"rows of {stream.name}", f"results of {stream.query}"
 
 
 def _condition(query: Query, predicate: Predicate) -> str:

@@ -13,8 +13,8 @@ from spojoin.protocol.topology import (
     SHARED,
     Topic,
     dead_letter_topic,
-    input_topic,
     partitions,
+    source_topic,
     topic_name,
 )
 
@@ -24,6 +24,7 @@ class Topics:
     """Names and sizes of a query's topics; `inputs` names the users' topic of each input, in order.
 
     streams: of the query; None where each has an input of its own
+    fed: those of the inputs that producers write; the others are results of queries
     """
 
     query: str
@@ -32,14 +33,16 @@ class Topics:
     workers_max: int
     generation: int = FIRST_GENERATION
     streams: int | None = None
+    fed: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls, query: Query, workers_max: int, input_topics: Mapping[str, str], generation: int = FIRST_GENERATION
     ) -> Topics:
         """Those of a generation of `query`; `input_topics` overrides names by stream."""
-        inputs = tuple(input_topics.get(stream.name, input_topic(stream.name)) for stream in query.inputs)
-        return cls(query.name, inputs, len(query.predicates), workers_max, generation, len(query.streams))
+        inputs = tuple(input_topics.get(stream.name, source_topic(stream)) for stream in query.inputs)
+        fed = tuple(topic for topic, stream in zip(inputs, query.inputs, strict=True) if stream.query is None)
+        return cls(query.name, inputs, len(query.predicates), workers_max, generation, len(query.streams), fed)
 
     def name(self, topic: Topic) -> str:
         """An internal topic's name."""

@@ -38,6 +38,7 @@ from spojoin.roles.router.registered_rows import Bad, RegisteredSchemas
 from spojoin.wire.columns import Keys
 from spojoin.wire.keys import concat_keys
 from spojoin.wire.records import U8, DeadLetter, Rows
+from spojoin.wire.results import GENERATION
 
 _TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 
@@ -202,7 +203,10 @@ class _Parsing:
 
     def add_heartbeats(self, places: list[int]) -> None:
         for at in places:
-            text = dict(self.messages[at].headers).get(HEARTBEAT)
+            headers = dict(self.messages[at].headers)
+            text = headers.get(HEARTBEAT)
+            if GENERATION in headers:  # the progress of another query, without a result
+                continue
             if text is None and self.stream.envelope is not None:
                 self.bury(at, 0, DELETE, "a tombstone: no value, so the row of its key is gone")
             elif text is None:
