@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from loadgen.promises.context import Context
-from loadgen.promises.data import ABOUT, columns, self_join
+from loadgen.promises.data import ABOUT, Columns, columns, self_join
 from loadgen.promises.embedded import CHECKED, WORKLOAD
 from loadgen.promises.figures import Measurement, at_most
 from loadgen.promises.window import check_counts
@@ -18,6 +18,8 @@ from spojoin.embedded.run import engine_for
 SLIDE_BAR = at_most(2)
 #: Rows fed at once, as the readers of files do.
 CHUNK_ROWS = 1 << 16
+#: The least counts: on a machine that runs this for the first time, the first pass compiles kernels.
+PASSES = 2
 
 
 def measure(context: Context) -> Iterator[Measurement]:
@@ -28,16 +30,22 @@ def measure(context: Context) -> Iterator[Measurement]:
     us = {}
     for slide in (sizes.slide, 1):
         context.say(f"a slide of {slide:,}")
-        engine, results = engine_for(self_join(sizes.window, slide), 1), []
-        results += _feed(engine, filling)
-        began = time.perf_counter()
-        results += _feed(engine, after)
-        us[slide] = (time.perf_counter() - began) / sizes.slide_after * 1e6
-        check_counts(data, sizes.window, slide, pa.Table.from_batches(results), CHECKED)
+        us[slide] = min(_us_a_tuple(data, filling, after, sizes.window, slide) for _ in range(PASSES))
         yield Measurement(
             f"slide of {slide:,}", us[slide], "us a tuple", note=f"{ABOUT[WORKLOAD]}; embedded, both directions"
         )
     yield Measurement("slide of 1 / large slide", us[1] / us[sizes.slide], "times", SLIDE_BAR)
+
+
+def _us_a_tuple(data: Columns, filling: pa.Table, after: pa.Table, window: int, slide: int) -> float:
+    """The time that each tuple behind the full window takes; every count is checked."""
+    engine, results = engine_for(self_join(window, slide), 1), []
+    results += _feed(engine, filling)
+    began = time.perf_counter()
+    results += _feed(engine, after)
+    took: float = time.perf_counter() - began
+    check_counts(data, window, slide, pa.Table.from_batches(results), CHECKED)
+    return took / float(after.num_rows) * 1e6
 
 
 def _feed(engine: Engine, table: pa.Table) -> list[pa.RecordBatch]:
