@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from loadgen.check.nested_loop import NestedLoop, Tuples
 from loadgen.check.ordering import Ordered, StreamRows
 from loadgen.check.output_digest import rows_sha256
+from loadgen.check.partners import aggregates, needed
 from loadgen.check.results import Pairs
 from loadgen.check.rows import kept_columns
 from loadgen.check.spark_sql import arrow_type, spark_sql, spark_type
 from loadgen.check.verdict import expected_pairs
-from spojoin.model import PairExpression, Query, Use, pair_column
+from spojoin.model import AGGREGATE, PairExpression, Query, Use, pair_column
 
 if TYPE_CHECKING:
     from pyspark.core.broadcast import Broadcast
@@ -52,17 +53,19 @@ class PairSource:
     """All that a task needs to list pairs.
 
     columns: by use, its value by seq; None for the number itself
+    stays: an expression of what stands among the pairs, and no condition on pairs is of
     """
 
     query: Query
     tuples: Tuples
     uses: tuple[Use, ...]
     columns: tuple[pa.Array | None, ...]
+    stays: ClassVar[str] = "is_end"
 
     @classmethod
     def of(cls, query: Query, ordered: Ordered, inputs: Sequence[StreamRows]) -> PairSource:
         """From numbered inputs in their order."""
-        uses = tuple(dict.fromkeys(use for each in _expressions(query) for use in each.uses))
+        uses = tuple(dict.fromkeys(use for each in _expressions(query) for use in each.uses if use.side != AGGREGATE))
         columns = [None if use.is_number else _by_seq(query, use, ordered, inputs) for use in uses]
         return cls(query, ordered.tuples(query, inputs), uses, tuple(columns))
 
@@ -97,16 +100,17 @@ class PairSource:
         return pa.RecordBatch.from_arrays([pa.array(spans), flags, *values], schema=self.schema)
 
 
-def _expressions(query: Query) -> list[PairExpression]:
-    return [*(each.expression for each in query.select), *query.residuals]
-
-
 def _by_seq(query: Query, use: Use, ordered: Ordered, inputs: Sequence[StreamRows]) -> pa.Array:
     """A column's value by seq, NULL for tuples of the other input."""
     number = query.fed_by[min(use.side, len(query.streams) - 1)]
     at = kept_columns(query.inputs[number]).index(use.name)
     column = inputs[number].table[f"c{at}"].combine_chunks()
     return column.take(pa.array(ordered.index, mask=ordered.stream != number))
+
+
+def _expressions(query: Query) -> list[PairExpression]:
+    having = [query.grouped.having] if query.grouped is not None and query.grouped.having is not None else []
+    return [*(each.expression for each in query.select), *query.residuals, *needed(query).values(), *having]
 
 
 def _sides(pairs: Pairs) -> tuple[I64, I64]:
@@ -121,6 +125,7 @@ class PairRows:
         self._spark, self._source = spark, source
         self._shared = spark.sparkContext.broadcast(source)
         self._names = {pair_column(use.side, use.name): f"u{i}" for i, use in enumerate(source.uses)}
+        self._names |= {pair_column(AGGREGATE, str(k)): name for k, name in enumerate(aggregates(source.query))}
 
     def digests(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> dict[int, SpanRows]:
         """By span's number. Each group is a task's work, its spans consecutive."""
@@ -146,19 +151,26 @@ class PairRows:
 
     def _rows(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> DataFrame:
         """span, is_end and r<i>, the select list's columns; within a task in order, the ends after a group's rows."""
-        query = self._source.query
+        return self._selected(self._listed(groups))
+
+    def _listed(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> DataFrame:
+        """The source's pairs of which the residual conditions are true, and what stands among them."""
+        query, source = self._source.query, self._source
         tasks = min(len(groups), 4 * self._spark.sparkContext.defaultParallelism)
         numbers = self._spark.range(0, len(groups), 1, tasks)
-        schema = from_arrow_schema(self._source.schema, prefer_timestamp_ntz=True)
+        schema = from_arrow_schema(source.schema, prefer_timestamp_ntz=True)
         pairs = numbers.mapInArrow(_listing(self._shared, groups), schema)
-        if query.residuals:
-            holds = " AND ".join(f"({spark_sql(each.sql, self._names)})" for each in query.residuals)
-            pairs = pairs.where(F.expr(f"is_end OR ({holds})"))
-        columns = [
-            F.expr(f"CAST({spark_sql(each.expression.sql, self._names)} AS {spark_type(each.expression.type)})")
-            for each in query.select
-        ]
-        return pairs.select("span", "is_end", *(column.alias(f"r{i}") for i, column in enumerate(columns)))
+        if not query.residuals:
+            return pairs
+        holds = " AND ".join(f"({spark_sql(each.sql, self._names)})" for each in query.residuals)
+        return pairs.where(F.expr(f"{source.stays} OR ({holds})"))
+
+    def _selected(self, pairs: DataFrame) -> DataFrame:
+        columns = [self._expression(each.expression).alias(f"r{i}") for i, each in enumerate(self._source.query.select)]
+        return pairs.select("span", "is_end", *columns)
+
+    def _expression(self, each: PairExpression) -> Column:
+        return F.expr(f"CAST({spark_sql(each.sql, self._names)} AS {spark_type(each.type)})")
 
 
 def _listing(

@@ -1,8 +1,8 @@
 """Checks an output of rows: Spark evaluates every filter and select list again, over the pairs of the nested loop.
 
 A record of the results answers a span of probes, and must hold exactly the rows of their pairs, in the order of
-(probe, left, right). Both sides are compared by the digest of a span's rows; where the digests differ, the rows
-themselves are compared.
+(probe, left, right); or, where left rows ask, a span of those, and exactly their answers. Spans are compared by the
+digest of their rows, and where digests differ row by row.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from loadgen.check import ordering
+from loadgen.check.asked_rows import Answered, AskedRows, AskedSource, answered
 from loadgen.check.judging import ALL, BLOCK_PROBES, ProbeSample
 from loadgen.check.ordering import StreamRows
 from loadgen.check.output_digest import rows_sha256
@@ -70,17 +71,19 @@ class RowCheck:
             ordering.by_time(inputs) if by_time else ordering.by_arrival(query, inputs, pa.table({}), self._verdict)
         )
         verdict.tuples = len(ordered.stream)
-        answers = self._answers(verdict.tuples)
+        source = (AskedSource if query.asks else PairSource).of(query, ordered, inputs)
+        everything = Answered(verdict.tuples, verdict.tuples)
+        answers = self._answers(answered(query, source.tuples) if query.asks else everything)
         chosen = _chosen(answers, sample)
         verdict.probes_checked = sum(answers[number].span.end - answers[number].span.first for number in chosen)
-        job = PairRows(self._spark, PairSource.of(query, ordered, inputs))
+        job = (AskedRows if query.asks else PairRows)(self._spark, source)
         try:
             self._compare(job, answers, job.digests(_groups([(number, answers[number].span) for number in chosen])))
         finally:
             job.close()
         return verdict
 
-    def _answers(self, tuples: int) -> list[Answer]:
+    def _answers(self, expected: Answered) -> list[Answer]:
         """What the records of the results answer, in order; spans without a record follow."""
         chain, answers = RecordChain(), []
         read = self._messages.mapInArrow(_read, from_arrow_schema(_READ_SCHEMA)).toArrow()
@@ -92,9 +95,9 @@ class RowCheck:
         self._verdict.resent = chain.resent
         if chain.gap is not None:
             self._verdict.differs(chain.gap)
-        if chain.tuples > tuples:
-            self._verdict.differs(f"{chain.tuples} tuples are answered; expected {tuples}")
-        cuts = [*range(chain.tuples, tuples, BLOCK_PROBES), tuples]
+        if chain.tuples > expected.most:
+            self._verdict.differs(f"{chain.tuples} tuples are answered; expected {expected.most}")
+        cuts = [*range(chain.tuples, expected.least, BLOCK_PROBES), expected.least]
         nothing = SpanRows(0, "")
         return answers + [Answer(Span(first, end), None, nothing) for first, end in pairwise(cuts)]
 

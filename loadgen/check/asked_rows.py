@@ -1,0 +1,138 @@
+"""What left rows that ask must be answered: partners by the nested loop, their answers by Spark and plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from loadgen.check.nested_loop import NestedLoop, Tuples
+from loadgen.check.pair_rows import PAIRS_AT_ONCE, Batches, PairRows, PairSource, Span
+from loadgen.check.partners import Row, aggregates, answers, needed
+from loadgen.check.spark_sql import arrow_type, spark_sql
+from spojoin.model import EmitOn, Query
+
+I64 = NDArray[np.int64]
+
+LEFT, RIGHT = 0, 1
+#: In place of a right row: there is none.
+NO_ROW = -1
+_FLAGS = [("span", pa.int64()), ("is_end", pa.bool_()), ("is_pair", pa.bool_())]
+
+
+class Answered(NamedTuple):
+    """How many left rows are answered once the services are at rest."""
+
+    least: int
+    most: int
+
+
+def answered(query: Query, tuples: Tuples) -> Answered:
+    """On close a row stays open while the window of a right row to come may reach it.
+
+    Where event time decides it may have passed more than the rows say, by heartbeats and idle inputs.
+    """
+    lefts = tuples.seqs(LEFT)
+    if query.emit is EmitOn.ARRIVAL:
+        return Answered(len(lefts), len(lefts))
+    window = query.window_over(LEFT)
+    if not window.is_time:
+        closed = max(-(-len(lefts) // window.slide) * window.slide - window.length, 0)
+        return Answered(closed, closed)
+    assert tuples.times_us is not None, "a time window needs times"
+    highs = [tuples.times_us[tuples.stream == number] for number in range(len(query.inputs))]
+    if not all(map(len, highs)):
+        return Answered(0, len(lefts))
+    reached = min(int(times.max()) for times in highs) - query.lateness_us
+    begin = -(-reached // window.slide) * window.slide - window.length
+    return Answered(int(np.searchsorted(tuples.times_us[lefts], begin, "left")), len(lefts))
+
+
+class AskedSource(PairSource):
+    """Lists left rows with their partners; spans are of left rows."""
+
+    stays = "NOT is_pair"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As that of pairs, and whether a row is a pair: else it is a left row's own, or an end."""
+        return pa.schema([*_FLAGS, *list(super().schema)[2:]])
+
+    def pairs(self, loop: NestedLoop, spans: Sequence[tuple[int, Span]]) -> Iterator[pa.RecordBatch]:
+        """The left rows of consecutive spans, each before its pairs; then the spans' ends."""
+        own = loop.seqs[LEFT]
+        last = min(spans[-1][1].end, len(own))
+        first = min(spans[0][1].first, last)
+        left, right = self._partners(loop, first, last)
+        left = np.concatenate((own[first:last], left))
+        right = np.concatenate((np.full(last - first, NO_ROW), right))
+        order = np.lexsort((right, left))
+        numbers = np.array([number for number, _ in spans], np.int64)
+        places = np.searchsorted(own, left[order])
+        of_spans = numbers[np.searchsorted([span.end for _, span in spans], places, "right")]
+        for at in range(0, len(order), PAIRS_AT_ONCE):
+            piece = order[at : at + PAIRS_AT_ONCE]
+            yield self._listed(of_spans[at : at + PAIRS_AT_ONCE], left[piece], right[piece])
+        ends = [pa.array(numbers), *(pa.repeat(pa.scalar(flag), len(numbers)) for flag in (True, False))]
+        nothing = [pa.nulls(len(numbers), field.type) for field in list(self.schema)[len(_FLAGS) :]]
+        yield pa.RecordBatch.from_arrays([*ends, *nothing], schema=self.schema)
+
+    def _partners(self, loop: NestedLoop, first: int, end: int) -> tuple[I64, I64]:
+        """The pairs of the left rows [first, end): with right rows before each, and on close with those behind it."""
+        left, right = loop.pairs(LEFT, np.arange(first, end))
+        if self.query.emit is EmitOn.ARRIVAL or first == end:
+            return left, right
+        lower, upper = loop.role_windows[RIGHT]
+        later, earlier = loop.pairs(RIGHT, np.flatnonzero((upper > first) & (lower < end)))
+        own = loop.seqs[LEFT]
+        within = (earlier >= own[first]) & (earlier <= own[end - 1])
+        return np.concatenate((left, earlier[within])), np.concatenate((right, later[within]))
+
+    def _listed(self, spans: I64, left: I64, right: I64) -> pa.RecordBatch:
+        is_pair = right != NO_ROW
+        sides = pa.array(left), pa.array(right, mask=~is_pair)
+        values = [
+            sides[use.side] if column is None else column.take(sides[use.side])
+            for use, column in zip(self.uses, self.columns, strict=True)
+        ]
+        flags = pa.repeat(pa.scalar(False), len(spans))
+        return pa.RecordBatch.from_arrays([pa.array(spans), flags, pa.array(is_pair), *values], schema=self.schema)
+
+
+class AskedRows(PairRows):
+    """The answers of spans of left rows, as a Spark job."""
+
+    def _rows(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> DataFrame:
+        """As of pairs: Spark evaluates what partners give, answers are made of it, and Spark selects from them."""
+        query, source = self._source.query, self._source
+        listed = self._listed(groups)
+        given = {name: (self._expression(each), arrow_type(each.type)) for name, each in needed(query).items()}
+        columns = [column.alias(name) for name, (column, _) in given.items()]
+        held = pa.schema([*source.schema, *((name, kind) for name, (_, kind) in given.items())])
+        values = [(name, arrow_type(one.type)) for name, one in aggregates(query).items()]
+        answer = pa.schema([*source.schema, *values])
+
+        def answering(batches: Batches) -> Iterator[pa.RecordBatch]:
+            return _batches(answers(query, _each_row(batches, held)), answer)
+
+        found = listed.select("*", *columns).mapInArrow(answering, from_arrow_schema(answer, prefer_timestamp_ntz=True))
+        if query.grouped is not None and query.grouped.having is not None:
+            found = found.where(F.expr(f"is_end OR ({spark_sql(query.grouped.having.sql, self._names)})"))
+        return self._selected(found)
+
+
+def _each_row(batches: Batches, schema: pa.Schema) -> Iterator[Row]:
+    for batch in batches:
+        yield from batch.rename_columns(schema.names).to_pylist()
+
+
+def _batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    while some := list(islice(rows, PAIRS_AT_ONCE)):
+        yield pa.RecordBatch.from_pylist(some, schema)

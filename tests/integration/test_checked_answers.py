@@ -1,0 +1,133 @@
+"""The checker where left rows ask: DuckDB's answers are right, and each planted error is found.
+
+Spark runs in this process, without a broker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from loadgen.check import rows as input_rows
+from loadgen.check.checker import read_rows
+from loadgen.check.judging import settle_rejects
+from loadgen.check.pair_rows import select_schema
+from loadgen.check.row_check import RowCheck
+from loadgen.check.verdict import Verdict
+from loadgen.load import spark
+from spojoin.embedded.statements import StatementOptions, statement_of_streams
+from spojoin.query.column_types import parse_type
+from tests.support.asking_statements import COLUMNS, FORMS, AskingStatement, draw
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+ANSWERED = 7
+INPUT = "partition int, offset long, value binary"
+OUTPUT = "partition int, offset long, value binary, headers array<struct<key: string, value: binary>>"
+
+Answers = list[tuple[Any, ...]]
+
+
+def of_form(form: tuple[str, str, str], *, at_close: bool) -> AskingStatement:
+    """The first drawn statement of a form that has answers enough."""
+    for seed in range(1_000_000, 1_010_000):
+        statement = draw(seed)
+        drawn_form = statement.kind, statement.items, statement.clauses
+        is_wanted = drawn_form == form and statement.at_close is at_close and len(statement.rows) > 100
+        if is_wanted and len(statement.answer()) > 20:
+            return statement
+    raise AssertionError(f"no statement of {form}")
+
+
+class Checked:
+    """A statement, and its answers by left row, as messages."""
+
+    def __init__(self, session: SparkSession, statement: AskingStatement) -> None:
+        self._session, self._statement = session, statement
+        names = ["a"] if statement.is_self else ["a", "b"]
+        schema = {name: parse_type(kind, name, 1) for name, kind in COLUMNS.items()}
+        timed = statement.is_time or not statement.is_self
+        options = StatementOptions(times=dict.fromkeys(names, "at") if timed else {})
+        self.query = statement_of_streams(statement.sql(), dict.fromkeys(names, schema), options)
+        lefts = [number for number, _, is_left, _ in statement.numbered() if is_left]
+        if statement.at_close and not statement.is_time:
+            lefts = lefts[: max(-(-len(lefts) // statement.slide) * statement.slide - statement.length, 0)]
+        by_row = {number: list(rows) for number, rows in groupby(statement.answer(), lambda row: row[0])}
+        self.answers: list[Answers] = [by_row.get(number, []) for number in lefts]
+
+    def verdict(self) -> Verdict:
+        verdict, inputs = Verdict("q"), []
+        for number, stream in enumerate(self.query.inputs):
+            values = [json.dumps(row).encode() for of, row in self._statement.rows if of == number]
+            messages = self._frame([{"value": value} for value in values], INPUT).select(*input_rows.MESSAGE)
+            inputs.append(read_rows(messages, stream, [], needs_time=self.query.needs_time))
+        inputs = settle_rejects(inputs, [{} for _ in inputs], self.query, verdict)
+        return RowCheck(self._session, self.query, self._frame(list(self._messages()), OUTPUT), verdict).run(inputs)
+
+    def _frame(self, messages: list[dict[str, Any]], schema: str) -> Any:
+        rows = [{"partition": 0, "offset": offset} | message for offset, message in enumerate(messages)]
+        return self._session.createDataFrame(rows, schema)
+
+    def _messages(self) -> Iterator[dict[str, Any]]:
+        """Frames that answer ANSWERED left rows each."""
+        for frame, first in enumerate(range(0, len(self.answers), ANSWERED)):
+            some = self.answers[first : first + ANSWERED]
+            said = {"frame": frame, "begin": 0, "end": len(some), "last": 1}
+            headers = [{"key": f"spojoin-{name}", "value": b"%d" % number} for name, number in said.items()]
+            yield {"value": self._value([row for rows in some for row in rows]), "headers": headers}
+
+    def _value(self, rows: Answers) -> bytes:
+        schema = select_schema(self.query)
+        columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
+        table = pa.table([pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_table(table)
+        return sink.getvalue().to_pybytes()
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    running = spark.start(cores=1)
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    "form", FORMS, ids=[f"{kind}{clauses[:7]}-{at}" for at, (kind, _, clauses) in enumerate(FORMS)]
+)
+def test_answers_of_duckdb_are_exact(session: SparkSession, form: tuple[str, str, str]) -> None:
+    checked = Checked(session, of_form(form, at_close=True))
+    verdict = checked.verdict()
+    assert verdict.is_exact, (verdict, checked.query.text)
+    assert verdict.rows_right == sum(map(len, checked.answers)) > 0
+
+
+def test_at_arrival_earlier_partners_count_alone(session: SparkSession) -> None:
+    assert Checked(session, of_form(FORMS[5], at_close=False)).verdict().is_exact
+
+
+@pytest.mark.parametrize("damage", ["missing", "other", "twice", "unanswered", "early"])
+def test_planted_errors_are_found(session: SparkSession, damage: str) -> None:
+    checked = Checked(session, of_form(FORMS[5], at_close=True))
+    at = len(checked.answers) // 2
+    match damage:
+        case "missing":
+            checked.answers[at] = []
+        case "other":
+            checked.answers[at] = [(row[0], row[1] + 1, *row[2:]) for row in checked.answers[at]]
+        case "twice":
+            checked.answers[at] *= 2
+        case "unanswered":
+            checked.answers = checked.answers[:at]
+        case _:
+            checked.answers = checked.answers[1:] + checked.answers[:1]
+    verdict = checked.verdict()
+    assert not verdict.is_exact
+    assert verdict.first_difference is not None
