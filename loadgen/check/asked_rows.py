@@ -17,7 +17,7 @@ from loadgen.check.nested_loop import NestedLoop, Tuples
 from loadgen.check.pair_rows import PAIRS_AT_ONCE, Batches, PairRows, PairSource, Span
 from loadgen.check.partners import Row, aggregates, answers, needed
 from loadgen.check.spark_sql import arrow_type, spark_sql
-from spojoin.model import EmitOn, Query
+from spojoin.model import EmitOn, JoinKind, Query
 
 I64 = NDArray[np.int64]
 
@@ -27,32 +27,32 @@ NO_ROW = -1
 _FLAGS = [("span", pa.int64()), ("is_end", pa.bool_()), ("is_pair", pa.bool_())]
 
 
-class Answered(NamedTuple):
+class AnsweredRows(NamedTuple):
     """How many left rows are answered once the services are at rest."""
 
     least: int
     most: int
 
 
-def answered(query: Query, tuples: Tuples) -> Answered:
+def answered(query: Query, tuples: Tuples) -> AnsweredRows:
     """On close a row stays open while the window of a right row to come may reach it.
 
     Where event time decides it may have passed more than the rows say, by heartbeats and idle inputs.
     """
     lefts = tuples.seqs(LEFT)
     if query.emit is EmitOn.ARRIVAL:
-        return Answered(len(lefts), len(lefts))
+        return AnsweredRows(len(lefts), len(lefts))
     window = query.window_over(LEFT)
     if not window.is_time:
         closed = max(-(-len(lefts) // window.slide) * window.slide - window.length, 0)
-        return Answered(closed, closed)
+        return AnsweredRows(closed, closed)
     assert tuples.times_us is not None, "a time window needs times"
     highs = [tuples.times_us[tuples.stream == number] for number in range(len(query.inputs))]
     if not all(map(len, highs)):
-        return Answered(0, len(lefts))
+        return AnsweredRows(0, len(lefts))
     reached = min(int(times.max()) for times in highs) - query.lateness_us
     begin = -(-reached // window.slide) * window.slide - window.length
-    return Answered(int(np.searchsorted(tuples.times_us[lefts], begin, "left")), len(lefts))
+    return AnsweredRows(int(np.searchsorted(tuples.times_us[lefts], begin, "left")), len(lefts))
 
 
 class AskedSource(PairSource):
@@ -71,6 +71,9 @@ class AskedSource(PairSource):
         last = min(spans[-1][1].end, len(own))
         first = min(spans[0][1].first, last)
         left, right = self._partners(loop, first, last)
+        if self._asks_whether:
+            left, kept = np.unique(left, return_index=True)
+            right = right[kept]
         left = np.concatenate((own[first:last], left))
         right = np.concatenate((np.full(last - first, NO_ROW), right))
         order = np.lexsort((right, left))
@@ -83,6 +86,11 @@ class AskedSource(PairSource):
         ends = [pa.array(numbers), *(pa.repeat(pa.scalar(flag), len(numbers)) for flag in (True, False))]
         nothing = [pa.nulls(len(numbers), field.type) for field in list(self.schema)[len(_FLAGS) :]]
         yield pa.RecordBatch.from_arrays([*ends, *nothing], schema=self.schema)
+
+    @property
+    def _asks_whether(self) -> bool:
+        """Whether one partner says as much as all."""
+        return self.query.join in (JoinKind.SEMI, JoinKind.ANTI) and not self.query.residuals
 
     def _partners(self, loop: NestedLoop, first: int, end: int) -> tuple[I64, I64]:
         """The pairs of the left rows [first, end): with right rows before each, and on close with those behind it."""

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from loadgen.check import ordering
-from loadgen.check.asked_rows import Answered, AskedRows, AskedSource, answered
+from loadgen.check.asked_rows import AnsweredRows, AskedRows, AskedSource, answered
 from loadgen.check.judging import ALL, BLOCK_PROBES, ProbeSample
 from loadgen.check.ordering import StreamRows
 from loadgen.check.output_digest import rows_sha256
@@ -72,7 +72,7 @@ class RowCheck:
         )
         verdict.tuples = len(ordered.stream)
         source = (AskedSource if query.asks else PairSource).of(query, ordered, inputs)
-        everything = Answered(verdict.tuples, verdict.tuples)
+        everything = AnsweredRows(verdict.tuples, verdict.tuples)
         answers = self._answers(answered(query, source.tuples) if query.asks else everything)
         chosen = _chosen(answers, sample)
         verdict.probes_checked = sum(answers[number].span.end - answers[number].span.first for number in chosen)
@@ -83,7 +83,7 @@ class RowCheck:
             job.close()
         return verdict
 
-    def _answers(self, expected: Answered) -> list[Answer]:
+    def _answers(self, expected: AnsweredRows) -> list[Answer]:
         """What the records of the results answer, in order; spans without a record follow."""
         chain, answers = RecordChain(), []
         read = self._messages.mapInArrow(_read, from_arrow_schema(_READ_SCHEMA)).toArrow()

@@ -100,11 +100,17 @@ class Follower:
             return
         last = self.trace.last
         tuples = last.tuples + result.end - result.begin
-        produced_ms = np.repeat(result.produced_ms, result.produced_runs)[result.begin : result.end]
-        self.trace.latencies_ms.append((record.timestamp_ms - produced_ms).astype(np.float64))
+        self.trace.latencies_ms.append((record.timestamp_ms - self._produced_ms(result)).astype(np.float64))
         self.trace.marks.append(
             OutputMark(record.timestamp_ms, tuples, last.matches + self._matches(result), result.frame_id)
         )
+
+    def _produced_ms(self, result: Result) -> NDArray[np.int64]:
+        """When each answer's row was produced; of a row that closes the newest row of the frame in which it does."""
+        if not self._query.asks:
+            return np.repeat(result.produced_ms, result.produced_runs)[result.begin : result.end]
+        newest = result.produced_ms.max(initial=0)
+        return np.full(result.end - result.begin if newest else 0, newest)
 
     def _matches(self, result: Result) -> int:
         if self._query.output is Output.COUNT:

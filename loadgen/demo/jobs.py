@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spojoin.model import Filter, Order, Query
+from spojoin.model import EmitOn, Filter, Order, Query
 from spojoin.protocol.packing import APART, TOGETHER
 from spojoin.protocol.topology import input_topic
 from spojoin.query.load import parse_query
@@ -79,6 +79,7 @@ JOBS = (
     Job("kennedy-or-la-guardia.yaml", {"kennedy": "JFK", "la_guardia": "LGA"}, message="json", partitions=1),
     Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2),
     Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2, packing=TOGETHER),
+    Job("unbeaten-flights.yaml", {"departures": ""}, message="arrow", partitions=1),
 )
 
 
@@ -98,6 +99,20 @@ def numbered(tables: Tables, query: Query) -> Tables:
         passes = [passing(table, member.filter) for member in source.fed(number)]
         kept[source.name] = table.filter(pa.array(np.logical_or.reduce(passes)))
     return kept
+
+
+def answers_due(tables: Tables, query: Query, sent: int, until_ms: int) -> int:
+    """How many answers there are once no input brings anything from before `until_ms`.
+
+    tables: all rows; sent: of them, those that take a number and have been sent, which are all before `until_ms`
+    """
+    if query.emit is EmitOn.ARRIVAL:
+        return sent
+    source = query.streams[0]
+    left = {source.name: tables[source.name].filter(pa.array(passing(tables[source.name], source.filter)))}
+    window = query.window_over(0)
+    begin = -(-until_ms * 1000 // window.slide) * window.slide - window.length
+    return int(np.searchsorted(_times_us(left, query)[source.name], begin))
 
 
 class Parts(NamedTuple):

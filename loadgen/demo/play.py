@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadgen.demo import figures
 from loadgen.demo.follower import Follower, OutputMark, OutputTrace
-from loadgen.demo.jobs import Job, Tables, numbered, rows_until_full, split
+from loadgen.demo.jobs import Job, Tables, answers_due, numbered, rows_until_full, split
 from loadgen.demo.screen import PlayProgress, Screen
 from loadgen.demo.stage import Stage
 from spojoin.local.serve import WORKERS, ServedQuery, ServePlan, serve
@@ -107,7 +107,7 @@ class _Play:
         self.stage, self.logs, self.screen = stage, logs, screen
         self.follower = Follower(stage.log, self.query, self._topics.values())
         self.feeds: list[Feed] = []
-        self.rows_before = self.due = 0
+        self.rows_before = self.numbered = self.due = 0
         self.passing_share = 1.0
         self.served: ServedQuery | None = None
 
@@ -164,7 +164,8 @@ class _Play:
             self._wait(ending, how)
         self.feeds = []
         self.rows_before += total
-        self.due += taking
+        self.numbered += taking
+        self.due = answers_due(self.tables, self.query, self.numbered, until_ms)
         if self.query.order is Order.EVENT_TIME:
             self._beat(until_ms)
         self._drain(how)
@@ -250,7 +251,7 @@ class _Play:
         trace = self.follower.trace
         last: OutputMark = trace.last
         fed = sum(feed.rows for feed in self.feeds)
-        due = self.due + round(self.passing_share * fed)
+        due = self.numbered + round(self.passing_share * fed)
         progress = PlayProgress(
             query=self.query.name,
             phase=phase,

@@ -48,6 +48,11 @@ query.yaml: {{ include "spojoin.query" . | quote }}
 {{- end }}
 {{- end }}
 
+{{- /* Changes with any of these files. */}}
+{{- define "spojoin.queryDigest" -}}
+{{- if (include "spojoin.queryValue" . | fromYaml).others }}{{ include "spojoin.queryFiles" . | sha256sum }}{{ else }}{{ include "spojoin.query" . | sha256sum }}{{ end }}
+{{- end }}
+
 {{- define "spojoin.bootstrap" -}}
 {{- if .Values.kafka.bootstrapServers }}{{ .Values.kafka.bootstrapServers }}
 {{- else if eq (include "spojoin.devKafka" .) "true" }}{{ include "spojoin.fullname" . }}-kafka:9092
@@ -245,7 +250,7 @@ metadata:
     {{- include "spojoin.labels" . | nindent 4 }}
     {{- with .root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
-    checksum/query: {{ include "spojoin.queryFiles" .root | sha256sum }}
+    checksum/query: {{ include "spojoin.queryDigest" .root }}
     {{- with .root.Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   serviceAccountName: {{ include "spojoin.serviceAccountName" .root }}

@@ -17,14 +17,14 @@ QueryOf = Callable[[str], Query | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class ResultColumns:
     """What a query's results are to a query that takes them in; time: their event-time column, if they have one."""
 
     columns: dict[str, ColumnType]
     time: str | None
 
 
-def results_of(query: Query, line: int) -> Results:
+def results_of(query: Query, line: int) -> ResultColumns:
     """The columns and the event time of a query's results; `line`: of who asks. Raises QueryError."""
     if query.output is not Output.ROWS:
         raise QueryError(
@@ -33,7 +33,7 @@ def results_of(query: Query, line: int) -> Results:
             line,
         )
     columns = {each.name: _declared(each.expression.type, each.name, query, line) for each in query.select}
-    return Results(columns, _event_time(query))
+    return ResultColumns(columns, _event_time(query))
 
 
 def _declared(kind: ColumnType, name: str, query: Query, line: int) -> ColumnType:
@@ -54,12 +54,12 @@ def _event_time(query: Query) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TakenIn:
     """What a stream's options don't say themselves, and where they stand: the mapping, and the end of its `query`."""
 
     mapping: yaml.MappingNode
     end: int
-    results: Results
+    results: ResultColumns
 
     @property
     def written(self) -> str:
@@ -72,7 +72,7 @@ class Found:
         )
 
 
-def with_schemas(text: str, found: Sequence[Found]) -> str:
+def with_schemas(text: str, found: Sequence[TakenIn]) -> str:
     """A query's text that says by itself what stands in others: services read it where no other file is."""
     for one in sorted(found, key=lambda each: each.end, reverse=True):
         text = text[: one.end] + one.written + text[one.end :]

@@ -10,7 +10,7 @@ import yaml
 from spojoin.errors import QueryError
 from spojoin.model import GENERATION_PART, ColumnType, TypeName
 from spojoin.query.assemble import StreamOptions
-from spojoin.query.chained import Found, QueryOf, results_of
+from spojoin.query.chained import QueryOf, TakenIn, results_of
 from spojoin.query.column_types import parse_type
 from spojoin.query.document import Item, items, text_of
 
@@ -41,7 +41,7 @@ class DeclaredStreams:
     """Reads streams. query_of: finds queries whose results they are; found: what these say, and the file doesn't."""
 
     query_of: QueryOf | None
-    found: list[Found] = field(default_factory=list)
+    found: list[TakenIn] = field(default_factory=list)
 
     def read(self, option: Item) -> dict[str, StreamOptions]:
         """The streams by name. Raises QueryError."""
@@ -82,7 +82,7 @@ class DeclaredStreams:
             item.line,
         )
 
-    def _of_query(self, item: Item, options: dict[str, Item]) -> Found:
+    def _of_query(self, item: Item, options: dict[str, Item]) -> TakenIn:
         option = options["query"]
         name = query_name(option)
         query = None if self.query_of is None else self.query_of(name)
@@ -98,7 +98,7 @@ class DeclaredStreams:
         results = results_of(query, option.line)
         if "time" in options:
             results = replace(results, time=None)
-        return Found(item.node, option.node.end_mark.index, results)
+        return TakenIn(item.node, option.node.end_mark.index, results)
 
 
 def _declared(item: Item, option: Item) -> dict[str, ColumnType]:

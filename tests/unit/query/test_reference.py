@@ -193,7 +193,7 @@ def test_the_error_that_is_shown():
     assert str(caught.value) == shown
 
 
-OF_STREAMS = {"schema", "time", "key", "envelope"}
+OF_STREAMS = {"schema", "query", "time", "key", "envelope"}
 
 
 def test_options_are_those_of_the_page():
