@@ -69,7 +69,7 @@ class Job:
         tables = {}
         for stream in query.inputs:
             rows = flights(by_time=query.order is Order.EVENT_TIME, origin=self.origins[stream.name] or None)
-            names = [*stream.schema, stream.time, stream.key]
+            names = dict.fromkeys([*stream.schema, stream.time, stream.key])
             tables[stream.name] = rows.select([name for name in names if name is not None])
         return tables
 
@@ -101,18 +101,28 @@ def numbered(tables: Tables, query: Query) -> Tables:
     return kept
 
 
+def answered(tables: Tables, query: Query) -> int:
+    """How many of the rows get an answer."""
+    found = _left(tables, query) if query.asks else numbered(tables, query)
+    return sum(table.num_rows for table in found.values())
+
+
 def answers_due(tables: Tables, query: Query, sent: int, until_ms: int) -> int:
     """How many answers there are once no input brings anything from before `until_ms`.
 
-    tables: all rows; sent: of them, those that take a number and have been sent, which are all before `until_ms`
+    tables: all rows; sent: how many of those that get an answer have been sent, which are all before `until_ms`
     """
     if query.emit is EmitOn.ARRIVAL:
         return sent
-    source = query.streams[0]
-    left = {source.name: tables[source.name].filter(pa.array(passing(tables[source.name], source.filter)))}
     window = query.window_over(0)
     begin = -(-until_ms * 1000 // window.slide) * window.slide - window.length
-    return int(np.searchsorted(_times_us(left, query)[source.name], begin))
+    (times,) = _times_us(_left(tables, query), query).values()
+    return int(np.searchsorted(times, begin))
+
+
+def _left(tables: Tables, query: Query) -> Tables:
+    source = query.streams[0]
+    return {source.name: tables[source.name].filter(pa.array(passing(tables[source.name], source.filter)))}
 
 
 class Parts(NamedTuple):
@@ -166,5 +176,5 @@ def _times_us(tables: Tables, query: Query) -> dict[str, NDArray[np.int64]]:
             stream.time, tables[stream.name][stream.time].combine_chunks(), Refusals(0), stream.schema.get(stream.time)
         )
         for stream in query.inputs
-        if stream.time is not None
+        if stream.time is not None and stream.name in tables
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadgen.demo import figures
 from loadgen.demo.follower import Follower, OutputMark, OutputTrace
-from loadgen.demo.jobs import Job, Tables, answers_due, numbered, rows_until_full, split
+from loadgen.demo.jobs import Job, Tables, answered, answers_due, rows_until_full, split
 from loadgen.demo.screen import PlayProgress, Screen
 from loadgen.demo.stage import Stage
 from spojoin.local.serve import WORKERS, ServedQuery, ServePlan, serve
@@ -107,7 +107,7 @@ class _Play:
         self.stage, self.logs, self.screen = stage, logs, screen
         self.follower = Follower(stage.log, self.query, self._topics.values())
         self.feeds: list[Feed] = []
-        self.rows_before = self.numbered = self.due = 0
+        self.rows_before = self.answerable = self.due = 0
         self.passing_share = 1.0
         self.served: ServedQuery | None = None
 
@@ -152,7 +152,7 @@ class _Play:
 
     def _send(self, how: str, tables: Tables, rows_per_second: float | None, until_ms: int) -> None:
         """Send rows of all streams, all earlier than `until_ms`; wait until each has its result or is refused."""
-        total, taking = (sum(t.num_rows for t in each.values()) for each in (tables, numbered(tables, self.query)))
+        total, taking = sum(table.num_rows for table in tables.values()), answered(tables, self.query)
         self.passing_share = taking / max(1, total)
         self._show(how)
         starting = [
@@ -164,8 +164,8 @@ class _Play:
             self._wait(ending, how)
         self.feeds = []
         self.rows_before += total
-        self.numbered += taking
-        self.due = answers_due(self.tables, self.query, self.numbered, until_ms)
+        self.answerable += taking
+        self.due = answers_due(self.tables, self.query, self.answerable, until_ms)
         if self.query.order is Order.EVENT_TIME:
             self._beat(until_ms)
         self._drain(how)
@@ -251,7 +251,7 @@ class _Play:
         trace = self.follower.trace
         last: OutputMark = trace.last
         fed = sum(feed.rows for feed in self.feeds)
-        due = self.numbered + round(self.passing_share * fed)
+        due = self.answerable + round(self.passing_share * fed)
         progress = PlayProgress(
             query=self.query.name,
             phase=phase,

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import orjson
 import pytest
+from confluent_kafka import Producer
 
 from spojoin.local.cluster import LocalCluster, local_cluster
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.protocol.topology import Topic, topic_name
+from spojoin.protocol.topology import HEARTBEAT, Topic, topic_name
 from spojoin.wire.codec import encode
 from spojoin.wire.records import WorkerCount
 from tests.support import racks
@@ -116,6 +118,36 @@ def test_losses_leave_the_answers_as_they_are(
         feeding.result()
     assert len(running.output.rows) == len(answers)
     assert racks.digest(running.output.rows) == racks.digest(answers)
+
+
+UNANSWERED = """
+name: final-timed
+streams:
+  asked: {schema: {id: long, at: timestamp}, time: at}
+  said: {schema: {to: long, at: timestamp}, time: at}
+sql: |
+  SELECT l.id FROM asked AS l ANTI JOIN said AS r ON l.id = r.to AND r.at BETWEEN l.at AND l.at + INTERVAL '1 s'
+  EMIT ON CLOSE
+"""
+ASKED = 400
+
+
+def test_a_heartbeat_closes_what_no_row_does(own_cluster: LocalCluster, tmp_path: Path) -> None:
+    settings = {**SIZES, "idle_timeout_ms": "600000"}
+    with served(own_cluster, tmp_path, UNANSWERED, 1, settings, restarts_max=0, columns=("id",)) as running:
+        producer = Producer({"bootstrap.servers": own_cluster.broker.bootstrap})
+        for number in range(ASKED):
+            producer.produce(running.topics["asked"], orjson.dumps({"id": number, "at": 10 * number}))
+            if number % 3 == 0:  # every sixth comes too late
+                late_ms = 1_001 if number % 6 == 0 else 1_000
+                producer.produce(running.topics["said"], orjson.dumps({"to": number, "at": 10 * number + late_ms}))
+        producer.flush()
+        running.read_until(ASKED - 105)  # those a second and five rows before the last one said
+        for topic in running.topics.values():
+            producer.produce(topic, b"", headers={HEARTBEAT: str(10 * ASKED + 2_000).encode()})
+        producer.flush()
+        running.read_until(ASKED)
+    assert running.output.rows == [(number,) for number in range(ASKED) if number % 3 or number % 6 == 0]
 
 
 def lose_each(running: Served, cluster: LocalCluster, name: str, workers: int, stop: threading.Event) -> None:

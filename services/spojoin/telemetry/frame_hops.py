@@ -44,13 +44,13 @@ def hops_of(roles: Iterable[Role]) -> tuple[Hop, ...]:
 
 @dataclass(slots=True)
 class _FrameTrace:
-    """A frame as far as this process has seen it: its tuples, and moments by the monotonic clock.
+    """A frame as far as this process has seen it: how much it answers, and moments by the monotonic clock.
 
     known_ms: when the process first had it, written or read; taken_ms: when it took it from the log
     part_ms: when the latest chunk of a part came
     """
 
-    count: int = -1
+    answers: int = -1
     known_ms: float | None = None
     taken_ms: float | None = None
     part_ms: float | None = None
@@ -82,7 +82,9 @@ class FrameHops:
         if not frame.is_answered:
             return
         trace = self._trace(frame.frame_id)
-        trace.count, trace.known_ms = frame.count, self._clock.monotonic_ms()
+        trace.answers, trace.known_ms = frame.answers, self._clock.monotonic_ms()
+        if not frame.count:  # rows close, and none has come
+            return
         oldest_ms, wall_ms = int(frame.produced_ms.min()), self._clock.wall_ms()
         taken_ms = self._row_taken_ms(oldest_ms, wall_ms)
         self._times.observe(Hop.ARRIVAL, max(0, taken_ms - oldest_ms))  # the producers' clock may be ahead
@@ -119,7 +121,7 @@ class FrameHops:
         trace = self._trace(frame.frame_id)
         if trace.taken_ms is not None:  # appended twice, or a topic that is read again
             return
-        trace.count, trace.taken_ms = frame.count, now_ms
+        trace.answers, trace.taken_ms = frame.answers, now_ms
         if Hop.DELIVERY in self._hops:
             self._times.observe(Hop.DELIVERY, max(0, self._clock.wall_ms() - appended_ms))
         elif trace.known_ms is not None:
@@ -138,7 +140,7 @@ class FrameHops:
                 self._times.observe(Hop.RANKING, now_ms - trace.known_ms)
             return
         trace.part_ms = now_ms
-        if record.end >= trace.count:
+        if record.end >= trace.answers:
             hop = Hop.COMBINING if record.part == MUTABLE_PART else Hop.SEARCH
             self._times.observe(hop, now_ms - trace.known_ms)
 

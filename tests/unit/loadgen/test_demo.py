@@ -9,10 +9,10 @@ from rich.console import Console
 
 from loadgen.demo import figures, page
 from loadgen.demo.follower import Follower, OutputMark, OutputTrace
-from loadgen.demo.jobs import JOBS, numbered, rows_until_full, split
+from loadgen.demo.jobs import JOBS, answered, answers_due, numbered, rows_until_full, split
 from loadgen.demo.play import QueryOutcome
 from loadgen.demo.screen import PlayProgress, Screen
-from spojoin.model import Order, Output
+from spojoin.model import EmitOn, Order, Output
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.topology import input_topic
@@ -55,12 +55,15 @@ def test_each_job_is_a_valid_query_over_flights():
         query = job.query()
         assert query.name == job.name
         assert query.output is Output.ROWS
-        assert set(job.tables(flights)) == {stream.name for stream in query.streams}
+        tables = job.tables(flights)
+        assert set(tables) == {stream.name for stream in query.inputs}
+        assert all(len(set(table.column_names)) == table.num_columns for table in tables.values())
     assert {job.query().is_self for job in JOBS} == {True, False}
     assert any(job.query().window.is_time for job in JOBS)
     assert any(job.query().residuals for job in JOBS)
     assert any(job.query().shares_input for job in JOBS)
     assert any(stream.filter for job in JOBS for stream in job.query().streams)
+    assert any(job.query().emit is EmitOn.CLOSE for job in JOBS)
 
 
 FILTERED = """
@@ -79,6 +82,30 @@ def test_rows_that_pass_a_filter_are_numbered_and_fill_windows():
     found = numbered(tables, query)["x"].to_pylist()
     assert [(row["a"], row["town"]) for row in found] == [(2, "Ulm"), (None, "Ulm"), (1, "Aal"), (2, "Ulm"), (3, "Ulm")]
     assert rows_until_full(tables, query) == 5
+
+
+CLOSING = """
+name: closing
+streams:
+  x: {schema: {a: int, at: timestamp}, time: at}
+  y: {schema: {a: int, at: timestamp}, time: at}
+sql: |
+  SELECT l.a FROM x AS l ANTI JOIN y AS r
+  ON l.a < r.a AND r.at BETWEEN l.at - INTERVAL '1 min' AND l.at + INTERVAL '3 min'
+  WHERE l.a > 0
+  EMIT ON CLOSE
+"""
+
+
+def test_left_rows_alone_are_answered_once_event_time_has_passed_their_partners():
+    query = parse_query(CLOSING)
+    x = pa.table({"a": [1, 0, 1, 1, 1], "at": [0, 60_000, 60_000, 120_000, 600_000]})
+    tables = {"x": x, "y": pa.table({"a": [1], "at": [5]})}
+    assert answered(tables, query) == 4
+    due = [answers_due(tables, query, 4, minutes * 60_000) for minutes in (0, 3, 4, 5, 100)]
+    assert due == [0, 0, 1, 2, 4]
+    arrival = parse_query(CLOSING.replace("EMIT ON CLOSE", ""))
+    assert answers_due(tables, arrival, 3, 0) == 3
 
 
 def test_two_streams_are_cut_at_the_same_time():

@@ -17,7 +17,7 @@ from spojoin.telemetry.frame_hops import CHUNKS_MAX, FRAMES_MAX, FrameHops, hops
 from spojoin.telemetry.hop import Hop, HopTime, hop_time
 from spojoin.telemetry.hop_times import PENDING_MAX, HopTimes
 from spojoin.telemetry.recent import SLICE_MS, SPAN_MS
-from spojoin.wire.records import Frame, Part, Partial
+from spojoin.wire.records import Closing, Frame, Part, Partial
 from tests.support.frames import make_frame
 from tests.support.runtime_world import result
 
@@ -222,6 +222,28 @@ def test_the_hops_of_a_process_follow_from_its_roles():
     assert hops_of((Role.MUTABLE, Role.LOGICAL_AND)) == (Hop.DELIVERY, Hop.RANKING, Hop.COMBINING)
     assert hops_of((Role.PERMUTATION,)) == hops_of((Role.CONTROLLER,)) == ()
     assert {hop for role in Role for hop in hops_of((role,))} == set(Hop)
+
+
+def closing(answers: int) -> Closing:
+    none = np.empty(0, np.int64)
+    nothing = none.astype(np.uint16), none.astype(np.uint32)
+    return Closing(0, np.arange(answers), *nothing, codes=(none,), lower=none, own=None, reached=0)
+
+
+def test_a_frame_in_which_rows_close_and_none_comes_has_no_row_to_time():
+    router, worker = Watched(Role.ROUTER), Watched(Role.POJOIN)
+    frame = make_frame(count=0, closing=closing(COUNT))
+    assert frame.is_answered
+    router.hops.framed(frame)
+    router.pass_ms(2)
+    router.took(frame)
+    assert router.means() == {Hop.WRITING: 2}
+    worker.took(frame)
+    worker.pass_ms(3)
+    worker.hops.made(part(1, 0, COUNT // 2))
+    assert Hop.SEARCH not in worker.means()
+    worker.hops.made(part(1, COUNT // 2, COUNT))
+    assert worker.means()[Hop.SEARCH] == 3
 
 
 # -- what is not timed
