@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spojoin.explain.held_rows import names_rows, payload_bytes
-from spojoin.model import Direction, Output, Query, Stream
+from spojoin.model import Direction, EmitOn, Output, Query, Stream
 
 CODE_BYTES = 8
 MUTABLE_RANK_BYTES = 2
@@ -15,7 +15,8 @@ NODE_OFFSET_BYTES = 4
 SEQ_BYTES = 8
 KEY_BYTES = 8  # an int64; text keys take their length
 TIME_BYTES = 8
-HELD_ROOM = 1.2  # the room of the sink's buffers, in times of what they hold
+HELD_ROOM = 1.2  # the room of buffers of rows, in times of what they hold
+OPEN_WORDS = 3  # of an open row besides its codes: its number, the first partner that it may find, its own right row
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
 WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
 WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a tuple
@@ -51,6 +52,23 @@ def window_tuples(query: Query, sizes: SetupSizes) -> int:
     return sizes.window_tuples if query.window.is_time else query.window.length
 
 
+def windows_held(query: Query, number: int) -> int:
+    """How many windows of a stream's rows are held at most.
+
+    The partners of a row that answers on close lie in two windows of right rows, one before it and one behind it. Left
+    rows that answer when they come are held by nobody.
+    """
+    if not query.asks:
+        return 1
+    is_left = number == 0
+    return int(is_left) + 2 * int(not is_left) if query.emit is EmitOn.CLOSE else int(not is_left)
+
+
+def open_bytes(query: Query) -> float:
+    """What the router holds of a left row that is open."""
+    return (OPEN_WORDS + len(query.streams[0].keys)) * CODE_BYTES * HELD_ROOM if query.emit is EmitOn.CLOSE else 0
+
+
 def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
     """The state of every service at a full window."""
     mutable = sizes.batch_tuples + (sizes.handover_frames + 2) * sizes.frame_tuples
@@ -59,7 +77,11 @@ def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
     window = window_tuples(query, sizes)
     return (
         ServiceState(
-            "router", 1, _router(query, sizes, window), "rows of a frame for each stream, times of a time window"
+            "router",
+            1,
+            _router(query, sizes, window),
+            "rows of a frame for each stream, times of a time window"
+            + ("; left rows that are open" if query.emit is EmitOn.CLOSE else ""),
         ),
         ServiceState("predictor", 1, 2**20, "ASketch: its filter and sketch"),
         ServiceState(
@@ -80,11 +102,15 @@ def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
         ServiceState(
             "sink",
             1,
-            _parts_in_frame(query, sizes) + round(window * sum(held_bytes(query, stream) for stream in query.streams)),
+            _parts_in_frame(query, sizes) + round(window * _held(query)),
             "counts of frames that wait for parts; partners come in pieces"
             + ("; the rows of the windows, which results name" if names_rows(query) else ""),
         ),
     )
+
+
+def _held(query: Query) -> float:
+    return sum(windows_held(query, number) * held_bytes(query, stream) for number, stream in enumerate(query.streams))
 
 
 def held_bytes(query: Query, stream: Stream, sample: pa.Table | None = None) -> float:
@@ -104,7 +130,7 @@ def indexed_bytes(query: Query, number: int, sizes: SetupSizes) -> float:
 def _router(query: Query, sizes: SetupSizes, window: int) -> int:
     row = CODE_BYTES * max(len(stream.keys) for stream in query.streams) + KEY_BYTES + TIME_BYTES
     times = TIME_BYTES * window if query.window.is_time else 0
-    return len(query.streams) * (sizes.frame_tuples * row * 4 + times)
+    return round(len(query.streams) * (sizes.frame_tuples * row * 4 + times) + window * open_bytes(query))
 
 
 def _batch_bytes(stream: Stream, tuples: int, carried: int) -> int:
@@ -141,7 +167,8 @@ def _worker(query: Query, sizes: SetupSizes, window: int) -> int:
     """A self join searches one window in both directions with one index."""
     directions = query.directions[:1] if query.is_self else query.directions
     node = _node_tuples(query, sizes)
-    return round(sum(bytes_per_tuple(query, direction, node) * window for direction in directions) / sizes.workers)
+    each = [bytes_per_tuple(query, one, node) * windows_held(query, one.target) for one in directions]
+    return round(sum(each) * window / sizes.workers)
 
 
 def _node_tuples(query: Query, sizes: SetupSizes) -> int:

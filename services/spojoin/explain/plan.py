@@ -20,7 +20,7 @@ from spojoin.explain.footprint import (
 )
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
 from spojoin.explain.selectivity import Selectivity, measure
-from spojoin.model import Direction, Domain, Output, Query, Stream, Window
+from spojoin.model import Direction, Domain, EmitOn, Output, Query, Stream, Window
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
 from spojoin.published.door import explained
 
@@ -220,7 +220,16 @@ def _structure(intervals: int, output: Output) -> str:
 def _window_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
     constant = _is_constant(query.window, sizes)
     bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
-    return (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
+    rules = (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
+    return (*rules, _closing_rule(query)) if query.emit is EmitOn.CLOSE else rules
+
+
+def _closing_rule(query: Query) -> str:
+    """When a left row answers, and what is held for it."""
+    window, left = query.window_over(0), query.streams[0].name
+    length = size_text(window.length, window.is_time)
+    when = f"event time has advanced by {length}" if window.is_time else f"about {length} have come behind it"
+    return f"a left row, of {left}, answers once {when}; until then two windows of right rows are held"
 
 
 def _slide_rule(window: Window) -> str:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.explain.footprint import SetupSizes, expected_state, held_bytes
+from spojoin.explain.footprint import SetupSizes, expected_state, held_bytes, windows_held
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
@@ -23,13 +23,13 @@ SELECTS = {
 }
 
 
-def filled(select: str, output: str) -> Engine:
+def filled(select: str, output: str, groups: str = "", emit: str = "") -> Engine:
     query = parse_query(
         f"""
 name: x
 streams: {{t: {{schema: {{a: double, b: double, p: double, q: long, n: int, s: string}}}}}}
-sql: {select} FROM t AS l JOIN t AS r ON l.a > r.a AND l.b < r.b
-  WINDOW AS (SLIDE INTERVAL '{WINDOW // 10}' ON '{WINDOW}')
+sql: {select} FROM t AS l JOIN t AS r ON l.a > r.a AND l.b < r.b {groups}
+  WINDOW AS (SLIDE INTERVAL '{WINDOW // 10}' ON '{WINDOW}') {emit}
 order: arrival
 output: {output}
 """
@@ -63,3 +63,16 @@ def test_buffers_take_what_explain_says(select: str, output: str) -> None:
     index = state["PO-Join worker"].bytes_each
     assert index / WITHIN <= engine.index_bytes <= index * WITHIN
     assert state["sink"].bytes_each >= said
+
+
+@pytest.mark.parametrize("select", ["SELECT l.p, l.q, r.n", "SELECT l.seq AS left, COUNT(*) AS n"])
+def test_on_close_two_windows_of_right_rows_and_one_of_open_left_rows(select: str) -> None:
+    groups = "GROUP BY l" if "COUNT" in select else ""
+    engine = filled(select, "rows", groups, "EMIT ON CLOSE")
+    query = engine.query
+    state = {each.service: each for each in expected_state(query, SetupSizes(batch_tuples=4_096, workers=1))}
+    said = sum(windows_held(query, n) * held_bytes(query, s) for n, s in enumerate(query.streams)) * WINDOW
+    assert said / WITHIN <= engine.payload_bytes <= said * WITHIN or engine.payload_bytes < 1 << 16 > said
+    index = state["PO-Join worker"].bytes_each
+    assert index / WITHIN <= engine.index_bytes <= index * WITHIN
+    assert "left rows that are open" in state["router"].holds

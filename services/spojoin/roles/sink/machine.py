@@ -124,9 +124,9 @@ class SinkMachine(Machine):
         if self._trims:
             self._mark(frame, offset)
         if self._holds_rows:
-            for history, piece in zip(self._histories, frame.slices, strict=True):
+            for stream, (history, piece) in enumerate(zip(self._histories, frame.slices, strict=True)):
                 seqs = frame.first_seq + piece.positions.astype(np.int64)
-                history.append(piece.first_index, HeldRows(seqs, piece.keys, piece.payload))
+                history.append(piece.first_index, HeldRows(seqs, piece.keys, self._named(stream, piece.payload)))
         if frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
         elif not self._frames:
@@ -147,7 +147,15 @@ class SinkMachine(Machine):
 
     def _take_batch(self, batch: Batch) -> None:
         if self._holds_rows:
-            self._histories[batch.stream].restore(batch.first, HeldRows(batch.seqs, batch.keys, batch.payload))
+            named = self._named(batch.stream, batch.payload)
+            self._histories[batch.stream].restore(batch.first, HeldRows(batch.seqs, batch.keys, named))
+
+    def _named(self, stream: int, payload: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        """The columns that results or conditions on pairs name; an input of two streams brings those of both."""
+        names = self._query.streams[stream].payload
+        if payload is None or len(names) == payload.num_columns:
+            return payload
+        return payload.select(list(names))
 
     def _take_part(self, part: Part) -> None:
         if part.frame_id < self._next_frame:
