@@ -175,6 +175,7 @@ def _scope(statement: Statement, sides: tuple[StreamOptions, StreamOptions]) -> 
         (sides[0].name, sides[1].name),
         statement.line_of,
         (sides[0].time, sides[1].time),
+        (sides[0].key, sides[1].key),
     )
 
 

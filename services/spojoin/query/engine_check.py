@@ -43,11 +43,12 @@ def checkable(sql: str, statement: Statement, scope: Scope) -> str:
         token = next(token for token in sqlglot.tokenize(sql, dialect="duckdb") if token.token_type is TokenType.ASOF)
         sql = sql[: token.start] + " " * (token.end + 1 - token.start) + sql[token.end + 1 :]
     if statement.group is not None:
-        column = next(iter(statement.group.find_all(exp.Identifier)))
+        named = [each.meta for each in statement.group.expressions[0].find_all(exp.Identifier)]
+        start, end = min(each["start"] for each in named), max(each["end"] for each in named)
         alias = '"' + scope.aliases[0] + '"'
         names = dict.fromkeys((*scope.schemas[0], SEQ, HEADERS))
         listed = ", ".join(f'{alias}."{name}"' for name in names)
-        sql = sql[: column.meta["start"]] + listed + sql[column.meta["end"] + 1 :]
+        sql = sql[:start] + listed + sql[end + 1 :]
     return sql
 
 

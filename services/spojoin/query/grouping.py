@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 
 from sqlglot import exp
@@ -60,9 +60,8 @@ def read_grouped(statement: Statement, scope: Scope) -> tuple[Grouped, tuple[Sel
     table = _Aggregates(scope)
     columns = [table.replaced(node) for node in statement.columns]
     having = None if statement.having is None else table.replaced(statement.having.this)
-    over = GroupScope(
-        scope.aliases, scope.schemas, scope.streams, scope.line_of, scope.times, tuple(a.type for a in table.found)
-    )
+    names = {field.name: getattr(scope, field.name) for field in fields(scope)}
+    over = GroupScope(**names, types=tuple(each.type for each in table.found))
     select = read_select(columns, over, [_name_of(node) for node in statement.columns])
     condition = None if having is None else condition_of_pair(having, over)
     return Grouped(tuple(table.found), condition), select
@@ -102,21 +101,12 @@ def _check_group(statement: Statement, scope: Scope) -> None:
         )
     written_as = statement.group.expressions
     others = [name for name, value in statement.group.args.items() if value and name != "expressions"]
-    if others or len(written_as) != 1 or not _is_left_row(written_as[0], scope):
+    if others or len(written_as) != 1 or not scope.is_left_row(written_as[0]):
         raise QueryError(
             f"'{written(statement.group).strip()}' isn't supported: expected GROUP BY {left}, one answer for each of "
             "its rows",
             scope.line_of(statement.group),
         )
-
-
-def _is_left_row(node: exp.Expression, scope: Scope) -> bool:
-    """The left side's alias, its `seq`, or both sides' name for it."""
-    if not isinstance(node, exp.Column):
-        return False
-    if node.table:
-        return scope.column(node).is_number and scope.column(node).side == 0
-    return node.name.lower() == scope.aliases[0].lower()
 
 
 def _found(node: exp.Expression) -> list[exp.Expression]:

@@ -77,12 +77,7 @@ def _bound(node: exp.Expression) -> int:
 
 def _is_by_left_row(window: exp.Window, scope: Scope) -> bool:
     by = window.args.get("partition_by") or []
-    if len(by) != 1 or not isinstance(by[0], exp.Column):
-        return False
-    if by[0].table:
-        use = scope.column(by[0])
-        return use.side == 0 and use.is_number
-    return bool(by[0].name.lower() == scope.aliases[0].lower())
+    return len(by) == 1 and scope.is_left_row(by[0])
 
 
 def _refused(node: exp.Expression, scope: Scope) -> QueryError:

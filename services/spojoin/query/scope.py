@@ -19,13 +19,14 @@ SEQ_TYPE = ColumnType(TypeName.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The names that a statement may use: aliases, schemas and event-time columns by side, left first."""
+    """The names that a statement may use: aliases, schemas, event times and declared keys by side, left first."""
 
     aliases: tuple[str, str]
     schemas: tuple[dict[str, ColumnType], dict[str, ColumnType]]
     streams: tuple[str, str]
     line_of: Callable[[exp.Expression], int]
     times: tuple[str | None, str | None] = (None, None)
+    keys: tuple[str | None, str | None] = (None, None)
 
     @property
     def is_self(self) -> bool:
@@ -48,6 +49,15 @@ class Scope:
         if found is None:
             raise QueryError(self._unknown(side, node.name), line)
         return found
+
+    def is_left_row(self, node: exp.Expression) -> bool:
+        """Whether a name means the left row: its side's alias, its number, or its stream's declared key."""
+        if not isinstance(node, exp.Column):
+            return False
+        if not node.table:
+            return bool(node.name.lower() == self.aliases[0].lower())
+        use = self.column(node)
+        return use.side == 0 and (use.is_number or use.name == self.keys[0])
 
     def all_of(self, side: int) -> list[Use]:
         """The columns of a side, in the order of its schema."""

@@ -1,0 +1,56 @@
+"""What names a left row where aggregates and the best partners are asked of it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from spojoin.embedded.engine import Engine
+from spojoin.errors import QueryError
+from spojoin.model import Query
+from spojoin.query.load import parse_query
+from spojoin.roles.router.config import RouterConfig
+
+TEXT = """
+name: q
+streams:
+  t: {{schema: {{id: long, "a key": long, price: double}}, key: {key}}}
+sql: |
+  SELECT l.price, {items} FROM t AS l JOIN t AS r ON l.price > r.price
+  {clause} WINDOW AS (SLIDE INTERVAL '1' ON '100')
+"""
+
+
+def parsed(clause: str, items: str = "COUNT(*) AS n, l.id", key: str = "id") -> Query:
+    return parse_query(TEXT.format(key=key, items=items, clause=clause))
+
+
+@pytest.mark.parametrize("clause", ["GROUP BY l", "GROUP BY L", "GROUP BY l.seq", "GROUP BY l.id", 'GROUP BY "l"."ID"'])
+def test_a_left_row_has_an_alias_a_number_and_a_key(clause: str) -> None:
+    if "ID" in clause:
+        with pytest.raises(QueryError, match="unknown column of stream t 'ID'"):
+            parsed(clause)
+    else:
+        assert parsed(clause).grouped == parsed("GROUP BY l").grouped
+
+
+def test_a_key_may_have_any_name() -> None:
+    assert parsed('GROUP BY l."a key"', key='"a key"').grouped is not None
+
+
+@pytest.mark.parametrize("clause", ["GROUP BY l.price", "GROUP BY r.id", "GROUP BY l.id, l.price", "GROUP BY id"])
+def test_nothing_else_is_a_group(clause: str) -> None:
+    with pytest.raises(QueryError, match="isn't supported: expected GROUP BY l"):
+        parsed(clause)
+
+
+def test_the_best_partners_are_of_a_key_as_well() -> None:
+    clause = "QUALIFY ROW_NUMBER() OVER (PARTITION BY l.id ORDER BY r.price) <= 2"
+    assert parsed(clause, "r.id AS other").best == parsed(clause.replace("l.id", "l"), "r.id AS other").best
+
+
+def test_rows_of_one_key_are_groups_of_their_own() -> None:
+    engine = Engine(parsed("GROUP BY l.id"), RouterConfig(router_id="x"))
+    rows = pa.RecordBatch.from_pydict({"id": [1, 1, 1], "a key": [1, 2, 3], "price": [5.0, 6.0, 7.0]})
+    found = [row for batch in [*engine.feed(0, rows), *engine.finish()] for row in batch.to_pylist()]
+    assert found == [{"price": 6.0, "n": 1, "id": 1}, {"price": 7.0, "n": 2, "id": 1}]
