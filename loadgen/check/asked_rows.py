@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from loadgen.check.nested_loop import NestedLoop, Tuples
-from loadgen.check.pair_rows import PAIRS_AT_ONCE, Batches, PairRows, PairSource, Span
+from loadgen.check.nested_loop import NestedLoop, Tuples, window_begin
+from loadgen.check.pair_rows import NO_ROW, PAIRS_AT_ONCE, Batches, PairRows, PairSource, Span
 from loadgen.check.partners import Row, aggregates, answers, needed
 from loadgen.check.spark_sql import arrow_type, spark_sql
 from spojoin.model import EmitOn, JoinKind, Query
@@ -22,9 +22,6 @@ from spojoin.model import EmitOn, JoinKind, Query
 I64 = NDArray[np.int64]
 
 LEFT, RIGHT = 0, 1
-#: In place of a right row: there is none.
-NO_ROW = -1
-_FLAGS = [("span", pa.int64()), ("is_end", pa.bool_()), ("is_pair", pa.bool_())]
 
 
 class AnsweredRows(NamedTuple):
@@ -44,32 +41,25 @@ def answered(query: Query, tuples: Tuples) -> AnsweredRows:
         return AnsweredRows(len(lefts), len(lefts))
     window = query.window_over(LEFT)
     if not window.is_time:
-        closed = max(-(-len(lefts) // window.slide) * window.slide - window.length, 0)
+        closed = max(window_begin(window, len(lefts)), 0)
         return AnsweredRows(closed, closed)
     assert tuples.times_us is not None, "a time window needs times"
     highs = [tuples.times_us[tuples.stream == number] for number in range(len(query.inputs))]
     if not all(map(len, highs)):
         return AnsweredRows(0, len(lefts))
     reached = min(int(times.max()) for times in highs) - query.lateness_us
-    begin = -(-reached // window.slide) * window.slide - window.length
-    return AnsweredRows(int(np.searchsorted(tuples.times_us[lefts], begin, "left")), len(lefts))
+    closed = int(np.searchsorted(tuples.times_us[lefts], window_begin(window, reached), "left"))
+    return AnsweredRows(closed, len(lefts))
 
 
 class AskedSource(PairSource):
     """Lists left rows with their partners; spans are of left rows."""
 
-    stays = "NOT is_pair"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """As that of pairs, and whether a row is a pair: else it is a left row's own, or an end."""
-        return pa.schema([*_FLAGS, *list(super().schema)[2:]])
-
-    def pairs(self, loop: NestedLoop, spans: Sequence[tuple[int, Span]]) -> Iterator[pa.RecordBatch]:
-        """The left rows of consecutive spans, each before its pairs; then the spans' ends."""
+    def _in_order(self, loop: NestedLoop, first: int, end: int) -> tuple[I64, I64, I64]:
+        """The left rows [first, end), each before its pairs: places among left rows, and the seqs of both sides."""
         own = loop.seqs[LEFT]
-        last = min(spans[-1][1].end, len(own))
-        first = min(spans[0][1].first, last)
+        last = min(end, len(own))
+        first = min(first, last)
         left, right = self._partners(loop, first, last)
         if self._asks_whether:
             left, kept = np.unique(left, return_index=True)
@@ -77,15 +67,7 @@ class AskedSource(PairSource):
         left = np.concatenate((own[first:last], left))
         right = np.concatenate((np.full(last - first, NO_ROW), right))
         order = np.lexsort((right, left))
-        numbers = np.array([number for number, _ in spans], np.int64)
-        places = np.searchsorted(own, left[order])
-        of_spans = numbers[np.searchsorted([span.end for _, span in spans], places, "right")]
-        for at in range(0, len(order), PAIRS_AT_ONCE):
-            piece = order[at : at + PAIRS_AT_ONCE]
-            yield self._listed(of_spans[at : at + PAIRS_AT_ONCE], left[piece], right[piece])
-        ends = [pa.array(numbers), *(pa.repeat(pa.scalar(flag), len(numbers)) for flag in (True, False))]
-        nothing = [pa.nulls(len(numbers), field.type) for field in list(self.schema)[len(_FLAGS) :]]
-        yield pa.RecordBatch.from_arrays([*ends, *nothing], schema=self.schema)
+        return np.searchsorted(own, left[order]), left[order], right[order]
 
     @property
     def _asks_whether(self) -> bool:
@@ -102,16 +84,6 @@ class AskedSource(PairSource):
         own = loop.seqs[LEFT]
         within = (earlier >= own[first]) & (earlier <= own[end - 1])
         return np.concatenate((left, earlier[within])), np.concatenate((right, later[within]))
-
-    def _listed(self, spans: I64, left: I64, right: I64) -> pa.RecordBatch:
-        is_pair = right != NO_ROW
-        sides = pa.array(left), pa.array(right, mask=~is_pair)
-        values = [
-            sides[use.side] if column is None else column.take(sides[use.side])
-            for use, column in zip(self.uses, self.columns, strict=True)
-        ]
-        flags = pa.repeat(pa.scalar(False), len(spans))
-        return pa.RecordBatch.from_arrays([pa.array(spans), flags, pa.array(is_pair), *values], schema=self.schema)
 
 
 class AskedRows(PairRows):

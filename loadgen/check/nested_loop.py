@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.model import Domain, Op, Predicate, Query
+from spojoin.model import Domain, Op, Predicate, Query, Window
 
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -82,6 +82,11 @@ def directions(query: Query) -> tuple[ProbeSide, ProbeSide]:
     return ProbeSide("as_left", 0, right), ProbeSide("as_right", right, 0)
 
 
+def window_begin(window: Window, at: Any) -> Any:  # noqa: ANN401  (a number, or an array of them)
+    """Where the window of a probe begins: at is its event time, or how many tuples of the stream precede it."""
+    return -(-at // window.slide) * window.slide - window.length
+
+
 class NestedLoop:
     """The join of `tuples`; everything is computed again for each request."""
 
@@ -99,9 +104,9 @@ class NestedLoop:
         before = np.searchsorted(target, probes, "left")
         window = self._query.window_over(direction.target)
         if not window.is_time:
-            return np.maximum(-(-before // window.slide) * window.slide - window.length, 0), before
+            return np.maximum(window_begin(window, before), 0), before
         assert tuples.times_us is not None, "a time window needs times"
-        bounds = -(-tuples.times_us[probes] // window.slide) * window.slide - window.length
+        bounds = window_begin(window, tuples.times_us[probes])
         # Time queries are in event-time order, so the target's times ascend.
         return np.minimum(np.searchsorted(tuples.times_us[target], bounds, "left"), before), before
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,9 @@ Batches = Iterable[pa.RecordBatch]
 
 #: Pairs that a task hands to Spark at once.
 PAIRS_AT_ONCE = 65_536
+#: In place of a right row: there is none.
+NO_ROW = -1
+_FLAGS = [("span", pa.int64()), ("is_end", pa.bool_()), ("is_pair", pa.bool_())]
 DIGEST_SCHEMA = pa.schema([("span", pa.int64()), ("rows", pa.int64()), ("digest", pa.string())])
 
 
@@ -53,14 +56,12 @@ class PairSource:
     """All that a task needs to list pairs.
 
     columns: by use, its value by seq; None for the number itself
-    stays: an expression of what stands among the pairs, and no condition on pairs is of
     """
 
     query: Query
     tuples: Tuples
     uses: tuple[Use, ...]
     columns: tuple[pa.Array | None, ...]
-    stays: ClassVar[str] = "is_end"
 
     @classmethod
     def of(cls, query: Query, ordered: Ordered, inputs: Sequence[StreamRows]) -> PairSource:
@@ -71,33 +72,39 @@ class PairSource:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the pairs: their span, whether the row is only its end, and u<i>, the use's values."""
+        """Of what is listed: its span, whether it is the span's end, or a pair, and u<i>, the use's values."""
         fields = [(f"u{i}", arrow_type(use.type)) for i, use in enumerate(self.uses)]
-        return pa.schema([("span", pa.int64()), ("is_end", pa.bool_()), *fields])
+        return pa.schema([*_FLAGS, *fields])
 
     def pairs(self, loop: NestedLoop, spans: Sequence[tuple[int, Span]]) -> Iterator[pa.RecordBatch]:
-        """The pairs of consecutive spans, each with its number, ordered by (probe, left, right); then their ends."""
-        last = min(spans[-1][1].end, len(self.tuples))
-        found, _ = expected_pairs(self.query, loop, np.arange(min(spans[0][1].first, last), last))
-        left, right = _sides(found)
-        order = np.lexsort((right, left, found.probe))
+        """What consecutive spans list, each with its number, in order; then their ends."""
+        places, left, right = self._in_order(loop, spans[0][1].first, spans[-1][1].end)
         numbers = np.array([number for number, _ in spans], np.int64)
-        own = numbers[np.searchsorted([span.end for _, span in spans], found.probe[order], "right")]
-        for at in range(0, len(order), PAIRS_AT_ONCE):
-            piece = order[at : at + PAIRS_AT_ONCE]
-            yield self._batch(own[at : at + PAIRS_AT_ONCE], left[piece], right[piece])
-        ends = [pa.array(numbers), pa.repeat(pa.scalar(True), len(numbers))]
-        nothing = [pa.nulls(len(numbers), field.type) for field in list(self.schema)[2:]]
+        own = numbers[np.searchsorted([span.end for _, span in spans], places, "right")]
+        for at in range(0, len(own), PAIRS_AT_ONCE):
+            piece = slice(at, at + PAIRS_AT_ONCE)
+            yield self._batch(own[piece], left[piece], right[piece])
+        ends = [pa.array(numbers), *(pa.repeat(pa.scalar(flag), len(numbers)) for flag in (True, False))]
+        nothing = [pa.nulls(len(numbers), field.type) for field in list(self.schema)[len(_FLAGS) :]]
         yield pa.RecordBatch.from_arrays([*ends, *nothing], schema=self.schema)
 
+    def _in_order(self, loop: NestedLoop, first: int, end: int) -> tuple[I64, I64, I64]:
+        """Of the pairs of probes [first, end), ordered by (probe, left, right), the seqs of all three."""
+        last = min(end, len(self.tuples))
+        found, _ = expected_pairs(self.query, loop, np.arange(min(first, last), last))
+        left, right = _sides(found)
+        order = np.lexsort((right, left, found.probe))
+        return found.probe[order], left[order], right[order]
+
     def _batch(self, spans: I64, left: I64, right: I64) -> pa.RecordBatch:
-        sides = pa.array(left), pa.array(right)
+        is_pair = right != NO_ROW
+        sides = pa.array(left), pa.array(right, mask=~is_pair)
         values = [
             sides[use.side] if column is None else column.take(sides[use.side])
             for use, column in zip(self.uses, self.columns, strict=True)
         ]
         flags = pa.repeat(pa.scalar(False), len(spans))
-        return pa.RecordBatch.from_arrays([pa.array(spans), flags, *values], schema=self.schema)
+        return pa.RecordBatch.from_arrays([pa.array(spans), flags, pa.array(is_pair), *values], schema=self.schema)
 
 
 def _by_seq(query: Query, use: Use, ordered: Ordered, inputs: Sequence[StreamRows]) -> pa.Array:
@@ -155,15 +162,15 @@ class PairRows:
 
     def _listed(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> DataFrame:
         """The source's pairs of which the residual conditions are true, and what stands among them."""
-        query, source = self._source.query, self._source
+        query = self._source.query
         tasks = min(len(groups), 4 * self._spark.sparkContext.defaultParallelism)
         numbers = self._spark.range(0, len(groups), 1, tasks)
-        schema = from_arrow_schema(source.schema, prefer_timestamp_ntz=True)
+        schema = from_arrow_schema(self._source.schema, prefer_timestamp_ntz=True)
         pairs = numbers.mapInArrow(_listing(self._shared, groups), schema)
         if not query.residuals:
             return pairs
         holds = " AND ".join(f"({spark_sql(each.sql, self._names)})" for each in query.residuals)
-        return pairs.where(F.expr(f"{source.stays} OR ({holds})"))
+        return pairs.where(F.expr(f"NOT is_pair OR ({holds})"))
 
     def _selected(self, pairs: DataFrame) -> DataFrame:
         columns = [self._expression(each.expression).alias(f"r{i}") for i, each in enumerate(self._source.query.select)]

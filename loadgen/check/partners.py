@@ -100,7 +100,7 @@ def _of_values(one: Aggregate, found: list[list[Any]]) -> object:
         case "sum":
             return _sum(first, is_exact=one.type.name is TypeName.DECIMAL)
         case "avg":
-            return _mean(first)
+            return _rounded(first, len(first))
         case "quantile_disc":
             assert one.share is not None, "a quantile has a share"
             return sorted(first, key=_ordered)[max(math.ceil(one.share * len(first)) - 1, 0)]
@@ -122,10 +122,6 @@ def _sum(values: list[Any], *, is_exact: bool) -> Decimal | float:
     total = sum(map(Fraction, values))
     scale = max((-int(value.as_tuple().exponent) for value in values if isinstance(value, Decimal)), default=0)
     return _EXACT.scaleb(Decimal(int(total * 10**scale)), -scale)
-
-
-def _mean(values: list[Any]) -> float:
-    return _rounded(values, len(values))
 
 
 def _rounded(values: list[Any], count: int) -> float:

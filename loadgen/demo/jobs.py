@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from loadgen.check.nested_loop import window_begin
 from spojoin.model import EmitOn, Filter, Order, Query
 from spojoin.protocol.packing import APART, TOGETHER
 from spojoin.protocol.topology import input_topic
@@ -114,8 +115,7 @@ def answers_due(tables: Tables, query: Query, sent: int, until_ms: int) -> int:
     """
     if query.emit is EmitOn.ARRIVAL:
         return sent
-    window = query.window_over(0)
-    begin = -(-until_ms * 1000 // window.slide) * window.slide - window.length
+    begin = window_begin(query.window_over(0), until_ms * 1000)
     (times,) = _times_us(_left(tables, query), query).values()
     return int(np.searchsorted(times, begin))
 

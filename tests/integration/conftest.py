@@ -18,6 +18,13 @@ def cluster() -> Iterator[LocalCluster]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[LocalCluster]:
+    """A broker and a Redis for one module alone: its tests kill and empty them."""
+    with local_cluster() as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def bootstrap(cluster: LocalCluster) -> str:
     return cluster.broker.bootstrap

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 FIRST_WINDOW, SECOND_WINDOW = 100, 40
 FIRST = f"""
 name: chained-first
-streams: {{racks: {{schema: {{id: long, site: string, draw: double, cooling: long, note: string}}}}}}
+{racks.STREAMS}
 sql: |
   SELECT l.id, COUNT(*) AS rivals, l.draw
   FROM racks AS l JOIN racks AS r ON l.draw < r.draw AND l.cooling > r.cooling

@@ -24,12 +24,11 @@ from loadgen.load import spark
 from spojoin.embedded.statements import StatementOptions, statement_of_streams
 from spojoin.query.column_types import parse_type
 from tests.support.asking_statements import COLUMNS, FORMS, AskingStatement, draw
+from tests.support.checked import INPUT, OUTPUT, answer_headers, as_frame, as_message
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 ANSWERED = 7
-INPUT = "partition int, offset long, value binary"
-OUTPUT = "partition int, offset long, value binary, headers array<struct<key: string, value: binary>>"
 
 Answers = list[tuple[Any, ...]]
 
@@ -65,31 +64,28 @@ class Checked:
         verdict, inputs = Verdict("q"), []
         for number, stream in enumerate(self.query.inputs):
             values = [json.dumps(row).encode() for of, row in self._statement.rows if of == number]
-            messages = self._frame([{"value": value} for value in values], INPUT).select(*input_rows.MESSAGE)
+            messages = as_frame(self._session, [{"value": value} for value in values], INPUT)
+            messages = messages.select(*input_rows.MESSAGE)
             inputs.append(read_rows(messages, stream, [], needs_time=self.query.needs_time))
         inputs = settle_rejects(inputs, [{} for _ in inputs], self.query, verdict)
-        return RowCheck(self._session, self.query, self._frame(list(self._messages()), OUTPUT), verdict).run(inputs)
-
-    def _frame(self, messages: list[dict[str, Any]], schema: str) -> Any:
-        rows = [{"partition": 0, "offset": offset} | message for offset, message in enumerate(messages)]
-        return self._session.createDataFrame(rows, schema)
+        results = as_frame(self._session, self._messages(), OUTPUT)
+        return RowCheck(self._session, self.query, results, verdict).run(inputs)
 
     def _messages(self) -> Iterator[dict[str, Any]]:
         """Frames that answer ANSWERED left rows each."""
         for frame, first in enumerate(range(0, len(self.answers), ANSWERED)):
             some = self.answers[first : first + ANSWERED]
-            said = {"frame": frame, "begin": 0, "end": len(some), "last": 1}
-            headers = [{"key": f"spojoin-{name}", "value": b"%d" % number} for name, number in said.items()]
-            yield {"value": self._value([row for rows in some for row in rows]), "headers": headers}
+            yield {
+                "value": as_message(self._table([row for rows in some for row in rows])),
+                "headers": answer_headers(frame, len(some)),
+            }
 
-    def _value(self, rows: Answers) -> bytes:
+    def _table(self, rows: Answers) -> pa.Table:
         schema = select_schema(self.query)
         columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
-        table = pa.table([pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_table(table)
-        return sink.getvalue().to_pybytes()
+        return pa.Table.from_arrays(
+            [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+        )
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from loadgen.check.row_check import RowCheck
 from loadgen.check.verdict import Verdict
 from loadgen.load import spark
 from spojoin.query.load import parse_query
+from tests.support.checked import INPUT, OUTPUT, answer_headers, as_frame, as_message
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -141,8 +142,7 @@ class Case:
         """Frames of ANSWERED tuples, every third sent twice."""
         for frame in range(-(-self.answered // ANSWERED)):
             end = min(ANSWERED, self.answered - ANSWERED * frame)
-            said = {"frame": frame, "begin": 0, "end": end, "last": 1}
-            headers = [{"key": f"spojoin-{name}", "value": b"%d" % number} for name, number in said.items()]
+            headers = answer_headers(frame, end)
             for _ in range(1 + (frame % 3 == 0)):
                 yield {"value": as_message(self.table(frame)), "headers": headers}
 
@@ -156,22 +156,6 @@ class Case:
         inputs = settle_rejects(inputs, [{} for _ in inputs], self.query, verdict)
         messages = as_frame(session, list(self.messages() if messages is None else messages), OUTPUT)
         return RowCheck(session, self.query, messages, verdict).run(inputs, ProbeSample(sample))
-
-
-INPUT = "partition int, offset long, value binary"
-OUTPUT = "partition int, offset long, value binary, headers array<struct<key: string, value: binary>>"
-
-
-def as_frame(session, messages, schema):
-    rows = [{"partition": 0, "offset": offset} | message for offset, message in enumerate(messages)]
-    return session.createDataFrame(rows, schema)
-
-
-def as_message(table):
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=5)
-    return sink.getvalue().to_pybytes()
 
 
 @pytest.mark.parametrize("text", [SELF, CROSS], ids=["self", "cross"])

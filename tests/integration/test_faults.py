@@ -10,26 +10,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import redis
 
-from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.local.cluster import LocalCluster
 from spojoin.local.supervise import Supervisor
 from tests.support.readings import QUERY, TUPLES, digest, expected, feed
 from tests.support.served import SIZES, Served, served
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[LocalCluster]:
-    """A broker and a Redis for this module alone: its tests kill and empty them."""
-    with local_cluster() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.local.cluster import LocalCluster
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import HEARTBEAT, Topic, topic_name
@@ -28,9 +28,7 @@ pytestmark = pytest.mark.integration
 COLUMNS = ("id", "n", "total", "least", "nearest")
 QUERY = f"""
 name: NAME
-streams:
-  racks:
-    schema: {{id: long, site: string, draw: double, cooling: long, note: string}}
+{racks.STREAMS}
 sql: |
   SELECT l.id, COUNT(r.id) AS n, CAST(SUM(r.cooling) AS BIGINT) AS total, MIN(r.draw) AS least,
          ARG_MIN(r.id, r.draw) AS nearest
@@ -79,13 +77,6 @@ def _is_pair(left: racks.Row, right: racks.Row) -> bool:
     if left["site"] is None or left["site"] != right["site"] or left["draw"] is None or right["draw"] is None:
         return False
     return bool(left["draw"] <= right["draw"])
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[LocalCluster]:
-    """A broker and a Redis for this module alone."""
-    with local_cluster() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from loadgen.load.produce import produce, settled
 from loadgen.load.ramp.main import tap_at_end
 from loadgen.load.ramp.measure import Bench, StepTimes
 from spojoin.errors import Retryable
-from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.local.cluster import LocalCluster
 from spojoin.local.serve import ServedQuery, ServePlan, serve
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.kafka import KafkaLog
@@ -111,13 +111,6 @@ def test_a_producer_that_cannot_hold_its_rate_says_so_once(bootstrap: str, uniqu
     assert len(warnings) <= 1
     if warnings:
         assert warnings[0].rows < 400_000
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[LocalCluster]:
-    """A broker for this module alone, since a test kills it."""
-    with local_cluster() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -6,24 +6,16 @@ The ordered rows have the same SHA-256 as a nested loop over the inputs, for one
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.local.cluster import LocalCluster
 from tests.support import racks
 from tests.support.served import SIZES, Served, served
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[LocalCluster]:
-    """A broker and a Redis for this module alone."""
-    with local_cluster() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

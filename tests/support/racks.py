@@ -16,11 +16,10 @@ ROWS, WINDOW, SLIDE = 4_000, 800, 100
 SITES = ("north", "Süd", "", 'it\'s "East"', None)
 COLUMNS = ("id", "other", "site", "gap", "l_seq", "r_seq")
 
+STREAMS = "streams: {racks: {schema: {id: long, site: string, draw: double, cooling: long, note: string}}}"
 QUERY = f"""
 name: NAME
-streams:
-  racks:
-    schema: {{id: long, site: string, draw: double, cooling: long, note: string}}
+{STREAMS}
 sql: |
   SELECT l.id, r.id AS other, R.site, l.draw - r.draw AS gap, l.seq AS l_seq, r.seq AS r_seq  -- both sides
   FROM racks AS l JOIN racks AS r

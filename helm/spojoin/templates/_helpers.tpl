@@ -50,7 +50,9 @@ query.yaml: {{ include "spojoin.query" . | quote }}
 
 {{- /* Changes with any of these files. */}}
 {{- define "spojoin.queryDigest" -}}
-{{- if (include "spojoin.queryValue" . | fromYaml).others }}{{ include "spojoin.queryFiles" . | sha256sum }}{{ else }}{{ include "spojoin.query" . | sha256sum }}{{ end }}
+{{- $texts := include "spojoin.query" . }}
+{{- range (include "spojoin.queryValue" . | fromYaml).others }}{{ $texts = cat $texts . }}{{ end }}
+{{- sha256sum $texts }}
 {{- end }}
 
 {{- define "spojoin.bootstrap" -}}

@@ -60,8 +60,8 @@ def windows_held(query: Query, number: int) -> int:
     """
     if not query.asks:
         return 1
-    is_left = number == 0
-    return int(is_left) + 2 * int(not is_left) if query.emit is EmitOn.CLOSE else int(not is_left)
+    waits = int(query.emit is EmitOn.CLOSE)
+    return waits if number == 0 else 1 + waits
 
 
 def open_bytes(query: Query) -> float:

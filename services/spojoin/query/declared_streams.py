@@ -57,7 +57,7 @@ class DeclaredStreams:
             raise QueryError(
                 f"stream {item.name}: results of a query stand in no envelope: remove it", options["envelope"].line
             )
-        schema, own_time = self._columns(item, options)
+        schema, own_time = self._columns(item, options, query)
         return StreamOptions(
             item.name,
             schema,
@@ -68,12 +68,14 @@ class DeclaredStreams:
             query,
         )
 
-    def _columns(self, item: Item, options: dict[str, Item]) -> tuple[dict[str, ColumnType], str | None]:
+    def _columns(
+        self, item: Item, options: dict[str, Item], query: str | None
+    ) -> tuple[dict[str, ColumnType], str | None]:
         """The columns, and the event time where the query says it whose results they are."""
         if "schema" in options:
             return _declared(item, options["schema"]), None
-        if "query" in options:
-            found = self._of_query(item, options)
+        if query is not None:
+            found = self._of_query(item, options, query)
             self.found.append(found)
             return found.results.columns, found.results.time
         raise QueryError(
@@ -82,9 +84,8 @@ class DeclaredStreams:
             item.line,
         )
 
-    def _of_query(self, item: Item, options: dict[str, Item]) -> TakenIn:
+    def _of_query(self, item: Item, options: dict[str, Item], name: str) -> TakenIn:
         option = options["query"]
-        name = query_name(option)
         query = None if self.query_of is None else self.query_of(name)
         if query is None:
             raise QueryError(

@@ -190,18 +190,14 @@ def _having_ignores_nulls() -> Patches:
 def _aggregate_without_the_last() -> Patches:
     values = AggregateColumns.values
 
-    def without_last(
-        self: AggregateColumns, found: LeftRows, histories: Sequence[History], *, is_outer: bool
-    ) -> pa.Array:
+    def without_last(self: AggregateColumns, found: LeftRows, histories: Sequence[History]) -> list[pa.Array]:
         if found.offsets is None or found.partners is None:
-            return values(self, found, histories, is_outer=is_outer)
+            return values(self, found, histories)
         lengths = np.diff(found.offsets)
         last = np.zeros(len(found.partners), np.bool_)
         last[found.offsets[1:][lengths > 1] - 1] = True
         offsets = before(lengths - (lengths > 1))
-        return values(
-            self, LeftRows(found.seqs, found.counts, offsets, found.partners[~last]), histories, is_outer=is_outer
-        )
+        return values(self, LeftRows(found.seqs, found.counts, offsets, found.partners[~last]), histories)
 
     return [patch.object(AggregateColumns, "values", without_last)]
 

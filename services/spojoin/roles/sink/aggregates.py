@@ -25,26 +25,40 @@ _SUM_MAX = 10**38
 
 
 class AggregateColumns:
-    """One aggregate of a query."""
+    """The aggregates of a query; is_outer: a row without partners counts as one pair with NULLs."""
+
+    def __init__(self, aggregates: Sequence[Aggregate], *, is_outer: bool) -> None:
+        self._columns = [AggregateColumn(one) for one in aggregates]
+        self._program = PairProgram([each for column in self._columns for each in column.needed])
+        self._is_outer = is_outer
+
+    def values(self, found: LeftRows, histories: Sequence[History]) -> list[pa.Array]:
+        """By aggregate one value a left row."""
+        if found.partners is None:
+            counts = pa.array(np.maximum(found.counts, 1) if self._is_outer else found.counts)
+            return [counts for _ in self._columns]
+        rows = found.with_none() if self._is_outer else found
+        assert rows.offsets is not None, "partners are listed where they are aggregated"
+        given = iter(self._program.run(SeqPairs(*rows.pairs(), histories)))
+        return [
+            column.values([next(given) for _ in column.needed], rows.offsets, rows.seqs) for column in self._columns
+        ]
+
+
+class AggregateColumn:
+    """One aggregate. needed: the expressions of pairs that it is made of, its filter last."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._aggregate = aggregate
         self._kind = value_type(aggregate.type)
-        filters = () if aggregate.filter is None else (aggregate.filter,)
-        self._program = PairProgram([*aggregate.arguments, *filters])
+        self.needed = [*aggregate.arguments, *([] if aggregate.filter is None else [aggregate.filter])]
 
-    def values(self, found: LeftRows, histories: Sequence[History], *, is_outer: bool) -> pa.Array:
-        """One value a left row; is_outer: a row without partners counts as one pair with NULLs."""
-        if found.partners is None:
-            return pa.array(np.maximum(found.counts, 1) if is_outer else found.counts)
-        rows = found.with_none() if is_outer else found
-        assert rows.offsets is not None, "partners are listed where they are aggregated"
-        given = self._program.run(SeqPairs(*rows.pairs(), histories))
-        n = int(rows.offsets[-1])
-        counted = np.ones(n, np.bool_)
+    def values(self, given: list[pa.Array], offsets: I64, seqs: I64) -> pa.Array:
+        """One value a left row; given: of all pairs what is needed; offsets, seqs: as in `LeftRows`."""
+        counted = np.ones(int(offsets[-1]), np.bool_)
         if self._aggregate.filter is not None:
             counted = _flags(given.pop().cast(pa.bool_()).fill_null(False))
-        return self._of(given, counted, rows.offsets, rows.seqs)
+        return self._of(given, counted, offsets, seqs)
 
     def _of(self, given: list[pa.Array], counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
         for argument in given:

@@ -83,7 +83,7 @@ class LeftGroups:
     """One row for each left row: its aggregates, and HAVING."""
 
     def __init__(self, grouped: Grouped, join: JoinKind) -> None:
-        self._aggregates = [AggregateColumns(one) for one in grouped.aggregates]
+        self._aggregates = AggregateColumns(grouped.aggregates, is_outer=join is JoinKind.LEFT)
         self._having = None if grouped.having is None else PairProgram([grouped.having])
         self._is_outer = join is JoinKind.LEFT
 
@@ -91,9 +91,7 @@ class LeftGroups:
         """The rows that are put out, as what the select list is evaluated over, and their seqs."""
         if not self._is_outer:
             found = found.only(found.counts > 0)
-        columns = {
-            str(k): one.values(found, histories, is_outer=self._is_outer) for k, one in enumerate(self._aggregates)
-        }
+        columns = {str(k): values for k, values in enumerate(self._aggregates.values(found, histories))}
         pairs = SeqPairs(found.seqs, np.full(len(found.seqs), NO_ROW, np.int64), histories, columns)
         if self._having is None or not len(found.seqs):
             return pairs, found.seqs

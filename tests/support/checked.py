@@ -1,0 +1,31 @@
+"""Messages as the checker reads them from Spark, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+INPUT = "partition int, offset long, value binary"
+OUTPUT = "partition int, offset long, value binary, headers array<struct<key: string, value: binary>>"
+
+
+def as_frame(session: SparkSession, messages: Iterable[Mapping[str, object]], schema: str) -> DataFrame:
+    """Messages of partition 0, in the order of their offsets."""
+    rows = [{"partition": 0, "offset": offset} | dict(message) for offset, message in enumerate(messages)]
+    return session.createDataFrame(rows, schema)
+
+
+def as_message(table: pa.Table) -> bytes:
+    """The value of a result: an Arrow stream of small batches."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=5)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def answer_headers(frame: int, answers: int) -> list[dict[str, object]]:
+    """The headers of a result that is a whole frame."""
+    said = {"frame": frame, "begin": 0, "end": answers, "last": 1}
+    return [{"key": f"spojoin-{name}", "value": b"%d" % number} for name, number in said.items()]
