@@ -7,11 +7,14 @@ import os
 import pytest
 
 from spojoin.simulate.asking_mutants import ASKING_MUTANTS
-from spojoin.simulate.editions import FIFTH_SEEDS
+from spojoin.simulate.editions import FIFTH_SEEDS, SIXTH_SEEDS
+from spojoin.simulate.generation_mutants import REPLACED_ASKING_MUTANTS
+from spojoin.simulate.generations import run_replaced_statement
 from spojoin.simulate.run import draw_statement, run_statement
-from spojoin.simulate.runner import STATEMENTS, find_mutant, run_all
+from spojoin.simulate.runner import REPLACED_STATEMENTS, STATEMENTS, find_mutant, run_all
 
 SEEDS = range(FIFTH_SEEDS, FIFTH_SEEDS + 300)
+REPLACED_SEEDS = range(SIXTH_SEEDS, SIXTH_SEEDS + 60)
 
 
 @pytest.mark.timeout(1_200)
@@ -37,3 +40,22 @@ def test_the_mutant_is_found(name):
     assert failure is not None, f"{name} ({ASKING_MUTANTS[name].what}) got past {len(SEEDS)} seeds"
     assert "Error" not in failure.reason, "a wrong output is found, not a crash"
     assert run_statement(failure.seed) is None, "the seed fails without the mutant, too"
+
+
+# --- replaced while they are served, at arrival -----------------------------------------------------------------------
+
+
+@pytest.mark.timeout(1_200)
+def test_every_row_is_answered_once_over_the_generations():
+    found = run_all(REPLACED_SEEDS, os.cpu_count() or 1, kind=REPLACED_STATEMENTS)
+    failures = [failure for failure in found if failure is not None]
+    assert not failures, "\n\n".join(failure.account for failure in failures[:3])
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", REPLACED_ASKING_MUTANTS)
+def test_the_mutant_of_replacements_is_found(name):
+    failure = find_mutant(name, REPLACED_SEEDS, REPLACED_STATEMENTS)
+    assert failure is not None, f"{name} ({REPLACED_ASKING_MUTANTS[name].what}) got past {len(REPLACED_SEEDS)} seeds"
+    assert not failure.reason.startswith("TypeError"), "the mutant no longer fits the product"
+    assert run_replaced_statement(failure.seed) is None, "the seed fails without the mutant, too"

@@ -15,6 +15,8 @@ from spojoin.simulate.editions import (
     FOURTH,
     FOURTH_SEEDS,
     SECOND,
+    SIXTH,
+    SIXTH_SEEDS,
     THIRD,
     THIRD_SEEDS,
     edition_of,
@@ -31,7 +33,8 @@ def test_a_seeds_number_says_its_edition():
     assert [edition_of(seed) for seed in (EDITION_SEEDS, THIRD_SEEDS - 1)] == [SECOND, SECOND]
     assert [edition_of(seed) for seed in (THIRD_SEEDS, FOURTH_SEEDS - 1)] == [THIRD, THIRD]
     assert [edition_of(seed) for seed in (FOURTH_SEEDS, FIFTH_SEEDS - 1)] == [FOURTH, FOURTH]
-    assert edition_of(FIFTH_SEEDS) == FIFTH
+    assert [edition_of(seed) for seed in (FIFTH_SEEDS, SIXTH_SEEDS - 1)] == [FIFTH, FIFTH]
+    assert edition_of(SIXTH_SEEDS) == SIXTH
 
 
 def fingerprint(seed):

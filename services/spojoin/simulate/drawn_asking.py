@@ -18,12 +18,16 @@ _SUMMED = (*_WHOLE, TypeName.FLOAT, TypeName.DOUBLE)
 _ORDERED = (*_SUMMED, TypeName.STRING)
 
 
-def asking(rng: Random, drawn: DrawnQuery) -> DrawnQuery:
-    """The query, perhaps with left rows that ask."""
+def asking(rng: Random, drawn: DrawnQuery, *, may_close: bool = True) -> DrawnQuery:
+    """The query, perhaps with left rows that ask; `may_close`: also for answers on close."""
     if rng.random() >= odds.ASKS:
         return drawn
     left, right = drawn.attributes[0], drawn.attributes[-1]
     asked = _asked(rng, right)
+    if not may_close:
+        asked = replace(asked, at_close=False)
+    if asked == LeftQuestion("INNER", at_close=False):  # plain pairs as they come
+        return drawn
     only_left = bool(asked.aggregates) or asked.join in ("SEMI", "ANTI")
     names = [("n", SideColumn(0, "seq")), *_columns(rng, 0, left)]
     if not only_left:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 
-#: Where the seeds of the second to the fifth edition begin.
+#: Where the seeds of the second to the sixth edition begin.
 EDITION_SEEDS = 1 << 32
 THIRD_SEEDS = 1 << 62
 FOURTH_SEEDS = 3 << 61
 FIFTH_SEEDS = 7 << 60
+SIXTH_SEEDS = 15 << 59
 #: Where fresh seeds may start: of the last edition, and small enough for 64 bits with all that follow.
-STARTS = range(FIFTH_SEEDS, (1 << 63) - (1 << 32))
+STARTS = range(SIXTH_SEEDS, (1 << 63) - (1 << 32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Edition:
     packs_generations: whether roles share a process, and processes have standbys, where a query is replaced as well
     opens_writers: whether processes fence each other's writers, stand still, and lose the log for a while
     asks: whether left rows of a statement may ask, each for one answer about all its partners
+    asks_replaced: whether they may where the statement is replaced as well, at arrival
     """
 
     rows: tuple[int, ...]
@@ -39,6 +41,7 @@ class Edition:
     packs_generations: bool = False
     opens_writers: bool = False
     asks: bool = False
+    asks_replaced: bool = False
 
 
 FIRST = Edition(rows=(25, 40, 40, 60, 60, 90, 160), bridges_lulls=False, replaced_at_steps=(0, 100, 400, 1_000, 2_000))
@@ -52,6 +55,7 @@ SECOND = Edition(
 THIRD = replace(SECOND, packs_generations=True)
 FOURTH = replace(THIRD, opens_writers=True)
 FIFTH = replace(FOURTH, asks=True)
+SIXTH = replace(FIFTH, asks_replaced=True)
 
 
 def fresh_start() -> int:
@@ -67,4 +71,6 @@ def edition_of(seed: int) -> Edition:
         return SECOND
     if seed < FOURTH_SEEDS:
         return THIRD
-    return FOURTH if seed < FIFTH_SEEDS else FIFTH
+    if seed < FIFTH_SEEDS:
+        return FOURTH
+    return FIFTH if seed < SIXTH_SEEDS else SIXTH

@@ -19,13 +19,18 @@ from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.physical_input import PhysicalInput
 from spojoin.roles.router.queue import Origins
 from spojoin.roles.router.slicing import Taken
+from spojoin.roles.sink.left_answers import LeftAnswers
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.roles.sink.pairs import Answers
 from spojoin.runtime import backfill
 from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.wire.records import NONE_SILENT, U8, Barrier, Frame, Rows, Takeover
 
 GENERATION_MUTANTS: dict[str, Mutant] = {}
 _mutant = partial(planted, GENERATION_MUTANTS)
+#: Those of queries whose left rows ask (rule P16).
+REPLACED_ASKING_MUTANTS: dict[str, Mutant] = {}
+_asking_mutant = partial(planted, REPLACED_ASKING_MUTANTS)
 
 
 @_mutant("answers-again", "a new generation answers the rows that it reads again to fill its windows")
@@ -139,3 +144,13 @@ def _silence_by_frame() -> Patches:
         original(self, frame, offset)
 
     return [patch.object(SinkMachine, "_take_frame", whole)]
+
+
+@_asking_mutant("left-rows-answer-again", "left rows that are read again answer in the frames in which others do")
+def _left_rows_answer_again() -> Patches:
+    original = SinkMachine._left_answers
+
+    def all_of_them(self: SinkMachine, left: LeftAnswers, frame: Frame, begin: int, end: int) -> Answers:
+        return original(self, left, frame if frame.is_silent else replace(frame, silent=NONE_SILENT), begin, end)
+
+    return [patch.object(SinkMachine, "_left_answers", all_of_them)]

@@ -27,10 +27,11 @@ from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.generations import beginning_after
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.broker import AppendsUnderWay
+from spojoin.simulate.drawn_asking import asking
 from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.editions import edition_of
 from spojoin.simulate.era import Era
-from spojoin.simulate.generation_mutants import GENERATION_MUTANTS
+from spojoin.simulate.generation_mutants import GENERATION_MUTANTS, REPLACED_ASKING_MUTANTS
 from spojoin.simulate.inputs import InputsLog
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.memorylog import SimulatedLog, Target
@@ -38,11 +39,13 @@ from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.process import Post, Process
 from spojoin.simulate.replacement import Replacement, draw_replacement
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
-from spojoin.simulate.scenario import for_router
+from spojoin.simulate.scenario import Elaborate, for_router
 from spojoin.simulate.succession import judge_succession
 from spojoin.simulate.verdict import Wrong
 from spojoin.simulate.world import World
 from spojoin.wire.records import Announcement, Record, Result, Takeover
+
+_PLANTED = {**GENERATION_MUTANTS, **REPLACED_ASKING_MUTANTS}
 
 
 def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:
@@ -52,13 +55,20 @@ def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:
 
 def run_replaced_statement(seed: int, mutant: str | None = None) -> Failure | None:
     """The same with statements: filters, residual conditions, texts, NULL and columns of results."""
-    return _run(draw_replacement(seed, elaborate), mutant)
+    return _run(draw_replacement(seed, _elaborated(seed)), mutant)
+
+
+def _elaborated(seed: int) -> Elaborate:
+    """What is made of each generation's query; left rows may ask, at arrival: open ones would lose their answer."""
+    if not edition_of(seed).asks_replaced:
+        return elaborate
+    return lambda rng, drawn: asking(rng, elaborate(rng, drawn), may_close=False)
 
 
 def _run(replacement: Replacement, mutant: str | None) -> Failure | None:
     world = None
     with ExitStack() as planted:
-        for bug in GENERATION_MUTANTS[mutant].plant() if mutant else ():
+        for bug in _PLANTED[mutant].plant() if mutant else ():
             planted.enter_context(bug)
         planted.enter_context(shrunk(replacement.scenarios[0]))
         try:

@@ -275,12 +275,20 @@ def nested_loop(
             seen[side].append(tuple_)
 
 
-def partners_of_left(join: OracleJoin, order: Sequence[SourceRow]) -> Iterator[tuple[int, SourceRow, list[int]]]:
-    """Of each left row its number, itself, and the numbers of all its partners, or of the earlier ones; ascending."""
+def partners_of_left(
+    join: OracleJoin,
+    order: Sequence[SourceRow],
+    first_indexes: Sequence[int] = (0, 0),
+    first_seq: int | None = None,
+) -> Iterator[tuple[int, SourceRow, list[int]]]:
+    """Of each left row its number, itself, and the numbers of all its partners, or of the earlier ones; ascending.
+
+    first_indexes, first_seq: as in `nested_loop`
+    """
     assert join.asking is not None, "left rows ask"
     found: dict[int, list[int]] = {}
     rows = {}
-    for probe in nested_loop(join, order):
+    for probe in nested_loop(join, order, first_indexes, first_seq):
         if plays(join, probe.row, 0):
             found[probe.seq], rows[probe.seq] = list(probe.as_left), probe.row
         for left in probe.as_right if join.asking.at_close else ():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import cast
+
+import numpy as np
 
 from spojoin.model import Order
 from spojoin.protocol.answered import NEVER
@@ -13,11 +16,22 @@ from spojoin.protocol.machine import ResultPosition
 from spojoin.query.meaning import is_same_order
 from spojoin.simulate.era import Era
 from spojoin.simulate.messages import Source
-from spojoin.simulate.oracle import SourceRow, is_valid, merge_by_time, nested_loop, plays, split_late, takes_part
+from spojoin.simulate.oracle import (
+    SourceRow,
+    is_valid,
+    merge_by_time,
+    nested_loop,
+    partners_of_left,
+    plays,
+    split_late,
+    takes_part,
+)
 from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.scenario import Scenario
 from spojoin.simulate.verdict import (
+    Row,
     Wrong,
+    answers_of_left,
     check_continuous,
     check_memory,
     check_partitions_in_order,
@@ -80,7 +94,8 @@ def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
         if number and is_same_order(eras[number - 1][0].scenario.query, era.scenario.query):
             _check_highs(era, eras[number - 1], charge)
         refused += _judge_era(era, outcome, charge)
-        said = zip(_order(era, outcome), _is_silent(outcome), strict=True)
+        order = _order(era, outcome)
+        said = zip(order, _is_silent(era, outcome, order, charge), strict=True)
         answered |= {row.position for row, is_silent in said if not is_silent}
         if number + 1 < len(eras):
             answered |= _passed_over(era, eras[number + 1][0])
@@ -144,7 +159,7 @@ def _judge_era(era: Era, outcome: RunOutcome, charge: RowsInCharge) -> list[Sour
         valid = valid[: len(order)]
     _check_order(era, order, valid)
     _check_silence(era, outcome, order, charge)
-    _check_rows(era, outcome, order)
+    _check_rows(era, outcome, order, charge)
     if era.begun.cut and outcome.frames.accepted:
         _check_reach(era, order, charge)
     return [row for row in refused if charge.refuses(row)]
@@ -181,7 +196,7 @@ def _check_order(era: Era, order: list[SourceRow], valid: list[SourceRow]) -> No
 
 
 def _check_silence(era: Era, outcome: RunOutcome, order: list[SourceRow], charge: RowsInCharge) -> None:
-    said = _is_silent(outcome)
+    said = _is_silent(era, outcome, order, charge)
     for row, is_silent in zip(order, said, strict=True):
         if is_silent == charge.is_due(row):
             raise Wrong(f"generation {era.number}: {row.position} is {'silent' if is_silent else 'answered'}, wrongly")
@@ -189,24 +204,21 @@ def _check_silence(era: Era, outcome: RunOutcome, order: list[SourceRow], charge
         raise Wrong(f"generation {era.number}: rows of an earlier one come behind rows that it answers")
 
 
-def _is_silent(outcome: RunOutcome) -> list[bool]:
-    found: list[bool] = []
+def _is_silent(era: Era, outcome: RunOutcome, order: list[SourceRow], charge: RowsInCharge) -> list[bool]:
+    """Of each row whether its frame says so; where left rows ask, whether it isn't due: of the others no frame does."""
+    found = np.zeros(len(order), np.bool_)
     for frame in outcome.frames.accepted:
-        found += (frame.silent == 1).tolist() if len(frame.silent) else [False] * frame.count
-    return found
+        first = frame.first_seq - outcome.frames.first_seq
+        if era.scenario.join.asking is not None:
+            found[first : first + frame.count] = [not charge.is_due(row) for row in order[first : first + frame.count]]
+        rows = slice(None) if frame.closing is None else frame.slices[0].positions
+        found[first : first + frame.count][rows] = frame.silent if len(frame.silent) else False
+    return cast("list[bool]", found.tolist())
 
 
-def _check_rows(era: Era, outcome: RunOutcome, order: list[SourceRow]) -> None:
+def _check_rows(era: Era, outcome: RunOutcome, order: list[SourceRow], charge: RowsInCharge) -> None:
     scenario = era.scenario
-    firsts, first_seq = outcome.frames.first_indexes or (0, 0), outcome.frames.first_seq
-    expected = [
-        row
-        for probe, is_silent in zip(
-            nested_loop(scenario.join, order, firsts, first_seq), _is_silent(outcome), strict=True
-        )
-        if not is_silent
-        for row in expected_rows(scenario, probe, _Numbered(order, first_seq))
-    ]
+    expected = [*_expected(era, outcome, order, _is_silent(era, outcome, order, charge))]
     for i, (got, wanted) in enumerate(zip_longest([readable(scenario, r) for r in outcome.results.rows], expected)):
         if got != wanted:
             raise Wrong(f"generation {era.number}: result row {i} is {got}; the oracle says {wanted}")
@@ -215,6 +227,21 @@ def _check_rows(era: Era, outcome: RunOutcome, order: list[SourceRow]) -> None:
             f"generation {era.number}: results end at {outcome.results.result_position} of "
             f"{len(outcome.frames.accepted)}"
         )
+
+
+def _expected(era: Era, outcome: RunOutcome, order: list[SourceRow], are_silent: list[bool]) -> Iterator[Row]:
+    """The output rows of all that the generation answers."""
+    scenario = era.scenario
+    firsts, first = outcome.frames.first_indexes or (0, 0), outcome.frames.first_seq
+    by_number = _Numbered(order, first)
+    if scenario.join.asking is not None:
+        for seq, _, partners in partners_of_left(scenario.join, order, firsts, first):
+            if not are_silent[seq - first]:
+                yield from answers_of_left(scenario, seq, partners, by_number)
+        return
+    for probe, is_silent in zip(nested_loop(scenario.join, order, firsts, first), are_silent, strict=True):
+        if not is_silent:
+            yield from expected_rows(scenario, probe, by_number)
 
 
 class _Numbered(Sequence[SourceRow]):
@@ -240,7 +267,7 @@ def _check_reach(era: Era, order: list[SourceRow], charge: RowsInCharge) -> None
     if era.backfill is Backfill.NONE:
         return
     unread = _unread(scenario, charge)
-    for stream in range(len(scenario.query.streams)):
+    for stream in (1,) if scenario.join.asking is not None else range(len(scenario.query.streams)):
         missing = [row for row in unread if plays(scenario.join, row, stream)]
         if missing:
             _check_stream(era, order, charge, stream, missing)

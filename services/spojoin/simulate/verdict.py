@@ -166,8 +166,7 @@ def _rows(scenario: Scenario, order: list[SourceRow]) -> Iterator[Row]:
 
 def _left_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) -> Iterator[Row]:
     """The answers of the left rows that are closed; raises Wrong where too few or too many of them are."""
-    join, asking = scenario.join, scenario.join.asking
-    assert asking is not None, "left rows ask"
+    join = scenario.join
     lefts = [*partners_of_left(join, order)]
     closings = [frame.closing for frame in outcome.frames.accepted if frame.closing is not None]
     closed = closings[-1].end if closings else 0
@@ -175,10 +174,17 @@ def _left_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) 
     least, most = (len(lefts) - open_lefts(join, order, time) for time in (last, _latest(scenario)))
     if not least <= closed <= most:
         raise Wrong(f"{closed} of {len(lefts)} left rows are closed; at least {least} must be, at most {most} may be")
-    cells = [{**row.values, "id": row.key, "seq": seq} for seq, row in enumerate(order)]
     for seq, _, partners in lefts[:closed]:
-        for row in asking.rows(cells[seq], [cells[partner] for partner in partners], join.select):
-            yield {name: _written(value) for name, value in row.items()}
+        yield from answers_of_left(scenario, seq, partners, order)
+
+
+def answers_of_left(scenario: Scenario, seq: int, partners: list[int], order: Sequence[SourceRow]) -> Iterator[Row]:
+    """The output rows of one left row; order: by number."""
+    asking = scenario.join.asking
+    assert asking is not None, "left rows ask"
+    left, *found = ({**order[each].values, "id": order[each].key, "seq": each} for each in (seq, *partners))
+    for row in asking.rows(left, found, scenario.join.select):
+        yield {name: _written(value) for name, value in row.items()}
 
 
 def _latest(scenario: Scenario) -> int | None:
