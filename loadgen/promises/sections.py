@@ -24,6 +24,7 @@ NAMES = (
     "pairs",
     "payload",
     "index",
+    "answers",
     "frames",
     "services",
     "featured",

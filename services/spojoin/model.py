@@ -340,6 +340,11 @@ class PairExpression:
     type: ColumnType
     text: str
 
+    @property
+    def column(self) -> Use | None:
+        """The column that it is, if it is nothing more."""
+        return self.uses[0] if [quoted_column(use) for use in self.uses] == [self.sql] else None
+
 
 #: In place of a side: an aggregate, of which `Use.name` is the number.
 AGGREGATE = 2
@@ -362,9 +367,10 @@ class Aggregate:
     filter: PairExpression | None = None
 
     @property
-    def is_count_of_all(self) -> bool:
-        """Whether it is the number of partners."""
-        return self.function == "count" and not self.arguments and self.filter is None
+    def is_plain_count(self) -> bool:
+        """Whether it is the number of partners, or of those that have a value of one column."""
+        is_column = all(each.column is not None for each in self.arguments)
+        return self.function == "count" and self.filter is None and is_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +410,11 @@ class Selected:
 def pair_column(side: int, name: str) -> str:
     """The name of a side's column among a pair's."""
     return f"{side}.{name}"
+
+
+def quoted_column(use: Use) -> str:
+    """The same as an expression in SQL."""
+    return '"' + pair_column(use.side, use.name).replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,8 +577,18 @@ class Query:
     def only_counts(self) -> bool:
         """Whether the number of partners is all that an answer needs."""
         if self.grouped is not None:
-            return all(one.is_count_of_all for one in self.grouped.aggregates)
+            return all(self._counts_partners(one) for one in self.grouped.aggregates)
         return self.join in (JoinKind.SEMI, JoinKind.ANTI)
+
+    def _counts_partners(self, one: Aggregate) -> bool:
+        return one.is_plain_count and all(map(self._has_value, (use for each in one.arguments for use in each.uses)))
+
+    def _has_value(self, use: Use) -> bool:
+        """Whether a column is NULL in no partner: the time, or one compared by itself, which NULL makes untrue."""
+        right = self.streams[-1]
+        is_compared = Column(use.name) in (key.expression for key in right.keys)
+        is_time = self.needs_time and use.name == right.time_column
+        return use.side == 1 and (use.is_number or is_compared or is_time)
 
     @property
     def searched_for(self) -> Output:

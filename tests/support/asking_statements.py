@@ -80,6 +80,7 @@ FORMS = (
     ("ANTI ", "l.seq AS n, l.id, l.s", ""),
     ("", "l.seq AS n, COUNT(*) AS k, l.id", "GROUP BY l HAVING COUNT(*) >= 2"),
     ("LEFT ", "l.seq AS n, COUNT(*) AS k, COUNT(r.id) AS c", "GROUP BY l"),
+    ("LEFT ", "l.seq AS n, COUNT(*) AS k, COUNT(r.x) AS c", "GROUP BY l"),
     (
         "",
         "l.seq AS n, SUM(r.y) AS s, AVG(r.y) AS a, MIN(r.y) AS i, MAX(r.s) AS m, COUNT(*) FILTER (WHERE r.y > 1) AS f",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import SEQ, Best, PairExpression, SortKey, Use, pair_column
+from spojoin.model import SEQ, Best, PairExpression, SortKey, Use, quoted_column
 from spojoin.query.computed import of_pair, uses_of
 from spojoin.query.operands import text_of
 from spojoin.query.scope import SEQ_TYPE, Scope
@@ -47,7 +47,7 @@ def _nearest(node: exp.Expression, scope: Scope, *, is_descending: bool) -> Best
 
 def _by_number(*, is_descending: bool) -> SortKey:
     use = Use(1, SEQ, SEQ_TYPE, is_number=True)
-    number = PairExpression(f'"{pair_column(1, SEQ)}"', (use,), SEQ_TYPE, SEQ)
+    number = PairExpression(quoted_column(use), (use,), SEQ_TYPE, SEQ)
     return SortKey(number, is_descending, nulls_first=False)
 
 

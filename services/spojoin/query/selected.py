@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import AGGREGATE, PairExpression, Selected, Use, pair_column
+from spojoin.model import AGGREGATE, PairExpression, Selected, Use, quoted_column
 from spojoin.query.computed import of_pair
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
@@ -66,7 +66,7 @@ def _check_star(star: exp.Star, scope: Scope) -> None:
 
 
 def _plain(use: Use) -> Selected:
-    sql = '"' + pair_column(use.side, use.name).replace('"', '""') + '"'
+    sql = quoted_column(use)
     return Selected(use.name, PairExpression(sql, (use,), use.type, use.name), use)
 
 

@@ -54,3 +54,16 @@ def test_rows_of_one_key_are_groups_of_their_own() -> None:
     rows = pa.RecordBatch.from_pydict({"id": [1, 1, 1], "a key": [1, 2, 3], "price": [5.0, 6.0, 7.0]})
     found = [row for batch in [*engine.feed(0, rows), *engine.finish()] for row in batch.to_pylist()]
     assert found == [{"price": 6.0, "n": 1, "id": 1}, {"price": 7.0, "n": 2, "id": 1}]
+
+
+@pytest.mark.parametrize("items", ["COUNT(*)", "COUNT(r.price)", "COUNT(r.seq)", "COUNT(r.price) + COUNT(*)"])
+def test_partners_are_only_counted_where_none_lacks_a_value(items: str) -> None:
+    assert parsed("GROUP BY l", f"{items} AS n").only_counts
+
+
+@pytest.mark.parametrize(
+    "items",
+    ["COUNT(r.id)", "COUNT(l.price)", "COUNT(r.price + 1)", "COUNT(r.price) FILTER (WHERE r.id > 1)", "MAX(r.price)"],
+)
+def test_partners_are_listed_where_their_columns_decide(items: str) -> None:
+    assert not parsed("GROUP BY l", f"{items} AS n").only_counts

@@ -35,8 +35,8 @@ class AggregateColumns:
     def values(self, found: LeftRows, histories: Sequence[History]) -> list[pa.Array]:
         """By aggregate one value a left row."""
         if found.partners is None:
-            counts = pa.array(np.maximum(found.counts, 1) if self._is_outer else found.counts)
-            return [counts for _ in self._columns]
+            with_none = np.maximum(found.counts, 1) if self._is_outer else found.counts
+            return [pa.array(found.counts if column.needed else with_none) for column in self._columns]
         rows = found.with_none() if self._is_outer else found
         assert rows.offsets is not None, "partners are listed where they are aggregated"
         given = iter(self._program.run(SeqPairs(*rows.pairs(), histories)))
