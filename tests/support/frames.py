@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spojoin.model import Query
 from spojoin.query.load import parse_query
-from spojoin.wire.records import NO_GROUP, Barrier, Frame, StreamSlice
+from spojoin.wire.records import NO_GROUP, Barrier, Closing, Frame, StreamSlice
 
 QUERY = """
 name: {name}
@@ -91,3 +91,10 @@ FRAME_TUPLES, TUPLES = 8, 30
 def log_of_frames() -> list[Frame | Barrier]:
     """A barrier, and four frames of 8, 8, 8 and 6 tuples."""
     return list(log_of([np.arange(TUPLES)] * 2, FRAME_TUPLES))
+
+
+def make_closing(answers: int) -> Closing:
+    """So many left rows that get their answer, none of which searches."""
+    none = np.empty(0, np.int64)
+    nothing = none.astype(np.uint16), none.astype(np.uint32)
+    return Closing(0, np.arange(answers), *nothing, codes=(none,), lower=none, own=None, reached=0)

@@ -12,12 +12,16 @@ from spojoin.wire.records import Barrier, Frame
 
 
 class _Step(NamedTuple):
-    """An accepted frame: its id, its tuples' seqs [first, end), and when the oldest was produced (None: none)."""
+    """An accepted frame: its id, its tuples' seqs [first, end), and when the oldest was produced (None: none).
+
+    answers_its_own: whether its positions are its own tuples, and not left rows that close with it
+    """
 
     frame_id: int
     first: int
     end: int
     oldest_ms: int | None
+    answers_its_own: bool
 
 
 class FrameTrail:
@@ -44,16 +48,16 @@ class FrameTrail:
         if self._reader.accept(record) and isinstance(record, Frame):
             oldest_ms = int(record.produced_ms.min()) if record.is_answered and record.count else None
             end = record.first_seq + record.count
-            self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms))
+            self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms, record.closing is None))
             self._refused = sum(record.rejected.values())
             self.open.saw(record)
 
     def answered(self, result_position: ResultPosition) -> int | None:
-        """Tuples whose results are out; None while the log has not been read that far."""
+        """Tuples whose results are out, or all of their frame's where it answers others; None if not read that far."""
         self._drop_before(result_position.frame_id - 1)
         for step in self._steps:
             if step.frame_id == result_position.frame_id:
-                return min(step.first + result_position.position, step.end)
+                return min(step.first + (result_position.position if step.answers_its_own else 0), step.end)
         if self._steps and self._steps[-1].frame_id == result_position.frame_id - 1 and not result_position.position:
             return self._steps[-1].end
         return 0 if result_position == START else None

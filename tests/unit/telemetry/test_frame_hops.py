@@ -17,8 +17,8 @@ from spojoin.telemetry.frame_hops import CHUNKS_MAX, FRAMES_MAX, FrameHops, hops
 from spojoin.telemetry.hop import Hop, HopTime, hop_time
 from spojoin.telemetry.hop_times import PENDING_MAX, HopTimes
 from spojoin.telemetry.recent import SLICE_MS, SPAN_MS
-from spojoin.wire.records import Closing, Frame, Part, Partial
-from tests.support.frames import make_frame
+from spojoin.wire.records import Frame, Part, Partial
+from tests.support.frames import make_closing, make_frame
 from tests.support.runtime_world import result
 
 COUNT = 8
@@ -224,15 +224,9 @@ def test_the_hops_of_a_process_follow_from_its_roles():
     assert {hop for role in Role for hop in hops_of((role,))} == set(Hop)
 
 
-def closing(answers: int) -> Closing:
-    none = np.empty(0, np.int64)
-    nothing = none.astype(np.uint16), none.astype(np.uint32)
-    return Closing(0, np.arange(answers), *nothing, codes=(none,), lower=none, own=None, reached=0)
-
-
 def test_a_frame_in_which_rows_close_and_none_comes_has_no_row_to_time():
     router, worker = Watched(Role.ROUTER), Watched(Role.POJOIN)
-    frame = make_frame(count=0, closing=closing(COUNT))
+    frame = make_frame(count=0, closing=make_closing(COUNT))
     assert frame.is_answered
     router.hops.framed(frame)
     router.pass_ms(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.telemetry.trail import FrameTrail
 from spojoin.wire.records import Barrier
-from tests.support.frames import FRAME_TUPLES, TUPLES, log_of_frames
+from tests.support.frames import FRAME_TUPLES, TUPLES, log_of_frames, make_closing, make_frame, make_slice
 
 
 def trail_of(records) -> FrameTrail:
@@ -52,3 +52,10 @@ def test_void_frames_do_not_count():
     trail = trail_of([*records[:3], Barrier(9, "heir"), *records[3:]])
     assert trail.rows == 2 * FRAME_TUPLES
     assert trail.oldest_ms(ResultPosition(2, 0)) is None
+
+
+def test_rows_that_close_are_not_the_rows_of_their_frame():
+    """Of a frame that brings 4 rows and answers 6, its own count as through once all answers are out."""
+    first = make_frame([make_slice([range(4)])], closing=make_closing(6))
+    trail = trail_of([Barrier(0, "router"), first])
+    assert [trail.answered(ResultPosition(*at)) for at in ((0, 0), (0, 3), (0, 5), (1, 0))] == [0, 0, 0, 4]
