@@ -20,6 +20,7 @@ from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.kernels.ranks import Sought
+from spojoin.kernels.segments import one_each
 from spojoin.model import Direction, Output
 from spojoin.wire.records import NO_GROUP, Batch, Matches
 
@@ -270,7 +271,7 @@ class StreamIndex:
                 return evaluation.count(node, intervals)
             return evaluation.collect(node, intervals, room)
         m = len(intervals[0].a)
-        begin, end = np.resize(node.offsets_below(lower), m), np.full(m, node.size)
+        begin, end = one_each(node.offsets_below(lower), m), np.full(m, node.size)
         if self._counts_only:
             return evaluation.count_masked(node, intervals, begin, end)
         return evaluation.collect_masked(node, intervals, begin, end, room)

@@ -19,6 +19,11 @@ def before(counts: NDArray[Any]) -> I64:
     return sums
 
 
+def one_each(values: I64, count: int) -> I64:
+    """One value for all, or one each already, as int64 (count,)."""
+    return values if len(values) == count else np.full(count, values[0], np.int64)
+
+
 @kernel
 def append_segments(begins: I64, lengths: I64, values: I64, places: I64, out: I64) -> None:
     """Copy row q of `values`, lengths[q] from begins[q] on, to out[places[q]:].

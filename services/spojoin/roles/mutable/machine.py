@@ -17,6 +17,7 @@ from spojoin.kernels.bounds import BEGINS, BELOW, ENDS, UPTO, bounds
 from spojoin.kernels.intervals16 import found_intervals
 from spojoin.kernels.permutation import sort_column
 from spojoin.kernels.ranks import sought
+from spojoin.kernels.segments import one_each
 from spojoin.kernels.sorted_tail import SortedTail, empty_tail
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, Op, Query, RolePredicate
@@ -211,7 +212,7 @@ class StreamStore:
             self._has_gaps |= piece.passed > 0 or piece.void > 0
             self._places.append(piece.all_places)
         if self._asks:
-            self._lower.append(np.resize(piece.lower, len(piece)))
+            self._lower.append(one_each(piece.lower, len(piece)))
             self._own.append(np.full(len(piece), NO_OWN) if piece.own is None else piece.own)
         if len(piece) and self._query.carries_keys:
             self._keys.append((piece.first_index, piece.keys))

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from spojoin.kernels.bounds import bounds
+from spojoin.kernels.segments import one_each
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, EmitOn, Op, Query
 from spojoin.roles.router.book import Reach, StreamBook, continued
@@ -104,7 +105,7 @@ class OpenRows:
 
 def _table(seqs: I64, codes: tuple[I64, ...], lower: I64, own: I64 | None) -> I64:
     none = np.full(len(seqs), NO_OWN, np.int64) if own is None else own
-    return np.stack([seqs, np.resize(lower, len(seqs)), none, *codes])
+    return np.stack([seqs, one_each(lower, len(seqs)), none, *codes])
 
 
 class Asking:
