@@ -33,7 +33,7 @@ def filled(query: Query, codes: tuple[I64, ...], group_tuples: int, batch_tuples
 
     A group is merged when a later one begins, so the tuple behind the last full group closes it.
     """
-    index = StreamIndex(0, query.directions, query.output, query.limit, is_self=True)
+    index = StreamIndex(query.directions, query.output, query.limit, is_self=True)
     for batch in batches(codes, group_tuples, batch_tuples):
         index.add(batch)
     return index

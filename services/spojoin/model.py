@@ -346,6 +346,27 @@ class PairExpression:
         return self.uses[0] if [quoted_column(use) for use in self.uses] == [self.sql] else None
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a partner adds to aggregates: 1, and its value, where it has one and the filter holds.
+
+    argument: None of COUNT(*); is_summed: whether values are added up, not only counted
+    """
+
+    argument: PairExpression | None
+    filter: PairExpression | None
+    is_summed: bool
+
+    @property
+    def expressions(self) -> tuple[PairExpression, ...]:
+        """What is evaluated of a partner."""
+        return tuple(each for each in (self.argument, self.filter) if each is not None)
+
+    def serves(self, one: Aggregate) -> bool:
+        """Whether it gives an aggregate, a count, sum or mean."""
+        return (self.argument, self.filter) == one.measured
+
+
 #: In place of a side: an aggregate, of which `Use.name` is the number.
 AGGREGATE = 2
 
@@ -365,6 +386,17 @@ class Aggregate:
     text: str
     share: Fraction | None = None
     filter: PairExpression | None = None
+
+    @property
+    def measured(self) -> tuple[PairExpression | None, PairExpression | None]:
+        """The argument of a count, sum or mean, and its filter."""
+        return next(iter(self.arguments), None), self.filter
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether what parts of the partners give adds up to it, and only they are asked."""
+        needed = [*self.arguments, *([] if self.filter is None else [self.filter])]
+        return self.function in ("count", "sum", "avg") and all(use.side == 1 for each in needed for use in each.uses)
 
     @property
     def is_plain_count(self) -> bool:
@@ -570,8 +602,19 @@ class Query:
 
     @property
     def lists_pairs(self) -> bool:
-        """Whether each part lists the partners that it finds; else it only counts them."""
-        return bool(self.residuals) or not (self.output is Output.COUNT or self.only_counts)
+        """Whether each part lists the partners that it finds; else it counts them, and may sum up what they add."""
+        return bool(self.residuals) or not (self.output is Output.COUNT or self.only_counts or self.measures)
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """What each part sums up of the partners that it finds; nothing where counts suffice, or a list is due."""
+        if self.grouped is None or self.only_counts or self.residuals:
+            return ()
+        aggregates = self.grouped.aggregates
+        if not all(one.is_sum for one in aggregates):
+            return ()
+        summed = [one.measured for one in aggregates if one.function != "count"]
+        return tuple(Measure(*each, each in summed) for each in dict.fromkeys(one.measured for one in aggregates))
 
     @property
     def only_counts(self) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.index.evaluation import Collected
+from spojoin.index.evaluation import Collected, Summed
 from spojoin.index.node import Node
 from spojoin.kernels.segments import append_segments, before
 from spojoin.wire.records import Matches
+from spojoin.wire.sums import Sums, added
 
 I64 = NDArray[np.int64]
 
@@ -18,7 +19,8 @@ _UNLIMITED = np.iinfo(np.int64).max
 class Assembly:
     """Sums the counts of m probes and, if partners are wanted, joins each probe's segments of all nodes.
 
-    Nodes come in index order, so a probe's partners ascend and the first `limit` are the earliest.
+    Where weights are summed, so are these sums. Nodes come in index order, so a probe's partners ascend and the first
+    `limit` are the earliest.
     """
 
     def __init__(self, m: int, with_partners: bool, limit: int | None) -> None:
@@ -29,12 +31,17 @@ class Assembly:
         #: how many partners each probe may still take, int64 (m,); empty where none are wanted
         self.room = np.full(places, _UNLIMITED if limit is None else limit)
         self._segments: list[tuple[I64, I64, I64]] = []
+        self._sums: list[Sums] = []
 
     def __len__(self) -> int:
         return len(self._counts)
 
-    def add(self, matches: I64 | Collected, node: Node) -> None:
-        """Add one node's counts, int64 (m,), and where they were collected its partners."""
+    def add(self, matches: I64 | Summed | Collected, node: Node) -> None:
+        """Add one node's counts, int64 (m,), and where they were summed or collected its sums or partners."""
+        if isinstance(matches, Summed):
+            self.add_counts(matches.counts)
+            self.add_sums(matches.sums)
+            return
         if isinstance(matches, np.ndarray):
             self.add_counts(matches)
             return
@@ -49,10 +56,14 @@ class Assembly:
         """Add counts, int64 (m,), of one node or several."""
         self._counts += counts
 
+    def add_sums(self, sums: Sums) -> None:
+        """Add the sums of one node or several."""
+        self._sums.append(sums)
+
     def matches(self) -> Matches:
         """The sum of all that was added."""
         if not self._with_partners:
-            return Matches(self._counts)
+            return Matches(self._counts, sums=added(self._sums) if self._sums else None)
         offsets = before(self._taken)
         partners, places = np.empty(offsets[-1], np.int64), offsets[:-1].copy()
         for begins, lengths, segment in self._segments:

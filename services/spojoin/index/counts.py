@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from spojoin.index.composite import KeyedSearch, keyed_search, searches_by_key
 from spojoin.index.conditions import Probes, RankCondition, Seek, conditions
 from spojoin.index.node import Node, Place
-from spojoin.kernels import counting
+from spojoin.kernels import counting, summing
 from spojoin.kernels.composite import Nested
 from spojoin.kernels.pieces import TaskRunner
 from spojoin.kernels.ranks import Sought
 from spojoin.model import Direction
+from spojoin.wire.sums import Sums, added
 
 I64 = NDArray[np.int64]
 
@@ -43,16 +44,37 @@ class WholeCounts:
         #: by grouping, the slots of the probes' keys
         self._groupings: list[tuple[int, ...]] = []
         self._edges: list[tuple[int, ...]] = []
+        #: by direction, the orders in which its conditions are intervals, or its groups
+        self._orders: list[list[Place]] = []
         self._rows = np.array([self._direction(d, direction) for d, direction in enumerate(directions)])
         self._edge_rows = np.array(self._edges, np.int64).reshape(-1, 5)
-        #: nodes and how many threads shared them, and their directories, kept until others are asked for
-        self._shared: tuple[list[Node], int, list[I64]] = [], 0, []
+        #: nodes and how many threads shared them, and the shares, kept until others are asked for
+        self._shared: tuple[list[Node], int, list[_Share]] = [], 0, []
 
     def among(self, nodes: list[Node], probes: Probes, m: int, runner: TaskRunner) -> I64:
         """The matches of m probes among all tuples of some nodes, by direction: int64 (d, m)."""
         plan = self._plan(probes)
-        calls = [partial(counting.counts, some, plan, m) for some in self._directories(nodes, runner)]
+        calls = [partial(counting.counts, share.directories, plan, m) for share in self._shares(nodes, runner)]
         return reduce(_added, runner.each(calls))
+
+    def summed(self, nodes: list[Node], probes: Probes, m: int, runner: TaskRunner) -> tuple[I64, Sums]:
+        """The matches of m probes in the only direction, int64 (m,), and the sums of their weights."""
+        plan = self._plan(probes)
+        found = runner.each([partial(self._sums, plan, m, share) for share in self._shares(nodes, runner)])
+        return reduce(_added, [counts for counts, _ in found]), added([sums for _, sums in found])
+
+    def _sums(self, plan: counting.CountPlan, m: int, share: _Share) -> tuple[I64, Sums]:
+        if share.weighed is None:
+            share.weighed = self._weighed(share.nodes)
+        keys, entries = share.weighed
+        counts, rows = summing.sums(share.directories, entries, plan, m)
+        return counts, Sums(keys, rows)
+
+    def _weighed(self, nodes: list[Node]) -> tuple[I64, I64]:
+        keys: I64 = np.unique(np.concatenate([node.weights.keys for node in nodes]))
+        pair = self._rectangles[0] if self._rectangles else None
+        entries = [[node.sum_entry(key, self._orders[0], pair) for key in keys.tolist()] for node in nodes]
+        return keys, np.array(entries, np.int64).reshape(len(nodes), len(keys), summing.ENTRY)
 
     def _plan(self, probes: Probes) -> counting.CountPlan:
         groups = [probes.keys(slots).grouping.group for slots in self._groupings]
@@ -63,13 +85,13 @@ class WholeCounts:
             groups=np.stack(groups) if groups else _NO_GROUPS,
         )
 
-    def _directories(self, nodes: list[Node], runner: TaskRunner) -> list[I64]:
+    def _shares(self, nodes: list[Node], runner: TaskRunner) -> list[_Share]:
         known, threads, shared = self._shared
         if known != nodes or threads != runner.threads:
             key = tuple(self._searches.places), tuple(self._rectangles)
             runner.each([partial(node.directory, *key) for node in nodes if not node.has_directory(*key)])
             shares = _shared_out(nodes, runner.threads)
-            shared = [np.stack([node.directory(*key) for node in some]) for some in shares]
+            shared = [_Share(some, np.stack([node.directory(*key) for node in some])) for some in shares]
             self._shared = list(nodes), runner.threads, shared
         return shared
 
@@ -92,6 +114,7 @@ class WholeCounts:
         """A direction's row. `group`: where the probes' groups, if `keyed`, are found and numbered."""
         wanted = sorted(wanted, key=lambda condition: condition.slot)
         places: list[Place] = [(*keyed.slots, c.slot) if keyed else c.slot for c in wanted]
+        self._orders.append(places or [self._searches.places[group[0]]])
         for at, (condition, place) in enumerate(zip(wanted, places, strict=True)):
             for is_end, edges in enumerate((condition.begins, condition.ends)):
                 for edge in edges:
@@ -107,6 +130,15 @@ class WholeCounts:
         if pair not in self._rectangles:
             self._rectangles.append(pair)
         return self._rectangles.index(pair)
+
+
+@dataclass(slots=True)
+class _Share:
+    """Nodes that one call counts, their directories, and once they are summed, their keys and the entries of these."""
+
+    nodes: list[Node]
+    directories: I64
+    weighed: tuple[I64, I64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.conditions import RankInterval
 from spojoin.index.node import Node
-from spojoin.kernels import bitmaps, boxes, intervals16, wavelet
+from spojoin.kernels import bitmaps, boxes, intervals16, summing, wavelet
+from spojoin.wire.sums import Sums
 
 I64 = NDArray[np.int64]
 U16 = NDArray[np.uint16]
 #: counts, begins, lengths, each (m,), and stored offsets: probe q's, ascending, are `lengths[q]` from `begins[q]` on
 Collected = tuple[I64, I64, I64, I64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summed:
+    """Counts of m probes, int64 (m,), and the sums of what they count."""
+
+    counts: I64
+    sums: Sums
+
 
 #: A node cut by a window's bound is split until a masked scan of it costs no more than the rest of the probe.
 MASKED_MAX = 8192
@@ -39,6 +49,24 @@ def count(node: Node, intervals: Sequence[RankInterval]) -> I64:
 def count_masked(node: Node, intervals: Sequence[RankInterval], slice_lo: I64, slice_hi: I64) -> I64:
     """Like `count`, among the offsets [slice_lo, slice_hi), int64 (m,), of a node of at most MASKED_MAX tuples."""
     return intervals16.and_counts(*_wrapped(node, intervals), slice_lo, slice_hi)
+
+
+def summed(node: Node, intervals: Sequence[RankInterval]) -> Summed:
+    """Matches of m probes among all tuples of a node, and the sums of their weights."""
+    if node.size <= SCAN_MAX:
+        return summed_masked(node, intervals, *_everything(node, intervals))
+    everything = np.full(len(intervals[0].a), node.size)
+    counts, begins, lengths, offsets = _collect_bitmaps(node, intervals, everything)
+    rows = summing.listed_sums(begins, lengths, offsets, node.weights.rows)
+    return Summed(counts, Sums(node.weights.keys, rows))
+
+
+def summed_masked(node: Node, intervals: Sequence[RankInterval], slice_lo: I64, slice_hi: I64) -> Summed:
+    """Like `summed`, among the offsets [slice_lo, slice_hi) of a node of at most MASKED_MAX tuples."""
+    wrapped = _wrapped(node, intervals)
+    counts = intervals16.and_counts(*wrapped, slice_lo, slice_hi)
+    rows = summing.masked_sums(*wrapped, slice_lo, slice_hi, node.weights.rows)
+    return Summed(counts, Sums(node.weights.keys, rows))
 
 
 def collect(node: Node, intervals: Sequence[RankInterval], limits: I64) -> Collected:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.work import Work
-from spojoin.kernels import bitmaps, boxes, counting, permutation, wavelet
+from spojoin.kernels import bitmaps, boxes, counting, permutation, summing, wavelet
 from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
 from spojoin.wire.records import Batch
+from spojoin.wire.sums import Sums, joined, no_sums
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -51,6 +52,11 @@ class CompositeColumn:
         return self.codes.nbytes + self.order.nbytes
 
 
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """n >= 1 tuples in arrival order: an *offset* counts them from 0, an *index* counts the stream's tuples.
@@ -60,6 +66,7 @@ class Node:
     seqs: int64 (n,) by offset, or None if they are the indexes or not asked for
     level: the number of merges behind it, or LEAVING
     work: counts the cost of its structures
+    weights: of its tuples, by offset, where partners are summed; else without rows
     size: the number of tuples; first, end: the smallest index, and one more than the largest
     """
 
@@ -71,6 +78,7 @@ class Node:
     level: int
     _permutations: dict[tuple[int, int], Unsigned] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
+    weights: Sums = field(default_factory=lambda: no_sums(0))
     size: int = field(init=False)
     first: int = field(init=False)
     end: int = field(init=False)
@@ -79,6 +87,9 @@ class Node:
     _wavelets: dict[tuple[Place, Place], wavelet.Wavelet] = field(default_factory=dict, init=False)
     _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
     _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
+    #: by key and order, the weights of the first tuples in it; by key and matrix, what it needs to sum them
+    _running: dict[tuple[int, Place], I64] = field(default_factory=dict, init=False)
+    _sum_matrices: dict[tuple[int, Place, Place], summing.SumMatrix] = field(default_factory=dict, init=False)
     #: how many structures of each kind were counted, and the bytes of all arrays then
     _weighed: tuple[tuple[int, ...], int] = field(default=((), 0), init=False)
     _directories: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
@@ -93,24 +104,29 @@ class Node:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays; they are counted again when some have been added."""
-        held = (self._permutations, self._composites, self._ranks, self._wavelets, self._prefixes, self._boxes)
-        numbers = tuple(len(each) for each in held)
+        numbers = tuple(len(each) for each in self._structures)
         if numbers != self._weighed[0]:
             self._weighed = numbers, self._weight()
         return self._weighed[1]
 
+    @property
+    def _structures(self) -> tuple[Mapping[Any, _Sized], ...]:
+        return (
+            self._permutations,
+            self._composites,
+            self._ranks,
+            self._wavelets,
+            self._prefixes,
+            self._boxes,
+            self._running,
+            self._sum_matrices,
+        )
+
     def _weight(self) -> int:
-        arrays: list[Unsigned | SortedKeys | CompositeColumn | wavelet.Wavelet | boxes.Boxes] = [
-            self.piece_firsts,
-            self.piece_offsets,
-        ]
+        arrays: list[_Sized] = [self.piece_firsts, self.piece_offsets, self.weights]
         arrays.extend(part for column in self.columns.values() for part in (column.keys, column.order))
-        arrays.extend(self._permutations.values())
-        arrays.extend(self._composites.values())
-        arrays.extend(self._ranks.values())
-        arrays.extend(self._wavelets.values())
-        arrays.extend(self._prefixes.values())
-        arrays.extend(self._boxes.values())
+        for structures in self._structures:
+            arrays.extend(structures.values())
         return sum(a.nbytes for a in arrays) + (0 if self.seqs is None else self.seqs.nbytes)
 
     def offsets_below(self, indexes: I64) -> I64:
@@ -191,6 +207,31 @@ class Node:
         """Whether `directory` has been called before, and all that it names is built."""
         return (searched, rectangles) in self._directories
 
+    def sum_entry(self, key: int, orders: Sequence[Place], pair: tuple[Place, Place] | None) -> list[int]:
+        """The addresses, for `summing.sums`, of the structures by which one key's weights are summed."""
+        at = int(np.searchsorted(self.weights.keys, key))
+        if at == len(self.weights.keys) or self.weights.keys[at] != key:
+            return [0] * summing.ENTRY
+        weights = self.weights.rows[at]
+        matrix = None if pair is None else self._sum_matrix(key, *pair, weights)
+        return summing.row_entry([self._running_sums(key, place, weights) for place in orders], matrix)
+
+    def _running_sums(self, key: int, place: Place, weights: I64) -> I64:
+        if (key, place) not in self._running:
+            began_s = self.work.timer()
+            self._running[key, place] = summing.running(self.order(place), weights)
+            self.work.built(began_s)
+        return self._running[key, place]
+
+    def _sum_matrix(self, key: int, place_a: Place, place_b: Place, weights: I64) -> summing.SumMatrix:
+        if (key, place_a, place_b) not in self._sum_matrices:
+            matrix, began_s = self.wavelet(place_a, place_b), self.work.timer()
+            ranks = permutation.permutation(self.order(place_a), self.order(place_b))
+            built = summing.build(ranks, weights[self.order(place_a)], matrix)
+            self._sum_matrices[key, place_a, place_b] = built
+            self.work.built(began_s)
+        return self._sum_matrices[key, place_a, place_b]
+
     def _entry(self, place: Place) -> list[int]:
         if isinstance(place, int):
             return counting.sorted_entry(self.columns[place].keys)
@@ -213,8 +254,12 @@ class Node:
         below, above = ({s: halves[side] for s, halves in columns.items()} for side in (0, 1))
         self.work.merged(began_s)
         return (
-            Node(firsts_a, offsets_a, below, seqs_a, self.group, level, work=self.work),
-            Node(firsts_b, offsets_b, above, seqs_b, self.group, level, work=self.work),
+            Node(
+                firsts_a, offsets_a, below, seqs_a, self.group, level, work=self.work, weights=self.weights[:at].copy()
+            ),
+            Node(
+                firsts_b, offsets_b, above, seqs_b, self.group, level, work=self.work, weights=self.weights[at:].copy()
+            ),
         )
 
     def _permutation(self, place_a: Place, place_b: Place) -> Unsigned:
@@ -232,7 +277,13 @@ class Node:
 
 
 def from_batch(
-    batch: Batch, slots: Sequence[int], *, with_seqs: bool, with_permutations: bool, work: Work | None = None
+    batch: Batch,
+    slots: Sequence[int],
+    *,
+    with_seqs: bool,
+    with_permutations: bool,
+    work: Work | None = None,
+    weights: Sums | None = None,
 ) -> Node:
     """A node of one batch with the columns of `slots`; copies them, so that the message can be freed."""
     size = batch.end - batch.first
@@ -248,6 +299,7 @@ def from_batch(
         level=0,
         _permutations={k: np.array(v) for k, v in batch.permutations.items() if with_permutations and k[0] < k[1]},
         work=Work() if work is None else work,
+        weights=no_sums(size) if weights is None else weights,
     )
 
 
@@ -271,7 +323,8 @@ def _merged_pair(a: Node, b: Node, level: int) -> Node:
     firsts, offsets = _join_pieces(a, b)
     seqs = None if a.seqs is None and b.seqs is None else np.concatenate((a.all_seqs, b.all_seqs))
     a.work.merged(began_s)
-    return Node(firsts, offsets, columns, seqs, a.group, level, work=a.work)
+    weights = joined([a.weights, b.weights])
+    return Node(firsts, offsets, columns, seqs, a.group, level, work=a.work, weights=weights)
 
 
 def _merge_columns(a: NodeColumn, b: NodeColumn) -> NodeColumn:

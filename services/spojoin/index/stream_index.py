@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spojoin.index import composite, counts, evaluation, merging
 from spojoin.index.assembly import Assembly
 from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, conditions, located
-from spojoin.index.evaluation import Collected
+from spojoin.index.evaluation import Collected, Summed
 from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
@@ -23,6 +23,7 @@ from spojoin.kernels.ranks import Sought
 from spojoin.kernels.segments import one_each
 from spojoin.model import Direction, Output
 from spojoin.wire.records import NO_GROUP, Batch, Matches
+from spojoin.wire.sums import Sums
 
 I64 = NDArray[np.int64]
 
@@ -44,28 +45,30 @@ class StreamIndex:
     Batches may come in any order and repeatedly. Every evaluation gives its window's first index, which is never below
     an expired one; the window ends with the last tuple added.
 
-    target: the stream; directions: the query's directions that search it, all with the same probes
+    directions: the query's directions that search the stream, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
+    sums: whether the weights of partners are summed beside their counts; then there is one direction
     is_self: a partner's seq is its index as long as no row of the stream lacks one
     work: counts merges and builds
     """
 
     def __init__(
         self,
-        target: int,
         directions: Sequence[Direction],
         output: Output,
         limit: int | None,
         is_self: bool,
         work: Work | None = None,
+        *,
+        sums: bool = False,
     ) -> None:
-        self.target = target
         self.directions = tuple(directions)
         self.output = output
         self.limit = limit
         self.is_self = is_self
         self.work = Work() if work is None else work
         self._counts_only = output is Output.COUNT
+        self._sums = sums
         self._with_seqs = not self._counts_only
         #: directions that ask the same, as both of a self join by bands alone do, are searched once
         self._searches = list({d.predicates: d for d in self.directions}.values())
@@ -78,7 +81,8 @@ class StreamIndex:
         self._counts_all = all(self._is_counted)
         self._whole_counts = counts.WholeCounts([*compress(self._searches, self._is_counted)])
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
-        self._by_wavelet = self._counts_only and all(_few_conditions(direction) for direction in directions)
+        few = counts.serves if sums else _few_conditions
+        self._by_wavelet = self._counts_only and all(few(direction) for direction in directions)
         self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
         self._nodes: list[Node] = []
@@ -108,13 +112,13 @@ class StreamIndex:
             self._weighed = list(self._nodes), self.work.builds, weight
         return weight
 
-    def add(self, batch: Batch) -> None:
-        """Add a batch; a known, expired or empty one changes nothing."""
+    def add(self, batch: Batch, weights: Sums | None = None) -> None:
+        """Add a batch, and where they are summed, its weights; a known, expired or empty one changes nothing."""
         if batch.batch_id in self._batch_ends or batch.end <= max(self._expired, batch.first):
             return
         self._batch_ends[batch.batch_id] = batch.end
         self._first_end = min(self._batch_ends.values())
-        at = merging.insert(self._nodes, self._node_of(batch))
+        at = merging.insert(self._nodes, self._node_of(batch, weights))
         merging.grow(self._nodes, at, self._size_max(batch.group))
         self._close_groups(batch.group)
 
@@ -223,11 +227,29 @@ class StreamIndex:
         runner: TaskRunner,
     ) -> None:
         """Count nodes that lie in the windows of the same probes; missed: (m,), those of which they don't."""
+        if self._sums:
+            self._sum_alike(nodes, probes, missed, assemblies[0], runner)
+            return
         found = self._whole_counts.among(nodes, probes, len(assemblies[0]), runner)
         if missed is not None:
             found[:, missed] = 0
         for assembly, of_direction in zip(assemblies, found, strict=True):
             assembly.add_counts(of_direction)
+
+    def _sum_alike(
+        self,
+        nodes: list[Node],
+        probes: Probes,
+        missed: NDArray[np.bool_] | None,
+        assembly: Assembly,
+        runner: TaskRunner,
+    ) -> None:
+        found, sums = self._whole_counts.summed(nodes, probes, len(assembly), runner)
+        if missed is not None:
+            found[missed] = 0
+            sums.rows[:, missed] = 0
+        assembly.add_counts(found)
+        assembly.add_sums(sums)
 
     def _search_nodes(
         self, probes: Probes, nodes: list[Node], lower: I64 | None, searches: Sequence[Search], runner: TaskRunner
@@ -258,27 +280,38 @@ class StreamIndex:
 
     def _search_node(
         self, node: Node, probes: Probes, searches: Sequence[Search], lower: I64 | None, rooms: list[I64]
-    ) -> list[I64 | Collected]:
+    ) -> list[I64 | Summed | Collected]:
         known: Known = {}
         return [
             self._search_one(node, [located(c, node, probes, known) for c in wanted], lower, room)
             for (wanted, _), room in zip(searches, rooms, strict=True)
         ]
 
-    def _search_one(self, node: Node, intervals: list[RankInterval], lower: I64 | None, room: I64) -> I64 | Collected:
+    def _search_one(
+        self, node: Node, intervals: list[RankInterval], lower: I64 | None, room: I64
+    ) -> I64 | Summed | Collected:
         if lower is None:
+            if self._sums:
+                return evaluation.summed(node, intervals)
             if self._counts_only:
                 return evaluation.count(node, intervals)
             return evaluation.collect(node, intervals, room)
         m = len(intervals[0].a)
         begin, end = one_each(node.offsets_below(lower), m), np.full(m, node.size)
+        if self._sums:
+            return evaluation.summed_masked(node, intervals, begin, end)
         if self._counts_only:
             return evaluation.count_masked(node, intervals, begin, end)
         return evaluation.collect_masked(node, intervals, begin, end, room)
 
-    def _node_of(self, batch: Batch) -> Node:
+    def _node_of(self, batch: Batch, weights: Sums | None) -> Node:
         return from_batch(
-            batch, self._slots, with_seqs=self._with_seqs, with_permutations=self._with_permutations, work=self.work
+            batch,
+            self._slots,
+            with_seqs=self._with_seqs,
+            with_permutations=self._with_permutations,
+            work=self.work,
+            weights=weights,
         )
 
     def _size_max(self, group: int) -> int:

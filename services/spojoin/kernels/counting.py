@@ -24,12 +24,12 @@ U32 = NDArray[np.uint32]
 CONDITIONS_MAX = 2
 
 #: Words of a node's directory: its size, then the entries of its columns, a search each, then those of its matrices.
-_HEAD, _COLUMN, _MATRIX = 1, 7, 5
+HEAD, COLUMN, MATRIX = 1, 7, 5
 #: Words of a search: its values [begin, end), the search that found the groups, or -1, and where their starts begin.
-_BEGIN, _END, _OUTER, _STARTS = range(4)
+BEGIN, END, _OUTER, _STARTS = range(4)
 #: Words of a direction: the search of the probes' groups and the row of `groups`, or -1; its matrix, or -1 where both
 #: conditions are on one order; and for each condition 1, -1 for a complement, or 0 if it hasn't got one.
-_GROUP, _GROUPING, _MATRIX_AT, _SIGN = range(4)
+_GROUP, _GROUPING, MATRIX_AT, SIGN = range(4)
 #: Words of an edge: the direction, its condition, whether it ends it, the search, and the side of the equal codes.
 _OF, _CONDITION, _IS_END, _SEARCH, _SIDE = range(5)
 
@@ -91,23 +91,24 @@ def _add_counts(
 ) -> None:
     m, longest = totals.shape[1], 0
     for s in range(len(searches)):
-        longest = max(longest, searches[s, _END] - searches[s, _BEGIN])
+        longest = max(longest, searches[s, END] - searches[s, BEGIN])
     found = np.empty((len(searches), 2, longest), np.int64)
     group, ends, both = np.empty((2, m), np.int64), np.empty((CONDITIONS_MAX, 2, m), np.int64), np.empty(m, np.int64)
     states = rectangle_states(m)
     for i in range(len(nodes)):
-        columns, matrices = nodes[i, _HEAD:], nodes[i, _HEAD + len(searches) * _COLUMN :]
+        columns, matrices = nodes[i, HEAD:], nodes[i, HEAD + len(searches) * COLUMN :]
         for s in range(len(searches)):
-            _search(columns[s * _COLUMN : (s + 1) * _COLUMN], wanted, searches, s, found)
+            search_column(columns[s * COLUMN : (s + 1) * COLUMN], wanted, searches, s, found)
         for d in range(len(directions)):
-            _find_group(nodes[i, 0], directions[d], found, groups, group)
-            has = _find_ends(nodes[i, 0], d, edges, found, ends)
-            _count(nodes[i, 0], directions[d], matrices, group, ends, has, both, states, totals[d])
+            find_group(nodes[i, 0], directions[d], found, groups, group)
+            has = find_ends(nodes[i, 0], d, edges, found, ends)
+            count_between(nodes[i, 0], directions[d], matrices, group, ends, has, both, states, totals[d])
 
 
 @inlined
-def _search(column: I64, wanted: tuple[I64, I64, I64], searches: I64, s: int, found: I64) -> None:
-    begin, end, outer = searches[s, _BEGIN], searches[s, _END], searches[s, _OUTER]
+def search_column(column: I64, wanted: tuple[I64, I64, I64], searches: I64, s: int, found: I64) -> None:
+    """Make search s of a node; column: its entry in the node's directory."""
+    begin, end, outer = searches[s, BEGIN], searches[s, END], searches[s, _OUTER]
     codes, values, places = signed_words(column[0], column[1]), wanted[0][begin:end], wanted[1][begin:end]
     if outer < 0:
         heads, starts = signed_words(column[2], column[3]), half_words(column[4], column[5])
@@ -118,7 +119,7 @@ def _search(column: I64, wanted: tuple[I64, I64, I64], searches: I64, s: int, fo
 
 
 @inlined
-def _find_group(n: int, direction: I64, found: I64, groups: U32, group: I64) -> None:
+def find_group(n: int, direction: I64, found: I64, groups: U32, group: I64) -> None:
     """Where each probe's group begins and ends: without a key, all n tuples are one."""
     if direction[_GROUP] < 0:
         group[0], group[1] = 0, n
@@ -130,7 +131,7 @@ def _find_group(n: int, direction: I64, found: I64, groups: U32, group: I64) -> 
 
 
 @inlined
-def _find_ends(n: int, d: int, edges: I64, found: I64, ends: I64) -> NDArray[np.bool_]:
+def find_ends(n: int, d: int, edges: I64, found: I64, ends: I64) -> NDArray[np.bool_]:
     """Where each condition of a direction begins and ends; returns which of these ends a condition sets.
 
     One that none sets may lie at the node's end as well as at the group's, where a dominance count needs no descent.
@@ -157,7 +158,7 @@ def _find_ends(n: int, d: int, edges: I64, found: I64, ends: I64) -> NDArray[np.
 
 
 @inlined
-def _count(
+def count_between(
     n: int,
     direction: I64,
     matrices: I64,
@@ -172,7 +173,7 @@ def _count(
 
     A condition that it hasn't got is a complement of nothing.
     """
-    x, y = direction[_SIGN], direction[_SIGN + 1]
+    x, y = direction[SIGN], direction[SIGN + 1]
     not_x, not_y = x != 1, y != 1
     if not_x and not_y:
         _add(1, group[0], group[1], total)
@@ -181,7 +182,7 @@ def _count(
     if y != 0 and not_x:
         _add(y, ends[1, 0] if has[1, 0] else group[0], ends[1, 1] if has[1, 1] else group[1], total)
     if x * y != 0:
-        _overlap(n, direction[_MATRIX_AT], matrices, ends, has, both, states)
+        _overlap(n, direction[MATRIX_AT], matrices, ends, has, both, states)
         _leave_others(n, group, has, both)
         for q in range(len(total)):
             total[q] += x * y * both[q]
@@ -202,7 +203,7 @@ def _overlap(n: int, at: int, matrices: I64, ends: I64, has: NDArray[np.bool_], 
         for q in range(len(both)):
             both[q] = max(min(x[1][q], y[1][q]) - max(x[0][q], y[0][q]), 0)
         return
-    matrix = matrices[at * _MATRIX : (at + 1) * _MATRIX]
+    matrix = matrices[at * MATRIX : (at + 1) * MATRIX]
     entries, leaves = levels(matrix[0], matrix[1], matrix[2]), octets(matrix[3], matrix[4])
     if has.all():
         add_bands(entries, leaves, n, x, y, both)

@@ -147,6 +147,12 @@ def _quotient(digits: I64, divisor: np.uint64, scale: np.uint64, room: I64) -> f
     return -value if negative else value
 
 
+@inlined
+def rounded_quotient(digits: I64, divisor: np.uint64) -> float:
+    """A sum, int64 (DIGITS,), over a divisor, rounded once."""
+    return _quotient(digits, divisor, np.uint64(1), np.empty(DIGITS + _GUARD, np.int64))
+
+
 @kernel
 def sums_of_doubles(values: F64, valid: Flags, offsets: I64, is_mean: bool, sums: F64, counts: I64) -> None:
     """The sums, or means, of segments, each rounded once; NaN and infinities as in IEEE arithmetic.

@@ -43,6 +43,7 @@ from spojoin.wire.records import (
     Unjoined,
     WorkerCount,
 )
+from spojoin.wire.sums import Sums
 
 
 class Form(NamedTuple):
@@ -350,14 +351,32 @@ def _write_part(part: Part, header: pb.Part, columns: ColumnWriter) -> None:
         columns.array(direction.counts, np.int64)
         columns.optional(direction.offsets, np.int64)
         columns.optional(direction.partners, np.int64)
+        header.sums.append(0 if direction.sums is None else len(direction.sums.keys))
+        if direction.sums is not None and len(direction.sums.keys):
+            columns.array(direction.sums.keys, np.int64)
+            columns.array(np.ravel(direction.sums.rows), np.int64)
 
 
 def _read_part(header: pb.Part, columns: ColumnReader) -> Part:
     directions = tuple(
-        Matches(columns.array(np.int64), columns.optional(np.int64), columns.optional(np.int64))
-        for _ in range(header.directions)
+        Matches(
+            columns.array(np.int64),
+            columns.optional(np.int64),
+            columns.optional(np.int64),
+            _read_sums(header.sums[number] if number < len(header.sums) else 0, columns),
+        )
+        for number in range(header.directions)
     )
     return Part(**_taken(header, _PART), directions=directions)
+
+
+def _read_sums(count: int, columns: ColumnReader) -> Sums | None:
+    if not count:
+        return None
+    keys, rows = columns.array(np.int64), columns.array(np.int64)
+    if len(keys) != count or len(rows) % count:
+        raise WireError(f"a part's sums have {len(keys)} keys and {len(rows)} values, expected {count} rows of them")
+    return Sums(keys, rows.reshape(count, -1))
 
 
 _RESULT = ("frame_id", "begin", "end", "is_last", "generation")

@@ -215,6 +215,9 @@ def _check_part(part: Part) -> None:
 
 
 def _check_matches(where: str, direction: Matches) -> None:
+    if direction.sums is not None:
+        _expect_length(f"{where}: sums", direction.sums, len(direction.counts))
+        _expect_rising(f"{where}: keys of sums", direction.sums.keys)
     if direction.offsets is None or direction.partners is None:
         if direction.offsets is not direction.partners:
             _fail(f"{where}: offsets and partners go together, but only one is present")

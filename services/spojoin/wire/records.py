@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.wire.sums import Sums
+
 I64 = NDArray[np.int64]
 U16 = NDArray[np.uint16]
 U32 = NDArray[np.uint32]
@@ -416,11 +418,13 @@ class Matches:
 
     offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit
     (counts are still complete); None for count output.
+    sums: of what partners add to aggregates, where parts sum it; None where they don't, or where all are 0
     """
 
     counts: I64
     offsets: I64 | None = None
     partners: I64 | None = None
+    sums: Sums | None = None
 
 
 @dataclass(slots=True)

@@ -32,15 +32,16 @@ ALLOWED = _table("""
     helm.tables: ports protocol telemetry
     published: kernels protocol suggest wire
     query: expressions kernels published suggest
-    roles.logical_and: kernels protocol wire
+    measures: expressions kernels wire
+    roles.logical_and: kernels measures protocol wire
     roles.mutable: kernels protocol wire
     roles.permutation: kernels protocol wire
     index: kernels wire
-    roles.pojoin: index kernels protocol wire
+    roles.pojoin: index kernels measures protocol wire
     runtime: kernels ports protocol query telemetry threads wire
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query wire
-    roles.sink: expressions kernels protocol wire
+    roles.sink: expressions kernels measures protocol wire
     embedded: expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.predictor roles.router roles.sink suggest threads wire
     explain: kernels protocol published query suggest

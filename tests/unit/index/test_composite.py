@@ -53,7 +53,7 @@ def test_counts_by_key_are_those_of_the_plain_loop(data, predicates):
     value = data.draw(st.sampled_from([st.integers(0, 1), st.integers(0, 4), st.sampled_from(EXTREMES)]))
     rows = st.lists(st.tuples(*[value] * SLOTS), min_size=1, max_size=40)
     directions = tuple(Direction(0, 0, side == 0, part) for side, part in enumerate(predicates))
-    index = StreamIndex(0, directions, Output.COUNT, None, True)
+    index = StreamIndex(directions, Output.COUNT, None, True)
     naive, first = NaiveWindow(), 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "SCAN_MAX", 2)
@@ -108,7 +108,7 @@ def test_large_nodes_answer_by_key_as_a_scan(ops, keys, output):
     used = [(slot, op) for slot, op in enumerate(ops) if op is not None]
     direction = Direction(0, 0, True, tuple(RolePredicate(op, s, s, Domain.INTEGER, WIDTH) for s, op in used))
     assert composite.searches_by_key(direction)
-    index = StreamIndex(0, (direction,), output, None, True)
+    index = StreamIndex((direction,), output, None, True)
     for k in range(10):
         index.add(batch_of(k, 3000 * k, stored[:, 3000 * k : 3000 * (k + 1)].T, range(3000 * k, 3000 * (k + 1)), 0))
     probes = random.integers(-1, np.add(domain, 1), (SLOTS, 300))

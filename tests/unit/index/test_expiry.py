@@ -21,7 +21,7 @@ def add(index, number, size):
 @pytest.mark.parametrize("size", [1, 4, 40])
 @pytest.mark.parametrize("step", [1, 3])
 def test_merged_batches_expire_soon_after_the_window_has_left_them(window, size, step):
-    index = StreamIndex(0, (ROLE,), Output.COUNT, None, True)
+    index = StreamIndex((ROLE,), Output.COUNT, None, True)
     for number in range(3 * window // size + 3):
         add(index, number, size)
         end = (number + 1) * size
@@ -32,7 +32,7 @@ def test_merged_batches_expire_soon_after_the_window_has_left_them(window, size,
 
 
 def test_a_single_batch_expires_as_a_whole():
-    index = StreamIndex(0, (ROLE,), Output.COUNT, None, True)
+    index = StreamIndex((ROLE,), Output.COUNT, None, True)
     add(index, 0, 40)
     index.expire(39)
     assert (index.tuples, index.work.merges) == (40, 0)

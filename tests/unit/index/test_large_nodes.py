@@ -43,7 +43,7 @@ def test_large_nodes_answer_as_a_scan(ops, output, group):
     random = np.random.default_rng(7)
     stored = random.integers(0, [[300], [40], [20000]], (SLOTS, DELTA * BATCHES))
     direction = Direction(0, 0, True, tuple(RolePredicate(op, s, s, Domain.INTEGER, WIDTH) for s, op in enumerate(ops)))
-    index = StreamIndex(0, (direction,), output, 50, True)
+    index = StreamIndex((direction,), output, 50, True)
     for k in range(BATCHES):
         rows = stored[:, k * DELTA : (k + 1) * DELTA].T
         index.add(batch_of(k, k * DELTA, rows, range(k * DELTA, (k + 1) * DELTA), group(k)))
@@ -66,7 +66,7 @@ def test_large_nodes_answer_as_a_scan(ops, output, group):
 def test_two_predicates_stay_within_their_bytes_per_tuple(output, bytes_max):
     stored = np.random.default_rng(3).permutation(SLOTS * DELTA * 10).reshape(SLOTS, -1)
     direction = Direction(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in (0, 1)))
-    index = StreamIndex(0, (direction,), output, None, False)
+    index = StreamIndex((direction,), output, None, False)
     for k in range(11):
         at = (k % 10) * DELTA
         index.add(batch_of(k, k * DELTA, stored[:, at : at + DELTA].T, range(k * DELTA, (k + 1) * DELTA), k // 10))

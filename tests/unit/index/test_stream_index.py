@@ -62,7 +62,7 @@ def indexes(draw):
     conjunction = st.lists(predicates, min_size=1, max_size=4).map(tuple)
     directions = tuple(Direction(0, 0, as_left, draw(conjunction)) for as_left in (True, False))
     limit = draw(st.one_of(st.none(), st.integers(0, 7)))
-    return StreamIndex(0, directions, draw(st.sampled_from(Output)), limit, draw(st.booleans()))
+    return StreamIndex(directions, draw(st.sampled_from(Output)), limit, draw(st.booleans()))
 
 
 @given(index=indexes(), stream=streams(), data=st.data(), small=st.booleans())

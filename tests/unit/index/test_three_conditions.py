@@ -69,7 +69,7 @@ def test_three_conditions_stay_within_their_bytes_a_tuple():
     random = np.random.default_rng(3)
     n = 30_000
     direction = Direction(0, 0, True, tuple(RolePredicate(Op.LT, s, s, Domain.INTEGER, 0) for s in range(SLOTS)))
-    index = StreamIndex(0, (direction,), Output.COUNT, None, True)
+    index = StreamIndex((direction,), Output.COUNT, None, True)
     for k in range(11):
         rows = random.permutation(SLOTS * n).reshape(n, SLOTS)
         index.add(batch_of(k, k * n, rows, range(k * n, (k + 1) * n), k // 10))
@@ -84,7 +84,7 @@ def test_directions_that_ask_the_same_are_searched_once(output):
     predicates = tuple(RolePredicate(Op.BAND_LE, s, s, Domain.INTEGER, 4) for s in range(2))
     other = (RolePredicate(Op.LT, 0, 0, Domain.INTEGER, 0), predicates[1])
     index = StreamIndex(
-        0, [Direction(0, 0, left, p) for left, p in ((True, predicates), (False, other), (False, predicates))],
+        [Direction(0, 0, left, p) for left, p in ((True, predicates), (False, other), (False, predicates))],
         output, None, True,
     )  # fmt: skip
     index.add(batch_of(0, 0, rows, range(2000), -1))

@@ -22,7 +22,7 @@ def batch(number, group=0):
 
 def test_merges_and_builds_are_counted_with_their_time():
     work = Work(perf_counter)
-    index = StreamIndex(0, (ROLE,), Output.COUNT, None, True, work)
+    index = StreamIndex((ROLE,), Output.COUNT, None, True, work)
     index.add(batch(0))
     assert work == Work()
     for number in range(1, 4):
@@ -37,7 +37,7 @@ def test_merges_and_builds_are_counted_with_their_time():
 
 
 def test_splits_count_too():
-    index = StreamIndex(0, (ROLE,), Output.COUNT, None, True)
+    index = StreamIndex((ROLE,), Output.COUNT, None, True)
     for number in range(8):
         index.add(batch(number))
     index.add(batch(8, group=1))  # the first group is complete: one node, too large to be left bit by bit

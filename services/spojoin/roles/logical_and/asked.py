@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from spojoin.kernels.intervals16 import and_collect, and_counts
 from spojoin.kernels.pieces import IN_TURN, TaskRunner, shares
+from spojoin.kernels.summing import masked_sums
 from spojoin.wire.records import I64, U16
 
 #: Stored tuples compared with a probe from which threads pay: fewer take less time than to wake one.
@@ -44,6 +46,10 @@ class Asked:
         """How many stored tuples satisfy all predicates, int64 (m,)."""
         return and_counts(self.positions, self.starts, self.lengths, self.lower, self.upper)
 
+    def sums(self, weights: I64) -> I64:
+        """The sums of the weights of these, int64 (k, m); weights: int64 (k, n)."""
+        return masked_sums(self.positions, self.starts, self.lengths, self.lower, self.upper, weights)
+
     def collect(self, limit: int | None) -> tuple[I64, I64, I64]:
         """Counts int64 (m,), offsets int64 (m + 1,), and the places of the first `limit` stored tuples of each."""
         return and_collect(self.positions, self.starts, self.lengths, self.lower, self.upper, limit)
@@ -56,6 +62,13 @@ def counted(asked: Sequence[Asked], runner: TaskRunner) -> list[I64]:
         return [one.counts() for one in asked]
     counts = runner.each([one[share].counts for one in asked for share in shares(len(one), runner.threads)])
     return np.split(np.concatenate(counts), np.cumsum([len(one) for one in asked])[:-1])
+
+
+def summed(asked: Asked, weights: I64, runner: TaskRunner) -> I64:
+    """The sums of one direction, its probes shared out: int64 (k, m); weights: int64 (k, n)."""
+    runner = worthwhile([asked], runner)
+    pieces = [partial(asked[share].sums, weights) for share in shares(len(asked), runner.threads)]
+    return np.concatenate(runner.each(pieces), axis=1)
 
 
 def worthwhile(asked: Sequence[Asked], runner: TaskRunner) -> TaskRunner:

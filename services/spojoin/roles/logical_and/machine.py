@@ -10,15 +10,20 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
+
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
+from spojoin.measures.tail import WeightTail
+from spojoin.measures.weigher import Weigher
 from spojoin.model import Direction, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, mutable_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.protocol.trims import TrimLedger
-from spojoin.roles.logical_and.asked import Asked, counted, worthwhile
-from spojoin.wire.records import I64, Barrier, DirectionRanks, Frame, Matches, Part, Partial, Record
+from spojoin.roles.logical_and.asked import Asked, counted, summed, worthwhile
+from spojoin.wire.records import I64, Barrier, DirectionRanks, Frame, Matches, Part, Partial, Record, StreamSlice
+from spojoin.wire.sums import Sums
 
 #: Frames, and partials of one predicate, that may wait for their counterparts.
 WAITING_MAX = 64
@@ -42,6 +47,9 @@ class LogicalAndMachine(Machine):
         self._next_frame = result_position.frame_id
         self._trails = [SeqTrail(query) for _ in query.streams]
         self._trims = TrimLedger(Topic.PARTIALS)
+        #: of the right stream, where its partners are summed
+        self._weigher = Weigher(query.measures) if query.measures else None
+        self._weights = WeightTail()
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Frames and partials are taken while few wait."""
@@ -62,6 +70,8 @@ class LogicalAndMachine(Machine):
     def _take(self, frame: Frame) -> None:
         for trail, piece in zip(self._trails, frame.slices, strict=True):
             trail.append(frame, piece)
+        if self._weigher is not None:
+            self._weights.append(*_weighed(self._weigher, frame, frame.slices[-1]))
         if frame.is_answered and frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
         elif not self._frames:
@@ -70,6 +80,7 @@ class LogicalAndMachine(Machine):
     def _drop_handed_over(self, frame: Frame) -> None:
         for trail, piece in zip(self._trails, frame.slices, strict=True):
             trail.drop_below(piece.handover_index)
+        self._weights.drop_below(frame.slices[-1].handover_index)
 
     def _evaluate_whole(self) -> Iterator[Action]:
         while self._frames:
@@ -117,13 +128,21 @@ class LogicalAndMachine(Machine):
 
     def _matches(self, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
         if not self._query.lists_pairs:
-            return tuple(Matches(counts) for counts in counted(asked, self._runner))
+            counts = counted(asked, self._runner)
+            if self._weigher is None:
+                return tuple(map(Matches, counts))
+            return (Matches(counts[0], sums=self._sums(frame, asked[0])),)
         runner, limit = worthwhile(asked, self._runner), self._query.part_limit
         found = runner.each([partial(one.collect, limit) for one in asked])
         return tuple(
             Matches(counts, offsets, self._seqs(frame, direction, places))
             for direction, (counts, offsets, places) in zip(self._query.directions, found, strict=True)
         )
+
+    def _sums(self, frame: Frame, asked: Asked) -> Sums:
+        weights = self._weights.since(frame.slices[-1].handover_index)
+        stored = weights.rows[:, : len(asked.positions[0])]
+        return Sums(weights.keys, summed(asked, stored, self._runner))
 
     def _seqs(self, frame: Frame, direction: Direction, places: I64) -> I64:
         return self._trails[direction.target].seqs(frame.slices[direction.target].handover_index + places)
@@ -141,3 +160,7 @@ class LogicalAndMachine(Machine):
     def state_tuples(self) -> int:
         """Tuples held in memory, by the seqs of the mutable part."""
         return sum(len(trail) for trail in self._trails)
+
+
+def _weighed(weigher: Weigher, frame: Frame, piece: StreamSlice) -> tuple[int, Sums]:
+    return piece.first_index, weigher.of_rows(piece.payload, frame.first_seq + piece.positions.astype(np.int64))

@@ -14,6 +14,7 @@ from functools import partial
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Timer, Work, untimed
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
+from spojoin.measures.weigher import Weigher
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
@@ -21,6 +22,7 @@ from spojoin.protocol.parts import Chunks, first_reached, lower_bounds, probe_ra
 from spojoin.protocol.sorting import sought_column
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
+from spojoin.wire.sums import Sums
 
 #: Frames that may wait for a late batch.
 WAITING_MAX = 64
@@ -159,7 +161,9 @@ class WorkerBatches:
 
     def __init__(self, query: Query, stream: int, work: Work) -> None:
         directions = [direction for direction in query.directions if direction.target == stream]
-        self.index = StreamIndex(stream, directions, query.searched_for, query.part_limit, query.is_self, work)
+        sums = bool(query.measures)
+        self.index = StreamIndex(directions, query.searched_for, query.part_limit, query.is_self, work, sums=sums)
+        self._weigher = Weigher(query.measures) if sums else None
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()
         self._live = 0
@@ -192,8 +196,11 @@ class WorkerBatches:
         for number in sorted(n for n in self._waiting if n < piece.handover_batch):
             batch = self._waiting.pop(number)
             self._handed_over.add(number)
-            self.index.add(batch)
+            self.index.add(batch, self._weights(batch))
         self.index.expire(lower)
+
+    def _weights(self, batch: Batch) -> Sums | None:
+        return None if self._weigher is None else self._weigher.of_rows(batch.payload, batch.seqs)
 
     def forget(self, live_batch: int, lower: int) -> None:
         """No window reaches batches before this one, or indexes before `lower`, any more."""

@@ -9,19 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spojoin.errors import BadData
 from spojoin.expressions.types import value_type
-from spojoin.kernels.exact_sums import means_of_integers, sums_of_doubles, sums_of_integers
+from spojoin.kernels.exact_sums import sums_of_doubles, sums_of_integers
 from spojoin.kernels.segments import before
+from spojoin.measures.numbers import Flags, doubles, flags, halves
 from spojoin.model import Aggregate
 from spojoin.roles.sink.history import History
 from spojoin.roles.sink.left_rows import LeftRows
 from spojoin.roles.sink.pairs import PairProgram, SeqPairs
+from spojoin.roles.sink.sums import check_size, decimals, means
 from spojoin.wire.records import I64
-
-Flags = NDArray[np.bool_]
-
-_SUM_MAX = 10**38
 
 
 class AggregateColumns:
@@ -57,12 +54,12 @@ class AggregateColumn:
         """One value a left row; given: of all pairs what is needed; offsets, seqs: as in `LeftRows`."""
         counted = np.ones(int(offsets[-1]), np.bool_)
         if self._aggregate.filter is not None:
-            counted = _flags(given.pop().cast(pa.bool_()).fill_null(False))
+            counted = flags(given.pop().cast(pa.bool_()).fill_null(False))
         return self._of(given, counted, offsets, seqs)
 
     def _of(self, given: list[pa.Array], counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
         for argument in given:
-            counted = counted & _flags(argument.is_valid())
+            counted = counted & flags(argument.is_valid())
         match self._aggregate.function:
             case "count":
                 return pa.array(np.diff(before(counted)[offsets]))
@@ -79,34 +76,26 @@ class AggregateColumn:
         if pa.types.is_floating(values.type):
             sums, counts = _doubles(values, counted, offsets, is_mean=False)
             return pa.array(sums, mask=counts == 0)
-        low, high, counts = self._integers(values, counted, offsets, seqs)
-        bits = np.stack([low.view(np.int64), high], axis=1)
-        valid = pa.array(counts > 0).buffers()[1]
-        return pa.Array.from_buffers(self._kind, len(counts), [valid, pa.py_buffer(bits)])
+        whole, counts = self._integers(values, counted, offsets, seqs)
+        return decimals(whole, counts, self._kind)
 
     def _mean(self, values: pa.Array, counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
         if pa.types.is_floating(values.type):
-            means, counts = _doubles(values, counted, offsets, is_mean=True)
-        else:
-            low, high, counts = self._integers(values, counted, offsets, seqs)
-            scale = values.type.scale if pa.types.is_decimal(values.type) else 0
-            means = np.empty(len(counts))
-            means_of_integers(low, high, counts, np.uint64(10**scale), means)
-        return pa.array(means, mask=counts == 0)
+            found, counts = _doubles(values, counted, offsets, is_mean=True)
+            return pa.array(found, mask=counts == 0)
+        sums, counts = self._integers(values, counted, offsets, seqs)
+        return means(sums, counts, values.type)
 
     def _integers(
         self, values: pa.Array, counted: Flags, offsets: I64, seqs: I64
-    ) -> tuple[NDArray[np.uint64], I64, I64]:
+    ) -> tuple[tuple[NDArray[np.uint64], I64], I64]:
         """Sums of integers and decimals, in halves, and how many values they have. BadData where one is too large."""
-        low, high = _halves(values)
+        low, high = halves(values)
         groups = len(offsets) - 1
         sums, tops, counts = np.empty(groups, np.uint64), np.empty(groups, np.int64), np.empty(groups, np.int64)
         beyond = sums_of_integers(low, high, counted, offsets, sums, tops, counts)
-        large = np.flatnonzero(np.abs(tops.astype(np.float64)) >= _SUM_MAX / 2**64 / 2)
-        for q in np.union1d(large, np.flatnonzero(beyond)).tolist():
-            if beyond[q] or abs((int(tops[q]) << 64) + int(sums[q])) >= _SUM_MAX:
-                raise BadData(f"{self._aggregate.text} of the left row with seq {seqs[q]} has more than 38 digits")
-        return sums, tops, counts
+        check_size(self._aggregate.text, (sums, tops), beyond, seqs)
+        return (sums, tops), counts
 
     # -- one of the values
 
@@ -138,21 +127,6 @@ class AggregateColumn:
 
 
 def _doubles(values: pa.Array, counted: Flags, offsets: I64, *, is_mean: bool) -> tuple[NDArray[np.float64], I64]:
-    numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy()
     sums, counts = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1, np.int64)
-    sums_of_doubles(numbers, counted, offsets, is_mean, sums, counts)
+    sums_of_doubles(doubles(values), counted, offsets, is_mean, sums, counts)
     return sums, counts
-
-
-def _halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
-    """Integers or decimals as 128 bits."""
-    if pa.types.is_integer(values.type):
-        numbers = values.cast(pa.int64()).fill_null(0).to_numpy()
-        return numbers.view(np.uint64), numbers >> 63
-    filled = values.fill_null(0)
-    bits = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
-    return np.ascontiguousarray(bits[:, 0]).view(np.uint64), np.ascontiguousarray(bits[:, 1])
-
-
-def _flags(values: pa.Array) -> Flags:
-    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -11,6 +12,7 @@ from spojoin.kernels.segments import before
 from spojoin.model import Query
 from spojoin.protocol.parts import probe_range
 from spojoin.wire.records import I64, Frame, Matches, Part
+from spojoin.wire.sums import Sums, added, joined, no_sums
 
 #: (chunks, partners) held in memory
 Size = tuple[int, int]
@@ -69,7 +71,7 @@ def _size(chunk: Part) -> Size:
 def _slice(matches: Matches, first: int, last: int) -> Matches:
     counts = matches.counts[first:last]
     if matches.offsets is None or matches.partners is None:
-        return Matches(counts)
+        return Matches(counts, sums=None if matches.sums is None else matches.sums[first:last])
     offsets = matches.offsets[first : last + 1]
     return Matches(counts, offsets - offsets[0], matches.partners[offsets[0] : offsets[-1]])
 
@@ -79,7 +81,7 @@ def _concatenated(parts: list[Matches]) -> Matches:
         return parts[0]
     counts = np.concatenate([part.counts for part in parts])
     if parts[0].offsets is None:
-        return Matches(counts)
+        return Matches(counts, sums=_sums(parts, joined))
     lengths = np.concatenate([np.diff(part.offsets) for part in parts if part.offsets is not None])
     partners = np.concatenate([part.partners for part in parts if part.partners is not None])
     return Matches(counts, before(lengths), partners)
@@ -89,12 +91,18 @@ def combined(parts: list[Matches], limit: int | None) -> Matches:
     """All parts' matches of one direction: counts added, partners merged in the order of their seqs."""
     counts: I64 = reduce(np.add, [part.counts for part in parts])
     if parts[0].offsets is None:
-        return Matches(counts)
+        return Matches(counts, sums=_sums(parts, added))
     segments = [_segments(part) for part in parts]
     merged = segments[-1]
     for other in reversed(segments[:-1]):
         merged = merge_segments(other, merged, limit)
     return Matches(counts, *merged)
+
+
+def _sums(parts: list[Matches], together: Callable[[list[Sums]], Sums]) -> Sums | None:
+    if all(part.sums is None for part in parts):
+        return None
+    return together([no_sums(len(part.counts)) if part.sums is None else part.sums for part in parts])
 
 
 def _segments(matches: Matches) -> Segments:

@@ -14,6 +14,7 @@ from spojoin.roles.sink.aggregates import AggregateColumns
 from spojoin.roles.sink.history import History
 from spojoin.roles.sink.left_rows import LeftRows
 from spojoin.roles.sink.pairs import NO_ROW, Answers, PairProgram, Projection, SeqPairs
+from spojoin.roles.sink.summed import SummedColumns
 from spojoin.wire.records import I64
 
 
@@ -25,7 +26,7 @@ class LeftAnswers:
         self._projection = projection
         self._is_traced = query.is_traced
         self._best = BestPartners(query.best) if query.best is not None else None
-        self._grouped = LeftGroups(query.grouped, query.join) if query.grouped is not None else None
+        self._grouped = LeftGroups(query, query.grouped) if query.grouped is not None else None
 
     def rows(self, found: LeftRows, histories: Sequence[History]) -> Answers:
         """The results of left rows, in their order."""
@@ -82,10 +83,14 @@ def _sortable(values: pa.Array, is_descending: bool, nulls_first: bool) -> list[
 class LeftGroups:
     """One row for each left row: its aggregates, and HAVING."""
 
-    def __init__(self, grouped: Grouped, join: JoinKind) -> None:
-        self._aggregates = AggregateColumns(grouped.aggregates, is_outer=join is JoinKind.LEFT)
+    def __init__(self, query: Query, grouped: Grouped) -> None:
+        self._is_outer = query.join is JoinKind.LEFT
+        self._aggregates = (
+            SummedColumns(grouped.aggregates, query.measures, is_outer=self._is_outer)
+            if query.measures
+            else AggregateColumns(grouped.aggregates, is_outer=self._is_outer)
+        )
         self._having = None if grouped.having is None else PairProgram([grouped.having])
-        self._is_outer = join is JoinKind.LEFT
 
     def rows(self, found: LeftRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
         """The rows that are put out, as what the select list is evaluated over, and their seqs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from spojoin.kernels.segments import before
 from spojoin.protocol.parts import probe_range
 from spojoin.roles.sink.pairs import NO_ROW, with_partners
 from spojoin.wire.records import I64, NO_OWN, Closing, Matches
+from spojoin.wire.sums import Sums, added
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,17 +20,19 @@ class LeftRows:
     """n left rows and their partners.
 
     seqs: int64 (n,); counts: int64 (n,); offsets: int64 (n + 1,) and partners: int64, seqs, or None where only counted
+    sums: of what partners add to aggregates; None where nobody sums, or all are 0
     """
 
     seqs: I64
     counts: I64
     offsets: I64 | None = None
     partners: I64 | None = None
+    sums: Sums | None = None
 
     def only(self, kept: NDArray[np.bool_]) -> LeftRows:
         """The rows that a mask keeps."""
         if self.offsets is None or self.partners is None:
-            return LeftRows(self.seqs[kept], self.counts[kept])
+            return LeftRows(self.seqs[kept], self.counts[kept], sums=None if self.sums is None else self.sums[kept])
         lengths = np.diff(self.offsets)
         partners = self.partners[np.repeat(kept, lengths)]
         return LeftRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners)
@@ -60,19 +64,34 @@ def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> Lef
     counts = np.zeros(end - begin, np.int64)
     counts[at] = matches.counts
     if matches.offsets is None or matches.partners is None:
-        return LeftRows(seqs, counts)
+        return LeftRows(seqs, counts, sums=None if matches.sums is None else _spread(matches.sums, at, end - begin))
     lengths = np.zeros(end - begin, np.int64)
     lengths[at] = np.diff(matches.offsets)
     return LeftRows(seqs, counts, before(lengths), matches.partners)
 
 
-def without_own(closing: Closing, begin: int, end: int, matches: Matches) -> Matches:
-    """What the rows that search have found, but for themselves."""
+def _spread(sums: Sums, at: I64, n: int) -> Sums:
+    """The sums of n rows, of which those at some places have any."""
+    rows = np.zeros((len(sums.keys), n), np.int64)
+    rows[:, at] = sums.rows
+    return Sums(sums.keys, rows)
+
+
+def without_own(closing: Closing, begin: int, end: int, matches: Matches, weigh: Callable[[I64], Sums]) -> Matches:
+    """What the rows that search have found, but for themselves; weigh: gives the weights of rows by seq, int64 (n,)."""
     if closing.own is None:
         return matches
     first, last = probe_range(closing.positions, begin, end)
     has_own = closing.own[first:last] > NO_OWN
-    if matches.offsets is None or matches.partners is None:
-        return Matches(matches.counts - has_own)
     seqs = closing.seqs[closing.positions[first:last]]
+    if matches.offsets is None or matches.partners is None:
+        sums = None if matches.sums is None else _less(matches.sums, has_own, weigh(seqs[has_own]))
+        return Matches(matches.counts - has_own, sums=sums)
     return with_partners(matches, matches.partners != np.repeat(seqs, np.diff(matches.offsets)))
+
+
+def _less(sums: Sums, chosen: NDArray[np.bool_], weights: Sums) -> Sums:
+    """Sums of which some are less by weights, one each."""
+    rows = np.zeros((len(weights.keys), len(chosen)), np.int64)
+    rows[:, chosen] = -weights.rows
+    return added([sums, Sums(weights.keys, rows)])

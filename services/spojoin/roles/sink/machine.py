@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from spojoin.measures.weigher import Weigher
 from spojoin.model import Output, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
@@ -35,6 +36,7 @@ from spojoin.roles.sink.rows import (
     pair_rows,
 )
 from spojoin.wire.records import I64, Barrier, Batch, Closing, Frame, Matches, Part, Record, Result
+from spojoin.wire.sums import Sums
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
 FRAMES_MAX = 512
@@ -86,6 +88,7 @@ class SinkMachine(Machine):
         self._residual = Residual(query) if query.residuals else None
         self._projection = Projection(query, each)
         self._left = LeftAnswers(query, self._projection) if query.asks else None
+        self._weigher = Weigher(query.measures)
         self._marks: deque[FrameMark] = deque()
         self._made = [MadeBatches() for _ in query.streams]
         self._matches_trims = TrimLedger(Topic.MATCHES)
@@ -252,12 +255,17 @@ class SinkMachine(Machine):
     def _found(self, frame: Frame, closing: Closing, begin: int, end: int) -> Matches:
         """What the rows that search have found, all parts together."""
         (found,) = self._combined(frame, begin, end)
-        found = without_own(closing, begin, end, found)
+        found = without_own(closing, begin, end, found, self._weigh)
         if self._residual is None:
             return found
         first, last = probe_range(closing.positions, begin, end)
         probes = closing.seqs[closing.positions[first:last]]
         return self._residual.filtered(found, probes, as_left=True, histories=self._histories)
+
+    def _weigh(self, seqs: I64) -> Sums:
+        """The weights of right rows by seq."""
+        columns = SeqPairs(seqs, seqs, self._histories).columns(self._weigher.uses)
+        return self._weigher.of(columns, len(seqs))
 
     def _of_directions(self, frame: Frame, begin: int, end: int, directions: list[Matches]) -> Answers:
         if self._query.output is Output.ROWS:

@@ -1,0 +1,31 @@
+"""Arrow values as NumPy's numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spojoin.wire.records import I64
+
+Flags = NDArray[np.bool_]
+
+
+def flags(values: pa.Array) -> Flags:
+    """Which values are true; none of them may be NULL."""
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
+    """Integers or decimals as 128 bits, lower and upper, (n,) each; NULL is 0."""
+    if pa.types.is_integer(values.type):
+        numbers = values.cast(pa.int64()).fill_null(0).to_numpy()
+        return numbers.view(np.uint64), numbers >> 63
+    filled = values.fill_null(0)
+    bits = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
+    return np.ascontiguousarray(bits[:, 0]).view(np.uint64), np.ascontiguousarray(bits[:, 1])
+
+
+def doubles(values: pa.Array) -> NDArray[np.float64]:
+    """Numbers as doubles, (n,); NULL is 0."""
+    return np.asarray(values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)

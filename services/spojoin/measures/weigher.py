@@ -1,0 +1,96 @@
+"""The weights of right rows: for each measure of a query, the digits of its value, or that there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spojoin.expressions.types import value_type
+from spojoin.kernels import digits
+from spojoin.measures.numbers import Flags, doubles, flags, halves
+from spojoin.model import Measure, PairExpression, Use, pair_column
+from spojoin.wire.records import I64
+from spojoin.wire.sums import INFINITE, KEYS, MISSING, NEGATIVE_INFINITE, NOT_A_NUMBER, Sums, no_sums
+
+if TYPE_CHECKING:
+    from spojoin.expressions.plain import Evaluate
+
+
+class Weigher:
+    """Weighs right rows by some measures. uses: the columns that it needs."""
+
+    def __init__(self, measures: Sequence[Measure]) -> None:
+        self._measures = measures
+        self._expressions = [each for measure in measures for each in measure.expressions]
+        self.uses = list(dict.fromkeys(use for each in self._expressions for use in each.uses))
+        self._evaluate: Evaluate | None = None
+
+    def of_rows(self, payload: pa.RecordBatch | None, seqs: I64) -> Sums:
+        """The weights of rows that travel with a frame or a batch; seqs: int64 (n,), their numbers."""
+        columns = {use: pa.array(seqs) for use in self.uses if use.is_number}
+        if payload is not None:
+            columns |= {use: payload.column(use.name) for use in self.uses if not use.is_number}
+        return self.of(columns, len(seqs))
+
+    def of_none(self) -> Sums:
+        """The weights of the row of NULLs that an outer join puts beside a left row without partners."""
+        return self.of({use: pa.nulls(1, value_type(use.type)) for use in self.uses}, 1)
+
+    def of(self, columns: Mapping[Use, pa.Array], n: int) -> Sums:
+        """The weights of n rows by their columns."""
+        if not n:
+            return no_sums(0)
+        named = {pair_column(use.side, use.name): values for use, values in columns.items()}
+        values = iter(self._values(pa.table(named or {"nothing": pa.nulls(n)})))
+        keyed = [
+            (KEYS * number + part, row)
+            for number, measure in enumerate(self._measures)
+            for part, row in _weights(measure, {each: next(values) for each in measure.expressions}, n)
+        ]
+        keys = np.array([key for key, _ in keyed], np.int64)
+        return Sums(keys, np.stack([row for _, row in keyed])) if keyed else no_sums(n)
+
+    def _values(self, table: pa.Table) -> list[pa.Array]:
+        if not self._expressions:
+            return []
+        found = self._opened()(table)
+        return [v.cast(value_type(each.type)) for v, each in zip(found.values, self._expressions, strict=True)]
+
+    def _opened(self) -> Evaluate:
+        if self._evaluate is None:
+            from spojoin.expressions.plain import evaluator  # noqa: PLC0415  (few queries need the engine)
+
+            types = {pair_column(use.side, use.name): use.type for use in self.uses}
+            self._evaluate = evaluator([each.sql for each in self._expressions], types)
+        return self._evaluate
+
+
+def _weights(measure: Measure, values: Mapping[PairExpression, pa.Array], n: int) -> Iterator[tuple[int, I64]]:
+    """The rows of one measure, ascending by part; those that are all zeros aren't among them."""
+    counted = np.ones(n, np.bool_)
+    if measure.filter is not None:
+        counted &= flags(values[measure.filter].cast(pa.bool_()).fill_null(False))
+    if measure.argument is not None:
+        counted &= flags(values[measure.argument].is_valid())
+        if measure.is_summed:
+            yield from _digits(values[measure.argument], counted)
+    if not counted.all():
+        yield MISSING, (~counted).astype(np.int64)
+
+
+def _digits(values: pa.Array, counted: Flags) -> Iterator[tuple[int, I64]]:
+    if not pa.types.is_floating(values.type):
+        yield from zip(*digits.of_integers(*halves(values), counted), strict=True)
+        return
+    numbers = doubles(values)
+    yield from zip(*digits.of_doubles(numbers, counted), strict=True)
+    for part, is_such in (
+        (NOT_A_NUMBER, np.isnan(numbers)),
+        (INFINITE, numbers == np.inf),
+        (NEGATIVE_INFINITE, numbers == -np.inf),
+    ):
+        if (is_such & counted).any():
+            yield part, (is_such & counted).astype(np.int64)
