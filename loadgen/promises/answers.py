@@ -115,7 +115,7 @@ FORMS: dict[str, AnswerForm] = {
     "COUNT at close": _counted("LEFT", "COUNT(r.a)", "GROUP BY l", at_most(1.2), lambda count: [count]),
     "SEMI at close": _counted("SEMI", "1", "", at_most(1), lambda count: [1] if count else []),
     "ANTI at close": _counted("ANTI", "1", "", at_most(1), lambda count: [] if count else [1]),
-    "SUM of a long": AnswerForm("SUM(r.k)", _if_any(lambda k: int(k.sum())), at_most(3)),
+    "SUM of a long": AnswerForm("SUM(r.k)", _if_any(lambda k: int(k.sum())), at_most(3), one_in=1),
     "MAX, two ranges": AnswerForm("MAX(r.k)", _MAX, at_most(3)),
     "MAX, two bands": AnswerForm("MAX(r.k)", _MAX, at_most(6), on=BANDS),
     "a median": AnswerForm("MEDIAN(r.k)", _if_any(lambda k: int(np.sort(k)[-(-len(k) // 2) - 1])), at_most(8)),
