@@ -116,7 +116,7 @@ def _whole_frame_found() -> Patches:
 
 @_mutant("own-partner", "a row of a self join is its own partner, where the conditions allow it")
 def _own_partner() -> Patches:
-    def itself_too(_closing: Closing, _begin: int, _end: int, matches: Matches) -> Matches:
+    def itself_too(_closing: Closing, _begin: int, _end: int, matches: Matches, _weigh: object) -> Matches:
         return matches
 
     return [patch.object(sink, "without_own", itself_too)]
