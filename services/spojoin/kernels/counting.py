@@ -26,7 +26,7 @@ CONDITIONS_MAX = 2
 #: Words of a node's directory: its size, then the entries of its columns, a search each, then those of its matrices.
 HEAD, COLUMN, MATRIX = 1, 7, 5
 #: Words of a search: its values [begin, end), the search that found the groups, or -1, and where their starts begin.
-BEGIN, END, _OUTER, _STARTS = range(4)
+_BEGIN, _END, _OUTER, _STARTS = range(4)
 #: Words of a direction: the search of the probes' groups and the row of `groups`, or -1; its matrix, or -1 where both
 #: conditions are on one order; and for each condition 1, -1 for a complement, or 0 if it hasn't got one.
 _GROUP, _GROUPING, MATRIX_AT, SIGN = range(4)
@@ -89,16 +89,9 @@ def counts(nodes: I64, plan: CountPlan, m: int) -> I64:
 def _add_counts(
     nodes: I64, wanted: tuple[I64, I64, I64], searches: I64, directions: I64, edges: I64, groups: U32, totals: I64
 ) -> None:
-    m, longest = totals.shape[1], 0
-    for s in range(len(searches)):
-        longest = max(longest, searches[s, END] - searches[s, BEGIN])
-    found = np.empty((len(searches), 2, longest), np.int64)
-    group, ends, both = np.empty((2, m), np.int64), np.empty((CONDITIONS_MAX, 2, m), np.int64), np.empty(m, np.int64)
-    states = rectangle_states(m)
+    found, group, ends, both, states = room(searches, totals.shape[1])
     for i in range(len(nodes)):
-        columns, matrices = nodes[i, HEAD:], nodes[i, HEAD + len(searches) * COLUMN :]
-        for s in range(len(searches)):
-            search_column(columns[s * COLUMN : (s + 1) * COLUMN], wanted, searches, s, found)
+        matrices = search_node(nodes[i], wanted, searches, found)
         for d in range(len(directions)):
             find_group(nodes[i, 0], directions[d], found, groups, group)
             has = find_ends(nodes[i, 0], d, edges, found, ends)
@@ -106,9 +99,29 @@ def _add_counts(
 
 
 @inlined
-def search_column(column: I64, wanted: tuple[I64, I64, I64], searches: I64, s: int, found: I64) -> None:
+def room(searches: I64, m: int) -> tuple[I64, I64, I64, I64, I64]:
+    """What m probes in one node need: what searches found, groups, ends of conditions, their overlap, descents."""
+    longest = 0
+    for s in range(len(searches)):
+        longest = max(longest, searches[s, _END] - searches[s, _BEGIN])
+    found = np.empty((len(searches), 2, longest), np.int64)
+    group, ends = np.empty((2, m), np.int64), np.empty((CONDITIONS_MAX, 2, m), np.int64)
+    return found, group, ends, np.empty(m, np.int64), rectangle_states(m)
+
+
+@inlined
+def search_node(node: I64, wanted: tuple[I64, I64, I64], searches: I64, found: I64) -> I64:
+    """Make all searches of a node; returns what its directory says of its matrices."""
+    columns = node[HEAD:]
+    for s in range(len(searches)):
+        _search_column(columns[s * COLUMN : (s + 1) * COLUMN], wanted, searches, s, found)
+    return columns[len(searches) * COLUMN :]
+
+
+@inlined
+def _search_column(column: I64, wanted: tuple[I64, I64, I64], searches: I64, s: int, found: I64) -> None:
     """Make search s of a node; column: its entry in the node's directory."""
-    begin, end, outer = searches[s, BEGIN], searches[s, END], searches[s, _OUTER]
+    begin, end, outer = searches[s, _BEGIN], searches[s, _END], searches[s, _OUTER]
     codes, values, places = signed_words(column[0], column[1]), wanted[0][begin:end], wanted[1][begin:end]
     if outer < 0:
         heads, starts = signed_words(column[2], column[3]), half_words(column[4], column[5])
@@ -173,14 +186,12 @@ def count_between(
 
     A condition that it hasn't got is a complement of nothing.
     """
+    spans = alone(direction, group, ends, has)
+    for sign, begins, stops in spans:
+        if sign != 0:
+            for q in range(len(total)):
+                total[q] += sign * (stops[q] - begins[q])
     x, y = direction[SIGN], direction[SIGN + 1]
-    not_x, not_y = x != 1, y != 1
-    if not_x and not_y:
-        _add(1, group[0], group[1], total)
-    if x != 0 and not_y:
-        _add(x, ends[0, 0] if has[0, 0] else group[0], ends[0, 1] if has[0, 1] else group[1], total)
-    if y != 0 and not_x:
-        _add(y, ends[1, 0] if has[1, 0] else group[0], ends[1, 1] if has[1, 1] else group[1], total)
     if x * y != 0:
         _overlap(n, direction[MATRIX_AT], matrices, ends, has, both, states)
         _leave_others(n, group, has, both)
@@ -189,9 +200,15 @@ def count_between(
 
 
 @inlined
-def _add(sign: int, begins: I64, ends: I64, total: I64) -> None:
-    for q in range(len(total)):
-        total[q] += sign * (ends[q] - begins[q])
+def alone(direction: I64, group: I64, ends: I64, has: NDArray[np.bool_]) -> tuple[tuple[int, I64, I64], ...]:
+    """What the group and each condition add but for their overlap: a sign, or 0 for nothing, begins and ends."""
+    x, y = direction[SIGN], direction[SIGN + 1]
+    not_x, not_y = x != 1, y != 1
+    return (
+        (1 if not_x and not_y else 0, group[0], group[1]),
+        (x if not_y else 0, ends[0, 0] if has[0, 0] else group[0], ends[0, 1] if has[0, 1] else group[1]),
+        (y if not_x else 0, ends[1, 0] if has[1, 0] else group[0], ends[1, 1] if has[1, 1] else group[1]),
+    )
 
 
 @inlined

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import kernel
-from spojoin.kernels.exact_sums import DIGITS, FINITE, NEGATIVE, NEITHER, POSITIVE, rounded_quotient
+from spojoin.kernels.exact_sums import (
+    DIGITS,
+    FINITE,
+    NEGATIVE,
+    NEITHER,
+    NOT_FINITE,
+    POSITIVE,
+    rounded_quotient,
+    shifted,
+    split,
+)
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -20,8 +30,6 @@ Flags = NDArray[np.bool_]
 #: Digits of 128-bit integers.
 WHOLE_DIGITS = 4
 _LOW = np.uint64(0xFFFF_FFFF)
-_MANTISSA = np.uint64((1 << 52) - 1)
-_NOT_FINITE = 0x7FF
 
 
 def of_doubles(values: F64, counted: Flags) -> tuple[I64, I64]:
@@ -48,42 +56,20 @@ def of_integers(low: U64, high: I64, counted: Flags) -> tuple[I64, I64]:
 @kernel
 def _find_digits(values: F64, counted: Flags, used: Flags) -> None:
     for k in range(len(values)):
-        bits = np.float64(values[k]).view(np.uint64)
-        exponent = np.int64((bits >> np.uint64(52)) & np.uint64(_NOT_FINITE))
-        mantissa = bits & _MANTISSA
-        if not counted[k] or exponent == _NOT_FINITE or (exponent == 0 and mantissa == np.uint64(0)):
-            continue
-        if exponent > 0:
-            mantissa |= np.uint64(1) << np.uint64(52)
-            exponent -= 1
-        at, shift = exponent >> 5, np.uint64(exponent & 31)
-        used[at] |= (mantissa << shift) & _LOW != np.uint64(0)
-        used[at + 1] |= ((mantissa >> (np.uint64(32) - shift)) & _LOW) != np.uint64(0)
-        used[at + 2] |= shift > np.uint64(0) and (mantissa >> (np.uint64(64) - shift)) != np.uint64(0)
+        place, mantissa, _ = split(values[k])
+        if counted[k] and place != NOT_FINITE:
+            for d, digit in enumerate(shifted(mantissa, place & 31)):
+                used[(place >> 5) + d] |= digit != 0
 
 
 @kernel
 def _write_digits(values: F64, counted: Flags, row_of: I64, rows: I64) -> None:
     for k in range(len(values)):
-        bits = np.float64(values[k]).view(np.uint64)
-        exponent = np.int64((bits >> np.uint64(52)) & np.uint64(_NOT_FINITE))
-        mantissa = bits & _MANTISSA
-        if not counted[k] or exponent == _NOT_FINITE or (exponent == 0 and mantissa == np.uint64(0)):
-            continue
-        if exponent > 0:
-            mantissa |= np.uint64(1) << np.uint64(52)
-            exponent -= 1
-        at, shift = exponent >> 5, np.uint64(exponent & 31)
-        sign = np.int64(-1) if bits >> np.uint64(63) != np.uint64(0) else np.int64(1)
-        first = (mantissa << shift) & _LOW
-        second = (mantissa >> (np.uint64(32) - shift)) & _LOW
-        third = mantissa >> (np.uint64(64) - shift) if shift > np.uint64(0) else np.uint64(0)
-        if first != np.uint64(0):
-            rows[row_of[at], k] = sign * np.int64(first)
-        if second != np.uint64(0):
-            rows[row_of[at + 1], k] = sign * np.int64(second)
-        if third != np.uint64(0):
-            rows[row_of[at + 2], k] = sign * np.int64(third)
+        place, mantissa, negative = split(values[k])
+        if counted[k] and place != NOT_FINITE:
+            for d, digit in enumerate(shifted(mantissa, place & 31)):
+                if digit != 0:
+                    rows[row_of[(place >> 5) + d], k] = -digit if negative else digit
 
 
 @kernel

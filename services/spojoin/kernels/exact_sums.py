@@ -24,23 +24,45 @@ _ONE_DIGIT, _ONE_SHIFT = 1074 // 32, 1074 % 32
 #: Digits put below a sum before it is divided, so that nothing that rounding needs is lost.
 _GUARD = 3
 _MASK = np.int64(0xFFFF_FFFF)
+_LOW = np.uint64(0xFFFF_FFFF)
 _MANTISSA = np.uint64((1 << 52) - 1)
 #: Terms after which carries are passed on.
 _TERMS_MAX = 1 << 29
 
 FINITE, POSITIVE, NEGATIVE, NEITHER = 0, 1, 2, 3
+#: In place of the place of a double's lowest bit: it isn't finite.
+NOT_FINITE = -1
+
+
+@inlined
+def split(value: float) -> tuple[int | np.int64, np.uint64, bool]:
+    """A double's magnitude: the place of its lowest bit above 2**-1074, and its mantissa; and whether it is negative.
+
+    The place of one that isn't finite is NOT_FINITE; its mantissa is 0 if it is infinite.
+    """
+    bits = np.float64(value).view(np.uint64)
+    exponent, mantissa = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF)), bits & _MANTISSA
+    negative = bool(bits >> np.uint64(63))
+    if exponent == 0x7FF:
+        return NOT_FINITE, mantissa, negative
+    if exponent == 0:
+        return exponent, mantissa, negative
+    return exponent - 1, mantissa | (np.uint64(1) << np.uint64(52)), negative
+
+
+@inlined
+def shifted(low: np.uint64, shift: int | np.int64) -> tuple[np.int64, np.int64, np.int64]:
+    """The digits of a 64-bit number times 2**shift, shift < 32."""
+    first = np.int64((low << np.uint64(shift)) & _LOW)
+    second = np.int64((low >> np.uint64(32 - shift)) & _LOW)
+    third = np.int64(low >> np.uint64(64 - shift)) if shift else np.int64(0)
+    return first, second, third
 
 
 @inlined
 def _add_shifted(digits: I64, at: int | np.int64, shift: int | np.int64, low: np.uint64, negative: bool) -> None:
     """Add a 64-bit number, or subtract it, times 2**(32 at + shift)."""
-    first = np.int64((low << np.uint64(shift)) & np.uint64(0xFFFF_FFFF))
-    second = (
-        np.int64((low >> np.uint64(32 - shift)) & np.uint64(0xFFFF_FFFF))
-        if shift
-        else np.int64((low >> np.uint64(32)) & np.uint64(0xFFFF_FFFF))
-    )
-    third = np.int64(low >> np.uint64(64 - shift)) if shift else np.int64(0)
+    first, second, third = shifted(low, shift)
     if negative:
         digits[at] -= first
         digits[at + 1] -= second
@@ -167,17 +189,11 @@ def sums_of_doubles(values: F64, valid: Flags, offsets: I64, is_mean: bool, sums
             if not valid[k]:
                 continue
             count += 1
-            bits = np.float64(values[k]).view(np.uint64)
-            exponent = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
-            mantissa = bits & _MANTISSA
-            negative = (bits >> np.uint64(63)) != np.uint64(0)
-            if exponent == 0x7FF:
+            place, mantissa, negative = split(values[k])
+            if place == NOT_FINITE:
                 kind |= NEITHER if mantissa != np.uint64(0) else NEGATIVE if negative else POSITIVE
                 continue
-            if exponent > 0:
-                mantissa |= np.uint64(1) << np.uint64(52)
-                exponent -= 1
-            _add_shifted(digits, exponent >> 5, exponent & 31, mantissa, negative)
+            _add_shifted(digits, place >> 5, place & 31, mantissa, negative)
             if count & (_TERMS_MAX - 1) == 0:
                 _carried(digits)
         counts[q] = count

@@ -15,23 +15,21 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, popcount
 from spojoin.kernels.counting import (
-    BEGIN,
-    COLUMN,
     CONDITIONS_MAX,
-    END,
-    HEAD,
     MATRIX,
     MATRIX_AT,
     SIGN,
     CountPlan,
+    alone,
     count_between,
     find_ends,
     find_group,
-    search_column,
+    room,
+    search_node,
 )
 from spojoin.kernels.lanes import LANES, LINE
 from spojoin.kernels.memory import levels, located, octets, signed_words
-from spojoin.kernels.wavelet import Wavelet, rectangle_states
+from spojoin.kernels.wavelet import Wavelet, corner_of, settle
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -166,16 +164,9 @@ def _add_sums(
     totals: I64,
     weights: I64,
 ) -> None:
-    m, longest = len(totals), 0
-    for s in range(len(searches)):
-        longest = max(longest, searches[s, END] - searches[s, BEGIN])
-    found = np.empty((len(searches), 2, longest), np.int64)
-    group, ends, both = np.empty((2, m), np.int64), np.empty((CONDITIONS_MAX, 2, m), np.int64), np.empty(m, np.int64)
-    states = rectangle_states(m)
+    found, group, ends, both, states = room(searches, len(totals))
     for i in range(len(nodes)):
-        columns, matrices = nodes[i, HEAD:], nodes[i, HEAD + len(searches) * COLUMN :]
-        for s in range(len(searches)):
-            search_column(columns[s * COLUMN : (s + 1) * COLUMN], wanted, searches, s, found)
+        matrices = search_node(nodes[i], wanted, searches, found)
         find_group(nodes[i, 0], directions[0], found, groups, group)
         has = find_ends(nodes[i, 0], 0, edges, found, ends)
         count_between(nodes[i, 0], directions[0], matrices, group, ends, has, both, states, totals)
@@ -199,15 +190,13 @@ def _weigh(
 ) -> None:
     """Add the weights of a direction's matches, as `counting.count_between` adds their number."""
     x, y = direction[SIGN], direction[SIGN + 1]
-    not_x, not_y = x != 1, y != 1
     first = signed_words(entry[0], n + 1)
     second = signed_words(entry[1] if entry[1] != 0 else entry[0], n + 1)
-    if not_x and not_y:
-        _add(1, first, group[0], group[1], total)
-    if x != 0 and not_y:
-        _add(x, first, ends[0, 0] if has[0, 0] else group[0], ends[0, 1] if has[0, 1] else group[1], total)
-    if y != 0 and not_x:
-        _add(y, second, ends[1, 0] if has[1, 0] else group[0], ends[1, 1] if has[1, 1] else group[1], total)
+    whole, in_first, in_second = alone(direction, group, ends, has)
+    for (sign, begins, stops), order in ((whole, first), (in_first, first), (in_second, second)):
+        if sign != 0:
+            for q in range(len(total)):
+                total[q] += sign * (order[stops[q]] - order[begins[q]])
     if x * y != 0:
         both[:] = 0
         if direction[MATRIX_AT] < 0:
@@ -224,12 +213,6 @@ def _weigh(
         _leave_others(n, first, group, has, both)
         for q in range(len(total)):
             total[q] += x * y * both[q]
-
-
-@inlined
-def _add(sign: int, sums: I64, begins: I64, ends: I64, total: I64) -> None:
-    for q in range(len(total)):
-        total[q] += sign * (sums[ends[q]] - sums[begins[q]])
 
 
 @inlined
@@ -259,9 +242,7 @@ def _add_rectangles(
     places, caps, totals, probes, signs = states[0], states[1], states[2], states[3], states[4]
     waiting = 0
     for corner in range(4):
-        is_end, is_cap = corner & 1, corner >> 1
-        corner_places, corner_caps = ends[0, is_end], ends[1, is_cap]
-        sign = 1 - 2 * (is_end ^ is_cap)
+        corner_places, corner_caps, sign = corner_of(corner, (ends[0, 0], ends[0, 1]), (ends[1, 0], ends[1, 1]))
         for q in range(len(weights)):
             place, cap = corner_places[q], corner_caps[q]
             if place == 0 or cap == 0:
@@ -276,12 +257,10 @@ def _add_rectangles(
             waiting += 1
             if waiting == len(places) - LANES:
                 _descend(bits, leaves, lefts, of_leaves, places, caps, totals, waiting)
-                for i in range(waiting):
-                    weights[probes[i]] += signs[i] * totals[i]
+                settle(totals, probes, signs, waiting, weights)
                 waiting = 0
     _descend(bits, leaves, lefts, of_leaves, places, caps, totals, waiting)
-    for i in range(waiting):
-        weights[probes[i]] += signs[i] * totals[i]
+    settle(totals, probes, signs, waiting, weights)
 
 
 @inlined

@@ -121,9 +121,7 @@ def add_rectangles(
     places, caps, totals, probes, signs = states[0], states[1], states[2], states[3], states[4]
     waiting, touched = 0, np.uint64(0)
     for corner in range(4):
-        is_end, is_cap = corner & 1, corner >> 1
-        corner_places, corner_caps = first[is_end], second[is_cap]
-        sign = 1 - 2 * (is_end ^ is_cap)
+        corner_places, corner_caps, sign = corner_of(corner, first, second)
         for q in range(len(counts)):
             place, cap = corner_places[q], corner_caps[q]
             if place == 0 or cap == 0:
@@ -135,13 +133,25 @@ def add_rectangles(
             waiting += 1
             if waiting == len(places) - LANES:
                 touched += descend(entries, leaves, places, caps, totals, waiting)
-                for i in range(waiting):
-                    counts[probes[i]] += signs[i] * totals[i]
+                settle(totals, probes, signs, waiting, counts)
                 waiting = 0
     touched += descend(entries, leaves, places, caps, totals, waiting)
-    for i in range(waiting):
-        counts[probes[i]] += signs[i] * totals[i]
+    settle(totals, probes, signs, waiting, counts)
     return touched
+
+
+@inlined
+def corner_of(corner: int, first: tuple[I64, I64], second: tuple[I64, I64]) -> tuple[I64, I64, int]:
+    """The places and caps of one of the four corners of rectangles, and its sign."""
+    is_end, is_cap = corner & 1, corner >> 1
+    return first[is_end], second[is_cap], 1 - 2 * (is_end ^ is_cap)
+
+
+@inlined
+def settle(totals: I64, probes: I64, signs: I64, waiting: int, found: I64) -> None:
+    """Add the totals of so many waiting corners to what their probes have found."""
+    for i in range(waiting):
+        found[probes[i]] += signs[i] * totals[i]
 
 
 @inlined

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from spojoin.expressions.pairs import PairExpressions
 from spojoin.expressions.types import value_type
 from spojoin.kernels import digits
 from spojoin.measures.numbers import Flags, doubles, flags, halves
-from spojoin.model import Measure, PairExpression, Use, pair_column
+from spojoin.model import Measure, PairExpression, Use
 from spojoin.wire.records import I64
 from spojoin.wire.sums import INFINITE, KEYS, MISSING, NEGATIVE_INFINITE, NOT_A_NUMBER, Sums, no_sums
-
-if TYPE_CHECKING:
-    from spojoin.expressions.plain import Evaluate
 
 
 class Weigher:
@@ -24,9 +21,8 @@ class Weigher:
 
     def __init__(self, measures: Sequence[Measure]) -> None:
         self._measures = measures
-        self._expressions = [each for measure in measures for each in measure.expressions]
-        self.uses = list(dict.fromkeys(use for each in self._expressions for use in each.uses))
-        self._evaluate: Evaluate | None = None
+        self._expressions = PairExpressions([each for measure in measures for each in measure.expressions])
+        self.uses = self._expressions.uses
 
     def of_rows(self, payload: pa.RecordBatch | None, seqs: I64) -> Sums:
         """The weights of rows that travel with a frame or a batch; seqs: int64 (n,), their numbers."""
@@ -43,8 +39,7 @@ class Weigher:
         """The weights of n rows by their columns."""
         if not n:
             return no_sums(0)
-        named = {pair_column(use.side, use.name): values for use, values in columns.items()}
-        values = iter(self._values(pa.table(named or {"nothing": pa.nulls(n)})))
+        values = iter(self._expressions.values(columns, n))
         keyed = [
             (KEYS * number + part, row)
             for number, measure in enumerate(self._measures)
@@ -52,20 +47,6 @@ class Weigher:
         ]
         keys = np.array([key for key, _ in keyed], np.int64)
         return Sums(keys, np.stack([row for _, row in keyed])) if keyed else no_sums(n)
-
-    def _values(self, table: pa.Table) -> list[pa.Array]:
-        if not self._expressions:
-            return []
-        found = self._opened()(table)
-        return [v.cast(value_type(each.type)) for v, each in zip(found.values, self._expressions, strict=True)]
-
-    def _opened(self) -> Evaluate:
-        if self._evaluate is None:
-            from spojoin.expressions.plain import evaluator  # noqa: PLC0415  (few queries need the engine)
-
-            types = {pair_column(use.side, use.name): use.type for use in self.uses}
-            self._evaluate = evaluator([each.sql for each in self._expressions], types)
-        return self._evaluate
 
 
 def _weights(measure: Measure, values: Mapping[PairExpression, pa.Array], n: int) -> Iterator[tuple[int, I64]]:

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spojoin.expressions.pairs import PairExpressions
 from spojoin.expressions.types import select_schema, value_type
 from spojoin.kernels.segments import before
-from spojoin.model import AGGREGATE, TRACE, PairExpression, Query, Use, pair_column
+from spojoin.model import AGGREGATE, TRACE, PairExpression, Query, Use
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
-
-if TYPE_CHECKING:
-    from spojoin.expressions.plain import Evaluate
-
 
 #: In place of a right row's seq: there is none, and its columns are NULL.
 NO_ROW = -1
@@ -102,31 +98,19 @@ def _taken(gather: Callable[[], pa.Array], places: pa.Array) -> pa.Array:
 
 
 class PairProgram:
-    """Some expressions of pairs. failures: pairs, cumulative, for which one of them had no value and is NULL."""
+    """Some expressions of pairs that are held by seq."""
 
     def __init__(self, expressions: Sequence[PairExpression]) -> None:
-        self._expressions = expressions
-        self._uses = list(dict.fromkeys(use for each in expressions for use in each.uses))
-        self._evaluate: Evaluate | None = None
-        self.failures = 0
+        self._expressions = PairExpressions(expressions)
+
+    @property
+    def failures(self) -> int:
+        """Pairs, cumulative, for which an expression had no value and is NULL."""
+        return self._expressions.failures
 
     def run(self, pairs: SeqPairs) -> list[pa.Array]:
         """One array an expression, n values each."""
-        if not len(pairs.left):
-            return [pa.array([], value_type(each.type)) for each in self._expressions]
-        columns = pairs.columns(self._uses)
-        named = {pair_column(use.side, use.name): values for use, values in columns.items()}
-        found = self._opened()(pa.table(named or {"nothing": pa.nulls(len(pairs.left))}))
-        self.failures += len(found.failures)
-        return [v.cast(value_type(each.type)) for v, each in zip(found.values, self._expressions, strict=True)]
-
-    def _opened(self) -> Evaluate:
-        if self._evaluate is None:
-            from spojoin.expressions.plain import evaluator  # noqa: PLC0415  (few queries need the engine)
-
-            types = {pair_column(use.side, use.name): use.type for use in self._uses}
-            self._evaluate = evaluator([each.sql for each in self._expressions], types)
-        return self._evaluate
+        return self._expressions.values(pairs.columns(self._expressions.uses), len(pairs.left))
 
 
 class Residual:
