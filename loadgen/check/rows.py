@@ -410,12 +410,24 @@ def parse(
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         for partition, offset, value in zip(*(batch[name].to_pylist() for name in MESSAGE), strict=True):
-            found = rows_of(value or b"", columns, stream.key)
-            for number, row in enumerate(found):
-                position = f"{partition}:{offset}:{number}" if len(found) > 1 else f"{partition}:{offset}"
-                rows.append((partition, offset, number, *_read(row, stream, kept, needs_time, position)))
+            for number, (row, position) in enumerate(_placed(value or b"", columns, stream, f"{partition}:{offset}")):
+                read = _read(row, stream, kept, needs_time, position)
+                rows.append((partition, offset, number, *read))
+                if _lacks_a_column(value or b"", read[0]):
+                    break
         arrays = [pa.array([r[i] for r in rows], field.type) for i, field in enumerate(schema)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _placed(value: bytes, columns: list[str], stream: Stream, message: str) -> list[tuple[Row | None, str]]:
+    """A message's rows, each with its position."""
+    found = rows_of(value, columns, stream.key)
+    return [(row, f"{message}:{number}" if len(found) > 1 else message) for number, row in enumerate(found)]
+
+
+def _lacks_a_column(value: bytes, reasons: str | None) -> bool:
+    """Whether an Arrow message is refused as a whole: a column that one row lacks, all lack."""
+    return format_of(value) is MessageFormat.ARROW and "missing-field" in (reasons or "").split()
 
 
 def _read(row: Row | None, stream: Stream, kept: list[str], needs_time: bool, position: str) -> tuple[Any, ...]:

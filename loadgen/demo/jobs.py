@@ -61,8 +61,8 @@ class Job:
         return parse_query(self.text)
 
     def topic(self, stream: str) -> str:
-        """The input topic of a stream."""
-        return input_topic(stream) if self.packing == APART else f"{self.packing}.{input_topic(stream)}"
+        """The input topic of a stream: the play's own, as plays name different columns of streams of one name."""
+        return f"{self.name}.{input_topic(stream)}"
 
     def tables(self, flights: Callable[..., pa.Table]) -> Tables:
         """Each stream's rows with the columns that the query names; `flights` is loadgen.load.workloads.flights."""

@@ -268,3 +268,8 @@ def test_a_querys_report_has_the_documented_fields():
     promised = "name tuples rejected matches completeness false_positives duplicates tuples_per_second"
     assert set(promised.split()) | {"latency_ms_p50", "latency_ms_p99", "rejected_by_reason"} <= set(fields)
     assert (fields["rejected"], fields["tuples_per_second"], fields["latency_ms_p50"]) == (2, 60.0, 80.5)
+
+
+def test_each_play_reads_topics_of_its_own():
+    topics = [job.topic(stream) for job in JOBS for stream in job.origins]
+    assert len(set(topics)) == len(topics)

@@ -104,6 +104,17 @@ def test_other_values_are_refused(change, reason):
     assert cells(change)[0] == reason
 
 
+def test_an_arrow_message_without_a_column_is_refused_once():
+    table = pa.table({"name": ["n", "m"], "a": [1, 2]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    values = {"partition": [0], "offset": [0], "value": [sink.getvalue().to_pybytes()]}
+    stream = parse_query(QUERY).streams[0]
+    (found,) = rows.parse([pa.RecordBatch.from_pydict(values)], stream, [], needs_time=False)
+    assert found["reasons"].to_pylist() == ["missing-field"]
+
+
 def test_nan_is_a_double():
     stream, found = parsed({"b": "nan"})
     slot = next(slot for slot, key in enumerate(stream.keys) if key.text.endswith("b"))
