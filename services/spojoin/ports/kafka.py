@@ -50,7 +50,7 @@ class KafkaConfig:
             "bootstrap.servers": self.bootstrap,
             "socket.nagle.disable": True,
             "reconnect.backoff.ms": 50,
-            "reconnect.backoff.max.ms": 1000,
+            "reconnect.backoff.max.ms": 200,
             # a broker that is away for a moment is not worth a line; what matters comes back as an error
             "log_level": 2,
             **self.extra,

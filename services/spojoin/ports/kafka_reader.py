@@ -51,6 +51,7 @@ class KafkaReader:
                 "queued.max.messages.kbytes": PREFETCH_KBYTES,
                 # a full queue would otherwise stop fetching for a whole second
                 "fetch.queue.backoff.ms": 2,
+                "fetch.error.backoff.ms": 50,
                 # without a group, a slow poll holds up no other reader
                 "max.poll.interval.ms": 86_400_000,
             },

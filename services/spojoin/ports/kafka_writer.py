@@ -60,6 +60,7 @@ class KafkaWriter:
             "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
             "delivery.report.only.error": True,
             "retry.backoff.ms": 50,
+            "retry.backoff.max.ms": 100,
         }
         if transactional_id is not None:
             properties |= {"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
