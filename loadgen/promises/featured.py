@@ -1,4 +1,4 @@
-"""Section `featured`: the services with filters and an equality of texts against the plain query, in the same run."""
+"""Section `featured`: the services with filters and an equality of texts, and with sums, against the plain query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from loadgen.load.messages import ipc_bytes
 from loadgen.promises.context import Context
-from loadgen.promises.figures import Measurement, at_least
+from loadgen.promises.figures import Bar, Measurement, at_least
 from loadgen.promises.produce import MESSAGE_ROWS, fill
 from loadgen.promises.services import CHECKED, CORES, Throughput, ahead, on_cores, throughput
 from loadgen.promises.serving import measured as running_services
@@ -17,21 +17,23 @@ from loadgen.promises.statement import (
     RANGES,
     StatementRows,
     check_featured,
+    check_summed,
     counting_text,
     featured_text,
     statement_rows,
+    summing_text,
 )
 from loadgen.promises.window import check_counts
 from spojoin.local.cluster import LocalCluster, local_cluster
 
-RATIO_BAR = at_least(0.7)
+RATIO_BAR, SUM_BAR = at_least(0.7), at_least(0.5)
 #: More rows than are answered: the filters refuse one in 90.
 MORE = 1.05
-PLAIN, FEATURED = "bench-plain", "bench-featured"
+PLAIN, FEATURED, SUMMED = "bench-plain", "bench-featured", "bench-summed"
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Both rates with the window full, and their ratio. Both read the same messages, with all columns."""
+    """The rates with the window full, and their ratios. All read the same messages, with all columns."""
     sizes = context.sizes
     rows = statement_rows(round((sizes.window + sizes.services_after + ahead(sizes)) * MORE))
     window = sizes.window
@@ -42,13 +44,22 @@ def measure(context: Context) -> Iterator[Measurement]:
     def featured(counts: pa.Table) -> None:
         check_featured(rows, window, counts, CHECKED)
 
+    def summed(answers: pa.Table) -> None:
+        check_summed(rows, window, answers, CHECKED)
+
     with on_cores(CORES), local_cluster(context.say) as cluster:
         one = _rate(context, cluster, PLAIN, counting_text(PLAIN, RANGES, window), rows, plain)
         yield _figure("services, plain query", one)
         two = _rate(context, cluster, FEATURED, featured_text(FEATURED, window), rows, featured)
         yield _figure("services, two filters and an equality of texts", two)
-    ratio = two.tuples_per_second / one.tuples_per_second
-    yield Measurement("services, that statement / the plain query", ratio, "times", RATIO_BAR)
+        yield _ratio("services, that statement / the plain query", two, one, RATIO_BAR)
+        three = _rate(context, cluster, SUMMED, summing_text(SUMMED, window), rows, summed)
+        yield _figure("services, a sum of each row's partners", three)
+        yield _ratio("services, sums / the plain query", three, one, SUM_BAR)
+
+
+def _ratio(name: str, found: Throughput, plain: Throughput, bar: Bar) -> Measurement:
+    return Measurement(name, found.tuples_per_second / plain.tuples_per_second, "times", bar)
 
 
 def _figure(name: str, found: Throughput) -> Measurement:

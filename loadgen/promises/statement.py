@@ -77,6 +77,35 @@ def featured_text(name: str, window: int) -> str:
     return counting_text(name, f"l.s = r.s AND {RANGES}", window, WHERE)
 
 
+def summing_text(name: str, window: int) -> str:
+    """A self join of `rows` that answers each left row with the sum of its partners' k, as YAML."""
+    return f"""\
+name: {name}
+streams:
+  rows:
+    schema: {SCHEMA}
+sql: |
+  SELECT l.seq AS n, SUM(r.k) AS found FROM rows AS l LEFT JOIN rows AS r
+  ON {RANGES}
+  GROUP BY l
+  WINDOW AS (SLIDE INTERVAL '{window // 10}' ON '{window}')
+order: arrival
+"""
+
+
+def check_summed(rows: StatementRows, window: int, found: pa.Table, probes: int) -> None:
+    """Compare some answers of `summing_text`, spread over all, with a scan. Raises AssertionError."""
+    slide = window // 10
+    a, b = rows.measured.a, rows.measured.b
+    for row in np.linspace(0, found.num_rows - 1, probes, dtype=np.int64).tolist():
+        seq, answer = found["n"][row].as_py(), found["found"][row].as_py()
+        begin = max(-(-seq // slide) * slide - window, 0)
+        partners = (a[begin:seq] < a[seq]) & (b[begin:seq] > b[seq])
+        expected = int(rows.k[begin:seq][partners].sum()) if partners.any() else None
+        if answer != expected:
+            raise AssertionError(f"left row {seq} has the sum {answer}, a scan finds {expected}")
+
+
 def check_featured(rows: StatementRows, window: int, counts: pa.Table, probes: int) -> None:
     """Compare some results, spread over all, with a scan of the passing rows. Raises AssertionError.
 

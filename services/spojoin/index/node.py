@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.work import Work
-from spojoin.kernels import bitmaps, boxes, counting, permutation, summing, wavelet
+from spojoin.kernels import bitmaps, boxes, counting, permutation, sum_matrix, summing, wavelet
 from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
 from spojoin.wire.records import Batch
@@ -89,7 +89,7 @@ class Node:
     _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
     #: by key and order, the weights of the first tuples in it; by key and matrix, what it needs to sum them
     _running: dict[tuple[int, Place], I64] = field(default_factory=dict, init=False)
-    _sum_matrices: dict[tuple[int, Place, Place], summing.SumMatrix] = field(default_factory=dict, init=False)
+    _sum_matrices: dict[tuple[int, Place, Place], sum_matrix.SumMatrix] = field(default_factory=dict, init=False)
     #: how many structures of each kind were counted, and the bytes of all arrays then
     _weighed: tuple[tuple[int, ...], int] = field(default=((), 0), init=False)
     _directories: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
@@ -219,15 +219,15 @@ class Node:
     def _running_sums(self, key: int, place: Place, weights: I64) -> I64:
         if (key, place) not in self._running:
             began_s = self.work.timer()
-            self._running[key, place] = summing.running(self.order(place), weights)
+            self._running[key, place] = sum_matrix.running(self.order(place), weights)
             self.work.built(began_s)
         return self._running[key, place]
 
-    def _sum_matrix(self, key: int, place_a: Place, place_b: Place, weights: I64) -> summing.SumMatrix:
+    def _sum_matrix(self, key: int, place_a: Place, place_b: Place, weights: I64) -> sum_matrix.SumMatrix:
         if (key, place_a, place_b) not in self._sum_matrices:
             matrix, began_s = self.wavelet(place_a, place_b), self.work.timer()
             ranks = permutation.permutation(self.order(place_a), self.order(place_b))
-            built = summing.build(ranks, weights[self.order(place_a)], matrix)
+            built = sum_matrix.build(ranks, weights[self.order(place_a)], matrix)
             self._sum_matrices[key, place_a, place_b] = built
             self.work.built(began_s)
         return self._sum_matrices[key, place_a, place_b]

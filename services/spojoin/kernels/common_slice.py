@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.kernels import sum_matrix
 from spojoin.kernels.compile import kernel
 from spojoin.kernels.wavelet import build, rectangle_counts
 
@@ -37,6 +38,29 @@ def count_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) ->
     ranks: uint16 (n,) each, the stored positions by arrival; starts, lengths: uint16 (m,) each, wrapped intervals of
     positions as in `intervals16`; 0 <= begin < end <= n. Returns int64 (m,).
     """
+    permutation, bounds, complement = _prepared(ranks, starts, lengths, begin, end)[1:]
+    counts = rectangle_counts(build(permutation), end - begin, bounds[0, 0], bounds[0, 1], bounds[1, 0], bounds[1, 1])
+    _leave_out(end - begin, bounds, complement, counts)
+    return counts
+
+
+def sum_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int, weights: I64) -> I64:
+    """The weights of what `count_common` counts, int64 (k, m); weights: int64 (k, n), by arrival."""
+    below, permutation, bounds, complement = _prepared(ranks, starts, lengths, begin, end)
+    matrix, order = build(permutation), np.empty((2, end - begin), np.uint32)
+    for p in range(2):
+        order[p, below[p, ranks[p][begin:end]]] = np.arange(end - begin, dtype=np.uint32)
+    rows = np.ascontiguousarray(weights[:, begin:end])
+    running = [[sum_matrix.running(each, row) for each in order] for row in rows]
+    matrices = [sum_matrix.build(permutation, row[order[0]], matrix) for row in rows]
+    found = sum_matrix.rectangle_sums(matrix, matrices, running, end - begin, bounds[0], bounds[1])
+    for row, (first, second) in zip(found, running, strict=True):
+        _leave_out_sums(first, second, bounds, complement, row)
+    return found
+
+
+def _prepared(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) -> tuple[U32, U32, I64, NDArray[np.bool_]]:
+    """What `_arrange` and `_bounds` write: below, permutation, bounds and complement."""
     below = np.zeros((2, len(ranks[0]) + 1), np.uint32)
     permutation = np.empty(end - begin, np.uint32)
     _arrange(ranks[0], ranks[1], begin, end, below, permutation)
@@ -44,9 +68,7 @@ def count_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) ->
     bounds, complement = np.empty((2, 2, m), np.int64), np.empty((2, m), np.bool_)
     for p in range(2):
         _bounds(starts[p], lengths[p], below[p], bounds[p], complement[p])
-    counts = rectangle_counts(build(permutation), end - begin, bounds[0, 0], bounds[0, 1], bounds[1, 0], bounds[1, 1])
-    _leave_out(end - begin, bounds, complement, counts)
-    return counts
+    return below, permutation, bounds, complement
 
 
 @kernel
@@ -86,3 +108,17 @@ def _leave_out(n: int, bounds: I64, complement: NDArray[np.bool_], counts: I64) 
             counts[q] = in_second - counts[q]
         elif complement[1, q]:
             counts[q] = in_first - counts[q]
+
+
+@kernel
+def _leave_out_sums(first: I64, second: I64, bounds: I64, complement: NDArray[np.bool_], sums: I64) -> None:
+    """As `_leave_out`; first, second: the running sums of both orders."""
+    for q in range(len(sums)):
+        in_first = first[bounds[0, 1, q]] - first[bounds[0, 0, q]]
+        in_second = second[bounds[1, 1, q]] - second[bounds[1, 0, q]]
+        if complement[0, q] and complement[1, q]:
+            sums[q] += first[len(first) - 1] - in_first - in_second
+        elif complement[0, q]:
+            sums[q] = in_second - sums[q]
+        elif complement[1, q]:
+            sums[q] = in_first - sums[q]

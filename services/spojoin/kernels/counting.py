@@ -171,6 +171,17 @@ def find_ends(n: int, d: int, edges: I64, found: I64, ends: I64) -> NDArray[np.b
 
 
 @inlined
+def ascending(wanted: tuple[I64, I64, I64], searches: I64, edges: I64, d: int, condition: int, m: int) -> I64:
+    """The m probes in the order in which one of a direction's conditions ends or begins, in every node the same."""
+    for k in range(len(edges)):
+        if edges[k, _OF] == d and edges[k, _CONDITION] == condition:
+            begin, end = searches[edges[k, _SEARCH], _BEGIN], searches[edges[k, _SEARCH], _END]
+            if end - begin == m:
+                return wanted[1][begin:end]
+    return np.arange(m)
+
+
+@inlined
 def count_between(
     n: int,
     direction: I64,
@@ -186,17 +197,27 @@ def count_between(
 
     A condition that it hasn't got is a complement of nothing.
     """
-    spans = alone(direction, group, ends, has)
-    for sign, begins, stops in spans:
+    count_alone(direction, group, ends, has, total)
+    if direction[SIGN] * direction[SIGN + 1] != 0:
+        _overlap(n, direction[MATRIX_AT], matrices, ends, has, both, states)
+        count_both(n, direction, group, has, both, total)
+
+
+@inlined
+def count_alone(direction: I64, group: I64, ends: I64, has: NDArray[np.bool_], total: I64) -> None:
+    """Add what a direction's group and each of its conditions hold, but for the conditions' overlap."""
+    for sign, begins, stops in alone(direction, group, ends, has):
         if sign != 0:
             for q in range(len(total)):
                 total[q] += sign * (stops[q] - begins[q])
-    x, y = direction[SIGN], direction[SIGN + 1]
-    if x * y != 0:
-        _overlap(n, direction[MATRIX_AT], matrices, ends, has, both, states)
-        _leave_others(n, group, has, both)
-        for q in range(len(total)):
-            total[q] += x * y * both[q]
+
+
+@inlined
+def count_both(n: int, direction: I64, group: I64, has: NDArray[np.bool_], both: I64, total: I64) -> None:
+    """Add the overlap of a direction's conditions, which `both` holds as if all n tuples were one group."""
+    _leave_others(n, group, has, both)
+    for q in range(len(total)):
+        total[q] += direction[SIGN] * direction[SIGN + 1] * both[q]
 
 
 @inlined

@@ -27,6 +27,7 @@ _POINTERS = ir.VectorType(_WORD.as_pointer(), LANES)
 _MASK = ir.VectorType(ir.IntType(1), LANES)
 _MASK_BITS = ir.IntType(LANES)
 _BYTE = ir.IntType(8)
+_HALF = ir.IntType(32)
 _INDEX = ir.IntType(32)
 
 
@@ -81,6 +82,13 @@ class _Emitter:
         function = _declared(b.module, signature, f"llvm.masked.gather.v{LANES}i64.v{LANES}p0")
         return b.call(function, [b.inttoptr(address, _POINTERS), _INDEX(8), mask, self.constant(otherwise)])
 
+    def gather_bytes(self, address: Any, mask: Any) -> Any:
+        """The word that begins at each byte address, 0 where masked out."""
+        b = self.builder
+        signature = ir.FunctionType(_VECTOR, [_POINTERS, _INDEX, _MASK, _VECTOR])
+        function = _declared(b.module, signature, f"llvm.masked.gather.v{LANES}i64.v{LANES}p0")
+        return b.call(function, [b.inttoptr(address, _POINTERS), _INDEX(1), mask, self.constant(0)])
+
     def field(self, tuple_type: Any, arrays: Any, i: int, at: Any) -> Any:
         """Where lanes at..at + LANES of the i-th of a tuple of arrays stand."""
         return self.slot(tuple_type[i], self.builder.extract_value(arrays, i), at)
@@ -125,6 +133,64 @@ def _wavelet_step(_context: Any, row: Any, places: Any, caps: Any, totals: Any, 
         return context.get_dummy_value()
 
     return types.void(row, places, caps, totals, types.int64, types.int64), generate
+
+
+def _trace_step(_context: Any, row: Any, places: Any, caps: Any, totals: Any, seen: Any, at: Any, shift: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e, b = _Emitter(context, builder), builder
+        slots = [e.slot(signature.args[i], arguments[i], arguments[5]) for i in (1, 2, 3, 4)]
+        place, cap = e.load(slots[0]), e.load(slots[1])
+        half = b.shl(e.constant(1), e.splat(arguments[6]))
+        start = b.and_(cap, b.neg(b.shl(half, e.constant(1))))
+        zeros = e.zeros_before(e.data(signature.args[0], arguments[0]), place, start)
+        right = b.icmp_unsigned("!=", b.and_(cap, half), e.constant(0))
+        e.store(b.add(e.load(slots[2]), b.select(right, zeros, e.constant(0))), slots[2])
+        counted = b.and_(right, b.icmp_unsigned("!=", zeros, e.constant(0)))
+        last = b.sub(b.add(b.lshr(start, e.constant(1)), zeros), e.constant(1))
+        e.store(b.select(counted, last, e.constant(-1)), slots[3])
+        ones = b.sub(b.sub(place, start), zeros)
+        e.store(b.add(start, b.select(right, b.add(half, ones), zeros)), slots[0])
+        return context.get_dummy_value()
+
+    return types.void(row, places, caps, totals, seen, types.int64, types.int64), generate
+
+
+def _weigh_step(_context: Any, excesses: Any, width: Any, leasts: Any, seen: Any, totals: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e, b = _Emitter(context, builder), builder
+        seen_slot, total_slot = (e.slot(signature.args[i], arguments[i], arguments[5]) for i in (3, 4))
+        place = e.load(seen_slot)
+        counted = b.icmp_signed(">=", place, e.constant(0))
+        width = e.splat(arguments[1])
+        word = e.gather_bytes(b.add(e.splat(arguments[0]), b.shl(place, width)), counted)
+        spare = b.sub(e.constant(64), b.shl(e.constant(8), width))
+        excess = b.lshr(b.shl(word, spare), spare)
+        block = b.lshr(place, e.constant(5))
+        least = e.gather_some(e.data(signature.args[2], arguments[2]), block, counted, 0)
+        e.store(b.add(e.load(total_slot), b.add(excess, least)), total_slot)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, leasts, seen, totals, types.int64), generate
+
+
+def _line_sum(_context: Any, leaf: Any, at: Any, within: Any) -> Any:
+    """Numbers of 16 bits are added up as ones of 32."""
+    item = ir.IntType(leaf.dtype.bitwidth)
+    summed = _WORD if item.width == 64 else _HALF
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        b, line = builder, ir.VectorType(summed, LINE)
+        base = _Emitter(context, builder).data(signature.args[0], arguments[0])
+        values = b.load(b.bitcast(b.gep(base, [arguments[1]]), ir.VectorType(item, LINE).as_pointer()))
+        values.align = item.width // 8
+        values = values if item.width == summed.width else b.sext(values, line)
+        mask = b.bitcast(arguments[2], ir.VectorType(ir.IntType(1), LINE))
+        name = f"llvm.vector.reduce.add.v{LINE}i{summed.width}"
+        function = _declared(b.module, ir.FunctionType(summed, [line]), name)
+        total = b.call(function, [b.select(mask, values, ir.Constant(line, [0] * LINE))])
+        return total if summed is _WORD else b.sext(total, _WORD)
+
+    return types.int64(leaf, types.int64, types.uint64), generate
 
 
 def _range_step(_context: Any, row: Any, states: Any, at: Any, shift: Any) -> Any:
@@ -256,6 +322,14 @@ def _prefetch(_context: Any, column: Any, at: Any) -> Any:
 #: (row, places, caps, totals, at, shift): one level's descent of lanes at..at + LANES of a wavelet matrix, where
 #: `row` is the level, uint64; places, caps, totals are the states, int64; 1 << shift is half a node
 wavelet_step: Any = intrinsic(_wavelet_step)
+#: (row, places, caps, totals, seen, at, shift): `wavelet_step`, and in `seen`, int64, which zero of the level was the
+#: last that a lane has counted, or -1
+trace_step: Any = intrinsic(_trace_step)
+#: (excesses, width, leasts, seen, totals, at): add to lanes at..at + LANES of `totals` the sums that `seen` says: the
+#: unsigned number of 1 << width bytes at the address `excesses`, and that of its 32 in `leasts`, all int64
+weigh_step: Any = intrinsic(_weigh_step)
+#: (leaf, at, within) -> the sum of those of leaf[at : at + LINE], of 16, 32 or 64 bits, whose bit is set in the uint64
+line_sum: Any = intrinsic(_line_sum)
 #: (row, states, at, shift): `wavelet_step` for ranges of places, where `states` is a tuple of the int64 arrays lows,
 #: highs, caps and totals
 range_step: Any = intrinsic(_range_step)

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from spojoin.kernels.compile import inlined
 
 I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+I16 = NDArray[np.int16]
 U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
 U8 = NDArray[np.uint8]
@@ -42,6 +44,18 @@ _at: Any = intrinsic(_pointer)
 def signed_words(address: int, size: int) -> I64:
     """The int64 array at an address."""
     return carray(_at(address), (size,), np.int64)
+
+
+@inlined
+def signed_shorts(address: int, size: int) -> I16:
+    """The int16 array at an address."""
+    return carray(_at(address), (size,), np.int16)
+
+
+@inlined
+def signed_halves(address: int, size: int) -> I32:
+    """The int32 array at an address."""
+    return carray(_at(address), (size,), np.int32)
 
 
 @inlined

@@ -295,11 +295,11 @@ def _count_leaves(leaves: U8, states: I64, m: int, counts: I64) -> None:
     for i in range(m):
         leaf = caps[i] & ~np.int64(LINE - 1)
         below = bytes_below(leaves, leaf, caps[i] & (LINE - 1))
-        within = _first_bits(highs[i] - leaf) & ~_first_bits(lows[i] - leaf)
+        within = first_bits(highs[i] - leaf) & ~first_bits(lows[i] - leaf)
         counts[probes[i]] += signs[i] * (totals[i] + np.int64(popcount(below & within)))
 
 
 @inlined
-def _first_bits(count: int) -> np.uint64:
+def first_bits(count: int) -> np.uint64:
     """The lowest `count` bits, at most LINE."""
     return np.uint64(0) if count == 0 else ~np.uint64(0) >> np.uint64(LINE - count)

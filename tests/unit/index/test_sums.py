@@ -66,13 +66,14 @@ def test_sums_are_those_of_the_plain_loop(data, predicates):
 
 @pytest.mark.parametrize("ops", ["LT GT", "LE", "GE NE", "BAND_LE BAND_LT", "EQ LT GT", "EQ NE", "EQ", "LT GT LE"])
 @pytest.mark.parametrize("domain", [3, 40, 10_000])
-def test_sums_of_a_large_node(ops, domain):
+@pytest.mark.parametrize("greatest", [2**32, 2**20, 1_000], ids=["64 bits", "32 bits", "16 bits"])
+def test_sums_of_a_large_node(ops, domain, greatest):
     rng = np.random.default_rng(domain + len(ops))
     named = [Op[name] for name in ops.split()]
     predicates = tuple(RolePredicate(op, s, s, Domain.INTEGER, domain // 3) for s, op in enumerate(named))
     index = StreamIndex((Direction(0, 0, True, predicates),), Output.COUNT, None, True, sums=True)
     rows, probes = rng.integers(0, domain, (2500, SLOTS)), rng.integers(0, domain, (40, SLOTS))
-    added = Sums(np.arange(KEY_COUNT), rng.integers(-(2**32), 2**32, (KEY_COUNT, len(rows))))
+    added = Sums(np.arange(KEY_COUNT), rng.integers(-greatest, greatest, (KEY_COUNT, len(rows))))
     naive = NaiveWindow()
     naive.add(0, rows.tolist(), range(len(rows)))
     index.add(batch_of(0, 0, rows.tolist(), range(len(rows)), -1), added)

@@ -1,0 +1,56 @@
+"""Running sums beside wavelet matrices, and sums over the mutable part, against the plain sum."""
+
+import numpy as np
+import pytest
+
+from spojoin.kernels import sum_matrix, wavelet
+from spojoin.kernels.summing import masked_sums
+
+GREATEST = {"16 bits": 2_000, "32 bits": 2**22, "64 bits": 2**32}
+
+
+def weights_of(rng, greatest, shape):
+    return rng.integers(-greatest, greatest, shape, endpoint=True)
+
+
+@pytest.mark.parametrize(("name", "width"), [("16 bits", 2), ("32 bits", 4), ("64 bits", 8)])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 700, 5_000])
+def test_rectangles_of_places_and_values(n, name, width):
+    rng = np.random.default_rng(n)
+    permutation, rows = rng.permutation(n), weights_of(rng, GREATEST[name], (2, n))
+    rows[:, 0] = GREATEST[name]
+    matrix = wavelet.build(permutation.astype(np.uint32))
+    matrices = [sum_matrix.build(permutation, row, matrix) for row in rows]
+    assert {each.excesses.itemsize for each in matrices} == {width}
+    by_value = np.empty_like(permutation)
+    by_value[permutation] = np.arange(n)
+    orders = [[sum_matrix.running(order, row) for order in (np.arange(n), by_value)] for row in rows]
+    first, second = (np.sort(rng.integers(0, n + 1, (2, 300)), axis=0) for _ in range(2))
+    found = sum_matrix.rectangle_sums(matrix, matrices, orders, n, first, second)
+    places = np.arange(n)
+    for q in range(300):
+        inside = (first[0, q] <= places) & (places < first[1, q])
+        inside &= (second[0, q] <= permutation) & (permutation < second[1, q])
+        assert found[:, q].tolist() == rows[:, inside].sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("name", GREATEST)
+@pytest.mark.parametrize("n", [100, 5_000])
+@pytest.mark.parametrize("predicates", [1, 2, 3])
+def test_masked_sums_of_many_probes(n, name, predicates):
+    """Enough tuples and probes for what all slices hold to be summed by rectangles, complements among them."""
+    rng, m = np.random.default_rng(n + predicates), 600
+    ranks = [rng.permutation(n).astype(np.uint16) for _ in range(predicates)]
+    begins, lengths = rng.integers(0, n, (predicates, m)), rng.integers(0, n + 1, (predicates, m))
+    wraps = rng.random((predicates, m)) < 0.3
+    lengths = np.where(wraps, 2**16 - rng.integers(0, begins + 1).clip(1), np.minimum(lengths, n - begins))
+    lower, upper = rng.integers(0, n // 4, m), rng.integers(3 * n // 4, n, m)
+    weights = weights_of(rng, GREATEST[name], (3, n))
+    starts, lengths = begins.astype(np.uint16), lengths.astype(np.uint16)
+    found = masked_sums(ranks, list(starts), list(lengths), lower, upper, weights)
+    places = np.arange(n)
+    for q in range(0, m, 7):
+        holds = (lower[q] <= places) & (places < upper[q])
+        for p in range(predicates):
+            holds &= (ranks[p] - starts[p, q]) < lengths[p, q]
+        assert found[:, q].tolist() == weights[:, holds].sum(axis=1).tolist()
