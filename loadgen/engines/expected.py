@@ -43,7 +43,12 @@ def write(
 ) -> None:
     """Recount the totals of these windows and questions, up to `probes` probes; all other totals stay."""
     kept = json.loads(path.read_text(encoding="utf-8"))["totals"] if path.exists() else {}
-    data = {name: {str(rows): v.sha256(rows) for rows in CHECKED_ROWS} for name, v in VARIANTS.items()}
+    data = {
+        "sha256": {name: {str(rows): v.sha256(rows) for rows in CHECKED_ROWS} for name, v in VARIANTS.items()},
+        "sha256 of c and k": {
+            name: {str(rows): v.sha256_further(rows) for rows in CHECKED_ROWS} for name, v in VARIANTS.items()
+        },
+    }
     for asked in _all(windows, questions):
         kept[key(asked)] = reference.totals(asked, probes)
         say(f"{key(asked)}: {kept[key(asked)][-1]:,} of {probes:,} probes")
@@ -58,10 +63,11 @@ def _all(windows: Sequence[int], questions: Sequence[str]) -> Iterator[EngineWor
             yield from (workload(question, variant, window) for variant in VARIANTS)
 
 
-def _laid_out(data: dict[str, dict[str, str]], counted: dict[str, list[int]]) -> str:
+def _laid_out(data: dict[str, dict[str, dict[str, str]]], counted: dict[str, list[int]]) -> str:
     """As JSON with a line each workload, so that a changed number is one changed line."""
     lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in counted.items())
-    head = (
-        f'  "marks": {json.dumps(MARKS)},\n  "sha256": {json.dumps(data, indent=2).replace(chr(10), chr(10) + "  ")},'
+    sums = "".join(
+        f'  "{of}": {json.dumps(by_variant, indent=2).replace(chr(10), chr(10) + "  ")},\n'
+        for of, by_variant in data.items()
     )
-    return f'{{\n{head}\n  "totals": {{\n{lines}\n  }}\n}}\n'
+    return f'{{\n  "marks": {json.dumps(MARKS)},\n{sums}  "totals": {{\n{lines}\n  }}\n}}\n'

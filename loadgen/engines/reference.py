@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from loadgen.engines.variants import I64
+from loadgen.engines.variants import I64, VARIANTS, Variant
 from loadgen.engines.workloads import MARKS, EngineWorkload
 
 I32 = NDArray[np.int32]
@@ -30,15 +31,16 @@ def _compiled_helper(function: F) -> F:
 
 
 def totals(workload: EngineWorkload, probes: int = MARKS[-1]) -> list[int]:
-    """Matches of the first probes up to each of MARKS that is at most `probes`, in all directions."""
+    """What the first probes up to each of MARKS that is at most `probes` add up to."""
     marks = [mark for mark in MARKS if mark <= probes]
     return [int(total) for total in np.cumsum(counts(workload, marks[-1]))[np.array(marks) - 1]]
 
 
 def counts(workload: EngineWorkload, probes: int) -> I64:
-    """Matches of each of the first probes, in all directions: int64 (probes,)."""
-    # All variants fit 32 bits, and a vector register holds twice as many of those.
-    a, b = (column[: workload.fill + probes].astype(np.int32) for column in workload.columns)
+    """What each of the first probes counts for; its matches in all directions in q1 to q3: int64 (probes,)."""
+    if workload.question.asks:
+        return _ASKED[workload.question.name](workload, probes)
+    a, b = _columns(workload, probes, "ab")
     name, window = workload.question.name, workload.window
     found = np.zeros(probes, np.int64)
     if name == "q2":
@@ -56,6 +58,82 @@ def counts(workload: EngineWorkload, probes: int) -> I64:
         probe_x, probe_y, stored_x, stored_y = map(np.ascontiguousarray, (x[own], y[own], x[other], y[other]))
         _dominated(probe_x, probe_y, stored_x, stored_y, before, window, found[parity::2])
     return found
+
+
+def _columns(workload: EngineWorkload, probes: int, names: str) -> tuple[I32, ...]:
+    """Those of the fill and the first probes. All fit 32 bits, and a register holds twice as many of those."""
+    return tuple(workload.columns[name][: workload.fill + probes].astype(np.int32) for name in names)
+
+
+@lru_cache(maxsize=len(VARIANTS))
+def _partners(variant: Variant, window: int, probes: int, shift: tuple[int, int]) -> I64:
+    """How many of the last `window` rows are larger in a and smaller in b by more than `shift`, of each probe."""
+    a, b = (column.astype(np.int32) for column in variant.columns(window + probes))
+    found, upper = np.zeros(probes, np.int64), np.arange(window, window + probes, dtype=np.int64)
+    _dominated(-a[window:] - shift[0], -b[window:] + shift[1], -a, -b, upper, window, found)
+    return found
+
+
+def _without(workload: EngineWorkload, probes: int) -> I64:
+    return (_partners(workload.variant, workload.window, probes, workload.variant.shift) == 0).astype(np.int64)
+
+
+def _outer(workload: EngineWorkload, probes: int) -> I64:
+    return np.maximum(_partners(workload.variant, workload.window, probes, workload.variant.shift), 1)
+
+
+def _few(workload: EngineWorkload, probes: int) -> I64:
+    return (_partners(workload.variant, workload.window, probes, (0, 0)) < workload.few).astype(np.int64)
+
+
+def _summed(workload: EngineWorkload, probes: int) -> I64:
+    a, b, c = _columns(workload, probes, "abc")
+    found = np.zeros(probes, np.int64)
+    _sums(a, b, c, workload.window, found)
+    return found
+
+
+def _latest(workload: EngineWorkload, probes: int) -> I64:
+    a, c, k = _columns(workload, probes, "ack")
+    found = np.zeros(probes, np.int64)
+    _newest(a, c, k, (workload.window, workload.variant.rise), found)
+    return found
+
+
+_ASKED = {"q4": _without, "q5": _outer, "q6": _summed, "q7": _latest, "q8": _few}
+
+
+@_compiled
+def _sums(a: I32, b: I32, c: I32, window: int, found: I64) -> None:
+    """Add to found (m,) the c of those of its last `window` rows that have a larger a and a smaller b."""
+    fill = len(a) - len(found)
+    for first in range(0, len(found), PROBES):
+        last = min(first + PROBES, len(found))
+        for at in range(fill + first - window, fill + last - 1, STORED):
+            for i in range(first, last):
+                begin, end = max(at, fill + i - window), min(at + STORED, fill + i)
+                if begin < end:
+                    found[i] += _sum_of(a[begin:end], b[begin:end], c[begin:end], a[fill + i], b[fill + i])
+
+
+@_compiled_helper
+def _sum_of(stored_a: I32, stored_b: I32, stored_c: I32, a: np.int32, b: np.int32) -> np.int32:
+    # 2,048 values below 2^10 need 21 bits.
+    total = np.int32(0)
+    for j in range(len(stored_a)):
+        total += stored_c[j] * np.int32((stored_a[j] > a) & (stored_b[j] < b))
+    return total
+
+
+@_compiled
+def _newest(a: I32, c: I32, k: I32, window_and_rise: tuple[int, int], found: I64) -> None:
+    """Put into found (m,) the c of the newest of its last `window` rows with the same k and an a larger by more."""
+    fill, (window, rise) = len(a) - len(found), window_and_rise
+    for i in range(fill, len(a)):
+        for j in range(i - 1, i - window - 1, -1):
+            if k[j] == k[i] and a[j] > a[i] + rise:
+                found[i - fill] = c[j]
+                break
 
 
 @_compiled

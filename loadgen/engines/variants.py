@@ -1,4 +1,4 @@
-"""The data: six ways to draw two integer columns, as SPEC.md defines them, in arithmetic of 64-bit integers alone.
+"""The data: six ways to draw integer columns, as SPEC.md defines them, in arithmetic of 64-bit integers alone.
 
 A row depends on its variant and its position only, so that any part can be made without the rest.
 """
@@ -23,6 +23,8 @@ DRAWS = np.uint64(8)
 #: The least sum of four pieces of 16 bits is 0, the mean is this.
 NORMAL_MEAN = 131_070
 ZIPF_KEYS = 10_000
+#: A sum of c over 262,144 probes of a window of 1,000,000 has 49 bits: doubles hold it exactly.
+VALUE_BITS, KEY_BITS = 10, 2
 #: Prefixes of the data whose SHA-256 is published, in rows.
 CHECKED_ROWS = (1_000, 100_000, 2_000_000)
 
@@ -51,21 +53,42 @@ Rows = Callable[[Draws, I64], tuple[I64, I64]]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to draw a and b. number: of its seed; band: the widths of Q2 in a and b, such that few pairs match."""
+    """A way to draw a and b; c and k are drawn alike in all.
+
+    number: of its seed
+    band: the widths of q2 in a and b, such that few pairs match
+    shift: how much more than smaller and larger a and b must be in q4 and q5, such that many rows have no partner
+    rise: the same of a in q7
+    """
 
     name: str
     number: int
     about: str
     band: tuple[int, int]
+    shift: tuple[int, int]
+    rise: int
     rows: Rows
 
     def columns(self, rows: int, first: int = 0) -> tuple[I64, I64]:
         """A and b of the rows from `first` on, int64 (rows,) each."""
         return self.rows(Draws(self.number), np.arange(first, first + rows, dtype=np.int64))
 
+    def further(self, rows: int, first: int = 0) -> tuple[I64, I64]:
+        """C and k of the same rows: values of 10 bits, and keys of 2."""
+        draws, at = Draws(self.number), np.arange(first, first + rows, dtype=np.int64)
+        return _top(draws(at, 3), VALUE_BITS), _top(draws(at, 4), KEY_BITS)
+
     def sha256(self, rows: int) -> str:
         """Of the first rows in canonical form: a and b of each in turn, 8 bytes each, little endian."""
-        return hashlib.sha256(np.stack(self.columns(rows), axis=1).astype("<i8").tobytes()).hexdigest()
+        return _sha256(self.columns(rows))
+
+    def sha256_further(self, rows: int) -> str:
+        """The same of c and k."""
+        return _sha256(self.further(rows))
+
+
+def _sha256(columns: tuple[I64, I64]) -> str:
+    return hashlib.sha256(np.stack(columns, axis=1).astype("<i8").tobytes()).hexdigest()
 
 
 def _top(words: U64, bits: int) -> I64:
@@ -117,13 +140,29 @@ def _ties(draws: Draws, at: I64) -> tuple[I64, I64]:
 
 
 _ALL = (
-    Variant("uniform", 1, "two independent columns of 20 bits", (16_384, 16_384), _uniform),
-    Variant("taxi", 2, "distance, and a fare in steps of 50 that follows it", (10, 100), _taxi),
-    Variant("blond", 3, "power of 64 racks over a day, and the cooling that it needs", (200, 200), _blond),
-    Variant("zipf", 4, "10,000 keys, the most frequent a tenth of all", (4, 4), _zipf),
+    Variant("uniform", 1, "two independent columns of 20 bits", (16_384,) * 2, (262_144,) * 2, 262_144, _uniform),
+    Variant("taxi", 2, "distance, and a fare in steps of 50 that follows it", (10, 100), (300, 700), 2_000, _taxi),
     Variant(
-        "drift", 5, "uniform columns that move by their width in 131,072 rows, a up and b down", (16_384,) * 2, _drift
+        "blond",
+        3,
+        "power of 64 racks over a day, and the cooling that it needs",
+        (200, 200),
+        (2_000, 2_000),
+        10_000,
+        _blond,
     ),
-    Variant("ties", 6, "four values a column, half of the rows in runs of 64 that are all the same", (1, 1), _ties),
+    Variant("zipf", 4, "10,000 keys, the most frequent a tenth of all", (4, 4), (2_500,) * 2, 2_500, _zipf),
+    Variant(
+        "drift",
+        5,
+        "uniform columns that move by their width in 131,072 rows, a up and b down",
+        (16_384,) * 2,
+        (262_144,) * 2,
+        262_144,
+        _drift,
+    ),
+    Variant(
+        "ties", 6, "four values a column, half of the rows in runs of 64 that are all the same", (1, 1), (0, 0), 0, _ties
+    ),
 )
 VARIANTS: Mapping[str, Variant] = {variant.name: variant for variant in _ALL}

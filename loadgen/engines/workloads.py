@@ -9,12 +9,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from loadgen.engines.answers import Answer, Counted, Gathered
 from loadgen.engines.variants import I64, VARIANTS, Variant
 
 #: Probes after which totals are published: 16, 32, ... 262,144.
 MARKS = tuple(16 << k for k in range(15))
 #: Windows whose totals are published.
 WINDOWS = (100, 1_000, 10_000, 100_000, 1_000_000)
+#: q8 gives the rows with fewer partners than this part of the window.
+FEW_OF = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +37,82 @@ class Probing:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query. is_self: one stream with itself; else rows with even numbers are l, those with odd ones r."""
+    """A query.
+
+    sql: SELECT, join and conditions as spojoin reads them, with the workload's numbers in braces
+    is_self: one stream with itself; else rows with even numbers are l, those with odd ones r
+    columns: what it reads of a row
+    asks: each row gets one answer, as l; else all pairs count, whichever of both rows came later
+    """
 
     name: str
     about: str
-    is_self: bool
+    sql: str
+    is_self: bool = True
+    columns: tuple[str, ...] = ("a", "b")
+    gathered: Gathered = Gathered.COUNT
+    counted: Counted = Counted.STATE
+    asks: bool = True
 
 
-QUESTIONS: Mapping[str, Question] = {
-    "q1": Question("q1", "cross join: l.a > r.a AND l.b < r.b", is_self=False),
-    "q2": Question("q2", "self join: ABS(l.a - r.a) < wa AND ABS(l.b - r.b) < wb", is_self=True),
-    "q3": Question("q3", "self join: l.a < r.a AND l.b > r.b", is_self=True),
-}
+_SHIFTED = "l.a + da < r.a AND l.b - db > r.b"
+_DOMINATED = "l.a < r.a AND l.b > r.b"
+_ALL = (
+    Question(
+        "q1",
+        "cross join: l.a > r.a AND l.b < r.b",
+        "SELECT * FROM evens AS l JOIN odds AS r ON l.a > r.a AND l.b < r.b",
+        is_self=False,
+        asks=False,
+    ),
+    Question(
+        "q2",
+        "self join: ABS(l.a - r.a) < wa AND ABS(l.b - r.b) < wb",
+        "SELECT * FROM rows AS l JOIN rows AS r ON ABS(l.a - r.a) < {wa} AND ABS(l.b - r.b) < {wb}",
+        asks=False,
+    ),
+    Question(
+        "q3",
+        "self join: l.a < r.a AND l.b > r.b",
+        "SELECT * FROM rows AS l JOIN rows AS r ON l.a < r.a AND l.b > r.b",
+        asks=False,
+    ),
+    Question(
+        "q4",
+        f"rows without partner: {_SHIFTED}",
+        "SELECT 1 AS found FROM rows AS l ANTI JOIN rows AS r ON l.a + {da} < r.a AND l.b - {db} > r.b",
+        counted=Counted.BELOW,
+    ),
+    Question(
+        "q5",
+        f"rows of a left join: {_SHIFTED}",
+        "SELECT COUNT(*) AS found FROM rows AS l LEFT JOIN rows AS r ON l.a + {da} < r.a AND l.b - {db} > r.b GROUP BY l",
+        counted=Counted.ROWS,
+    ),
+    Question(
+        "q6",
+        f"sums of the partners' c: {_DOMINATED}",
+        "SELECT SUM(r.c) AS found FROM rows AS l JOIN rows AS r ON l.a < r.a AND l.b > r.b GROUP BY l",
+        columns=("a", "b", "c"),
+        gathered=Gathered.SUM,
+    ),
+    Question(
+        "q7",
+        "c of the newest partner: l.k = r.k AND l.a + rise < r.a",
+        "SELECT r.c AS found FROM rows AS l ASOF JOIN rows AS r ON l.ts >= r.ts AND l.k = r.k AND l.a + {rise} < r.a",
+        columns=("a", "c", "k"),
+        gathered=Gathered.LATEST,
+        counted=Counted.VALUE,
+    ),
+    Question(
+        "q8",
+        f"rows with fewer than W / 20 partners: {_DOMINATED}",
+        "SELECT 1 AS found FROM rows AS l LEFT JOIN rows AS r ON l.a < r.a AND l.b > r.b"
+        " GROUP BY l HAVING COUNT(r.a) < {few}",
+        counted=Counted.BELOW,
+    ),
+)
+QUESTIONS: Mapping[str, Question] = {question.name: question for question in _ALL}
 
 
 @dataclass(frozen=True)
@@ -66,17 +133,30 @@ class EngineWorkload:
         """Rows that fill the windows and are not measured; the first probe is row number `fill`."""
         return self.window if self.question.is_self else 2 * self.window
 
+    @property
+    def few(self) -> int:
+        """q8 gives the rows with fewer partners."""
+        return max(1, self.window // FEW_OF)
+
+    @property
+    def answer(self) -> Answer:
+        """What a probe's partners come to."""
+        below = {"q4": 1, "q8": self.few}.get(self.question.name, 0)
+        return Answer(self.question.gathered, self.question.counted, below)
+
     @cached_property
-    def columns(self) -> tuple[I64, I64]:
-        """A and b of the fill and of all probes up to the last mark."""
-        return self.variant.columns(self.fill + MARKS[-1])
+    def columns(self) -> Mapping[str, I64]:
+        """What the question reads of the fill and of all probes up to the last mark."""
+        rows = self.fill + MARKS[-1]
+        drawn = dict(zip("ab", self.variant.columns(rows), strict=True))
+        if not drawn.keys() >= set(self.question.columns):
+            drawn |= zip("ck", self.variant.further(rows), strict=True)
+        return {name: drawn[name] for name in self.question.columns}
 
     def sql(self) -> str:
         """The question as spojoin reads it, over streams l and r, or over rows."""
-        wide_a, wide_b = self.variant.band
-        on = self.question.about.partition(": ")[2].replace("wa", str(wide_a)).replace("wb", str(wide_b))
-        left, right = ("rows", "rows") if self.question.is_self else ("evens", "odds")
-        return f"SELECT * FROM {left} AS l JOIN {right} AS r ON {on}"
+        (wa, wb), (da, db) = self.variant.band, self.variant.shift
+        return self.question.sql.format(wa=wa, wb=wb, da=da, db=db, rise=self.variant.rise, few=self.few)
 
     @property
     def probings(self) -> tuple[Probing, ...]:
@@ -85,6 +165,8 @@ class EngineWorkload:
         A band on integers is an open interval, which engines can search; being symmetric, it is searched once.
         """
         rises, falls = ("p.a > s.a", "p.b < s.b"), ("p.a < s.a", "p.b > s.b")
+        if self.question.asks:
+            return (Probing(None, None, self._asked()),)
         if self.question.name == "q1":
             return Probing(0, 1, rises), Probing(1, 0, falls)
         if self.question.name == "q3":
@@ -92,6 +174,12 @@ class EngineWorkload:
         near = (f"s.{column} {sign} {width}" for column, width in zip("ab", self.variant.band, strict=True)
                 for sign in (f"> p.{column} -", f"< p.{column} +"))  # fmt: skip
         return (Probing(None, None, tuple(near), times=2),)
+
+    def _asked(self) -> tuple[str, ...]:
+        (da, db), rise = self.variant.shift, self.variant.rise
+        if self.question.name == "q7":
+            return "p.k = s.k", f"p.a + {rise} < s.a"
+        return (f"p.a + {da} < s.a", f"p.b - {db} > s.b") if self.question.name in {"q4", "q5"} else ("p.a < s.a", "p.b > s.b")
 
 
 def workload(question: str, variant: str, window: int) -> EngineWorkload:

@@ -8,6 +8,8 @@ import duckdb
 import pyarrow as pa
 
 from loadgen.engines.adapters.micro_batches import MicroBatches
+from loadgen.engines.answers import Gathered
+from loadgen.engines.variants import I64
 from loadgen.engines.workloads import EngineWorkload
 
 
@@ -25,7 +27,18 @@ class DuckDB(MicroBatches):
 
     def count(self, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table) -> int:
         """By SQL over the Arrow tables."""
+        found = self._run(f"SELECT count(*) FROM p JOIN s ON {' AND '.join(conditions)}", probes, stored)
+        return sum(count for (count,) in found.fetchall())
+
+    def gather(
+        self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
+    ) -> tuple[I64, I64]:
+        """By GROUP BY of the probe."""
+        asked = f"SELECT p.seq AS probe, CAST({gathered.value} AS BIGINT) AS state FROM p JOIN s"
+        found = self._run(f"{asked} ON {' AND '.join(conditions)} GROUP BY p.seq", probes, stored).fetchnumpy()
+        return found["probe"], found["state"]
+
+    def _run(self, sql: str, probes: pa.Table, stored: pa.Table) -> duckdb.DuckDBPyConnection:
         self._connection.register("p", probes)
         self._connection.register("s", stored)
-        sql = f"SELECT count(*) FROM p JOIN s ON {' AND '.join(conditions)}"
-        return sum(count for (count,) in self._connection.execute(sql).fetchall())
+        return self._connection.execute(sql)

@@ -11,16 +11,21 @@ from loadgen.engines.workloads import MARKS, EngineWorkload
 
 def write_job(workload: EngineWorkload, folder: Path) -> Path:
     """Write job.properties and the rows that it names; its path. Rows that are there already are kept."""
-    rows = folder / f"{workload.variant.name}-{workload.fill}.rows"
+    columns, answer = workload.question.columns, workload.answer
+    rows = folder / f"{workload.variant.name}-{workload.fill}-{''.join(columns)}.rows"
     if not rows.exists():
-        np.stack(workload.columns, axis=1).astype("<i8").tofile(rows)
+        np.stack([workload.columns[name] for name in columns], axis=1).astype("<i8").tofile(rows)
     said: dict[str, object] = {
         "question": workload.question.name,
         "variant": workload.variant.name,
         "window": workload.window,
         "fill": workload.fill,
         "marks": " ".join(map(str, MARKS)),
+        "columns": " ".join(columns),
         "rows": rows,
+        "gathered": answer.gathered.name.lower(),
+        "counted": answer.counted.name.lower(),
+        "below": answer.below,
         "sql": workload.sql(),
         "probings": len(workload.probings),
     }

@@ -8,13 +8,16 @@ about as many as two batches, are joined with the bounds of each probe's window 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from loadgen.engines.adapters.engine import PythonEngine, pieces
-from loadgen.engines.workloads import of_stream
+from loadgen.engines.answers import Gathered
+from loadgen.engines.variants import I64
+from loadgen.engines.workloads import Probing, of_stream
 
 
 class MicroBatches(PythonEngine):
@@ -33,25 +36,42 @@ class MicroBatches(PythonEngine):
 
     def probe(self, first: int, last: int) -> int:
         """Join batch by batch."""
-        return sum(self._joined(*each) for each in pieces(first, last, self.batch))
+        joined = self._answered if self.workload.question.asks else self._joined
+        return sum(joined(*each) for each in pieces(first, last, self.batch))
 
     def _joined(self, first: int, last: int) -> int:
+        return sum(
+            probing.times * self.count(*each) for probing in self.workload.probings for each in self._parts(probing, first, last)
+        )
+
+    def _answered(self, first: int, last: int) -> int:
+        """A probe's state is that of its partners in the middle of the batch's window, and of those at its edges."""
+        answer, states = self.workload.answer, np.zeros(last - first, np.int64)
+        (probing,) = self.workload.probings
+        for each in self._parts(probing, first, last):
+            probes, values = self.gather(answer.gathered, *each)
+            answer.gather(states, probes - first, values)
+        return answer.total(states, self.workload.columns.get("c"))
+
+    def _parts(self, probing: Probing, first: int, last: int) -> Iterator[tuple[tuple[str, ...], pa.Table, pa.Table]]:
+        """Conditions, probes and stored rows of the two joins that together are a batch's."""
         length = self.workload.fill
         common, edges = [(last - 1 - length, first)], [(first - length, last - 1 - length), (first, last - 1)]
         bounds = (f"s.seq >= p.seq - {length}", "s.seq < p.seq")
-        found = 0
-        for probing in self.workload.probings:
-            probes = self._rows([(first, last)], probing.probes)
-            inner = self.count(probing.conditions, probes, self._rows(common, probing.stored))
-            outer = self.count((*probing.conditions, *bounds), probes, self._rows(edges, probing.stored))
-            found += probing.times * (inner + outer)
-        return found
+        probes = self._rows([(first, last)], probing.probes)
+        yield probing.conditions, probes, self._rows(common, probing.stored)
+        yield (*probing.conditions, *bounds), probes, self._rows(edges, probing.stored)
 
     def _rows(self, ranges: list[tuple[int, int]], parity: int | None) -> pa.Table:
         at = np.concatenate([of_stream(np.arange(*each, dtype=np.int64), parity, each[0]) for each in ranges])
-        a, b = (column[at] for column in self.workload.columns)
-        return pa.table({"seq": at, "a": a, "b": b})
+        return pa.table({"seq": at} | {name: column[at] for name, column in self.workload.columns.items()})
 
     @abstractmethod
     def count(self, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table) -> int:
         """How many pairs of probes p and stored rows s, columns seq, a, b, meet all conditions."""
+
+    @abstractmethod
+    def gather(
+        self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
+    ) -> tuple[I64, I64]:
+        """The numbers of all probes with partners, in any order, and the state that those leave: int64 (m,) each."""

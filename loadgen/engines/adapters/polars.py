@@ -11,9 +11,12 @@ import polars as pl
 import pyarrow as pa
 
 from loadgen.engines.adapters.micro_batches import MicroBatches
+from loadgen.engines.answers import Gathered
+from loadgen.engines.variants import I64
 
 #: Pairs that a batch may have at the most: Polars holds all of them in memory.
 PAIRS_MAX = 40_000_000
+STATES = {Gathered.COUNT: pl.len(), Gathered.SUM: pl.col("s_c").sum(), Gathered.LATEST: pl.col("s_seq").max() + 1}
 
 
 class Polars(MicroBatches):
@@ -31,9 +34,21 @@ class Polars(MicroBatches):
 
     def count(self, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table) -> int:
         """By `join_where`; p.a is named p_a, and so on."""
-        left, right = (_named(table, prefix) for table, prefix in ((probes, "p_"), (stored, "s_")))
-        asked = [pl.sql_expr(condition.replace("p.", "p_").replace("s.", "s_")) for condition in conditions]
-        return int(left.join_where(right, *asked).select(pl.len()).collect().item())
+        return int(_joined(conditions, probes, stored).select(pl.len()).collect().item())
+
+    def gather(
+        self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
+    ) -> tuple[I64, I64]:
+        """By `group_by` of the probe."""
+        state = STATES[gathered].cast(pl.Int64)
+        found = _joined(conditions, probes, stored).group_by("p_seq").agg(state.alias("state")).collect()
+        return found["p_seq"].to_numpy(), found["state"].to_numpy()
+
+
+def _joined(conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table) -> pl.LazyFrame:
+    left, right = (_named(table, prefix) for table, prefix in ((probes, "p_"), (stored, "s_")))
+    asked = [pl.sql_expr(condition.replace("p.", "p_").replace("s.", "s_")) for condition in conditions]
+    return left.join_where(right, *asked)
 
 
 def _named(table: pa.Table, prefix: str) -> pl.LazyFrame:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from loadgen.engines.adapters.engine import PythonEngine
 from loadgen.engines.workloads import EngineWorkload, of_stream
 from spojoin.embedded.run import engine_for
+from spojoin.published.door import check_asks
 from spojoin.published.methods.catalog import method
 from spojoin.query.load import parse_query
 from spojoin.version import __version__
 
-_STREAM = "  {name}:\n    schema: {{a: long, b: long}}\n    time: ts\n"
+_STREAM = "  {name}:\n    schema: {{{columns}}}\n    time: ts\n"
 
 
 class SpoJoin(PythonEngine):
@@ -23,7 +26,9 @@ class SpoJoin(PythonEngine):
     def __init__(self, workload: EngineWorkload, name: str) -> None:
         super().__init__(workload)
         query = replace(parse_query(query_text(workload)), method=method(name, {}))
+        check_asks(query)
         self._engine = engine_for(query, 1)
+        self._answers = 0
         self._parities = (None,) if query.is_self else (0, 1)
 
     @property
@@ -37,29 +42,36 @@ class SpoJoin(PythonEngine):
 
     def probe(self, first: int, last: int) -> int:
         """Feed both streams' rows, and ask for all that can be said of them."""
-        before = self._engine.matches
+        before = self._found()
         for stream in range(len(self._parities)):
             # After a flush streams count as ended until they bring something, if only nothing.
             self._take(self._engine.feed(stream, self._rows(first, first, None)))
         for stream, parity in enumerate(self._parities):
             self._take(self._engine.feed(stream, self._rows(first, last, parity)))
         self._take(self._engine.flush())
-        return self._engine.matches - before
+        return self._found() - before
 
-    def _take(self, results: object) -> None:
-        for _ in results:  # type: ignore[attr-defined]
-            pass
+    def _found(self) -> int:
+        return self._answers if self.workload.question.asks else self._engine.matches
+
+    def _take(self, results: Iterable[pa.RecordBatch]) -> None:
+        for batch in results:
+            if self.workload.question.asks and batch.num_rows:
+                self._answers += int(pc.sum(batch["found"]).as_py())
 
     def _rows(self, first: int, last: int, parity: int | None) -> pa.RecordBatch:
-        a, b = (of_stream(column[first:last], parity, first) for column in self.workload.columns)
-        ts = of_stream(np.arange(first, last, dtype=np.int64), parity, first)
-        return pa.record_batch({"a": a, "b": b, "ts": ts})
+        columns = {"ts": np.arange(first, last, dtype=np.int64)}
+        columns |= {name: column[first:last] for name, column in self.workload.columns.items()}
+        return pa.record_batch({name: of_stream(column, parity, first) for name, column in columns.items()})
 
 
 def query_text(workload: EngineWorkload) -> str:
     """The workload as a query file."""
     names = ["rows"] if workload.question.is_self else ["evens", "odds"]
-    streams = "".join(_STREAM.format(name=name) for name in names)
+    declared = [f"{name}: long" for name in workload.question.columns]
+    if workload.question.asks:
+        declared.append("ts: timestamp")
+    streams = "".join(_STREAM.format(name=name, columns=", ".join(declared)) for name in names)
     window = f"WINDOW AS (SLIDE INTERVAL '1' ON '{workload.window}')"
     order = "arrival" if workload.question.is_self else "event_time"
     return f"name: {workload.name}\nstreams:\n{streams}sql: |\n  {workload.sql()}\n  {window}\norder: {order}\n"
