@@ -19,9 +19,13 @@ Windows = Annotated[list[int] | None, typer.Option(help="Tuples of a window; rep
 class EnginesOptions:
     """Those of `loadgen engines run`."""
 
-    engines: Annotated[str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all.")] = ""
+    engines: Annotated[
+        str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all that may take a question.")
+    ] = ""
     workloads: Workloads = ""
-    variants: Annotated[str, typer.Option(help=f"Some of {', '.join(VARIANTS)}, with commas. Default: all.")] = ""
+    variants: Annotated[
+        str, typer.Option(help=f"Some of {', '.join(VARIANTS)}, with commas. Default: all; three for q4 to q8.")
+    ] = ""
     window: Windows = None
     budget: Annotated[float | None, typer.Option(help="Seconds for the probes of one engine and workload.")] = None
     fill_limit: Annotated[float, typer.Option(help="Seconds to start and to fill the window.")] = 90.0

@@ -6,7 +6,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -19,9 +19,13 @@ from loadgen.engines.variants import VARIANTS
 from loadgen.engines.workloads import QUESTIONS, WINDOWS, EngineWorkload, workload
 from spojoin.errors import ConfigurationError
 from spojoin.local.supervise import ending_on_signals
+from spojoin.model import DEFAULT_METHOD
+from spojoin.published.methods.catalog import METHODS
 
 WINDOW, BUDGET_S = 10_000, 4.0
 QUICK_WINDOW, QUICK_BUDGET_S, QUICK_VARIANTS = 1_000, 1.0, ("taxi",)
+#: Questions whose rows ask run on these variants unless others are named.
+ASKED_VARIANTS = ("uniform", "taxi", "ties")
 STATUS_WRONG = 1
 
 
@@ -29,13 +33,13 @@ def measure(asked: EnginesOptions) -> int:
     """Measure, and write the report after every workload; the exit status is 0 unless an engine's total is wrong."""
     console = Console()
     budget_s = asked.budget or (QUICK_BUDGET_S if asked.quick else BUDGET_S)
-    workloads, names = _workloads(asked), some("engines", asked.engines, ENGINES)
+    runs = planned(asked)
     limits = RunLimits(budget_s, asked.fill_limit, _processors(asked.cpus))
     about = {**machine.describe(), "processors used": asked.cpus, "budget s": budget_s}
     outcomes: list[EngineOutcome] = []
     with ending_on_signals(), tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         runner = Runner(limits, Path(scratch), lambda said: console.print(said, highlight=False))
-        for found in _runs(runner, workloads, names, console):
+        for found in _outcomes(runner, runs, console):
             outcomes += found
             path = report.write(outcomes, about, asked.output)
     for part in report.tables(outcomes):
@@ -44,29 +48,50 @@ def measure(asked: EnginesOptions) -> int:
     return STATUS_WRONG if any(outcome.message.startswith("WRONG") for outcome in outcomes) else 0
 
 
-def _runs(
-    runner: Runner, workloads: Sequence[EngineWorkload], names: Sequence[str], console: Console
+def _outcomes(
+    runner: Runner, runs: Mapping[EngineWorkload, Sequence[str]], console: Console
 ) -> Iterator[list[EngineOutcome]]:
     """The outcomes of all engines, one workload after the other."""
-    began, done = time.monotonic(), 0
-    for each in workloads:
+    began, done, of = time.monotonic(), 0, sum(map(len, runs.values()))
+    for each, names in runs.items():
         found = []
         for name in names:
             found.append(runner.run(name, each))
             done += 1
-            at = progress_line(done, len(workloads) * len(names), time.monotonic() - began)
-            _show(console, found[-1], at)
+            _show(console, found[-1], progress_line(done, of, time.monotonic() - began))
         yield found
+
+
+def planned(asked: EnginesOptions) -> dict[EngineWorkload, list[str]]:
+    """The engines of each workload: those named, else all that may take its question. Raises ConfigurationError."""
+    named = some("engines", asked.engines, ENGINES)
+    return {each: named if asked.engines else _usual_engines(each) for each in _workloads(asked)}
+
+
+def _usual_engines(each: EngineWorkload) -> list[str]:
+    """The published methods refuse rows that ask, by one sentence for all."""
+    refuse = set(METHODS) - {DEFAULT_METHOD} if each.question.asks else set()
+    return [name for name in ENGINES if name not in refuse]
 
 
 def _workloads(asked: EnginesOptions) -> list[EngineWorkload]:
     questions = some("workloads", asked.workloads, tuple(QUESTIONS))
-    usual = QUICK_VARIANTS if asked.quick and not asked.variants else tuple(VARIANTS)
-    variants = some("variants", asked.variants, usual)
+    variants = some("variants", asked.variants, tuple(VARIANTS))
     sizes = asked.window or [QUICK_WINDOW if asked.quick else WINDOW]
     if bad := [size for size in sizes if not 16 <= size <= WINDOWS[-1]]:
         raise ConfigurationError(f"--window is {bad[0]}; expected 16 to {WINDOWS[-1]:,} tuples")
-    return [workload(q, v, size) for size in sizes for q in questions for v in variants]
+    return [
+        workload(q, v, size)
+        for size in sizes
+        for q in questions
+        for v in (variants if asked.variants else _usual_variants(q, is_quick=asked.quick))
+    ]
+
+
+def _usual_variants(question: str, *, is_quick: bool) -> Sequence[str]:
+    if is_quick:
+        return QUICK_VARIANTS
+    return ASKED_VARIANTS if QUESTIONS[question].asks else tuple(VARIANTS)
 
 
 def some(option: str, text: str, known: Sequence[str]) -> list[str]:

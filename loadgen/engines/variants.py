@@ -162,7 +162,13 @@ _ALL = (
         _drift,
     ),
     Variant(
-        "ties", 6, "four values a column, half of the rows in runs of 64 that are all the same", (1, 1), (0, 0), 0, _ties
+        "ties",
+        6,
+        "four values a column, half of the rows in runs of 64 that are all the same",
+        (1, 1),
+        (0, 0),
+        0,
+        _ties,
     ),
 )
 VARIANTS: Mapping[str, Variant] = {variant.name: variant for variant in _ALL}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +38,14 @@ class Probing:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query.
+    """A query. The workload's numbers stand in braces in its texts.
 
-    sql: SELECT, join and conditions as spojoin reads them, with the workload's numbers in braces
+    sql: the statement as spojoin reads it, over streams l and r, or over rows
     is_self: one stream with itself; else rows with even numbers are l, those with odd ones r
     columns: what it reads of a row
-    asks: each row gets one answer, as l; else all pairs count, whichever of both rows came later
+    asks: each row, as l, gets one answer about those before it; else all pairs count, whichever of both came later
+    conditions: where rows ask, of the probe p and a stored row s
+    gathered, counted: what a probe's partners come to
     """
 
     name: str
@@ -50,65 +53,86 @@ class Question:
     sql: str
     is_self: bool = True
     columns: tuple[str, ...] = ("a", "b")
+    conditions: tuple[str, ...] = ()
     gathered: Gathered = Gathered.COUNT
     counted: Counted = Counted.STATE
-    asks: bool = True
+
+    @property
+    def asks(self) -> bool:
+        """Whether each row gets one answer."""
+        return bool(self.conditions)
 
 
-_SHIFTED = "l.a + da < r.a AND l.b - db > r.b"
-_DOMINATED = "l.a < r.a AND l.b > r.b"
+_BAND = "ABS(l.a - r.a) < {wa} AND ABS(l.b - r.b) < {wb}"
+_DOMINATED = ("p.a < s.a", "p.b > s.b")
+_SHIFTED = ("p.a + {da} < s.a", "p.b - {db} > s.b")
+_NEWEST = ("p.k = s.k", "p.a + {rise} < s.a")
+
+
+def _on(conditions: tuple[str, ...]) -> str:
+    """As ON of l and r."""
+    return " AND ".join(conditions).replace("p.", "l.").replace("s.", "r.")
+
+
+def _asking(name: str, about: str, sql: str, conditions: tuple[str, ...], **more: Any) -> Question:  # noqa: ANN401
+    on = _on(conditions)
+    shown = on.replace("{", "").replace("}", "")
+    return Question(name, f"{about}: {shown}", sql.replace("<on>", on), conditions=conditions, **more)
+
+
 _ALL = (
     Question(
         "q1",
         "cross join: l.a > r.a AND l.b < r.b",
         "SELECT * FROM evens AS l JOIN odds AS r ON l.a > r.a AND l.b < r.b",
         is_self=False,
-        asks=False,
     ),
     Question(
         "q2",
         "self join: ABS(l.a - r.a) < wa AND ABS(l.b - r.b) < wb",
-        "SELECT * FROM rows AS l JOIN rows AS r ON ABS(l.a - r.a) < {wa} AND ABS(l.b - r.b) < {wb}",
-        asks=False,
+        f"SELECT * FROM rows AS l JOIN rows AS r ON {_BAND}",
     ),
     Question(
         "q3",
         "self join: l.a < r.a AND l.b > r.b",
         "SELECT * FROM rows AS l JOIN rows AS r ON l.a < r.a AND l.b > r.b",
-        asks=False,
     ),
-    Question(
+    _asking(
         "q4",
-        f"rows without partner: {_SHIFTED}",
-        "SELECT 1 AS found FROM rows AS l ANTI JOIN rows AS r ON l.a + {da} < r.a AND l.b - {db} > r.b",
+        "rows without partner",
+        "SELECT 1 AS found FROM rows AS l ANTI JOIN rows AS r ON <on>",
+        _SHIFTED,
         counted=Counted.BELOW,
     ),
-    Question(
+    _asking(
         "q5",
-        f"rows of a left join: {_SHIFTED}",
-        "SELECT COUNT(*) AS found FROM rows AS l LEFT JOIN rows AS r ON l.a + {da} < r.a AND l.b - {db} > r.b GROUP BY l",
+        "rows of a left join",
+        "SELECT COUNT(*) AS found FROM rows AS l LEFT JOIN rows AS r ON <on> GROUP BY l",
+        _SHIFTED,
         counted=Counted.ROWS,
     ),
-    Question(
+    _asking(
         "q6",
-        f"sums of the partners' c: {_DOMINATED}",
-        "SELECT SUM(r.c) AS found FROM rows AS l JOIN rows AS r ON l.a < r.a AND l.b > r.b GROUP BY l",
+        "sums of the partners' c",
+        "SELECT SUM(r.c) AS found FROM rows AS l JOIN rows AS r ON <on> GROUP BY l",
+        _DOMINATED,
         columns=("a", "b", "c"),
         gathered=Gathered.SUM,
     ),
-    Question(
+    _asking(
         "q7",
-        "c of the newest partner: l.k = r.k AND l.a + rise < r.a",
-        "SELECT r.c AS found FROM rows AS l ASOF JOIN rows AS r ON l.ts >= r.ts AND l.k = r.k AND l.a + {rise} < r.a",
+        "c of the newest partner",
+        "SELECT r.c AS found FROM rows AS l ASOF JOIN rows AS r ON l.ts >= r.ts AND <on>",
+        _NEWEST,
         columns=("a", "c", "k"),
         gathered=Gathered.LATEST,
         counted=Counted.VALUE,
     ),
-    Question(
+    _asking(
         "q8",
-        f"rows with fewer than W / 20 partners: {_DOMINATED}",
-        "SELECT 1 AS found FROM rows AS l LEFT JOIN rows AS r ON l.a < r.a AND l.b > r.b"
-        " GROUP BY l HAVING COUNT(r.a) < {few}",
+        "rows with fewer than W / 20 partners",
+        "SELECT 1 AS found FROM rows AS l LEFT JOIN rows AS r ON <on> GROUP BY l HAVING COUNT(r.a) < {few}",
+        _DOMINATED,
         counted=Counted.BELOW,
     ),
 )
@@ -154,9 +178,12 @@ class EngineWorkload:
         return {name: drawn[name] for name in self.question.columns}
 
     def sql(self) -> str:
-        """The question as spojoin reads it, over streams l and r, or over rows."""
+        """The question as spojoin reads it."""
+        return self._filled(self.question.sql)
+
+    def _filled(self, text: str) -> str:
         (wa, wb), (da, db) = self.variant.band, self.variant.shift
-        return self.question.sql.format(wa=wa, wb=wb, da=da, db=db, rise=self.variant.rise, few=self.few)
+        return text.format(wa=wa, wb=wb, da=da, db=db, rise=self.variant.rise, few=self.few)
 
     @property
     def probings(self) -> tuple[Probing, ...]:
@@ -166,7 +193,7 @@ class EngineWorkload:
         """
         rises, falls = ("p.a > s.a", "p.b < s.b"), ("p.a < s.a", "p.b > s.b")
         if self.question.asks:
-            return (Probing(None, None, self._asked()),)
+            return (Probing(None, None, tuple(map(self._filled, self.question.conditions))),)
         if self.question.name == "q1":
             return Probing(0, 1, rises), Probing(1, 0, falls)
         if self.question.name == "q3":
@@ -174,12 +201,6 @@ class EngineWorkload:
         near = (f"s.{column} {sign} {width}" for column, width in zip("ab", self.variant.band, strict=True)
                 for sign in (f"> p.{column} -", f"< p.{column} +"))  # fmt: skip
         return (Probing(None, None, tuple(near), times=2),)
-
-    def _asked(self) -> tuple[str, ...]:
-        (da, db), rise = self.variant.shift, self.variant.rise
-        if self.question.name == "q7":
-            return "p.k = s.k", f"p.a + {rise} < s.a"
-        return (f"p.a + {da} < s.a", f"p.b - {db} > s.b") if self.question.name in {"q4", "q5"} else ("p.a < s.a", "p.b > s.b")
 
 
 def workload(question: str, variant: str, window: int) -> EngineWorkload:

@@ -57,7 +57,7 @@ def command(engine: str, say: Callable[[str], None]) -> list[str]:
 
 def _compiled(engine: str, libraries: Path, say: Callable[[str], None]) -> Path:
     """The folder with the classes, named by their sources, so that changed ones are recompiled."""
-    sources = [SOURCES / "Job.java", SOURCES / f"{PROGRAMS[engine].main}.java"]
+    sources = [SOURCES / "Answer.java", SOURCES / "Job.java", SOURCES / f"{PROGRAMS[engine].main}.java"]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     folder = cache_folder() / "benchmark" / f"{engine}-{JARS[engine].version}-{digest}"
     if not (folder / f"{PROGRAMS[engine].main}.class").exists():

@@ -41,7 +41,9 @@ class MicroBatches(PythonEngine):
 
     def _joined(self, first: int, last: int) -> int:
         return sum(
-            probing.times * self.count(*each) for probing in self.workload.probings for each in self._parts(probing, first, last)
+            probing.times * self.count(*each)
+            for probing in self.workload.probings
+            for each in self._parts(probing, first, last)
         )
 
     def _answered(self, first: int, last: int) -> int:

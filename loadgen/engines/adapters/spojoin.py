@@ -29,7 +29,7 @@ class SpoJoin(PythonEngine):
         check_asks(query)
         self._engine = engine_for(query, 1)
         self._answers = 0
-        self._parities = (None,) if query.is_self else (0, 1)
+        self._parities = (None,) if workload.question.is_self else (0, 1)
 
     @property
     def version(self) -> str:

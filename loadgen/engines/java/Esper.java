@@ -7,8 +7,12 @@ import com.espertech.esper.runtime.client.EPRuntimeProvider;
 
 /** Esper: each probe stream's event triggers a join with a length window, which Esper indexes itself. */
 public final class Esper {
-    /** An event. */
-    public record Row(long a, long b) {
+    /** An event; what the question doesn't read is 0. */
+    public record Row(long seq, long a, long b, long c, long k) {
+        public long getSeq() {
+            return seq;
+        }
+
         public long getA() {
             return a;
         }
@@ -16,9 +20,17 @@ public final class Esper {
         public long getB() {
             return b;
         }
+
+        public long getC() {
+            return c;
+        }
+
+        public long getK() {
+            return k;
+        }
     }
 
-    private static long found;
+    private static long state;
 
     public static void main(String[] args) throws Exception {
         Job job = new Job(args[0]);
@@ -31,8 +43,8 @@ public final class Esper {
         }
         EPEventService events = runtime.getEventService();
         job.drive(args[1], (row, isProbe) -> {
-            found = 0;
-            Row event = new Row(job.a[row], job.b[row]);
+            state = 0;
+            Row event = new Row(row, job.value("a", row), job.value("b", row), job.value("c", row), job.value("k", row));
             for (int k = 0; isProbe && k < job.probings.size(); k++) {
                 if (job.probings.get(k).isProbe(row)) {
                     events.sendEventBean(event, "P" + k);
@@ -43,7 +55,7 @@ public final class Esper {
                     events.sendEventBean(event, "S" + k);
                 }
             }
-            return found;
+            return isProbe ? job.answer.counts(state) : 0;
         });
     }
 
@@ -54,7 +66,7 @@ public final class Esper {
         for (int k = 0; k < job.probings.size(); k++) {
             configuration.getCommon().addEventType("P" + k, Row.class);
             configuration.getCommon().addEventType("S" + k, Row.class);
-            epl.append("@name('").append(k).append("') select count(*) as c from P").append(k);
+            epl.append("@name('").append(k).append("') select ").append(job.answer.aggregate()).append(" as state from P").append(k);
             epl.append(" as p unidirectional, S").append(k).append("#length(").append(job.window).append(") as s where ");
             epl.append(job.probings.get(k).where()).append(";\n");
         }
@@ -64,8 +76,13 @@ public final class Esper {
         for (int k = 0; k < job.probings.size(); k++) {
             int times = job.probings.get(k).times();
             runtime.getDeploymentService().getStatement(deployment, Integer.toString(k))
-                    .addListener((events, old, statement, of) -> found += times * (Long) events[0].get("c"));
+                    .addListener((events, old, statement, of) -> add(times, (Long) events[0].get("state")));
         }
         return runtime;
+    }
+
+    /** A sum or maximum of no partners is null. */
+    private static void add(int times, Long found) {
+        state += found == null ? 0 : times * found;
     }
 }

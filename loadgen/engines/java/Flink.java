@@ -19,6 +19,7 @@ import org.apache.flink.table.api.DataTypes;
 import org.apache.flink.table.api.Schema;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.types.DataType;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.Collector;
 import org.apache.flink.util.OutputTag;
@@ -32,8 +33,6 @@ import org.apache.flink.util.OutputTag;
  * longest time between two rows of a pair, which is the window's.
  */
 public final class Flink {
-    private static final TypeInformation<Row> ROW = new RowTypeInfo(
-            new TypeInformation[] {Types.LONG, Types.LONG, Types.LONG}, new String[] {"seq", "a", "b"});
     /** Milliseconds that a row may wait in a buffer that isn't full, as the last rows of a stage do. */
     private static final long BUFFER_MS = 1;
 
@@ -41,9 +40,12 @@ public final class Flink {
     /** A phase is a stage; the source and each join's counter arrive at its end. */
     private static final Phaser STAGES = new Phaser(1);
     private static Job job;
+    /** A row's number, then its columns. */
+    private static TypeInformation<Row> rowType;
 
     public static void main(String[] args) throws Exception {
         job = new Job(args[0]);
+        rowType = rowType();
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.createLocalEnvironment(1);
         environment.getConfig().enableObjectReuse();
         environment.setBufferTimeout(BUFFER_MS);
@@ -56,25 +58,38 @@ public final class Flink {
         System.exit(0);
     }
 
+    private static TypeInformation<Row> rowType() {
+        List<String> names = new ArrayList<>(List.of("seq"));
+        names.addAll(job.columns.keySet());
+        TypeInformation<?>[] types = names.stream().map(name -> Types.LONG).toArray(TypeInformation[]::new);
+        return new RowTypeInfo(types, names.toArray(String[]::new));
+    }
+
     private static void plan(StreamExecutionEnvironment environment, String version) {
         StreamTableEnvironment tables = StreamTableEnvironment.create(environment);
         List<Job.Probing> probings = job.merged();
         List<OutputTag<Row>> tags = new ArrayList<>();
         for (int k = 0; k < 2 * probings.size(); k++) {
-            tags.add(new OutputTag<>("out" + k, ROW));
+            tags.add(new OutputTag<>("out" + k, rowType));
         }
         // One thread feeds all inputs in row order, so that no input runs ahead of another.
         SingleOutputStreamOperator<Row> split = environment
-                .addSource(new Rows(version), "rows", ROW).process(new Split(tags), ROW);
+                .addSource(new Rows(version), "rows", rowType).process(new Split(tags), rowType);
         STAGES.bulkRegister(probings.size());
         for (int k = 0; k < probings.size(); k++) {
             view(tables, "P" + k, split.getSideOutput(tags.get(2 * k)));
             view(tables, "S" + k, split.getSideOutput(tags.get(2 * k + 1)));
             tables.<RowData>toDataStream(
                             tables.sqlQuery(sql(k, probings.get(k))),
-                            DataTypes.ROW(DataTypes.FIELD("seq", DataTypes.BIGINT())).bridgedTo(RowData.class))
+                            pairType().bridgedTo(RowData.class))
                     .transform("count", Types.VOID, new Count(probings.get(k).times()));
         }
+    }
+
+    /** The probe's number, and what the pair adds to its state where that isn't one. */
+    private static DataType pairType() {
+        DataTypes.Field seq = DataTypes.FIELD("seq", DataTypes.BIGINT());
+        return job.answer.isCount() ? DataTypes.ROW(seq) : DataTypes.ROW(seq, DataTypes.FIELD("v", DataTypes.BIGINT()));
     }
 
     /** The number of a stage's last row. */
@@ -83,9 +98,10 @@ public final class Flink {
     }
 
     private static void view(StreamTableEnvironment tables, String name, DataStream<Row> rows) {
-        Schema schema = Schema.newBuilder().column("seq", "BIGINT").column("a", "BIGINT").column("b", "BIGINT")
-                .columnByMetadata("rowtime", "TIMESTAMP_LTZ(3)").watermark("rowtime", "SOURCE_WATERMARK()").build();
-        tables.createTemporaryView(name, rows, schema);
+        Schema.Builder schema = Schema.newBuilder().column("seq", "BIGINT");
+        job.columns.keySet().forEach(column -> schema.column(column, "BIGINT"));
+        schema.columnByMetadata("rowtime", "TIMESTAMP_LTZ(3)").watermark("rowtime", "SOURCE_WATERMARK()");
+        tables.createTemporaryView(name, rows, schema.build());
     }
 
     private static String sql(int k, Job.Probing probing) {
@@ -93,7 +109,8 @@ public final class Flink {
         Duration length = Duration.ofMillis(job.fill);
         String span = String.format("INTERVAL '%d %02d:%02d:%02d.%03d' DAY TO SECOND(3)", length.toDays(),
                 length.toHoursPart(), length.toMinutesPart(), length.toSecondsPart(), length.toMillisPart());
-        return "SELECT p.seq FROM P" + k + " AS p, S" + k + " AS s WHERE (" + probing.where() + ")"
+        String value = job.answer.isCount() ? "" : ", " + job.answer.value() + " AS v";
+        return "SELECT p.seq" + value + " FROM P" + k + " AS p, S" + k + " AS s WHERE (" + probing.where() + ")"
                 + " AND s.rowtime BETWEEN p.rowtime - " + span + " AND p.rowtime - INTERVAL '0.001' SECOND(1, 3)";
     }
 
@@ -125,10 +142,20 @@ public final class Flink {
             int every = Math.max(1, job.window / 100);
             long row = first;
             for (; row <= last && !isCancelled; row++) {
-                context.collectWithTimestamp(Row.of(row, job.a[(int) row], job.b[(int) row]), row);
+                context.collectWithTimestamp(row(row), row);
                 if (row % every == 0 || row == last) {
                     context.emitWatermark(new Watermark(row));
                 }
+            }
+            return row;
+        }
+
+        private static Row row(long number) {
+            Row row = new Row(1 + job.columns.size());
+            row.setField(0, number);
+            int at = 1;
+            for (long[] column : job.columns.values()) {
+                row.setField(at++, column[(int) number]);
             }
             return row;
         }
@@ -162,19 +189,23 @@ public final class Flink {
         }
     }
 
-    /** Counts a join's pairs, and reports them when its watermark shows that a stage is over. */
+    /** Gathers a join's pairs by probe, and reports what they come to when its watermark shows that a stage is over. */
     private static final class Count extends AbstractStreamOperator<Void>
             implements OneInputStreamOperator<RowData, Void> {
         private final int times;
-        private long pairs;
+        /** By probe, from the first one on. */
+        private final long[] states = new long[job.rows - job.fill];
+        private int reported;
 
         Count(int times) {
             this.times = times;
         }
 
         @Override
-        public void processElement(StreamRecord<RowData> pair) {
-            pairs++;
+        public void processElement(StreamRecord<RowData> element) {
+            RowData pair = element.getValue();
+            int probe = (int) pair.getLong(0) - job.fill;
+            states[probe] = job.answer.with(states[probe], job.answer.isCount() ? 1 : pair.getLong(1));
         }
 
         @Override
@@ -183,8 +214,9 @@ public final class Flink {
             int stage = STAGES.getPhase();
             // The join holds its watermark back by the window's length.
             if (stage <= job.marks.length && mark.getTimestamp() >= lastRow(stage) - job.fill) {
-                FOUND.addAndGet(times * pairs);
-                pairs = 0;
+                for (int probes = (int) lastRow(stage) + 1 - job.fill; reported < probes; reported++) {
+                    FOUND.addAndGet(times * job.answer.counts(states[reported]));
+                }
                 STAGES.arrive();
             }
         }

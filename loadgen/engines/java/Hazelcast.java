@@ -24,7 +24,7 @@ import java.util.stream.IntStream;
  */
 public final class Hazelcast {
     /** A value of the map. */
-    public static final class Pair implements Serializable {
+    public static class Pair implements Serializable {
         public long a;
         public long b;
 
@@ -33,6 +33,20 @@ public final class Hazelcast {
         Pair(long a, long b) {
             this.a = a;
             this.b = b;
+        }
+    }
+
+    /** One with two columns more. */
+    public static final class Wide extends Pair {
+        public long c;
+        public long k;
+
+        public Wide() {}
+
+        Wide(long a, long b, long c, long k) {
+            super(a, b);
+            this.c = c;
+            this.k = k;
         }
     }
 
@@ -64,19 +78,21 @@ public final class Hazelcast {
         network.getInterfaces().setEnabled(true).addInterface("127.0.0.1");
         HazelcastInstance member = com.hazelcast.core.Hazelcast.newHazelcastInstance(config);
         var rows = member.<Long, Pair>getMap("numbered");
-        for (int first = 0; first < job.a.length; first += 10_000) {
+        for (int first = 0; first < job.rows; first += 10_000) {
             Map<Long, Pair> some = new HashMap<>();
-            for (int row = first; row < Math.min(first + 10_000, job.a.length); row++) {
-                some.put(2L * row, new Pair(job.a[row], job.b[row]));
+            for (int row = first; row < Math.min(first + 10_000, job.rows); row++) {
+                some.put(2L * row, pair(row));
             }
             rows.setAll(some);
         }
         for (int stage = 0; stage <= job.marks.length; stage++) {
-            rows.set(sentinel(stage), new Pair(FAR, FAR));
+            rows.set(sentinel(stage), isWide() ? new Wide(FAR, FAR, FAR, FAR) : new Pair(FAR, FAR));
         }
         SqlService sql = member.getSql();
-        sql.execute("CREATE MAPPING numbered (__key BIGINT, a BIGINT, b BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint',"
-                + " 'valueFormat'='java', 'valueJavaClass'='" + Pair.class.getName() + "')").close();
+        Class<?> type = isWide() ? Wide.class : Pair.class;
+        sql.execute("CREATE MAPPING numbered (__key BIGINT, a BIGINT, b BIGINT" + (isWide() ? ", c BIGINT, k BIGINT" : "")
+                + ") TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='java', 'valueJavaClass'='" + type.getName()
+                + "')").close();
         List<Results> results = new ArrayList<>();
         for (Job.Probing probing : job.merged()) {
             results.add(new Results(sql, probing));
@@ -89,6 +105,16 @@ public final class Hazelcast {
             each.join();
         }
         System.exit(0);
+    }
+
+    /** Whether the question reads more than a and b. */
+    private static boolean isWide() {
+        return job.columns.containsKey("c");
+    }
+
+    private static Pair pair(int row) {
+        long a = job.value("a", row), b = job.value("b", row);
+        return isWide() ? new Wide(a, b, job.value("c", row), job.value("k", row)) : new Pair(a, b);
     }
 
     /** Probes of a stage and all before it. */
@@ -114,9 +140,9 @@ public final class Hazelcast {
         }
     }
 
-    /** Reads a query's pairs, and counts them by probe. */
+    /** Reads a query's pairs, and gathers them by probe. */
     private static final class Results extends Thread {
-        private final int[] counts = new int[job.a.length - job.fill];
+        private final long[] states = new long[job.rows - job.fill];
         private final SqlService sql;
         private final Job.Probing probing;
 
@@ -133,7 +159,7 @@ public final class Hazelcast {
                 for (SqlRow pair : pairs) {
                     long probe = pair.<Long>getObject(0);
                     if (pair.getObject(1) != null) {
-                        counts[(int) (probe / 2 - job.fill)]++;
+                        gather((int) (probe / 2 - job.fill), pair);
                     } else if (probe == sentinel(stage)) {
                         end(stage, total(probes(stage)));
                         if (++stage > job.marks.length) {
@@ -146,15 +172,22 @@ public final class Hazelcast {
             }
         }
 
+        private void gather(int probe, SqlRow pair) {
+            // Column 1 is twice the stored row's number.
+            long value = job.answer.isCount() ? 1 : job.answer.isLatest() ? pair.<Long>getObject(1) / 2 : pair.getObject(2);
+            states[probe] = job.answer.with(states[probe], value);
+        }
+
         private long total(int probes) {
-            return Arrays.stream(counts, 0, probes).asLongStream().sum() * probing.times();
+            return Arrays.stream(states, 0, probes).map(job.answer::counts).sum() * probing.times();
         }
 
         private String query() {
             String sentinels = IntStream.rangeClosed(0, job.marks.length).mapToObj(stage -> Long.toString(sentinel(stage)))
                     .collect(Collectors.joining(", "));
             String probes = "(" + rows(probing.probes()) + " AND n.v >= " + 2 * job.fill + " OR n.v IN (" + sentinels + "))";
-            return "SELECT p.v, s.v FROM " + ordered(probes) + " AS p LEFT JOIN " + ordered(rows(probing.stored()))
+            String value = job.answer.isCount() || job.answer.isLatest() ? "" : ", " + job.answer.value();
+            return "SELECT p.v, s.v" + value + " FROM " + ordered(probes) + " AS p LEFT JOIN " + ordered(rows(probing.stored()))
                     + " AS s ON (" + probing.where() + ") AND s.v BETWEEN p.v - " + 2 * job.fill + " AND p.v - 1";
         }
 
@@ -165,7 +198,7 @@ public final class Hazelcast {
 
         private static String ordered(String which) {
             // The order is imposed on the numbers: imposed on their join with the map, it would get lost.
-            return "(SELECT o.v AS v, r.a AS a, r.b AS b FROM TABLE(IMPOSE_ORDER((SELECT n.v AS v FROM"
+            return "(SELECT o.v AS v, r.a AS a, r.b AS b" + (isWide() ? ", r.c AS c, r.k AS k" : "") + " FROM TABLE(IMPOSE_ORDER((SELECT n.v AS v FROM"
                     + " TABLE(generate_stream(" + RATE + ")) AS n WHERE " + which + "), DESCRIPTOR(v), 0)) AS o"
                     + " JOIN numbered AS r ON r.__key = o.v)";
         }

@@ -7,8 +7,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Properties;
 
 /** The job that job.properties describes, and the reports of its progress: README.md, "An engine". */
@@ -29,8 +31,10 @@ final class Job {
         long take(int row, boolean isProbe) throws Exception;
     }
 
-    final long[] a;
-    final long[] b;
+    /** How many rows there are, and their columns by name, in the order of the names. */
+    final int rows;
+    final Map<String, long[]> columns = new LinkedHashMap<>();
+    final Answer answer;
     final int window;
     final int fill;
     final int[] marks;
@@ -54,13 +58,24 @@ final class Job {
                     read.getProperty(of + "where"),
                     Integer.parseInt(read.getProperty(of + "times"))));
         }
-        LongBuffer rows = mapped(read.getProperty("rows"));
-        a = new long[rows.limit() / 2];
-        b = new long[rows.limit() / 2];
-        for (int row = 0; row < a.length; row++) {
-            a[row] = rows.get();
-            b[row] = rows.get();
+        LongBuffer values = mapped(read.getProperty("rows"));
+        String[] names = read.getProperty("columns").split(" ");
+        rows = values.limit() / names.length;
+        for (String name : names) {
+            columns.put(name, new long[rows]);
         }
+        for (int row = 0; row < rows; row++) {
+            for (long[] column : columns.values()) {
+                column[row] = values.get();
+            }
+        }
+        answer = Answer.of(read, columns.get("c"));
+    }
+
+    /** A column's value, 0 where the question doesn't read it. */
+    long value(String name, int row) {
+        long[] column = columns.get(name);
+        return column == null ? 0 : column[row];
     }
 
     /** All joins between the same streams as one, for engines that compare every pair: no pair meets two conditions. */

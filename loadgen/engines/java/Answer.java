@@ -1,0 +1,42 @@
+import java.util.Properties;
+
+/** What a probe's partners come to: the state that they leave, 0 without any, and what it adds to the total. */
+record Answer(String gathered, String counted, long below, long[] c) {
+    static Answer of(Properties read, long[] c) {
+        return new Answer(
+                read.getProperty("gathered"), read.getProperty("counted"), Long.parseLong(read.getProperty("below")), c);
+    }
+
+    /** In SQL, what a pair adds to the state of its probe: a row's number, a value, or a one. */
+    String value() {
+        return isLatest() ? "s.seq" : gathered.equals("sum") ? "s.c" : "1";
+    }
+
+    /** The state in SQL, for an engine that aggregates by itself; NULL without a partner. */
+    String aggregate() {
+        return isLatest() ? "max(s.seq) + 1" : gathered.equals("sum") ? "sum(s.c)" : "count(*)";
+    }
+
+    boolean isCount() {
+        return gathered.equals("count");
+    }
+
+    boolean isLatest() {
+        return gathered.equals("latest");
+    }
+
+    /** The state with one more pair, which adds `value`. */
+    long with(long state, long value) {
+        return isLatest() ? Math.max(state, value + 1) : state + value;
+    }
+
+    /** What a probe with this state adds to the total. */
+    long counts(long state) {
+        return switch (counted) {
+            case "rows" -> Math.max(state, 1);
+            case "below" -> state < below ? 1 : 0;
+            case "value" -> state == 0 ? 0 : c[(int) state - 1];
+            default -> state;
+        };
+    }
+}
