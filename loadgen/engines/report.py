@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -22,6 +23,8 @@ HEADINGS = (
 BASE = DEFAULT_METHOD
 #: An engine that reached fewer probes was cold: its figure has a tilde.
 WARM_PROBES = 1_024
+#: Colours of a terminal.
+_MARKUP = re.compile(r"\[/?(?:red)?\]")
 #: Characters of a message's first words that a table's cell shows.
 KIND_MAX = 12
 _STYLE = """
@@ -60,16 +63,36 @@ def tables(outcomes: Sequence[EngineOutcome]) -> Iterator[Table | str]:
 
 
 def write(outcomes: Sequence[EngineOutcome], about: Mapping[str, object], folder: Path) -> Path:
-    """Write benchmark.html and benchmark.csv into a folder, which is created if needed; the page's path."""
+    """Write benchmark.html, .csv and .md into a folder, which is created if needed; the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(_rows(outcomes))
     with (folder / "benchmark.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(HEADINGS)
         writer.writerows(rows)
+    (folder / "benchmark.md").write_text("\n".join(_markdown(outcomes)), encoding="utf-8")
     path = folder / "benchmark.html"
     path.write_text(_page(rows, about), encoding="utf-8")
     return path
+
+
+def _markdown(outcomes: Sequence[EngineOutcome]) -> Iterator[str]:
+    """A table each window, a column each workload, as README.md has them."""
+    times = ratios(outcomes)
+    for window in dict.fromkeys(o.window for o in outcomes):
+        found = {(o.engine, o.workload): o for o in outcomes if o.window == window}
+        workloads = list(dict.fromkeys(workload for _, workload in found))
+        yield f"W = {window:,}\n"
+        yield f"| engine | {' | '.join(name.replace('-', ' ') for name in workloads)} |"
+        yield f"|---{'|---:' * len(workloads)}|"
+        for engine in dict.fromkeys(engine for engine, _ in found):
+            cells = [_text(found.get((engine, workload)), times) for workload in workloads]
+            yield f"| `{engine}` | {' | '.join(cells)} |"
+        yield ""
+
+
+def _text(outcome: EngineOutcome | None, times: Mapping[tuple[str, str, int], float]) -> str:
+    return _MARKUP.sub("", _cell(outcome, times))
 
 
 def _cell(outcome: EngineOutcome | None, times: Mapping[tuple[str, str, int], float]) -> str:

@@ -43,9 +43,9 @@ class Question:
     sql: the statement as spojoin reads it, over streams l and r, or over rows
     is_self: one stream with itself; else rows with even numbers are l, those with odd ones r
     columns: what it reads of a row
-    asks: each row, as l, gets one answer about those before it; else all pairs count, whichever of both came later
-    conditions: where rows ask, of the probe p and a stored row s
+    conditions: of the probe p and a stored row s, where each row, as l, gets one answer about those before it
     gathered, counted: what a probe's partners come to
+    is_narrow: a band or an equality leaves few candidates of a window
     """
 
     name: str
@@ -56,6 +56,7 @@ class Question:
     conditions: tuple[str, ...] = ()
     gathered: Gathered = Gathered.COUNT
     counted: Counted = Counted.STATE
+    is_narrow: bool = False
 
     @property
     def asks(self) -> bool:
@@ -91,6 +92,7 @@ _ALL = (
         "q2",
         "self join: ABS(l.a - r.a) < wa AND ABS(l.b - r.b) < wb",
         f"SELECT * FROM rows AS l JOIN rows AS r ON {_BAND}",
+        is_narrow=True,
     ),
     Question(
         "q3",
@@ -127,6 +129,7 @@ _ALL = (
         columns=("a", "c", "k"),
         gathered=Gathered.LATEST,
         counted=Counted.VALUE,
+        is_narrow=True,
     ),
     _asking(
         "q8",

@@ -26,6 +26,7 @@ def write_job(workload: EngineWorkload, folder: Path) -> Path:
         "gathered": answer.gathered.name.lower(),
         "counted": answer.counted.name.lower(),
         "below": answer.below,
+        "narrow": str(workload.question.is_narrow).lower(),
         "sql": workload.sql(),
         "probings": len(workload.probings),
     }

@@ -25,6 +25,11 @@ record Answer(String gathered, String counted, long below, long[] c) {
         return gathered.equals("latest");
     }
 
+    /** Whether it only matters if there is a partner. */
+    boolean isAbsence() {
+        return counted.equals("below") && below == 1;
+    }
+
     /** The state with one more pair, which adds `value`. */
     long with(long state, long value) {
         return isLatest() ? Math.max(state, value + 1) : state + value;

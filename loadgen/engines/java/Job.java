@@ -35,6 +35,8 @@ final class Job {
     final int rows;
     final Map<String, long[]> columns = new LinkedHashMap<>();
     final Answer answer;
+    /** Whether a band or an equality leaves few candidates of a window. */
+    final boolean isNarrow;
     final int window;
     final int fill;
     final int[] marks;
@@ -69,6 +71,7 @@ final class Job {
                 column[row] = values.get();
             }
         }
+        isNarrow = Boolean.parseBoolean(read.getProperty("narrow"));
         answer = Answer.of(read, columns.get("c"));
     }
 
