@@ -20,7 +20,7 @@ class EnginesOptions:
     """Those of `loadgen engines run`."""
 
     engines: Annotated[
-        str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all that may take a question.")
+        str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all; fewer for q4 to q8.")
     ] = ""
     workloads: Workloads = ""
     variants: Annotated[

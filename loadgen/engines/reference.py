@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeVar, cast
 
@@ -75,11 +75,12 @@ def _partners(variant: Variant, window: int, probes: int, shift: tuple[int, int]
 
 
 def _without(workload: EngineWorkload, probes: int) -> I64:
-    return (_partners(workload.variant, workload.window, probes, workload.variant.shift) == 0).astype(np.int64)
+    return (_partners(workload.variant, workload.window, probes, workload.variant.shift) < 1).astype(np.int64)
 
 
 def _outer(workload: EngineWorkload, probes: int) -> I64:
-    return np.maximum(_partners(workload.variant, workload.window, probes, workload.variant.shift), 1)
+    rows: I64 = np.maximum(_partners(workload.variant, workload.window, probes, workload.variant.shift), 1)
+    return rows
 
 
 def _few(workload: EngineWorkload, probes: int) -> I64:
@@ -100,7 +101,13 @@ def _latest(workload: EngineWorkload, probes: int) -> I64:
     return found
 
 
-_ASKED = {"q4": _without, "q5": _outer, "q6": _summed, "q7": _latest, "q8": _few}
+_ASKED: Mapping[str, Callable[[EngineWorkload, int], I64]] = {
+    "q4": _without,
+    "q5": _outer,
+    "q6": _summed,
+    "q7": _latest,
+    "q8": _few,
+}
 
 
 @_compiled

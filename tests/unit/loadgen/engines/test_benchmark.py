@@ -267,7 +267,7 @@ def test_rows_that_ask_run_by_default_on_some_variants_and_engines():
     plan = planned(EnginesOptions())
     assert len(plan) == 3 * 6 + 5 * 3
     for each, names in plan.items():
-        others = set(METHODS) - {"spo"}
+        others = {*METHODS, "hazelcast"} - {"spo"}
         assert set(names) == set(ENGINES) - (others if each.question.asks else set())
     named = planned(EnginesOptions(engines="scan", variants="zipf", workloads="q4"))
     assert [(each.name, names) for each, names in named.items()] == [("q4-zipf", ["scan"])]
