@@ -208,7 +208,7 @@ def totals_of(name, asked, marks):
     return [line["total"] for line in said[1:]]
 
 
-ASKED = [("q4", "taxi"), ("q5", "ties"), ("q6", "drift"), ("q7", "blond"), ("q8", "ties")]
+ASKED = [("q4", "taxi"), ("q5", "ties"), ("q6", "drift"), ("q7", "blond"), ("q8", "taxi")]
 
 
 @pytest.mark.parametrize(("question", "variant"), [("q1", "ties"), ("q2", "taxi"), ("q3", "drift"), *ASKED])
@@ -251,7 +251,7 @@ def test_a_job_says_what_a_probes_partners_come_to(tmp_path):
 
 @pytest.mark.parametrize(
     ("gathered", "counted", "below", "total"),
-    [("COUNT", "STATE", 0, 5), ("COUNT", "ROWS", 0, 6), ("COUNT", "BELOW", 3, 1), ("LATEST", "VALUE", 0, 70)],
+    [("COUNT", "STATE", 0, 5), ("COUNT", "ROWS", 0, 6), ("COUNT", "BELOW", 5, 1), ("LATEST", "VALUE", 0, 70)],
 )
 def test_states_come_to_totals(gathered, counted, below, total):
     answered = Answer(Gathered[gathered], Counted[counted], below)
