@@ -33,7 +33,7 @@ class Counted(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """below: the bound of BELOW; 0 where there is none."""
 
     gathered: Gathered

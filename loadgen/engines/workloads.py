@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadgen.engines.answers import Answer, Counted, Gathered
+from loadgen.engines.answers import Counted, Gathered, ProbeAnswer
 from loadgen.engines.variants import I64, VARIANTS, Variant
 
 #: Probes after which totals are published: 16, 32, ... 262,144.
@@ -166,10 +166,10 @@ class EngineWorkload:
         return max(1, self.window // FEW_OF)
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ProbeAnswer:
         """What a probe's partners come to."""
         below = {"q4": 1, "q8": self.few}.get(self.question.name, 0)
-        return Answer(self.question.gathered, self.question.counted, below)
+        return ProbeAnswer(self.question.gathered, self.question.counted, below)
 
     @cached_property
     def columns(self) -> Mapping[str, I64]:

@@ -19,7 +19,7 @@ from loadgen.engines.adapters import jars as locking
 from loadgen.engines.adapters import java
 from loadgen.engines.adapters.jars import JARS, locked
 from loadgen.engines.adapters.job import write_job
-from loadgen.engines.answers import Answer, Counted, Gathered
+from loadgen.engines.answers import Counted, Gathered, ProbeAnswer
 from loadgen.engines.commands import engines_app
 from loadgen.engines.options import EnginesOptions
 from loadgen.engines.runner import ENGINES, EngineOutcome, Mark, RunLimits, Runner
@@ -254,7 +254,7 @@ def test_a_job_says_what_a_probes_partners_come_to(tmp_path):
     [("COUNT", "STATE", 0, 5), ("COUNT", "ROWS", 0, 6), ("COUNT", "BELOW", 5, 1), ("LATEST", "VALUE", 0, 70)],
 )
 def test_states_come_to_totals(gathered, counted, below, total):
-    answered = Answer(Gathered[gathered], Counted[counted], below)
+    answered = ProbeAnswer(Gathered[gathered], Counted[counted], below)
     states = np.zeros(2, np.int64)
     if gathered == "LATEST":
         answered.gather(states, np.array([1, 1]), np.array([3, 2]))
