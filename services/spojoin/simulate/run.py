@@ -58,7 +58,8 @@ def _elaborated(seed: int) -> Elaborate:
     """What is made of a drawn query; that left rows ask, by a generator of its own."""
     if not edition_of(seed).asks:
         return elaborate
-    return lambda rng, drawn: asking(Random(f"asking {seed}"), elaborate(rng, drawn))
+    fully = edition_of(seed).asks_fully
+    return lambda rng, drawn: asking(Random(f"asking {seed}"), elaborate(rng, drawn), may_be_full=fully)
 
 
 def _run_drawn(
