@@ -14,6 +14,7 @@ from spojoin.simulate.asking_mutants import ASKING_MUTANTS
 from spojoin.simulate.drawn_asking import asking
 from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.editions import edition_of
+from spojoin.simulate.full_mutants import FULL_MUTANTS
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.mutants import MUTANTS, Mutant
@@ -26,7 +27,7 @@ from spojoin.simulate.world import World
 #: The number of faults shown: the last ones matter.
 FAULTS_SHOWN = 40
 #: What may be planted in a seed without an option.
-_PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS}
+_PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}
 _PLANTED = {**MUTANTS, **PACK_MUTANTS, **HARMLESS}
 
 

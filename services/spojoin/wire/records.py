@@ -473,7 +473,8 @@ class Result:
     `generation` is the query's generation that answered. `matches` is the number of matches if `rows` must be unpacked
     to count them, as with bitmaps; else 0.
 
-    probes: of a select list, int64 (n,), the seq of the row that answered, for each of n rows; None for other outputs
+    probes: of a select list, int64 (n,), ascending, for each of n rows the seq of the row that answered; where rows of
+        both sides ask, the number of its answer; None for other outputs
     traces: its `traceparent`, an Arrow string array (n,), null where it has none; None where nobody asks for it
     """
 

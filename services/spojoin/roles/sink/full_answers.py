@@ -10,7 +10,7 @@ from spojoin.model import EmitOn, Query
 from spojoin.roles.sink.asked_rows import AskedRows
 from spojoin.roles.sink.history import History
 from spojoin.roles.sink.pairs import NO_ROW, Answers, Projection, SeqPairs
-from spojoin.wire.records import I64, U16
+from spojoin.wire.records import I64
 
 
 class FullAnswers:
@@ -29,24 +29,27 @@ class FullAnswers:
         """The pairs among the results of left and right rows."""
         return sum(int(rows.counts.sum()) for rows in (found[:1] if self._at_close else found))
 
-    def rows(self, found: Sequence[AskedRows], places: Sequence[U16], histories: Sequence[History]) -> Answers:
-        """The results of left and right rows; places: by side, uint16 (n,), the place of each row among both."""
-        left, partners, at_left = _paired(found[0], places[0])
-        right, others, at_right = (_alone if self._at_close else _paired)(found[1], places[1])
-        order = np.argsort(np.concatenate([at_left, at_right]), kind="stable")
-        probes = np.concatenate([left, right])[order]
+    def rows(self, found: Sequence[AskedRows], numbers: Sequence[I64], histories: Sequence[History]) -> Answers:
+        """The results of left and right rows; numbers: by side, int64 (n,), the number of each row's answer.
+
+        Rows don't answer in the order of their seqs, so the results name these numbers, which ascend.
+        """
+        left, partners, of_left = _paired(found[0], numbers[0])
+        right, others, of_right = (_alone if self._at_close else _paired)(found[1], numbers[1])
+        together = np.concatenate([of_left, of_right])
+        order = np.argsort(together, kind="stable")
         pairs = SeqPairs(np.concatenate([left, others])[order], np.concatenate([partners, right])[order], histories)
-        traces = pairs.traces(probes) if self._is_traced else None
-        return Answers(self._projection.rows(pairs), probes, traces)
+        traces = pairs.traces(np.concatenate([left, right])[order]) if self._is_traced else None
+        return Answers(self._projection.rows(pairs), together[order], traces)
 
 
-def _paired(rows: AskedRows, places: U16) -> tuple[I64, I64, U16]:
-    """Of each result of rows of a side the row, its partner or NO_ROW, and the row's place."""
+def _paired(rows: AskedRows, numbers: I64) -> tuple[I64, I64, I64]:
+    """Of each result of rows of a side the row, its partner or NO_ROW, and the number of its answer."""
     whole = rows.with_none()
-    return *whole.pairs(), np.repeat(places, np.maximum(rows.counts, 1))
+    return *whole.pairs(), np.repeat(numbers, np.maximum(rows.counts, 1))
 
 
-def _alone(rows: AskedRows, places: U16) -> tuple[I64, I64, U16]:
+def _alone(rows: AskedRows, numbers: I64) -> tuple[I64, I64, I64]:
     """The same of those rows alone that have no partner."""
     kept = rows.counts == 0
-    return rows.seqs[kept], np.full(np.count_nonzero(kept), NO_ROW, np.int64), places[kept]
+    return rows.seqs[kept], np.full(np.count_nonzero(kept), NO_ROW, np.int64), numbers[kept]

@@ -248,22 +248,20 @@ class SinkMachine(Machine):
         if frame.is_silent or begin == end:
             found, places = [NO_ROWS for _ in frame.closings], [_NO_PLACES for _ in frame.closings]
         else:
-            asked = [self._asked(frame, side, begin, end) for side in self._combined_by_side(frame, begin, end)]
+            asked = [self._asked(frame, *side, begin, end) for side in enumerate(self._combined(frame, begin, end))]
             found, places = [rows for rows, _ in asked], [at for _, at in asked]
         if self._full is not None:
             self.matches += self._full.matches(found)
-            return self._full.rows(found, places, self._histories)
+            before = sum(closing.first for closing in frame.closings)
+            return self._full.rows(found, [before + at.astype(np.int64) for at in places], self._histories)
         assert self._left is not None, "rows close where left rows ask"
         self.matches += int(found[0].counts.sum())
         return self._left.rows(found[0], self._histories)
 
-    def _combined_by_side(self, frame: Frame, begin: int, end: int) -> list[tuple[int, Closing, Matches]]:
-        return list(zip((0, 1), frame.closings, self._combined(frame, begin, end), strict=False))
-
-    def _asked(self, frame: Frame, side: tuple[int, Closing, Matches], begin: int, end: int) -> tuple[AskedRows, U16]:
+    def _asked(self, frame: Frame, side: int, matches: Matches, begin: int, end: int) -> tuple[AskedRows, U16]:
         """The rows of a side at positions [begin, end), with what all parts have found for them, and their places."""
-        number, closing, matches = side
-        found = closed_rows(closing, begin, end, self._found(number, closing, matches, begin, end))
+        closing = frame.closings[side]
+        found = closed_rows(closing, begin, end, self._found(side, closing, matches, begin, end))
         places = closing.all_places[closing.rows_at(begin, end)]
         if not len(frame.silent):
             return found, places
