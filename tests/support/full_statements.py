@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from tests.support.asking_statements import CONDITIONS, FILTERS, SCHEMA, AskingStatement, Row, drawn_rows
 
+#: The numbers of both rows of some results.
+Numbers = list[tuple[int | None, int | None]]
 #: What is behind the last row.
 END = 1 << 40
 #: Select lists, each with the numbers of both rows first.
@@ -96,28 +98,26 @@ class FullStatement(AskingStatement):
 
     def looped(self) -> list[tuple[int | None, int | None]]:
         """The numbers of both rows of each result, in order."""
-        return [*(self._at_close() if self.at_close else self._at_arrival())]
+        return [row for _, rows in self._looped() for row in rows]
 
-    def _at_arrival(self) -> Iterator[tuple[int | None, int | None]]:
-        pairs = self.pairs()
-        for n, _, is_left, is_right in self.numbered():
-            if is_left:
-                own = sorted(b for a, b in pairs if a == n and b < n)
-                yield from ((n, b) for b in own or [None])
-            if is_right:
-                own = sorted(a for a, b in pairs if b == n and a < n)
-                yield from ((a, n) for a in own or [None])
-
-    def _at_close(self) -> Iterator[tuple[int | None, int | None]]:
+    def _looped(self) -> Iterator[tuple[int, Numbers]]:
+        """When each row answers, and the numbers of both rows of its results; in order."""
         pairs, rows = self.pairs(), {n: row for n, row, _, _ in self.numbered()}
-        closing = []
+        answering = []
         for side, own in enumerate(self._members()):
-            closing += [(self._closes(side, own, place, rows[n]), side, n) for place, n in enumerate(own)]
-        for _, side, n in sorted(closing):
-            if side == 0:
-                yield from ((n, b) for b in sorted(b for a, b in pairs if a == n) or [None])
-            elif not any(b == n for _, b in pairs):
-                yield None, n
+            for place, n in enumerate(own):
+                moment = self._closes(side, own, place, rows[n]) if self.at_close else n
+                answering.append((moment, side, n))
+        for moment, side, n in sorted(answering):
+            own_pairs = sorted(pair for pair in pairs if pair[side] == n and (self.at_close or n == max(pair)))
+            alone: Numbers = [(None, n) if side else (n, None)]
+            yield moment, [] if own_pairs and side and self.at_close else [*own_pairs] or alone
+
+    def by_answer(self) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+        """When each row answers, and its rows of DuckDB's answer; in order."""
+        found = iter(self.answer())
+        for moment, rows in self._looped():
+            yield moment, [next(found) for _ in rows]
 
     # -- DuckDB
 
