@@ -21,8 +21,8 @@ from spojoin.roles.router.cutting import Cut
 from spojoin.roles.router.open_rows import OpenRows
 from spojoin.roles.sink import machine as sink
 from spojoin.roles.sink.aggregates import AggregateColumns
-from spojoin.roles.sink.asked_rows import AskedRows, closed_rows
 from spojoin.roles.sink.assembly import combined
+from spojoin.roles.sink.closed_rows import ClosedRows, closed_rows
 from spojoin.roles.sink.history import History
 from spojoin.roles.sink.left_answers import LeftGroups
 from spojoin.roles.sink.pairs import SeqPairs
@@ -151,7 +151,7 @@ def _null_searches() -> Patches:
 @_mutant("null-gives-no-answer", "a row of which an index condition is NULL gets no answer")
 def _null_gives_no_answer() -> Patches:
 
-    def searching_only(closing: Closing, begin: int, end: int, matches: Matches) -> AskedRows:
+    def searching_only(closing: Closing, begin: int, end: int, matches: Matches) -> ClosedRows:
         rows = closing.rows_at(begin, end)
         kept = np.isin(closing.all_places[rows], closing.positions)
         return closed_rows(closing, begin, end, matches).only(kept)
@@ -164,9 +164,9 @@ def _null_gives_no_answer() -> Patches:
 
 @_mutant("null-row-beside-a-match", "a LEFT JOIN puts out a row of NULLs beside a single partner")
 def _null_row_beside_a_match() -> Patches:
-    with_none = AskedRows.with_none
+    with_none = ClosedRows.with_none
 
-    def beside(self: AskedRows) -> AskedRows:
+    def beside(self: ClosedRows) -> ClosedRows:
         left, right = self.pairs()
         lengths = np.bincount(np.searchsorted(self.seqs, left), minlength=len(self.seqs))
         single = np.flatnonzero(lengths == 1)
@@ -174,16 +174,16 @@ def _null_row_beside_a_match() -> Patches:
             return with_none(self)
         partners = np.insert(right, self.offsets[single + 1], -1)
         offsets = before(lengths + (lengths == 1))
-        return with_none(AskedRows(self.seqs, self.counts, offsets, partners))
+        return with_none(ClosedRows(self.seqs, self.counts, offsets, partners))
 
-    return [patch.object(AskedRows, "with_none", beside)]
+    return [patch.object(ClosedRows, "with_none", beside)]
 
 
 @_mutant("having-ignores-nulls", "HAVING keeps a group of which it is NULL, or false by one")
 def _having_ignores_nulls() -> Patches:
     rows = LeftGroups.rows
 
-    def one_more(self: LeftGroups, found: AskedRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
+    def one_more(self: LeftGroups, found: ClosedRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
         having, self._having = self._having, None
         try:
             return rows(self, found, histories)
@@ -197,14 +197,14 @@ def _having_ignores_nulls() -> Patches:
 def _aggregate_without_the_last() -> Patches:
     values = AggregateColumns.values
 
-    def without_last(self: AggregateColumns, found: AskedRows, histories: Sequence[History]) -> list[pa.Array]:
+    def without_last(self: AggregateColumns, found: ClosedRows, histories: Sequence[History]) -> list[pa.Array]:
         if found.offsets is None or found.partners is None:
             return values(self, found, histories)
         lengths = np.diff(found.offsets)
         last = np.zeros(len(found.partners), np.bool_)
         last[found.offsets[1:][lengths > 1] - 1] = True
         offsets = before(lengths - (lengths > 1))
-        return values(self, AskedRows(found.seqs, found.counts, offsets, found.partners[~last]), histories)
+        return values(self, ClosedRows(found.seqs, found.counts, offsets, found.partners[~last]), histories)
 
     return [patch.object(AggregateColumns, "values", without_last)]
 

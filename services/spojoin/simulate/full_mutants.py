@@ -15,7 +15,7 @@ from spojoin.roles.router import asking
 from spojoin.roles.router.asking import Asking
 from spojoin.roles.router.asking_side import AskingSide
 from spojoin.roles.sink import full_answers
-from spojoin.roles.sink.asked_rows import AskedRows
+from spojoin.roles.sink.closed_rows import ClosedRows
 from spojoin.roles.sink.pairs import NO_ROW
 from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.wire.records import I64, Batch, Closing
@@ -26,7 +26,7 @@ _mutant = partial(planted, FULL_MUTANTS)
 
 @_mutant("right-row-beside-a-match", "a right row is given back with NULLs beside its pairs on close")
 def _right_row_beside_a_match() -> Patches:
-    def all_of_them(rows: AskedRows, numbers: I64) -> tuple[I64, I64, I64]:
+    def all_of_them(rows: ClosedRows, numbers: I64) -> tuple[I64, I64, I64]:
         return rows.seqs, np.full(len(rows.seqs), NO_ROW, np.int64), numbers
 
     return [patch.object(full_answers, "_alone", all_of_them)]

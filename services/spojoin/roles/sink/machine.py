@@ -20,8 +20,8 @@ from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.parts import expected_parts, first_reached, probe_range
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
-from spojoin.roles.sink.asked_rows import NO_ROWS, AskedRows, closed_rows, without_own
 from spojoin.roles.sink.assembly import PartChunks, combined
+from spojoin.roles.sink.closed_rows import NO_ROWS, ClosedRows, closed_rows, without_own
 from spojoin.roles.sink.full_answers import FullAnswers
 from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.left_answers import LeftAnswers
@@ -258,7 +258,7 @@ class SinkMachine(Machine):
         self.matches += int(found[0].counts.sum())
         return self._left.rows(found[0], self._histories)
 
-    def _asked(self, frame: Frame, side: int, matches: Matches, begin: int, end: int) -> tuple[AskedRows, U16]:
+    def _asked(self, frame: Frame, side: int, matches: Matches, begin: int, end: int) -> tuple[ClosedRows, U16]:
         """The rows of a side at positions [begin, end), with what all parts have found for them, and their places."""
         closing = frame.closings[side]
         found = closed_rows(closing, begin, end, self._found(side, closing, matches, begin, end))

@@ -16,7 +16,7 @@ from spojoin.wire.sums import Sums, added
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AskedRows:
+class ClosedRows:
     """n rows of one side and their partners.
 
     seqs: int64 (n,); counts: int64 (n,); offsets: int64 (n + 1,) and partners: int64, seqs, or None where only counted
@@ -29,13 +29,13 @@ class AskedRows:
     partners: I64 | None = None
     sums: Sums | None = None
 
-    def only(self, kept: NDArray[np.bool_]) -> AskedRows:
+    def only(self, kept: NDArray[np.bool_]) -> ClosedRows:
         """The rows that a mask keeps."""
         if self.offsets is None or self.partners is None:
-            return AskedRows(self.seqs[kept], self.counts[kept], sums=None if self.sums is None else self.sums[kept])
+            return ClosedRows(self.seqs[kept], self.counts[kept], sums=None if self.sums is None else self.sums[kept])
         lengths = np.diff(self.offsets)
         partners = self.partners[np.repeat(kept, lengths)]
-        return AskedRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners)
+        return ClosedRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners)
 
     def pairs(self) -> tuple[I64, I64]:
         """The seqs of the row and of the partner of each pair."""
@@ -43,20 +43,20 @@ class AskedRows:
         assert self.partners is not None, "partners are listed where pairs are asked for"
         return np.repeat(self.seqs, np.diff(self.offsets)), self.partners
 
-    def with_none(self) -> AskedRows:
+    def with_none(self) -> ClosedRows:
         """The same rows, with NO_ROW as the partner of those that have none."""
         _, partners = self.pairs()
         assert self.offsets is not None, "partners are listed where pairs are asked for"
         lengths = np.diff(self.offsets)
         partners = np.insert(partners, self.offsets[:-1][lengths == 0], NO_ROW)
-        return AskedRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners)
+        return ClosedRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners)
 
 
 _NONE = np.empty(0, np.int64)
-NO_ROWS = AskedRows(_NONE, _NONE, np.zeros(1, np.int64), _NONE)
+NO_ROWS = ClosedRows(_NONE, _NONE, np.zeros(1, np.int64), _NONE)
 
 
-def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> AskedRows:
+def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> ClosedRows:
     """The rows that close at positions [begin, end), with what those of them that search have found."""
     first, last = probe_range(closing.positions, begin, end)
     chosen = closing.rows_at(begin, end)
@@ -65,10 +65,10 @@ def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> Ask
     counts = np.zeros(len(seqs), np.int64)
     counts[at] = matches.counts
     if matches.offsets is None or matches.partners is None:
-        return AskedRows(seqs, counts, sums=None if matches.sums is None else _spread(matches.sums, at, len(seqs)))
+        return ClosedRows(seqs, counts, sums=None if matches.sums is None else _spread(matches.sums, at, len(seqs)))
     lengths = np.zeros(len(seqs), np.int64)
     lengths[at] = np.diff(matches.offsets)
-    return AskedRows(seqs, counts, before(lengths), matches.partners)
+    return ClosedRows(seqs, counts, before(lengths), matches.partners)
 
 
 def _spread(sums: Sums, at: I64, n: int) -> Sums:
