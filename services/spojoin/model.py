@@ -651,6 +651,10 @@ class Query:
         asks_whether = self.both_ask and not direction.as_left and self.emit is EmitOn.CLOSE and not self.residuals
         return self.lists_pairs and not asks_whether
 
+    def intervals(self, direction: Direction) -> int:
+        """How many intervals a search intersects; the mark of void rows takes nearly all tuples, and costs none."""
+        return direction.condition_count - self.both_ask
+
     def searched_for(self, direction: Direction) -> Output:
         """What each part yields: partners or counts."""
         return Output.PAIRS if self.lists(direction) else Output.COUNT

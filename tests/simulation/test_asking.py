@@ -45,19 +45,11 @@ def test_there_are_at_least_ten_mutants():
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ASKING_MUTANTS)
+@pytest.mark.parametrize("name", [*ASKING_MUTANTS, *FULL_MUTANTS])
 def test_the_mutant_is_found(name):
-    failure = find_mutant(name, SEEDS, STATEMENTS)
-    assert failure is not None, f"{name} ({ASKING_MUTANTS[name].what}) got past {len(SEEDS)} seeds"
-    assert "Error" not in failure.reason, "a wrong output is found, not a crash"
-    assert run_statement(failure.seed) is None, "the seed fails without the mutant, too"
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", FULL_MUTANTS)
-def test_the_mutant_of_full_joins_is_found(name):
-    failure = find_mutant(name, FULL_SEEDS, STATEMENTS)
-    assert failure is not None, f"{name} ({FULL_MUTANTS[name].what}) got past {len(FULL_SEEDS)} seeds"
+    mutants, seeds = (ASKING_MUTANTS, SEEDS) if name in ASKING_MUTANTS else (FULL_MUTANTS, FULL_SEEDS)
+    failure = find_mutant(name, seeds, STATEMENTS)
+    assert failure is not None, f"{name} ({mutants[name].what}) got past {len(seeds)} seeds"
     assert "Error" not in failure.reason, "a wrong output is found, not a crash"
     assert run_statement(failure.seed) is None, "the seed fails without the mutant, too"
 

@@ -144,18 +144,19 @@ def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
     slots = {p.target_slot for p in direction.predicates}
     stored = len(slots) * (CODE_BYTES + NODE_OFFSET_BYTES)
     partners = SEQ_BYTES if query.lists(direction) else 0
-    conditions = direction.condition_count
+    conditions = query.intervals(direction)
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
     wavelet = ((levels - WAVELET_LEAF_LEVELS) * WAVELET_LEVEL_BYTES + WAVELET_LEAF_BYTES) * padding
+    ordered = len(slots) - query.both_ask
     counts_three = conditions == 3 and not query.lists(direction)
-    boxes = _boxes_levels(levels - WAVELET_LEAF_LEVELS) * padding if counts_three and len(slots) == 3 else 0
+    boxes = _boxes_levels(levels - WAVELET_LEAF_LEVELS) * padding if counts_three and ordered == 3 else 0
     bitmaps = (
         conditions * PREFIX_BITMAP_BYTES
         if (conditions > 2 and not counts_three) or query.output is Output.BITMAP
         else 0
     )
-    two = len(slots) == 2 and (conditions == 2 or counts_three)
+    two = ordered == 2 and (conditions == 2 or counts_three)
     return stored + partners + (wavelet if two else 0) + boxes + bitmaps
 
 

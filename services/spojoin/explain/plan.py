@@ -195,7 +195,7 @@ def _encoding(domain: Domain, scale: int) -> str:
 
 
 def _index(query: Query, direction: Direction) -> IndexPlan:
-    count = direction.condition_count
+    count = query.intervals(direction)
     return IndexPlan(
         query.streams[direction.probe].name,
         query.streams[direction.target].name,

@@ -38,10 +38,17 @@ _mutant = partial(planted, ASKING_MUTANTS)
 
 @_mutant("closes-one-row-early", "with each row that closes, the next one closes as well, if it is there")
 def _closes_one_row_early() -> Patches:
+    return closing_early(sides=(0, 1))
+
+
+def closing_early(sides: Sequence[int]) -> Patches:
+    """With each row of these sides that closes, the next one closes as well, if it is there."""
     clipped = AskingSide._clipped
 
     def one_more(self: AskingSide, until: I64) -> I64:
         found = clipped(self, until)
+        if self.stream not in sides:
+            return found
         return np.minimum(np.where(found > self.open.first, found + 1, found), max(self.open.end, self.open.first))
 
     return [patch.object(AskingSide, "_clipped", one_more)]

@@ -13,10 +13,10 @@ from spojoin.query.codes import CodeColumn
 from spojoin.query.extract import Extractor
 from spojoin.roles.router import asking
 from spojoin.roles.router.asking import Asking
-from spojoin.roles.router.asking_side import AskingSide
 from spojoin.roles.sink import full_answers
 from spojoin.roles.sink.closed_rows import ClosedRows
 from spojoin.roles.sink.pairs import NO_ROW
+from spojoin.simulate.asking_mutants import closing_early
 from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.wire.records import I64, Batch, Closing
 
@@ -34,15 +34,7 @@ def _right_row_beside_a_match() -> Patches:
 
 @_mutant("right-closes-one-row-early", "with each right row that closes, the next one closes as well, if it is there")
 def _right_closes_one_row_early() -> Patches:
-    clipped = AskingSide._clipped
-
-    def one_more(self: AskingSide, until: I64) -> I64:
-        found = clipped(self, until)
-        if self.stream == 0:
-            return found
-        return np.minimum(np.where(found > self.open.first, found + 1, found), max(self.open.end, self.open.first))
-
-    return [patch.object(AskingSide, "_clipped", one_more)]
+    return closing_early(sides=(1,))
 
 
 @_mutant("right-rows-forgotten", "a router that starts again learns of open left rows from batches, not of right ones")
