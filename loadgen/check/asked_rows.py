@@ -1,4 +1,4 @@
-"""What left rows that ask must be answered: partners by the nested loop, their answers by Spark and plain Python."""
+"""What rows that ask must be answered: partners by the nested loop, their answers by Spark and plain Python."""
 
 from __future__ import annotations
 
@@ -25,31 +25,49 @@ LEFT, RIGHT = 0, 1
 
 
 class AnsweredRows(NamedTuple):
-    """How many left rows are answered once the services are at rest."""
+    """How many rows are answered once the services are at rest."""
 
     least: int
     most: int
 
 
 def answered(query: Query, tuples: Tuples) -> AnsweredRows:
-    """On close a row stays open while the window of a right row to come may reach it.
+    """How many rows of the left side, or of both."""
+    sides = [_answered(query, tuples, side) for side in ((LEFT, RIGHT) if query.both_ask else (LEFT,))]
+    return AnsweredRows(sum(each.least for each in sides), sum(each.most for each in sides))
+
+
+def _answered(query: Query, tuples: Tuples, side: int) -> AnsweredRows:
+    """On close a row stays open while the window of a row to come of the other side may reach it.
 
     Where event time decides it may have passed more than the rows say, by heartbeats and idle inputs.
     """
-    lefts = tuples.seqs(LEFT)
+    own = tuples.seqs(side)
     if query.emit is EmitOn.ARRIVAL:
-        return AnsweredRows(len(lefts), len(lefts))
-    window = query.window_over(LEFT)
+        return AnsweredRows(len(own), len(own))
+    window = query.window_over(side)
     if not window.is_time:
-        closed = max(window_begin(window, len(lefts)), 0)
+        closed = max(window_begin(window, len(own)), 0)
         return AnsweredRows(closed, closed)
     assert tuples.times_us is not None, "a time window needs times"
     highs = [tuples.times_us[tuples.stream == number] for number in range(len(query.inputs))]
     if not all(map(len, highs)):
-        return AnsweredRows(0, len(lefts))
+        return AnsweredRows(0, len(own))
     reached = min(int(times.max()) for times in highs) - query.lateness_us
-    closed = int(np.searchsorted(tuples.times_us[lefts], window_begin(window, reached), "left"))
-    return AnsweredRows(closed, len(lefts))
+    closed = int(np.searchsorted(tuples.times_us[own], window_begin(window, reached), "left"))
+    return AnsweredRows(closed, len(own))
+
+
+def partners(query: Query, loop: NestedLoop, side: int, first: int, end: int) -> tuple[I64, I64]:
+    """The rows [first, end) of a side with their partners: those before each, and on close those behind it."""
+    own, other = loop.pairs(side, np.arange(first, end))
+    if query.emit is EmitOn.ARRIVAL or first == end:
+        return own, other
+    lower, upper = loop.role_windows[1 - side]
+    later, earlier = loop.pairs(1 - side, np.flatnonzero((upper > first) & (lower < end)))
+    seqs = loop.seqs[side]
+    within = (earlier >= seqs[first]) & (earlier <= seqs[end - 1])
+    return np.concatenate((own, earlier[within])), np.concatenate((other, later[within]))
 
 
 class AskedSource(PairSource):
@@ -60,7 +78,7 @@ class AskedSource(PairSource):
         own = loop.seqs[LEFT]
         last = min(end, len(own))
         first = min(first, last)
-        left, right = self._partners(loop, first, last)
+        left, right = partners(self.query, loop, LEFT, first, last)
         if self._asks_whether:
             left, kept = np.unique(left, return_index=True)
             right = right[kept]
@@ -74,20 +92,9 @@ class AskedSource(PairSource):
         """Whether one partner says as much as all."""
         return self.query.join in (JoinKind.SEMI, JoinKind.ANTI) and not self.query.residuals
 
-    def _partners(self, loop: NestedLoop, first: int, end: int) -> tuple[I64, I64]:
-        """The pairs of the left rows [first, end): with right rows before each, and on close with those behind it."""
-        left, right = loop.pairs(LEFT, np.arange(first, end))
-        if self.query.emit is EmitOn.ARRIVAL or first == end:
-            return left, right
-        lower, upper = loop.role_windows[RIGHT]
-        later, earlier = loop.pairs(RIGHT, np.flatnonzero((upper > first) & (lower < end)))
-        own = loop.seqs[LEFT]
-        within = (earlier >= own[first]) & (earlier <= own[end - 1])
-        return np.concatenate((left, earlier[within])), np.concatenate((right, later[within]))
-
 
 class AskedRows(PairRows):
-    """The answers of spans of left rows, as a Spark job."""
+    """The answers of spans of rows that ask, as a Spark job."""
 
     def _rows(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> DataFrame:
         """As of pairs: Spark evaluates what partners give, answers are made of it, and Spark selects from them."""

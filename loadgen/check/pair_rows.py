@@ -31,9 +31,9 @@ Batches = Iterable[pa.RecordBatch]
 
 #: Pairs that a task hands to Spark at once.
 PAIRS_AT_ONCE = 65_536
-#: In place of a right row: there is none.
+#: In place of a row of a side: there is none.
 NO_ROW = -1
-_FLAGS = [("span", pa.int64()), ("is_end", pa.bool_()), ("is_pair", pa.bool_())]
+_FLAGS = [("span", pa.int64()), ("is_end", pa.bool_()), ("is_pair", pa.bool_()), ("is_right", pa.bool_())]
 DIGEST_SCHEMA = pa.schema([("span", pa.int64()), ("rows", pa.int64()), ("digest", pa.string())])
 
 
@@ -72,7 +72,7 @@ class PairSource:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what is listed: its span, whether it is the span's end, or a pair, and u<i>, the use's values."""
+        """Of what is listed: its span, whether it is its end, a pair, a right row alone, and u<i>, the use's values."""
         fields = [(f"u{i}", arrow_type(use.type)) for i, use in enumerate(self.uses)]
         return pa.schema([*_FLAGS, *fields])
 
@@ -84,7 +84,7 @@ class PairSource:
         for at in range(0, len(own), PAIRS_AT_ONCE):
             piece = slice(at, at + PAIRS_AT_ONCE)
             yield self._batch(own[piece], left[piece], right[piece])
-        ends = [pa.array(numbers), *(pa.repeat(pa.scalar(flag), len(numbers)) for flag in (True, False))]
+        ends = [pa.array(numbers), *(pa.repeat(pa.scalar(flag), len(numbers)) for flag in (True, False, False))]
         nothing = [pa.nulls(len(numbers), field.type) for field in list(self.schema)[len(_FLAGS) :]]
         yield pa.RecordBatch.from_arrays([*ends, *nothing], schema=self.schema)
 
@@ -97,14 +97,15 @@ class PairSource:
         return found.probe[order], left[order], right[order]
 
     def _batch(self, spans: I64, left: I64, right: I64) -> pa.RecordBatch:
-        is_pair = right != NO_ROW
-        sides = pa.array(left), pa.array(right, mask=~is_pair)
+        are_none = left == NO_ROW, right == NO_ROW
+        sides = pa.array(left, mask=are_none[0]), pa.array(right, mask=are_none[1])
         values = [
             sides[use.side] if column is None else column.take(sides[use.side])
             for use, column in zip(self.uses, self.columns, strict=True)
         ]
-        flags = pa.repeat(pa.scalar(False), len(spans))
-        return pa.RecordBatch.from_arrays([pa.array(spans), flags, pa.array(is_pair), *values], schema=self.schema)
+        is_end = pa.repeat(pa.scalar(False), len(spans))
+        flags = is_end, pa.array(~(are_none[0] | are_none[1])), pa.array(are_none[0])
+        return pa.RecordBatch.from_arrays([pa.array(spans), *flags, *values], schema=self.schema)
 
 
 def _by_seq(query: Query, use: Use, ordered: Ordered, inputs: Sequence[StreamRows]) -> pa.Array:

@@ -1,4 +1,4 @@
-"""What becomes of a left row's partners, in plain Python: sums of fractions, orders by sorting."""
+"""What becomes of the partners of a row that asks, in plain Python: sums of fractions, orders by sorting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from spojoin.model import Aggregate, Best, JoinKind, PairExpression, Query, TypeName
+from spojoin.model import Aggregate, Best, EmitOn, JoinKind, PairExpression, Query, TypeName
 
 #: A row of the pairs, or of the answers, by the names of columns.
 Row = dict[str, Any]
@@ -37,9 +37,9 @@ def needed(query: Query) -> dict[str, PairExpression]:
 
 
 def answers(query: Query, rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows that left rows give, before HAVING and the select list; ends of spans as they are.
+    """The rows that rows which ask give, before HAVING and the select list; ends of spans as they are.
 
-    rows: for each left row in turn one of its own, without a partner, then its pairs, ascending by the right row
+    rows: for each of them in turn one of its own, without a partner, then its pairs, ascending by the partner
     """
     own: Row | None = None
     pairs: list[Row] = []
@@ -57,6 +57,8 @@ def answers(query: Query, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _answer(query: Query, own: Row, pairs: list[Row]) -> list[Row]:
+    if query.both_ask and own["is_right"] and query.emit is EmitOn.CLOSE:
+        return [] if pairs else [own]  # left rows give the pairs
     if query.grouped is not None:
         if query.join is JoinKind.INNER and not pairs:
             return []

@@ -1,7 +1,7 @@
 """Checks an output of rows: Spark evaluates every filter and select list again, over the pairs of the nested loop.
 
 A record of the results answers a span of probes, and must hold exactly the rows of their pairs, in the order of
-(probe, left, right); or, where left rows ask, a span of those, and exactly their answers. Spans are compared by the
+(probe, left, right); or, where rows ask, a span of those, and exactly their answers. Spans are compared by the
 digest of their rows, and where digests differ row by row.
 """
 
@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from loadgen.check import ordering
 from loadgen.check.asked_rows import AnsweredRows, AskedRows, AskedSource, answered
+from loadgen.check.full_rows import FullSource
 from loadgen.check.judging import ALL, BLOCK_PROBES, ProbeSample
 from loadgen.check.ordering import StreamRows
 from loadgen.check.output_digest import rows_sha256
@@ -71,7 +72,7 @@ class RowCheck:
             ordering.by_time(inputs) if by_time else ordering.by_arrival(query, inputs, pa.table({}), self._verdict)
         )
         verdict.tuples = len(ordered.stream)
-        source = (AskedSource if query.asks else PairSource).of(query, ordered, inputs)
+        source = _source_of(query).of(query, ordered, inputs)
         everything = AnsweredRows(verdict.tuples, verdict.tuples)
         answers = self._answers(answered(query, source.tuples) if query.asks else everything)
         chosen = _chosen(answers, sample)
@@ -136,6 +137,12 @@ class RowCheck:
         """The rows of a result record."""
         ((value,),) = self._messages.where(f"offset = {offset}").select("value").collect()
         return pa.ipc.open_stream(io.BytesIO(value)).read_all()
+
+
+def _source_of(query: Query) -> type[PairSource]:
+    if query.both_ask:
+        return FullSource
+    return AskedSource if query.asks else PairSource
 
 
 def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -83,6 +83,7 @@ class JoinKind(enum.StrEnum):
 
     INNER = "inner"
     LEFT = "left"
+    FULL = "full"
     SEMI = "semi"
     ANTI = "anti"
 
@@ -185,6 +186,8 @@ class KeyColumn:
 
     rounding: of doubles that are compared with integers or decimals; None for all others
     has_no_nan: whether a NaN makes the condition untrue, as within a band, in place of being the greatest double
+    marks_void: whether it marks rows of which an index condition is NULL: 0 for all others, and for these a number
+        that equals none of the other side
     """
 
     expression: Expression
@@ -193,6 +196,7 @@ class KeyColumn:
     text: str
     rounding: Rounding | None = None
     has_no_nan: bool = False
+    marks_void: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +266,8 @@ class Member:
     asks: bool = False
 
 
-#: The bit, beside those of streams, of a row that asks but finds nothing, as an index condition is NULL of it.
+#: The bit, beside those of streams, of a row of stream 0 that asks but finds nothing, as an index condition is NULL of
+#: it; the next bit is of stream 1.
 ASKS_NOTHING = 2
 #: As a stream's `time`, where its schema has no such column: the timestamp that Kafka keeps with each record.
 RECORD_TIME = "record"
@@ -277,7 +282,7 @@ class Stream:
     payload: columns that travel with the rows, because results, residual conditions or equalities of texts need them
     members: of an input that feeds two streams, both; empty for a stream that is its own input
     envelope: the field of a message that holds the row, such as Debezium's `after`; None where it is the message
-    asks: whether each row asks for one answer about all its partners, as left rows may
+    asks: whether each row asks for one answer about all its partners, as left rows may, and those of a FULL JOIN do
     query: the query whose results its rows are; None where producers write them
     """
 
@@ -551,8 +556,13 @@ class Query:
 
     @property
     def asks(self) -> bool:
-        """Whether the left rows ask, each for one answer about all its partners; else both sides answer at arrival."""
+        """Whether left rows ask, each for one answer about all its partners; else both sides answer at arrival."""
         return self.emit is EmitOn.CLOSE or self.join is not JoinKind.INNER or bool(self.grouped or self.best)
+
+    @property
+    def both_ask(self) -> bool:
+        """Whether right rows ask as left rows do."""
+        return self.join is JoinKind.FULL
 
     @property
     def is_self(self) -> bool:
@@ -576,7 +586,7 @@ class Query:
         first = len(left.keys)
         members = (
             Member(0, left.filter, tuple(range(first)), left.asks),
-            Member(1, right.filter, tuple(range(first, first + len(right.keys)))),
+            Member(1, right.filter, tuple(range(first, first + len(right.keys))), right.asks),
         )
         payload = tuple(dict.fromkeys((*left.payload, *right.payload)))
         return (
@@ -602,7 +612,7 @@ class Query:
 
     @property
     def lists_pairs(self) -> bool:
-        """Whether each part lists the partners that it finds; else it counts them, and may sum up what they add."""
+        """Whether parts list the partners that they find; else they count them, and may sum up what they add."""
         return bool(self.residuals) or not (self.output is Output.COUNT or self.only_counts or self.measures)
 
     @cached_property
@@ -633,10 +643,21 @@ class Query:
         is_time = self.needs_time and use.name == right.time_column
         return use.side == 1 and (use.is_number or is_compared or is_time)
 
-    @property
-    def searched_for(self) -> Output:
+    def lists(self, direction: Direction) -> bool:
+        """Whether each part lists what it finds in one direction; else it counts.
+
+        A right row of a FULL JOIN on close asks only whether there is any left row, unless its partners are filtered.
+        """
+        asks_whether = self.both_ask and not direction.as_left and self.emit is EmitOn.CLOSE and not self.residuals
+        return self.lists_pairs and not asks_whether
+
+    def intervals(self, direction: Direction) -> int:
+        """How many intervals a search intersects; the mark of void rows takes nearly all tuples, and costs none."""
+        return direction.condition_count - self.both_ask
+
+    def searched_for(self, direction: Direction) -> Output:
         """What each part yields: partners or counts."""
-        return Output.PAIRS if self.lists_pairs else Output.COUNT
+        return Output.PAIRS if self.lists(direction) else Output.COUNT
 
     @property
     def part_limit(self) -> int | None:
@@ -684,7 +705,7 @@ class Query:
         """The directions of evaluation, left probes first: both, but where only left rows ask."""
         right = len(self.streams) - 1
         from_left = Direction(0, right, True, tuple(_as_seen_from_left(p) for p in self.predicates))
-        if self.asks:
+        if self.asks and not self.both_ask:
             return (from_left,)
         return from_left, Direction(right, 0, False, tuple(_as_seen_from_right(p) for p in self.predicates))
 

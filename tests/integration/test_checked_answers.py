@@ -1,4 +1,4 @@
-"""The checker where left rows ask: DuckDB's answers are right, and each planted error is found.
+"""The checker where rows ask: DuckDB's answers are right, and each planted error is found.
 
 Spark runs in this process, without a broker.
 """
@@ -25,6 +25,7 @@ from spojoin.embedded.statements import StatementOptions, statement_of_streams
 from spojoin.query.column_types import parse_type
 from tests.support.asking_statements import COLUMNS, FORMS, AskingStatement, draw
 from tests.support.checked import INPUT, OUTPUT, answer_headers, as_frame, as_message
+from tests.support.full_statements import END, FullStatement, draw_full
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -44,8 +45,22 @@ def of_form(form: tuple[str, str, str], *, at_close: bool) -> AskingStatement:
     raise AssertionError(f"no statement of {form}")
 
 
+def of_left(statement: AskingStatement) -> list[Answers]:
+    """The answers of the left rows that close."""
+    lefts = [number for number, _, is_left, _ in statement.numbered() if is_left]
+    if statement.at_close and not statement.is_time:
+        lefts = lefts[: max(-(-len(lefts) // statement.slide) * statement.slide - statement.length, 0)]
+    by_row = {number: list(rows) for number, rows in groupby(statement.answer(), lambda row: row[0])}
+    return [by_row.get(number, []) for number in lefts]
+
+
+def of_both(statement: FullStatement) -> list[Answers]:
+    """The answers of the rows of both sides that close, in their order."""
+    return [rows for moment, rows in statement.by_answer() if moment < END]
+
+
 class Checked:
-    """A statement, and its answers by left row, as messages."""
+    """A statement, and its answers by the row that gives them, as messages."""
 
     def __init__(self, session: SparkSession, statement: AskingStatement) -> None:
         self._session, self._statement = session, statement
@@ -54,11 +69,7 @@ class Checked:
         timed = statement.is_time or not statement.is_self
         options = StatementOptions(times=dict.fromkeys(names, "at") if timed else {})
         self.query = statement_of_streams(statement.sql(), dict.fromkeys(names, schema), options)
-        lefts = [number for number, _, is_left, _ in statement.numbered() if is_left]
-        if statement.at_close and not statement.is_time:
-            lefts = lefts[: max(-(-len(lefts) // statement.slide) * statement.slide - statement.length, 0)]
-        by_row = {number: list(rows) for number, rows in groupby(statement.answer(), lambda row: row[0])}
-        self.answers: list[Answers] = [by_row.get(number, []) for number in lefts]
+        self.answers = of_both(statement) if isinstance(statement, FullStatement) else of_left(statement)
 
     def verdict(self) -> Verdict:
         verdict, inputs = Verdict("q"), []
@@ -107,6 +118,34 @@ def test_answers_of_duckdb_are_exact(session: SparkSession, form: tuple[str, str
 
 def test_at_arrival_earlier_partners_count_alone(session: SparkSession) -> None:
     assert Checked(session, of_form(FORMS[5], at_close=False)).verdict().is_exact
+
+
+def full(*, at_close: bool, is_time: bool) -> FullStatement:
+    """The first drawn FULL JOIN of a kind that has answers enough."""
+    for seed in range(2_000_000, 2_010_000):
+        statement = draw_full(seed)
+        is_wanted = statement.at_close is at_close and statement.is_time is is_time and len(statement.rows) > 100
+        if is_wanted and len(of_both(statement)) > 20 and any(None in row[:2] for row in statement.answer()):
+            return statement
+    raise AssertionError("no such FULL JOIN")
+
+
+@pytest.mark.parametrize("is_time", [False, True])
+@pytest.mark.parametrize("at_close", [False, True])
+def test_full_joins_of_duckdb_are_exact(session: SparkSession, at_close: bool, is_time: bool) -> None:
+    checked = Checked(session, full(at_close=at_close, is_time=is_time))
+    verdict = checked.verdict()
+    assert verdict.is_exact, (verdict, checked.query.text)
+    assert verdict.rows_right == sum(map(len, checked.answers)) > 0
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_row_given_back_beside_a_match_is_found(session: SparkSession, side: int) -> None:
+    checked = Checked(session, full(at_close=True, is_time=False))
+    at = next(n for n, rows in enumerate(checked.answers) if any(row[side] is not None for row in rows))
+    row = checked.answers[at][0]
+    checked.answers[at] = [*checked.answers[at], (*row[:side], None, *row[side + 1 :])]
+    assert not checked.verdict().is_exact
 
 
 @pytest.mark.parametrize("damage", ["missing", "other", "twice", "unanswered", "early"])

@@ -1,4 +1,4 @@
-"""One final answer a row through all services, while they are killed, Redis is lost and workers come and go.
+"""Final answers through all services, while they are killed, Redis is lost and workers come and go.
 
 The ordered answers have the same SHA-256 as a nested loop over the inputs, one role a process and all in one.
 """
@@ -60,6 +60,49 @@ def expected() -> Iterator[tuple[object, ...]]:
         yield passing[left]["id"], len(found), total, least, who
 
 
+FULL_COLUMNS = ("a", "b")
+#: Either side's rows are given back whatever the conditions say of them alone; void rows have no site, or no draw.
+FULL = f"""
+name: NAME
+{racks.STREAMS}
+sql: |
+  SELECT l.id AS a, r.id AS b
+  FROM racks AS l FULL JOIN racks AS r ON l.site = r.site AND l.draw < r.draw AND r.cooling = l.cooling CONDITION
+  WINDOW AS (SLIDE INTERVAL '{racks.SLIDE}' ON '{racks.WINDOW}')
+  EMIT ON CLOSE
+"""
+FILTERED = "AND r.note IS NOT NULL"
+
+
+def joined(*, filtered: bool) -> tuple[int, list[tuple[object, ...]]]:
+    """The definition: how many rows of either side close, and their results in the order in which they close."""
+    rows = racks.rows()
+    closed = _begin(len(rows))
+    pairs = [
+        (left, right)
+        for left in range(len(rows))
+        for right in range(max(0, _begin(left)), min(len(rows), left + racks.WINDOW + 1))
+        if left != right
+        and min(left, right) >= _begin(max(left, right))
+        and _is_pair(rows[left], rows[right])
+        and rows[left]["draw"] != rows[right]["draw"]
+        and rows[left]["cooling"] == rows[right]["cooling"]
+        and (not filtered or rows[right]["note"] is not None)
+    ]
+    partners: dict[int, list[int]] = {}
+    for left, right in pairs:
+        partners.setdefault(left, []).append(right)
+    found = {right for _, right in pairs}
+    answers: list[tuple[int, int, int, object, object]] = []
+    for place in range(closed):
+        behind = (place + racks.WINDOW) // racks.SLIDE  # rows close together, with the row that moves the window
+        answers += [(behind, 0, place, place, right) for right in partners.get(place, [None])]
+        if place not in found:
+            answers.append((behind, 1, place, None, place))
+    answers.sort(key=lambda each: each[:3])
+    return 2 * closed, [(left, right) for *_, left, right in answers]
+
+
 def _before(passing: list[racks.Row], side: list[int]) -> list[int]:
     """How many rows of a side come before each row."""
     own, found, count = set(side), [], 0
@@ -88,25 +131,27 @@ def answers() -> list[tuple[object, ...]]:
 def test_losses_leave_the_answers_as_they_are(
     own_cluster: LocalCluster, tmp_path: Path, answers: list[tuple[object, ...]], packing: str, workers: int
 ) -> None:
-    name, stop = f"final-{packing}", threading.Event()
-    text = QUERY.replace("NAME", name)
-    with (
-        served(
-            own_cluster, tmp_path, text, workers, SIZES, restarts_max=20, columns=COLUMNS, packing=packing
-        ) as running,
-        ThreadPoolExecutor() as pool,
-    ):
-        losing = pool.submit(lose_each, running, own_cluster, name, workers, stop)
-        feeding = pool.submit(racks.feed, own_cluster.broker.bootstrap, running.topics["racks"], stop, 0.2)
-        try:
-            running.until(
-                lambda: running.output.answered >= len(answers) and losing.done() and feeding.done(),
-                lambda: f"{running.output.answered} of {len(answers)} answered",
-            )
-        finally:
-            stop.set()
-        losing.result()
-        feeding.result()
+    text = QUERY.replace("NAME", f"final-{packing}")
+    with served(
+        own_cluster, tmp_path, text, workers, SIZES, restarts_max=20, columns=COLUMNS, packing=packing
+    ) as running:
+        under_losses(running, own_cluster, workers, len(answers))
+    assert len(running.output.rows) == len(answers)
+    assert racks.digest(running.output.rows) == racks.digest(answers)
+
+
+@pytest.mark.parametrize(("packing", "workers", "condition"), [("apart", 2, ""), ("together", 1, FILTERED)])
+def test_losses_leave_a_full_join_as_it_is(
+    own_cluster: LocalCluster, tmp_path: Path, packing: str, workers: int, condition: str
+) -> None:
+    closed, answers = joined(filtered=bool(condition))
+    text = FULL.replace("CONDITION", condition).replace("NAME", f"full-{packing}")
+    with served(
+        own_cluster, tmp_path, text, workers, SIZES, restarts_max=20, columns=FULL_COLUMNS, packing=packing
+    ) as running:
+        under_losses(running, own_cluster, workers, closed)
+    assert {None} < {left for left, _ in answers}
+    assert {None} < {right for _, right in answers}
     assert len(running.output.rows) == len(answers)
     assert racks.digest(running.output.rows) == racks.digest(answers)
 
@@ -141,9 +186,26 @@ def test_a_heartbeat_closes_what_no_row_does(own_cluster: LocalCluster, tmp_path
     assert running.output.rows == [(number,) for number in range(ASKED) if number % 3 or number % 6 == 0]
 
 
-def lose_each(running: Served, cluster: LocalCluster, name: str, workers: int, stop: threading.Event) -> None:
+def under_losses(running: Served, cluster: LocalCluster, workers: int, due: int) -> None:
+    """Feed all racks while everything is lost once, until all answers that are due are out."""
+    stop = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        losing = pool.submit(lose_each, running, cluster, workers, stop)
+        feeding = pool.submit(racks.feed, cluster.broker.bootstrap, running.topics["racks"], stop, 0.2)
+        try:
+            running.until(
+                lambda: running.output.answered >= due and losing.done() and feeding.done(),
+                lambda: f"{running.output.answered} of {due} answered",
+            )
+        finally:
+            stop.set()
+        losing.result()
+        feeding.result()
+
+
+def lose_each(running: Served, cluster: LocalCluster, workers: int, stop: threading.Event) -> None:
     """SIGKILL for every service, a second apart, and another number of workers each time; then Kafka's and Redis's."""
-    control = LogPartition(topic_name(name, Topic.CONTROL), 0)
+    control = LogPartition(topic_name(running.query.name, Topic.CONTROL), 0)
     writer = KafkaLog(KafkaConfig(cluster.broker.bootstrap)).writer()
     for version, service in enumerate(running.services):
         if stop.wait(1.0):

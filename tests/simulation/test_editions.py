@@ -15,6 +15,8 @@ from spojoin.simulate.editions import (
     FOURTH,
     FOURTH_SEEDS,
     SECOND,
+    SEVENTH,
+    SEVENTH_SEEDS,
     SIXTH,
     SIXTH_SEEDS,
     THIRD,
@@ -34,7 +36,8 @@ def test_a_seeds_number_says_its_edition():
     assert [edition_of(seed) for seed in (THIRD_SEEDS, FOURTH_SEEDS - 1)] == [THIRD, THIRD]
     assert [edition_of(seed) for seed in (FOURTH_SEEDS, FIFTH_SEEDS - 1)] == [FOURTH, FOURTH]
     assert [edition_of(seed) for seed in (FIFTH_SEEDS, SIXTH_SEEDS - 1)] == [FIFTH, FIFTH]
-    assert edition_of(SIXTH_SEEDS) == SIXTH
+    assert [edition_of(seed) for seed in (SIXTH_SEEDS, SEVENTH_SEEDS - 1)] == [SIXTH, SIXTH]
+    assert edition_of(SEVENTH_SEEDS) == SEVENTH
 
 
 def fingerprint(seed):

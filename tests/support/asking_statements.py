@@ -242,11 +242,12 @@ def draw(seed: int) -> AskingStatement:
         slide,
         slide * rng.choice((1, 2, 3, 7)),
         at_close,
-        tuple(_rows(rng, is_self=is_self)),
+        tuple(drawn_rows(rng, is_self=is_self)),
     )
 
 
-def _rows(rng: Random, *, is_self: bool) -> list[tuple[int, Row]]:
+def drawn_rows(rng: Random, *, is_self: bool) -> list[tuple[int, Row]]:
+    """Rows in their order, each with the number of its stream."""
     domain, nulls, time = rng.choice((2, 4, 9)), rng.choice((0, 0, 0.2)), 0
     rows = []
     for number in range(rng.choice((0, 5, 40, 150))):

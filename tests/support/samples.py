@@ -102,10 +102,23 @@ def extras(draw, n):
 
 
 @st.composite
-def closings(draw, count):
-    """Rows that close with a frame of `count` tuples."""
-    seqs = sorted(draw(st.sets(st.integers(0, 2**40), max_size=5)))
-    positions = sorted(draw(st.sets(st.integers(0, len(seqs) - 1)))) if seqs else []
+def closings(draw, count, streams):
+    """Rows that close with a frame of `count` tuples: of no stream, of the left one, or of both."""
+    sides = draw(st.integers(0, streams))
+    owners = draw(st.lists(st.integers(0, sides - 1), max_size=5)) if sides else []
+    found = []
+    for side in range(sides):
+        places = [at for at, owner in enumerate(owners) if owner == side]
+        found.append(draw(closing_rows(count, places, is_alone=sides == 1)))
+    return tuple(found)
+
+
+@st.composite
+def closing_rows(draw, count, places, *, is_alone):
+    """Rows of one stream that close at these positions among a frame's answers."""
+    n = len(places)
+    seqs = sorted(draw(st.sets(st.integers(0, 2**40), min_size=n, max_size=n)))
+    positions = sorted(draw(st.sets(st.sampled_from(places)))) if places else []
     m = len(positions)
     return Closing(
         first=draw(natural),
@@ -116,6 +129,7 @@ def closings(draw, count):
         lower=draw(ints(1) | ints(m)),
         own=draw(optional(ints(m))),
         reached=draw(natural),
+        places=None if is_alone else np.array(places, np.uint16),
     )
 
 
@@ -155,8 +169,8 @@ def frames(draw):
         alone.setdefault(draw(st.integers(0, 0 if is_shared else streams - 1)), []).append(i)
     cuts = sorted(draw(st.sets(st.integers(1, n - 1)))) if n > 1 else []
     runs = np.diff([0, *cuts, n]) if n else []
-    closing = draw(optional(closings(n)))
-    answers = n if closing is None else len(closing.seqs)
+    closing = draw(closings(n, streams))
+    answers = sum(len(each.seqs) for each in closing) if closing else n
     return Frame(
         epoch=draw(natural),
         frame_id=draw(natural),
@@ -178,7 +192,7 @@ def frames(draw):
         silent=draw(ints(answers, np.uint8, st.integers(0, 1)) | ints(0, np.uint8)),
         unjoined=tuple(Unjoined(s, np.array(p, np.uint16), draw(keys(len(p)))) for s, p in sorted(alone.items())),
         is_shared=is_shared,
-        closing=closing,
+        closings=closing,
     )
 
 

@@ -77,7 +77,9 @@ _MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000, "sec": 1_000_000, "min": 
 _NOT_HALVED = {"NOT", "IS", "IN", "LIKE", "ILIKE", "SIMILAR", "OR", "=", "==", "<", ">", "<=", ">=", "<>", "!="}
 _SET_WORDS = {"UNION", "INTERSECT", "EXCEPT"}
 _LATER_CLAUSES = {"GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "FETCH"} | _SET_WORDS
-_OTHER_JOINS = {"LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "ASOF", "NATURAL", "CROSS", "POSITIONAL", "LATERAL"}
+_OTHER_JOINS = {"NATURAL", "CROSS", "POSITIONAL", "LATERAL"}
+#: Whose rows ask, which other oracles answer.
+_ASKING_JOINS = {"LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "ASOF"}
 
 
 def clauses(text: str) -> Clauses:
@@ -205,6 +207,8 @@ def _without_inner(tokens: list[Token]) -> list[Token]:
 def _side(tokens: list[Token]) -> Side:
     if any(token.word in _OTHER_JOINS or token.text == "," or token.word == "JOIN" for token in tokens):
         raise Refusable("another kind of join")
+    if any(token.word in _ASKING_JOINS for token in tokens):
+        raise Undecided("a join whose rows ask")
     if tokens and tokens[0].kind == "string_const":
         raise Undecided("a file as a side")
     names = [token for k, token in enumerate(tokens) if not (token.word == "AS" and k == 1 and len(tokens) == 3)]

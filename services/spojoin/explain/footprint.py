@@ -16,7 +16,7 @@ SEQ_BYTES = 8
 KEY_BYTES = 8  # an int64; text keys take their length
 TIME_BYTES = 8
 HELD_ROOM = 1.2  # the room of buffers of rows, in times of what they hold
-OPEN_WORDS = 3  # of an open row besides its codes: its number, the first partner that it may find, its own right row
+OPEN_WORDS = 4  # of an open row besides its codes: its number, first partner, own row of the other side, event time
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
 WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
 WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a tuple
@@ -55,18 +55,20 @@ def window_tuples(query: Query, sizes: SetupSizes) -> int:
 def windows_held(query: Query, number: int) -> int:
     """How many windows of a stream's rows are held at most.
 
-    The partners of a row that answers on close lie in two windows of right rows, one before it and one behind it. Left
-    rows that answer when they come are held by nobody.
+    The partners of a row that answers on close lie in two windows of the other side's rows, one before it and one
+    behind it. Left rows that answer when they come are held by nobody, unless right rows search them.
     """
     if not query.asks:
         return 1
     waits = int(query.emit is EmitOn.CLOSE)
-    return waits if number == 0 else 1 + waits
+    return waits if number == 0 and not query.both_ask else 1 + waits
 
 
 def open_bytes(query: Query) -> float:
-    """What the router holds of a left row that is open."""
-    return (OPEN_WORDS + len(query.streams[0].keys)) * CODE_BYTES * HELD_ROOM if query.emit is EmitOn.CLOSE else 0
+    """What the router holds of a row that is open, or of one of each side."""
+    if query.emit is not EmitOn.CLOSE:
+        return 0
+    return sum((OPEN_WORDS + len(stream.keys)) * CODE_BYTES * HELD_ROOM for stream in query.streams if stream.asks)
 
 
 def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
@@ -81,7 +83,7 @@ def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
             1,
             _router(query, sizes, window),
             "rows of a frame for each stream, times of a time window"
-            + ("; left rows that are open" if query.emit is EmitOn.CLOSE else ""),
+            + (f"; {'rows' if query.both_ask else 'left rows'} that are open" if query.emit is EmitOn.CLOSE else ""),
         ),
         ServiceState("predictor", 1, 2**20, "ASketch: its filter and sketch"),
         ServiceState(
@@ -141,19 +143,20 @@ def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
     """What a PO-Join worker keeps for a tuple that `direction` searches, in nodes of `tuples`."""
     slots = {p.target_slot for p in direction.predicates}
     stored = len(slots) * (CODE_BYTES + NODE_OFFSET_BYTES)
-    partners = SEQ_BYTES if query.lists_pairs else 0
-    conditions = direction.condition_count
+    partners = SEQ_BYTES if query.lists(direction) else 0
+    conditions = query.intervals(direction)
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
     wavelet = ((levels - WAVELET_LEAF_LEVELS) * WAVELET_LEVEL_BYTES + WAVELET_LEAF_BYTES) * padding
-    counts_three = conditions == 3 and not query.lists_pairs
-    boxes = _boxes_levels(levels - WAVELET_LEAF_LEVELS) * padding if counts_three and len(slots) == 3 else 0
+    ordered = len(slots) - query.both_ask
+    counts_three = conditions == 3 and not query.lists(direction)
+    boxes = _boxes_levels(levels - WAVELET_LEAF_LEVELS) * padding if counts_three and ordered == 3 else 0
     bitmaps = (
         conditions * PREFIX_BITMAP_BYTES
         if (conditions > 2 and not counts_three) or query.output is Output.BITMAP
         else 0
     )
-    two = len(slots) == 2 and (conditions == 2 or counts_three)
+    two = ordered == 2 and (conditions == 2 or counts_three)
     return stored + partners + (wavelet if two else 0) + boxes + bitmaps
 
 

@@ -195,13 +195,13 @@ def _encoding(domain: Domain, scale: int) -> str:
 
 
 def _index(query: Query, direction: Direction) -> IndexPlan:
-    count = direction.condition_count
+    count = query.intervals(direction)
     return IndexPlan(
         query.streams[direction.probe].name,
         query.streams[direction.target].name,
         "as left" if direction.as_left else "as right",
         count,
-        _structure(count, query.output if query.output is Output.BITMAP else query.searched_for),
+        _structure(count, query.output if query.output is Output.BITMAP else query.searched_for(direction)),
     )
 
 
@@ -221,15 +221,19 @@ def _window_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
     constant = _is_constant(query.window, sizes)
     bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
     rules = (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
-    return (*rules, _closing_rule(query)) if query.emit is EmitOn.CLOSE else rules
+    if query.emit is not EmitOn.CLOSE:
+        return rules
+    return (*rules, *(_closing_rule(query, number) for number, stream in enumerate(query.streams) if stream.asks))
 
 
-def _closing_rule(query: Query) -> str:
-    """When a left row answers, and what is held for it."""
-    window, left = query.window_over(0), query.streams[0].name
+def _closing_rule(query: Query, number: int) -> str:
+    """When a row of a side answers, and what is held for it."""
+    side, other = ("left", "right") if number == 0 else ("right", "left")
+    window, name = query.window_over(number), query.streams[number].name
     length = size_text(window.length, window.is_time)
     when = f"event time has advanced by {length}" if window.is_time else f"about {length} have come behind it"
-    return f"a left row, of {left}, answers once {when}; until then two windows of right rows are held"
+    alone = " if no left row is its partner" if number else ""
+    return f"a {side} row, of {name}, answers once {when}{alone}; until then two windows of {other} rows are held"
 
 
 def _slide_rule(window: Window) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, LayoutChoice, Query
-from spojoin.wire.records import I64, U16, U32, Frame, Matches, Probes, StreamSlice
+from spojoin.wire.records import I64, U16, U32, Closing, Frame, Matches, Probes, StreamSlice
 
 #: The part of the tuples that are not handed over; part 1 + w is PO-Join worker w's.
 MUTABLE_PART = 0
@@ -43,11 +43,16 @@ def lower_bounds(probes: Probes, first: int, last: int) -> I64:
 
 
 def first_reached(frame: Frame, target: int) -> int:
-    """The smallest index of a stream that a window of this frame reaches, or of a left row that it still may answer."""
-    if frame.closing is not None:
-        return frame.closing.reached if target else frame.closing.first
+    """The smallest index of a stream that a window of this frame reaches, or of a row that it still may answer."""
+    if frame.closings:
+        return reached_by(frame.closings, target)
     probes = frame.slices[target if len(frame.slices) == 1 else 1 - target]
     return int(probes.lower[0])
+
+
+def reached_by(closings: Sequence[Closing], target: int) -> int:
+    """The smallest index of a stream of a row that may still be answered, or that one of the other side may find."""
+    return min(closing.first if stream == target else closing.reached for stream, closing in enumerate(closings))
 
 
 def mutable_bounds(frame: Frame, direction: Direction, first: int, last: int) -> tuple[I64, I64]:
@@ -96,10 +101,9 @@ class Chunks:
 
     def note(self, roles: tuple[Matches, ...]) -> None:
         """Learn from a chunk how many probes the next one may hold."""
-        if any(matches.partners is None for matches in roles):
-            return
-        partners = sum(len(matches.partners) for matches in roles if matches.partners is not None)
-        self._probes = max(1, min(2 * self._probes, self._probes * CHUNK_PARTNERS // max(partners, 1)))
+        listed = [len(matches.partners) for matches in roles if matches.partners is not None]
+        if listed:
+            self._probes = max(1, min(2 * self._probes, self._probes * CHUNK_PARTNERS // max(sum(listed), 1)))
 
 
 class SeqTrail:

@@ -36,6 +36,7 @@ class StatementAnswers:
 
 def read_answers(statement: Statement, scope: Scope) -> StatementAnswers:
     """What the select list, GROUP BY, HAVING, QUALIFY and the kind of join say. Raises QueryError."""
+    _check_full(statement, scope)
     best = read_best(statement, scope)
     if not has_aggregates(statement):
         if statement.having is not None:
@@ -57,6 +58,25 @@ def read_answers(statement: Statement, scope: Scope) -> StatementAnswers:
         )
     grouped, select = read_grouped(statement, scope)
     return StatementAnswers(select, grouped)
+
+
+def _check_full(statement: Statement, scope: Scope) -> None:
+    """A FULL JOIN gives back rows of both sides, and no clause is of the left rows alone."""
+    if statement.join is not JoinKind.FULL:
+        return
+    left, right = scope.aliases
+    if statement.qualify is not None:
+        raise QueryError(
+            f"QUALIFY chooses among the partners of {left}'s rows, and a FULL JOIN gives back {right}'s rows as well: "
+            "expected JOIN or LEFT JOIN",
+            scope.line_of(statement.qualify),
+        )
+    if has_aggregates(statement):
+        raise QueryError(
+            f"aggregates are of the partners of {left}'s rows, and a FULL JOIN gives back {right}'s rows as well: "
+            "expected LEFT JOIN",
+            scope.line_of(statement.group or statement.columns[0]),
+        )
 
 
 def _check_left(select: tuple[Selected, ...], statement: Statement, scope: Scope) -> None:

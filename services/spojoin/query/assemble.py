@@ -116,7 +116,7 @@ def assemble(
         check_statement(checkable(parsed.plain, parsed.statement, scope), schemas, parsed.line_at)
     return Query(
         name=choices.name,
-        streams=_streams(used, condition, needed, asks=asks),
+        streams=_streams(used, condition, needed, asking=2 if parsed.statement.join is JoinKind.FULL else int(asks)),
         predicates=condition.predicates,
         window=condition.window,
         order=order,
@@ -137,8 +137,9 @@ def assemble(
 
 
 def _streams(
-    sides: Sequence[StreamOptions], condition: Condition, payloads: Sequence[tuple[str, ...]], *, asks: bool
+    sides: Sequence[StreamOptions], condition: Condition, payloads: Sequence[tuple[str, ...]], *, asking: int
 ) -> tuple[Stream, ...]:
+    """The streams of the sides; asking: how many of them ask, the left one first."""
     parts = zip(sides, condition.keys, condition.filters, payloads, strict=False)  # a self join has one more filter
     return tuple(
         Stream(
@@ -150,7 +151,7 @@ def _streams(
             passing,
             payload,
             envelope=side.envelope,
-            asks=asks and number == 0,
+            asks=number < asking,
             query=side.query,
         )
         for number, (side, keys, passing, payload) in enumerate(parts)

@@ -47,7 +47,9 @@ def _declared(kind: ColumnType, name: str, query: Query, line: int) -> ColumnTyp
 
 
 def _event_time(query: Query) -> str | None:
-    """The column that is the event time of the left rows, or else of the right ones."""
+    """The column that is the event time of the left rows, or else of the right ones; a FULL JOIN has neither."""
+    if query.both_ask:
+        return None
     times = [stream.time_column for stream in (query.streams[0], query.streams[-1])]
     named = {(each.plain.side, each.plain.name): each.name for each in query.select if each.plain is not None}
     return next((named[side, time] for side, time in enumerate(times) if time and (side, time) in named), None)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from sqlglot import exp
 
 from spojoin.errors import QueryError
 from spojoin.model import (
     Computed,
+    Constant,
+    Domain,
     Filter,
     Interval,
     JoinKind,
@@ -69,20 +72,40 @@ def read_condition(
     asks: whether left rows ask, which are a stream of their own then
     """
     parts = _sorted(statement.conjuncts, scope)
-    if statement.join in (JoinKind.LEFT, JoinKind.ANTI):  # a left row of which ON isn't true is a row without partners
-        parts.residual += parts.sides[0]
-        parts.sides[0].clear()
+    for own in parts.sides[: _SIDES_GIVEN_BACK.get(statement.join, 0)]:
+        parts.residual += own
+        own.clear()
     parts.sides[0].extend(_kept(statement, scope))
     if not parts.index:
         raise _without_index(statement, parts, scope)
     filters = _filter(parts.sides[0], scope), _filter(parts.sides[1], scope)
     residuals = tuple(condition_of_pair(node, scope) for node in parts.residual)
     found = _indexed(parts.index, scope, filters, window, line, is_apart=asks)
+    if statement.join is JoinKind.FULL:
+        found = _void_marked(found)
     return replace(found, filters=filters, residuals=residuals)
+
+
+#: How many sides' rows are given back though ON isn't true of them: the left side's, or both.
+_SIDES_GIVEN_BACK = {JoinKind.LEFT: 1, JoinKind.ANTI: 1, JoinKind.FULL: 2}
+_MARK = "neither row is void"
+
+
+def _void_marked(found: Condition) -> Condition:
+    """The condition with one more that is false where an index condition is NULL of either row.
+
+    Where both sides ask, such rows stand among those that are searched, with codes that mean nothing.
+    """
+    left, right = found.keys
+    equal = Predicate(Op.EQ, len(left), len(right), Domain.INTEGER, 0, _MARK)
+    mark = KeyColumn(Constant(Fraction(0)), Domain.INTEGER, 0, "whether it is void", marks_void=True)
+    return replace(found, predicates=(*found.predicates, equal), keys=([*left, mark], [*right, mark]))
 
 
 def _kept(statement: Statement, scope: Scope) -> list[exp.Expression]:
     """The conditions of WHERE on left rows, which an outer, SEMI or ANTI JOIN keeps. Raises QueryError for others."""
+    if statement.join is JoinKind.FULL and statement.kept:
+        raise _filtered_full(statement, scope)
     for node in statement.kept:
         uses = uses_of(node, scope)
         if not uses:
@@ -95,6 +118,15 @@ def _kept(statement: Statement, scope: Scope) -> list[exp.Expression]:
                 scope.line_of(node),
             )
     return [node for node in statement.kept if uses_of(node, scope)]
+
+
+def _filtered_full(statement: Statement, scope: Scope) -> QueryError:
+    node, (left, right) = statement.kept[0], scope.aliases
+    return QueryError(
+        f"'{text_of(node)}' in WHERE: a FULL JOIN gives back the rows of both sides, and WHERE would take away those "
+        f"with NULLs: expected conditions on partners in ON; LEFT JOIN keeps {left}'s rows alone, RIGHT JOIN {right}'s",
+        scope.line_of(node),
+    )
 
 
 def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:

@@ -98,7 +98,8 @@ class Extractor:
         keys = _keys(columns, stream.key) if stream.key else None
         payload = self._payload_of(columns, evaluation)
         members, joins = self._flags(made, evaluation)
-        whole = Extracted(_NO_ROWS, tuple(each.codes for each in made), times, keys, [], payload, members, joins)
+        codes = self._codes(made, joins)
+        whole = Extracted(_NO_ROWS, codes, times, keys, [], payload, members, joins)
         return _kept(columns.refusals, whole)
 
     def _payload_of(self, columns: _BatchColumns, evaluation: SideValues) -> pa.RecordBatch | None:
@@ -128,8 +129,19 @@ class Extractor:
             members |= passes.astype(np.uint8) << member.stream
             joins |= (passes if member.asks else joining).astype(np.uint8) << member.stream
             if member.asks:
-                joins |= (passes & ~joining).astype(np.uint8) << ASKS_NOTHING
+                joins |= (passes & ~joining).astype(np.uint8) << (ASKS_NOTHING + member.stream)
         return members, joins
+
+    def _codes(self, made: list[CodeColumn], joins: NDArray[np.uint8] | None) -> tuple[NDArray[np.int64], ...]:
+        """The key columns' codes; those that mark void rows tell these from the rows of the other stream."""
+        codes = [each.codes for each in made]
+        if joins is None:
+            return tuple(codes)
+        for member in self._fed:
+            void = joins >> np.uint8(ASKS_NOTHING + member.stream) & 1
+            for slot in (slot for slot in member.slots if self._stream.keys[slot].marks_void):
+                codes[slot] = void.astype(np.int64) * (1 + member.stream)
+        return tuple(codes)
 
 
 #: The extractors made last, which keep the expression engine open: a process reads few inputs, again and again.
@@ -204,7 +216,9 @@ class _BatchColumns:
 
 
 def code_column(columns: _BatchColumns, key: KeyColumn, computed: Mapping[Computed, pa.Array]) -> CodeColumn:
-    """The codes of one key column."""
+    """The codes of one key column; those of a mark are 0, as of a row that isn't void."""
+    if key.marks_void:
+        return CodeColumn(np.zeros(columns.batch.num_rows, np.int64), None)
     if isinstance(key.expression, Computed):
         return codes_of_values(key, computed[key.expression], columns.refusals)
     if _is_of_values(columns.stream, key):

@@ -99,7 +99,7 @@ def _parts(query: Query) -> Iterator[tuple[str, str]]:
 
 
 def _of_answers(query: Query) -> Iterator[tuple[str, str]]:
-    """What left rows ask, where they do."""
+    """What rows ask, where they do."""
     if not query.asks:
         return
     yield "answers", f"{query.join.value} join, at {query.emit.value}"

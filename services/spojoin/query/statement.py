@@ -41,7 +41,7 @@ class Statement:
     """The sides, left first, the conditions that AND joins, and the columns of the select list.
 
     conjuncts: of ON, and of WHERE where that is the same; line_of: gives a node's place in the file
-    kept: conditions of WHERE on the left rows that a LEFT, SEMI or ANTI JOIN keeps
+    kept: conditions of WHERE on the left rows that a LEFT, SEMI or ANTI JOIN keeps; of a FULL JOIN, all of WHERE
     is_asof: of each left row's partners the nearest; is_turned: whether the sides stood the other way round
     group, having, qualify: the clauses as written
     """
@@ -193,7 +193,8 @@ _JOINS = {
     "ANTI": JoinKind.ANTI,
 }
 _JOINS |= {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.LEFT, "LEFT OUTER": JoinKind.LEFT, "RIGHT OUTER": JoinKind.LEFT}
-_EXPECTED_JOINS = "JOIN, LEFT JOIN, RIGHT JOIN, SEMI JOIN, ANTI JOIN or ASOF JOIN"
+_JOINS |= {"FULL": JoinKind.FULL, "FULL OUTER": JoinKind.FULL}
+_EXPECTED_JOINS = "JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, SEMI JOIN, ANTI JOIN or ASOF JOIN"
 
 
 def _joined(join: exp.Join, line_of: LineOf) -> _Joined:
@@ -207,7 +208,7 @@ def _joined(join: exp.Join, line_of: LineOf) -> _Joined:
     if condition is None or kind == "CROSS":
         raise QueryError("missing ON: expected predicates after it, such as ON l.a < r.a AND l.b > r.b", right.line)
     is_turned, is_asof = kind.startswith("RIGHT"), method == "ASOF"
-    if is_asof and (is_turned or _JOINS[kind] in (JoinKind.SEMI, JoinKind.ANTI)):
+    if is_asof and (is_turned or _JOINS[kind] not in (JoinKind.INNER, JoinKind.LEFT)):
         raise QueryError(f"ASOF {kind} JOIN isn't supported: expected ASOF JOIN or ASOF LEFT JOIN", right.line)
     return _Joined(right, _conjuncts(condition, line_of), _JOINS[kind], is_asof, is_turned)
 

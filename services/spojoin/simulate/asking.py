@@ -108,9 +108,9 @@ class BestOf:
 
 @dataclass(frozen=True, slots=True)
 class LeftQuestion:
-    """What left rows ask.
+    """What left rows ask; in a FULL join right rows as well.
 
-    join: INNER, LEFT, SEMI or ANTI; at_close: about all partners, else about earlier ones
+    join: INNER, LEFT, FULL, SEMI or ANTI; at_close: about all partners, else about earlier ones
     aggregates: by name; having: at least so many pairs; best: which partners are kept
     """
 
@@ -141,10 +141,19 @@ class LeftQuestion:
                 yield _row(select, left, {})
             return
         kept = partners if self.best is None else self.best.of(partners)
-        if not kept and self.join == "LEFT":
-            kept = [_nothing(select)]
+        if not kept and self.join in ("LEFT", "FULL"):
+            kept = [_nothing(1, select)]
         for partner in kept:
             yield _row(select, left, partner)
+
+    def rows_of_right(
+        self, right: Values, partners: Sequence[Values], select: Sequence[tuple[str, Term]]
+    ) -> Iterator[Row]:
+        """The answer to a right row of a FULL join: on close left rows give the pairs."""
+        if partners and self.at_close:
+            return
+        for partner in partners or [_nothing(0, select)]:
+            yield _row(select, partner, right)
 
     def _group(self, left: Values, partners: Sequence[Values], select: Sequence[tuple[str, Term]]) -> Iterator[Row]:
         counted: Sequence[Values] = partners or ([{}] if self.join == "LEFT" else [])
@@ -153,9 +162,9 @@ class LeftQuestion:
         yield _row(select, left, {}) | {name: reduced.value(counted) for name, reduced in self.aggregates}
 
 
-def _nothing(select: Sequence[tuple[str, Term]]) -> Values:
-    """A right side of NULLs."""
-    return {name: None for _, term in select for name in term.names(1)}
+def _nothing(side: int, select: Sequence[tuple[str, Term]]) -> Values:
+    """A side of NULLs."""
+    return {name: None for _, term in select for name in term.names(side)}
 
 
 def _row(select: Sequence[tuple[str, Term]], left: Values, right: Values) -> Row:

@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 from spojoin.kernels.segments import before
 from spojoin.model import Query
 from spojoin.protocol import parts
-from spojoin.roles.router import asking, machine, slicing
-from spojoin.roles.router.asking import Asking, OpenRows
+from spojoin.roles.router import asking_side, machine, open_rows, slicing
+from spojoin.roles.router.asking import Asking
+from spojoin.roles.router.asking_side import AskingSide
 from spojoin.roles.router.cutting import Cut
+from spojoin.roles.router.open_rows import OpenRows
 from spojoin.roles.sink import machine as sink
 from spojoin.roles.sink.aggregates import AggregateColumns
 from spojoin.roles.sink.assembly import combined
+from spojoin.roles.sink.closed_rows import ClosedRows, closed_rows
 from spojoin.roles.sink.history import History
 from spojoin.roles.sink.left_answers import LeftGroups
-from spojoin.roles.sink.left_rows import LeftRows, closed_rows
 from spojoin.roles.sink.pairs import SeqPairs
 from spojoin.simulate.mutants import Mutant, Patches, planted
-from spojoin.wire.records import I64, NO_OWN, OWN_VOID, Batch, Closing, Frame, Matches
+from spojoin.wire.records import I64, NO_OWN, OWN_VOID, Batch, Closing, Frame, Matches, StreamSlice
 
 ASKING_MUTANTS: dict[str, Mutant] = {}
 _mutant = partial(planted, ASKING_MUTANTS)
@@ -36,23 +38,30 @@ _mutant = partial(planted, ASKING_MUTANTS)
 
 @_mutant("closes-one-row-early", "with each row that closes, the next one closes as well, if it is there")
 def _closes_one_row_early() -> Patches:
-    clipped = Asking._clipped
+    return closing_early(sides=(0, 1))
 
-    def one_more(self: Asking, until: I64) -> I64:
+
+def closing_early(sides: Sequence[int]) -> Patches:
+    """With each row of these sides that closes, the next one closes as well, if it is there."""
+    clipped = AskingSide._clipped
+
+    def one_more(self: AskingSide, until: I64) -> I64:
         found = clipped(self, until)
+        if self.stream not in sides:
+            return found
         return np.minimum(np.where(found > self.open.first, found + 1, found), max(self.open.end, self.open.first))
 
-    return [patch.object(Asking, "_clipped", one_more)]
+    return [patch.object(AskingSide, "_clipped", one_more)]
 
 
 @_mutant("closes-one-row-late", "a row closes only when the one after it may")
 def _closes_one_row_late() -> Patches:
-    clipped = Asking._clipped
+    clipped = AskingSide._clipped
 
-    def one_less(self: Asking, until: I64) -> I64:
+    def one_less(self: AskingSide, until: I64) -> I64:
         return np.maximum(clipped(self, until) - 1, self.open.first)
 
-    return [patch.object(Asking, "_clipped", one_less)]
+    return [patch.object(AskingSide, "_clipped", one_less)]
 
 
 @_mutant("watermark-closes-all", "an event time that inputs have reached closes all rows up to it, windows or not")
@@ -61,17 +70,20 @@ def _watermark_closes_all() -> Patches:
 
     def all_of_them(self: Asking, watermark_us: int | None) -> Cut:
         cut = without_rows(self, watermark_us)
-        return cut if watermark_us is None else replace(cut, end=min(self.open.end, cut.end + 1))
+        if watermark_us is None:
+            return cut
+        ends = [min(side.open.end, end + 1) for side, end in zip(self.sides, cut.ends, strict=True)]
+        return replace(cut, ends=ends)
 
     return [patch.object(Asking, "without_rows", all_of_them)]
 
 
 @_mutant("closes-again-after-a-restart", "a router that starts again takes rows of its batches for open")
 def _closes_again_after_a_restart() -> Patches:
-    def all_held(self: Asking) -> None:
+    def all_held(self: AskingSide) -> None:
         self.open.finish_restore(0)
 
-    return [patch.object(Asking, "finish_restore", all_held)]
+    return [patch.object(AskingSide, "finish_restore", all_held)]
 
 
 @_mutant("open-rows-forgotten", "a router that starts again doesn't learn of open rows from batches")
@@ -127,26 +139,28 @@ def _own_by_number() -> Patches:
     def always(_direction: object, left: object, _right: object, _at: I64) -> NDArray[np.bool_]:
         return np.ones(len(left), np.bool_)  # type: ignore[arg-type]
 
-    return [patch.object(asking, "_matches", always)]
+    return [patch.object(asking_side, "_matches", always)]
 
 
 @_mutant("null-searches", "a row of which an index condition is NULL searches by what stands for it")
 def _null_searches() -> Patches:
-    table = asking._table
+    table = open_rows._table
 
-    def never_void(seqs: I64, codes: tuple[I64, ...], lower: I64, own: I64 | None) -> I64:
-        return table(seqs, codes, lower, None if own is None else np.where(own == OWN_VOID, NO_OWN, own))
+    def never_void(carrier: StreamSlice | Batch, seqs: I64, codes: tuple[I64, ...], lower: I64) -> I64:
+        own = carrier.own
+        return table(
+            replace(carrier, own=None if own is None else np.where(own == OWN_VOID, NO_OWN, own)), seqs, codes, lower
+        )
 
-    return [patch.object(asking, "_table", never_void)]
+    return [patch.object(open_rows, "_table", never_void)]
 
 
 @_mutant("null-gives-no-answer", "a row of which an index condition is NULL gets no answer")
 def _null_gives_no_answer() -> Patches:
 
-    def searching_only(closing: Closing, begin: int, end: int, matches: Matches) -> LeftRows:
-        kept = np.zeros(end - begin, np.bool_)
-        first, last = parts.probe_range(closing.positions, begin, end)
-        kept[closing.positions[first:last].astype(np.int64) - begin] = True
+    def searching_only(closing: Closing, begin: int, end: int, matches: Matches) -> ClosedRows:
+        rows = closing.rows_at(begin, end)
+        kept = np.isin(closing.all_places[rows], closing.positions)
         return closed_rows(closing, begin, end, matches).only(kept)
 
     return [patch.object(sink, "closed_rows", searching_only)]
@@ -157,9 +171,9 @@ def _null_gives_no_answer() -> Patches:
 
 @_mutant("null-row-beside-a-match", "a LEFT JOIN puts out a row of NULLs beside a single partner")
 def _null_row_beside_a_match() -> Patches:
-    with_none = LeftRows.with_none
+    with_none = ClosedRows.with_none
 
-    def beside(self: LeftRows) -> LeftRows:
+    def beside(self: ClosedRows) -> ClosedRows:
         left, right = self.pairs()
         lengths = np.bincount(np.searchsorted(self.seqs, left), minlength=len(self.seqs))
         single = np.flatnonzero(lengths == 1)
@@ -167,16 +181,16 @@ def _null_row_beside_a_match() -> Patches:
             return with_none(self)
         partners = np.insert(right, self.offsets[single + 1], -1)
         offsets = before(lengths + (lengths == 1))
-        return with_none(LeftRows(self.seqs, self.counts, offsets, partners))
+        return with_none(ClosedRows(self.seqs, self.counts, offsets, partners))
 
-    return [patch.object(LeftRows, "with_none", beside)]
+    return [patch.object(ClosedRows, "with_none", beside)]
 
 
 @_mutant("having-ignores-nulls", "HAVING keeps a group of which it is NULL, or false by one")
 def _having_ignores_nulls() -> Patches:
     rows = LeftGroups.rows
 
-    def one_more(self: LeftGroups, found: LeftRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
+    def one_more(self: LeftGroups, found: ClosedRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
         having, self._having = self._having, None
         try:
             return rows(self, found, histories)
@@ -190,14 +204,14 @@ def _having_ignores_nulls() -> Patches:
 def _aggregate_without_the_last() -> Patches:
     values = AggregateColumns.values
 
-    def without_last(self: AggregateColumns, found: LeftRows, histories: Sequence[History]) -> list[pa.Array]:
+    def without_last(self: AggregateColumns, found: ClosedRows, histories: Sequence[History]) -> list[pa.Array]:
         if found.offsets is None or found.partners is None:
             return values(self, found, histories)
         lengths = np.diff(found.offsets)
         last = np.zeros(len(found.partners), np.bool_)
         last[found.offsets[1:][lengths > 1] - 1] = True
         offsets = before(lengths - (lengths > 1))
-        return values(self, LeftRows(found.seqs, found.counts, offsets, found.partners[~last]), histories)
+        return values(self, ClosedRows(found.seqs, found.counts, offsets, found.partners[~last]), histories)
 
     return [patch.object(AggregateColumns, "values", without_last)]
 

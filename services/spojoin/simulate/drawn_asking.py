@@ -18,12 +18,14 @@ _SUMMED = (*_WHOLE, TypeName.FLOAT, TypeName.DOUBLE)
 _ORDERED = (*_SUMMED, TypeName.STRING)
 
 
-def asking(rng: Random, drawn: DrawnQuery, *, may_close: bool = True) -> DrawnQuery:
-    """The query, perhaps with left rows that ask; `may_close`: also for answers on close."""
+def asking(rng: Random, drawn: DrawnQuery, *, may_close: bool = True, may_be_full: bool = False) -> DrawnQuery:
+    """The query, perhaps with left rows that ask; `may_close`: also on close; `may_be_full`: also right rows."""
     if rng.random() >= odds.ASKS:
         return drawn
     left, right = drawn.attributes[0], drawn.attributes[-1]
     asked = _asked(rng, right)
+    if may_be_full and rng.random() < odds.FULL:
+        asked = LeftQuestion("FULL", rng.random() < odds.AT_CLOSE)
     if not may_close:
         asked = replace(asked, at_close=False)
     if asked == LeftQuestion("INNER", at_close=False):  # plain pairs as they come
@@ -33,6 +35,9 @@ def asking(rng: Random, drawn: DrawnQuery, *, may_close: bool = True) -> DrawnQu
     if not only_left:
         names += [("p", SideColumn(1, "seq")), *_columns(rng, 1, right)]
     join: OracleJoin = replace(drawn.join, asking=asked, output=Output.ROWS, limit=None, select=tuple(names))
+    if asked.join == "FULL":  # which gives back the rows that fail a condition of their side
+        filters = [condition for side in join.filters for condition in side]
+        join = replace(join, filters=((), ()), residuals=(*join.residuals, *filters))
     query = parse_query(as_yaml(join, drawn.attributes, drawn.query.order, drawn.query.lateness_us))
     return DrawnQuery(join, query, drawn.attributes)
 

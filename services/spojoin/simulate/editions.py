@@ -9,14 +9,15 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 
-#: Where the seeds of the second to the sixth edition begin.
+#: Where the seeds of the second to the seventh edition begin.
 EDITION_SEEDS = 1 << 32
 THIRD_SEEDS = 1 << 62
 FOURTH_SEEDS = 3 << 61
 FIFTH_SEEDS = 7 << 60
 SIXTH_SEEDS = 15 << 59
+SEVENTH_SEEDS = 31 << 58
 #: Where fresh seeds may start: of the last edition, and small enough for 64 bits with all that follow.
-STARTS = range(SIXTH_SEEDS, (1 << 63) - (1 << 32))
+STARTS = range(SEVENTH_SEEDS, (1 << 63) - (1 << 32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Edition:
     opens_writers: whether processes fence each other's writers, stand still, and lose the log for a while
     asks: whether left rows of a statement may ask, each for one answer about all its partners
     asks_replaced: whether they may where the statement is replaced as well, at arrival
+    asks_fully: whether right rows may ask as well, in FULL joins
     """
 
     rows: tuple[int, ...]
@@ -42,6 +44,7 @@ class Edition:
     opens_writers: bool = False
     asks: bool = False
     asks_replaced: bool = False
+    asks_fully: bool = False
 
 
 FIRST = Edition(rows=(25, 40, 40, 60, 60, 90, 160), bridges_lulls=False, replaced_at_steps=(0, 100, 400, 1_000, 2_000))
@@ -56,6 +59,7 @@ THIRD = replace(SECOND, packs_generations=True)
 FOURTH = replace(THIRD, opens_writers=True)
 FIFTH = replace(FOURTH, asks=True)
 SIXTH = replace(FIFTH, asks_replaced=True)
+SEVENTH = replace(SIXTH, asks_fully=True)
 
 
 def fresh_start() -> int:
@@ -73,4 +77,6 @@ def edition_of(seed: int) -> Edition:
         return THIRD
     if seed < FIFTH_SEEDS:
         return FOURTH
-    return FIFTH if seed < SIXTH_SEEDS else SIXTH
+    if seed < SIXTH_SEEDS:
+        return FIFTH
+    return SIXTH if seed < SEVENTH_SEEDS else SEVENTH

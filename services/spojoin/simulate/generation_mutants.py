@@ -19,7 +19,6 @@ from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.physical_input import PhysicalInput
 from spojoin.roles.router.queue import Origins
 from spojoin.roles.router.slicing import Taken
-from spojoin.roles.sink.left_answers import LeftAnswers
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.roles.sink.pairs import Answers
 from spojoin.runtime import backfill
@@ -148,9 +147,9 @@ def _silence_by_frame() -> Patches:
 
 @_asking_mutant("left-rows-answer-again", "left rows that are read again answer in the frames in which others do")
 def _left_rows_answer_again() -> Patches:
-    original = SinkMachine._left_answers
+    original = SinkMachine._closed_answers
 
-    def all_of_them(self: SinkMachine, left: LeftAnswers, frame: Frame, begin: int, end: int) -> Answers:
-        return original(self, left, frame if frame.is_silent else replace(frame, silent=NONE_SILENT), begin, end)
+    def all_of_them(self: SinkMachine, frame: Frame, begin: int, end: int) -> Answers:
+        return original(self, frame if frame.is_silent else replace(frame, silent=NONE_SILENT), begin, end)
 
-    return [patch.object(SinkMachine, "_left_answers", all_of_them)]
+    return [patch.object(SinkMachine, "_closed_answers", all_of_them)]

@@ -62,7 +62,8 @@ def _elaborated(seed: int) -> Elaborate:
     """What is made of each generation's query; left rows may ask, at arrival: open ones would lose their answer."""
     if not edition_of(seed).asks_replaced:
         return elaborate
-    return lambda rng, drawn: asking(rng, elaborate(rng, drawn), may_close=False)
+    fully = edition_of(seed).asks_fully
+    return lambda rng, drawn: asking(rng, elaborate(rng, drawn), may_close=False, may_be_full=fully)
 
 
 def _run(replacement: Replacement, mutant: str | None) -> Failure | None:

@@ -49,21 +49,28 @@ def _of_frame(frame: Frame, config: RouterConfig) -> Iterator[Event]:
         yield "P5 frames", "row in no slice"
     if frame.is_shared and frame.count:
         yield "P5 frames", "frame shared by two streams of one input"
-    if frame.closing is not None and frame.answers:
-        yield from _of_closing(frame, frame.closing)
+    yield from _of_closings(frame)
     if frame.silent.any():
         yield "P12 generations", "frame of silent rows alone" if frame.is_silent else "silent row"
 
 
-def _of_closing(frame: Frame, closing: Closing) -> Iterator[Event]:
+def _of_closings(frame: Frame) -> Iterator[Event]:
+    for stream, closing in enumerate(frame.closings):
+        if len(closing.seqs):
+            yield from _of_closing(frame, closing, stream)
+    if len(frame.closings) > 1 and all(len(closing.seqs) for closing in frame.closings):
+        yield "P16 rows that ask", "rows of both sides close with one frame"
+
+
+def _of_closing(frame: Frame, closing: Closing, stream: int) -> Iterator[Event]:
     group = "P16 rows that ask"
     if not frame.count:
         yield group, "row closes in a frame without rows"
-    elif closing.end > frame.slices[0].first_index:
+    elif closing.end > frame.slices[stream].first_index:
         yield group, "row closes in its own frame"
     else:
         yield group, "row closes with a later row"
-    if len(closing) < frame.answers:
+    if len(closing) < len(closing.seqs):
         yield group, "row that finds nothing answered"
     if closing.own is not None:
         yield group, "own tuple left out"

@@ -23,7 +23,7 @@ from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
-from spojoin.roles.router.asking import Asking
+from spojoin.roles.router.asking_side import AskingSide
 from spojoin.roles.router.event_time import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.names import Names
@@ -96,9 +96,10 @@ def _after(owner: type, name: str) -> Callable[[Look], Look]:
 # --- rows that ask ----------------------------------------------------------------------------------------------------
 
 
-@_before(Asking, "finish_restore")
-def _restores_open_rows(events: Events, asking: Asking) -> None:
-    events["P16 rows that ask", "open rows restored from batches"] += bool(asking.open._restored)
+@_before(AskingSide, "finish_restore")
+def _restores_open_rows(events: Events, side: AskingSide) -> None:
+    events["P16 rows that ask", "open rows restored from batches"] += bool(side.open._restored)
+    events["P16 rows that ask", "open right rows restored from batches"] += bool(side.stream and side.open._restored)
 
 
 # --- the simulated world ----------------------------------------------------------------------------------------------

@@ -297,18 +297,79 @@ def partners_of_left(
         yield seq, rows[seq], partners
 
 
-def open_lefts(join: OracleJoin, order: Sequence[SourceRow], time_us: int | None) -> int:
-    """How many left rows stay open behind the last row, or behind an event time: a row to come may find them."""
-    lefts = [row for row in order if plays(join, row, 0)]
+@dataclass(frozen=True, slots=True)
+class FullAnswer:
+    """What a row of a FULL join answers about: its side, how many of its rows came before, its partners, ascending."""
+
+    side: int
+    place: int
+    seq: int
+    partners: tuple[int, ...]
+
+
+#: Closes behind all rows that there are.
+_NEVER = 1 << 62
+
+
+def full_answers(
+    join: OracleJoin,
+    order: Sequence[SourceRow],
+    first_indexes: Sequence[int] = (0, 0),
+    first_seq: int | None = None,
+) -> list[FullAnswer]:
+    """Of each row of either side what it answers about, in the order in which rows answer.
+
+    At arrival that is the order of the rows. On close a row answers with the last event time that reaches it, or with
+    the row of its side that moves the window past it. Of those together the left ones are first.
+    first_indexes, first_seq: as in `nested_loop`
+    """
+    assert join.asking is not None, "rows of both sides ask"
+    probes = [*nested_loop(join, order, first_indexes, first_seq)]
+    found: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
+    rows = {probe.seq: probe.row for probe in probes}
+    for probe in probes:
+        for side, earlier in enumerate((probe.as_left, probe.as_right)):
+            if plays(join, probe.row, side):
+                found[side][probe.seq] = list(earlier)
+            for other in earlier if join.asking.at_close else ():
+                found[1 - side][other].append(probe.seq)
+    answers = []
+    for side, partners in enumerate(found):
+        own = [*partners]
+        for place, seq in enumerate(own):
+            moment = _moment(join, side, own, place, rows[seq]) if join.asking.at_close else seq
+            answers.append((moment, side, seq, FullAnswer(side, place, seq, tuple(sorted(partners[seq])))))
+    return [answer for *_, answer in sorted(answers, key=lambda each: each[:3])]
+
+
+def _moment(join: OracleJoin, side: int, own: Sequence[int], place: int, row: SourceRow) -> int:
+    """When a row closes: an event time, or the number of a row of its side."""
+    if join.interval_us is not None:
+        return _time(row) + max(join.interval_us[1] if side == 0 else -join.interval_us[0], 0)
+    length, slide = join.window.length, join.window.slide
+    if join.window.is_time:
+        return (_time(row) + length) // slide * slide
+    behind = next(count for count in range(place + 1, place + length + slide + 2) if _begin(join, count) > place)
+    return own[behind - 1] if behind <= len(own) else _NEVER
+
+
+def _begin(join: OracleJoin, count: int) -> int:
+    return _round_up(count, join.window.slide) - join.window.length
+
+
+def open_rows(join: OracleJoin, order: Sequence[SourceRow], time_us: int | None, side: int = 0) -> int:
+    """How many rows of a side stay open behind the last row, or behind an event time: a row to come may find them."""
+    own = [row for row in order if plays(join, row, side)]
     assert join.asking is not None, "left rows ask"
     if not join.asking.at_close:
         return 0
     if join.interval_us is not None:
-        return sum(time_us is None or _time(row) + max(join.interval_us[1], 0) >= time_us for row in lefts)
+        kept_us = max(-join.interval_us[0] if side else join.interval_us[1], 0)
+        return sum(time_us is None or _time(row) + kept_us >= time_us for row in own)
     if not join.window.is_time:
-        return min(len(lefts), len(lefts) - (_round_up(len(lefts), join.window.slide) - join.window.length))
-    begin = None if time_us is None else _round_up(time_us, join.window.slide) - join.window.length
-    return sum(begin is None or _time(row) >= begin for row in lefts)
+        return min(len(own), len(own) - _begin(join, len(own)))
+    begin = None if time_us is None else _begin(join, time_us)
+    return sum(begin is None or _time(row) >= begin for row in own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ LENGTH_SLIDES = (1, 1, 2, 3, 4, 6, 20)
 #: Of statements, in how many left rows ask; of these, how many at close.
 ASKS = 0.6
 AT_CLOSE = 0.75
+FULL = 0.3
 #: Pairs, LEFT, SEMI or ANTI, GROUP BY, the best partners.
 ASKED_WEIGHTS = (15, 20, 20, 30, 15)
 DESCENDING = 0.5

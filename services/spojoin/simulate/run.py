@@ -14,6 +14,7 @@ from spojoin.simulate.asking_mutants import ASKING_MUTANTS
 from spojoin.simulate.drawn_asking import asking
 from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.editions import edition_of
+from spojoin.simulate.full_mutants import FULL_MUTANTS
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.mutants import MUTANTS, Mutant
@@ -26,7 +27,7 @@ from spojoin.simulate.world import World
 #: The number of faults shown: the last ones matter.
 FAULTS_SHOWN = 40
 #: What may be planted in a seed without an option.
-_PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS}
+_PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}
 _PLANTED = {**MUTANTS, **PACK_MUTANTS, **HARMLESS}
 
 
@@ -58,7 +59,8 @@ def _elaborated(seed: int) -> Elaborate:
     """What is made of a drawn query; that left rows ask, by a generator of its own."""
     if not edition_of(seed).asks:
         return elaborate
-    return lambda rng, drawn: asking(Random(f"asking {seed}"), elaborate(rng, drawn))
+    fully = edition_of(seed).asks_fully
+    return lambda rng, drawn: asking(Random(f"asking {seed}"), elaborate(rng, drawn), may_be_full=fully)
 
 
 def _run_drawn(

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from spojoin.errors import ConfigurationError
 from spojoin.simulate.asking_mutants import ASKING_MUTANTS
 from spojoin.simulate.forking import forking
+from spojoin.simulate.full_mutants import FULL_MUTANTS
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS, REPLACED_ASKING_MUTANTS
 from spojoin.simulate.generations import run_replaced_statement, run_replacement
 from spojoin.simulate.mutants import MUTANTS, Mutant
@@ -33,7 +34,7 @@ class RunKind:
 
 SERVED = RunKind(run_seed, {**MUTANTS, **PACK_MUTANTS})
 REPLACED = RunKind(run_replacement, GENERATION_MUTANTS, " --generations")
-STATEMENTS = RunKind(run_statement, {**STATEMENT_MUTANTS, **ASKING_MUTANTS}, " --statements")
+STATEMENTS = RunKind(run_statement, {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}, " --statements")
 REPLACED_STATEMENTS = RunKind(
     run_replaced_statement, {**GENERATION_MUTANTS, **REPLACED_ASKING_MUTANTS}, " --generations --statements"
 )

@@ -308,13 +308,15 @@ def parse(scenario: Scenario, source: Source, messages: tuple[ScenarioMessage, .
 def codes_of(scenario: Scenario, stream: int, row: SourceRow) -> tuple[int | None, ...]:
     """A row's code in each key column of a stream, made from the value and the definition of a code.
 
-    None where it follows from more: of texts, which the router numbers, of values that stand for others, and of NULL.
+    None where it follows from more: of texts, which the router numbers, of values that stand for others, of NULL, and
+    of what marks it.
     """
     return tuple(_code(key, row) for key in scenario.query.streams[stream].keys)
 
 
 def _code(key: KeyColumn, row: SourceRow) -> int | None:
-    if isinstance(key.expression, Computed) or key.domain is Domain.ASSIGNED or key.rounding is not None:
+    is_derived = isinstance(key.expression, Computed) or key.rounding is not None or key.marks_void
+    if is_derived or key.domain is Domain.ASSIGNED:
         return None
     value = evaluate(key.expression, row.values, key.domain is Domain.FLOAT)
     if is_refused(value):

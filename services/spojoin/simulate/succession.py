@@ -18,6 +18,7 @@ from spojoin.simulate.era import Era
 from spojoin.simulate.messages import Source
 from spojoin.simulate.oracle import (
     SourceRow,
+    full_answers,
     is_valid,
     merge_by_time,
     nested_loop,
@@ -31,7 +32,8 @@ from spojoin.simulate.scenario import Scenario
 from spojoin.simulate.verdict import (
     Row,
     Wrong,
-    answers_of_left,
+    answers_of,
+    asks_fully,
     check_continuous,
     check_memory,
     check_partitions_in_order,
@@ -211,8 +213,11 @@ def _is_silent(era: Era, outcome: RunOutcome, order: list[SourceRow], charge: Ro
         first = frame.first_seq - outcome.frames.first_seq
         if era.scenario.join.asking is not None:
             found[first : first + frame.count] = [not charge.is_due(row) for row in order[first : first + frame.count]]
-        rows = slice(None) if frame.closing is None else frame.slices[0].positions
-        found[first : first + frame.count][rows] = frame.silent if len(frame.silent) else False
+        if not frame.closings:
+            found[first : first + frame.count] = frame.silent if len(frame.silent) else False
+        for closing, piece in zip(frame.closings, frame.slices, strict=False):
+            silent = frame.silent[closing.all_places] if len(frame.silent) else False
+            found[first : first + frame.count][piece.positions] = silent
     return cast("list[bool]", found.tolist())
 
 
@@ -234,10 +239,15 @@ def _expected(era: Era, outcome: RunOutcome, order: list[SourceRow], are_silent:
     scenario = era.scenario
     firsts, first = outcome.frames.first_indexes or (0, 0), outcome.frames.first_seq
     by_number = _Numbered(order, first)
+    if asks_fully(scenario):
+        for answer in full_answers(scenario.join, order, firsts, first):
+            if not are_silent[answer.seq - first]:
+                yield from answers_of(scenario, answer.side, answer.seq, answer.partners, by_number)
+        return
     if scenario.join.asking is not None:
         for seq, _, partners in partners_of_left(scenario.join, order, firsts, first):
             if not are_silent[seq - first]:
-                yield from answers_of_left(scenario, seq, partners, by_number)
+                yield from answers_of(scenario, 0, seq, partners, by_number)
         return
     for probe, is_silent in zip(nested_loop(scenario.join, order, firsts, first), are_silent, strict=True):
         if not is_silent:
@@ -267,7 +277,8 @@ def _check_reach(era: Era, order: list[SourceRow], charge: RowsInCharge) -> None
     if era.backfill is Backfill.NONE:
         return
     unread = _unread(scenario, charge)
-    for stream in (1,) if scenario.join.asking is not None else range(len(scenario.query.streams)):
+    asks_left = scenario.join.asking is not None and not asks_fully(scenario)
+    for stream in (1,) if asks_left else range(len(scenario.query.streams)):
         missing = [row for row in unread if plays(scenario.join, row, stream)]
         if missing:
             _check_stream(era, order, charge, stream, missing)

@@ -18,9 +18,10 @@ from spojoin.protocol.topology import Role, Topic
 from spojoin.simulate.oracle import (
     Probe,
     SourceRow,
+    full_answers,
     merge_by_time,
     nested_loop,
-    open_lefts,
+    open_rows,
     partners_of_left,
     plays,
     split_late,
@@ -154,7 +155,7 @@ def check_partitions_in_order(order: list[SourceRow]) -> None:
 
 def _check_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) -> None:
     expected = (
-        [*_left_rows(scenario, order, outcome)] if scenario.join.asking is not None else [*_rows(scenario, order)]
+        [*_asked_rows(scenario, order, outcome)] if scenario.join.asking is not None else [*_rows(scenario, order)]
     )
     _compare(scenario, order, outcome, expected)
 
@@ -164,26 +165,47 @@ def _rows(scenario: Scenario, order: list[SourceRow]) -> Iterator[Row]:
         yield from expected_rows(scenario, probe, order)
 
 
-def _left_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) -> Iterator[Row]:
-    """The answers of the left rows that are closed; raises Wrong where too few or too many of them are."""
+def _asked_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome) -> Iterator[Row]:
+    """The answers of the rows that are closed; raises Wrong where too few or too many of a side are."""
     join = scenario.join
-    lefts = [*partners_of_left(join, order)]
-    closings = [frame.closing for frame in outcome.frames.accepted if frame.closing is not None]
+    if not asks_fully(scenario):
+        closed = _closed(scenario, order, outcome, 0)
+        for seq, _, partners in [*partners_of_left(join, order)][:closed]:
+            yield from answers_of(scenario, 0, seq, partners, order)
+        return
+    ends = [_closed(scenario, order, outcome, side) for side in (0, 1)]
+    for answer in full_answers(join, order):
+        if answer.place < ends[answer.side]:
+            yield from answers_of(scenario, answer.side, answer.seq, answer.partners, order)
+
+
+def asks_fully(scenario: Scenario) -> bool:
+    """Whether rows of both sides ask."""
+    return scenario.join.asking is not None and scenario.join.asking.join == "FULL"
+
+
+def _closed(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome, side: int) -> int:
+    """How many rows of a side are closed."""
+    join = scenario.join
+    rows = sum(plays(join, row, side) for row in order)
+    closings = [frame.closings[side] for frame in outcome.frames.accepted if frame.closings]
     closed = closings[-1].end if closings else 0
     last = max((row.time_us for row in order if row.time_us is not None), default=None)
-    least, most = (len(lefts) - open_lefts(join, order, time) for time in (last, _latest(scenario)))
+    least, most = (rows - open_rows(join, order, time, side) for time in (last, _latest(scenario)))
     if not least <= closed <= most:
-        raise Wrong(f"{closed} of {len(lefts)} left rows are closed; at least {least} must be, at most {most} may be")
-    for seq, _, partners in lefts[:closed]:
-        yield from answers_of_left(scenario, seq, partners, order)
+        name = ("left", "right")[side]
+        raise Wrong(f"{closed} of {rows} {name} rows are closed; at least {least} must be, at most {most} may be")
+    return closed
 
 
-def answers_of_left(scenario: Scenario, seq: int, partners: list[int], order: Sequence[SourceRow]) -> Iterator[Row]:
-    """The output rows of one left row; order: by number."""
+def answers_of(
+    scenario: Scenario, side: int, seq: int, partners: Sequence[int], order: Sequence[SourceRow]
+) -> Iterator[Row]:
+    """The output rows of one row that asks, of the left or the right side; order: by number."""
     asking = scenario.join.asking
     assert asking is not None, "left rows ask"
-    left, *found = ({**order[each].values, "id": order[each].key, "seq": each} for each in (seq, *partners))
-    for row in asking.rows(left, found, scenario.join.select):
+    own, *found = ({**order[each].values, "id": order[each].key, "seq": each} for each in (seq, *partners))
+    for row in (asking.rows_of_right if side else asking.rows)(own, found, scenario.join.select):
         yield {name: _written(value) for name, value in row.items()}
 
 
@@ -339,8 +361,10 @@ def worker_bound(scenario: Scenario, order: Sequence[SourceRow]) -> int:
 
 def _reach(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
     """Tuples of a stream in the window that a last tuple could have, one slide longer; or that open left rows keep."""
+    if asks_fully(scenario):
+        return max(_reach_of_open(scenario, order, stream, asking) for asking in (0, 1))
     if scenario.join.asking is not None:
-        return _reach_of_open(scenario, order, stream)
+        return _reach_of_open(scenario, order, stream, 0)
     window = scenario.query.window_over(stream)
     if not window.is_time:
         return window.length + window.slide
@@ -351,25 +375,25 @@ def _reach(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
     return sum(row.stream == source and (row.time_us or 0) >= end - window.length - window.slide for row in order)
 
 
-def _reach_of_open(scenario: Scenario, order: Sequence[SourceRow], stream: int) -> int:
-    """Left rows that are open, and one slide; right rows from where the window of the first of them begins on."""
+def _reach_of_open(scenario: Scenario, order: Sequence[SourceRow], stream: int, side: int) -> int:
+    """Rows of a side that are open, and a slide; of the other from where the window of the first of them begins on."""
     join = scenario.join
     # The last frame's own tuples close rows with the next frame only.
     before = order[: -scenario.config.frame_tuples] or order
     time = max((row.time_us or 0 for row in before), default=0)
-    lefts = [seq for seq, row in enumerate(order) if plays(join, row, 0)]
-    stays = min(open_lefts(join, order, time if scenario.query.window.is_time else None), len(lefts))
-    window = scenario.query.window_over(1)
-    kept = min(stays + scenario.query.window_over(0).slide + scenario.config.frame_tuples, len(lefts))
-    if stream == 0:
+    own = [seq for seq, row in enumerate(order) if plays(join, row, side)]
+    stays = min(open_rows(join, order, time if scenario.query.window.is_time else None, side), len(own))
+    window = scenario.query.window_over(1 - side)
+    kept = min(stays + scenario.query.window_over(side).slide + scenario.config.frame_tuples, len(own))
+    if stream == side:
         return kept
-    first = lefts[-kept] if kept else len(order)
-    rights = [row for row in order[:first] if plays(join, row, 1)]
-    after = sum(plays(join, row, 1) for row in order[first:])
+    first = own[-kept] if kept else len(order)
+    others = [row for row in order[:first] if plays(join, row, 1 - side)]
+    after = sum(plays(join, row, 1 - side) for row in order[first:])
     if not window.is_time:
-        return after + min(len(rights), window.length + window.slide)
+        return after + min(len(others), window.length + window.slide)
     end = min(time, order[first].time_us or 0) if kept else time
-    return after + sum((row.time_us or 0) >= end - window.length - window.slide for row in rights)
+    return after + sum((row.time_us or 0) >= end - window.length - window.slide for row in others)
 
 
 def frames_bound(scenario: Scenario) -> int:

@@ -204,7 +204,7 @@ class Metrics:
         )
         self.open_age = self._gauge(
             "spojoin_oldest_open_seconds",
-            "Age of the oldest left row that waits for later partners, 0 where none does.",
+            "Age of the oldest row that waits for later partners, 0 where none does.",
         )
         self.workers = self._gauge(
             "spojoin_layout_workers", "PO-Join workers that answer the latest frame seen: its worker count."

@@ -250,7 +250,7 @@ class Reporter:
         return age_ms
 
     def _open_rows(self) -> Fields:
-        """How many left rows are open, and for how long the oldest; nothing where they don't ask."""
+        """How many rows are open, and for how long the oldest; nothing where none ask."""
         rows, since_ms = self._trail.open.rows, self._trail.open.since_ms
         if rows is None:
             return {}

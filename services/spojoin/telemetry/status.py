@@ -32,8 +32,8 @@ class ServiceStatus(NamedTuple):
     processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't report them; `tuples` and
     `matches` are counted since the start, too. `unanswered_ms` is the age of the oldest row that the service knows to
     have no result, NaN where every row has one; it and `result_frame` are None where the service doesn't report them.
-    `hops` are those that the service times. `open_rows` are left rows that wait for later partners, the oldest for
-    `open_ms`; None where left rows don't ask, or the service doesn't report them.
+    `hops` are those that the service times. `open_rows` are rows that wait for later partners, the oldest for
+    `open_ms`; None where no rows ask, or the service doesn't report them.
     """
 
     query: str
@@ -123,7 +123,7 @@ def unanswered_ms(services: Iterable[ServiceStatus]) -> float | None:
 
 
 def open_rows(services: Iterable[ServiceStatus]) -> tuple[int, float] | None:
-    """How many left rows are open, and for how many ms the oldest; None where left rows don't ask, or nobody knows."""
+    """How many rows are open, and for how many ms the oldest; None where no rows ask, or nobody knows."""
     known = [(row.open_rows, row.open_ms or 0.0) for row in services if row.open_rows is not None]
     return max(known, default=None, key=lambda found: found[1])
 

@@ -14,7 +14,7 @@ from spojoin.wire.records import Barrier, Frame
 class _Step(NamedTuple):
     """An accepted frame: its id, its tuples' seqs [first, end), and when the oldest was produced (None: none).
 
-    answers_its_own: whether its positions are its own tuples, and not left rows that close with it
+    answers_its_own: whether its positions are its own tuples, and not rows that close with it
     """
 
     frame_id: int
@@ -48,7 +48,7 @@ class FrameTrail:
         if self._reader.accept(record) and isinstance(record, Frame):
             oldest_ms = int(record.produced_ms.min()) if record.is_answered and record.count else None
             end = record.first_seq + record.count
-            self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms, record.closing is None))
+            self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms, not record.closings))
             self._refused = sum(record.rejected.values())
             self.open.saw(record)
 

@@ -108,13 +108,18 @@ def _write_frame(frame: Frame, header: pb.Frame, columns: ColumnWriter) -> None:
         columns.array(rows.positions, np.uint16)
         columns.keys(rows.keys)
     header.unjoined_columns = columns.count - before
-    if frame.closing is not None:
-        before = columns.count
-        _write_closing(frame.closing, header.closing, columns)
-        header.closing_columns = columns.count - before
+    before = columns.count
+    for closing, field in zip(frame.closings, _closing_fields(header), strict=False):
+        _write_closing(closing, field, columns)
+    header.closing_columns = columns.count - before
 
 
 _CLOSING = ("first", "reached")
+
+
+def _closing_fields(header: pb.Frame) -> tuple[pb.Closing, pb.Closing]:
+    """The rows that close, of the left and of the right side."""
+    return header.closing, header.right_closing
 
 
 def _write_closing(closing: Closing, header: pb.Closing, columns: ColumnWriter) -> None:
@@ -127,6 +132,9 @@ def _write_closing(closing: Closing, header: pb.Closing, columns: ColumnWriter) 
         columns.array(codes, np.int64)
     columns.array(closing.lower, np.int64)
     columns.optional(closing.own, np.int64)
+    header.has_places = closing.places is not None
+    if closing.places is not None:
+        columns.array(closing.places, np.uint16)
 
 
 def _read_closing(header: pb.Closing, columns: ColumnReader) -> Closing:
@@ -138,6 +146,7 @@ def _read_closing(header: pb.Closing, columns: ColumnReader) -> Closing:
         codes=tuple(columns.array(np.int64) for _ in range(header.code_columns)),
         lower=columns.array(np.int64),
         own=columns.optional(np.int64),
+        places=columns.array(np.uint16) if header.has_places else None,
     )
 
 
@@ -220,7 +229,11 @@ def _read_frame(header: pb.Frame, columns: ColumnReader) -> Frame:
         unjoined=tuple(
             Unjoined(number, columns.array(np.uint16), columns.present_keys()) for number in header.unjoined
         ),
-        closing=_read_closing(header.closing, columns) if header.HasField("closing") else None,
+        closings=tuple(
+            _read_closing(field, columns)
+            for name, field in zip(("closing", "right_closing"), _closing_fields(header), strict=True)
+            if header.HasField(name)
+        ),
     )
 
 

@@ -70,18 +70,34 @@ def _check_frame(frame: Frame) -> None:
     if (total := int(frame.produced_runs.sum())) != frame.count:
         _fail(f"{where}: produced_runs add up to {total}, expected {frame.count}")
     _expect_length(f"{where}: silent", frame.silent, 0, frame.answers)
-    if frame.closing is not None:
-        _check_closing(where, frame.closing, frame.count)
+    _expect_tuples(f"{where}: rows that close", frame.answers)
+    for closing in frame.closings:
+        _check_closing(where, closing, frame)
+    _check_places(where, frame)
     if frame.guidance is not None:
         _check_guidance(where, frame.guidance, frame.count)
 
 
-def _check_closing(where: str, closing: Closing, count: int) -> None:
-    where = f"{where}: rows that close"
-    _expect_tuples(where, len(closing.seqs))
+def _check_places(where: str, frame: Frame) -> None:
+    """That the rows which close take each position once: those of one side alone, or of two together."""
+    if len(frame.closings) < 2:
+        if any(closing.places is not None for closing in frame.closings):
+            _fail(f"{where}: positions of all rows that close, expected them where both sides ask")
+        return
+    _expect_length(f"{where}: slices beside rows of two sides that close", frame.slices, 2)
+    taken = np.sort(np.concatenate([closing.all_places for closing in frame.closings]))
+    if any(closing.places is None for closing in frame.closings) or (taken != np.arange(len(taken))).any():
+        _fail(f"{where}: rows of two sides close, expected each of their {frame.answers} positions once")
+
+
+def _check_closing(where: str, closing: Closing, frame: Frame) -> None:
+    where, count = f"{where}: rows that close", frame.count
+    _expect_length(f"{where}: positions of all", closing.places, len(closing.seqs))
+    _expect_rising(f"{where}: positions of all", closing.all_places)
+    if not np.isin(closing.positions, closing.all_places).all():
+        _fail(f"{where}: a position that none of them has")
     _expect_rising(f"{where}: seqs", closing.seqs)
     _expect_rising(f"{where}: positions", closing.positions)
-    _expect_below(f"{where}: positions", closing.positions, len(closing.seqs))
     m = len(closing)
     for name, values in (("after", closing.after), ("own", closing.own), *_by_slot(closing.codes)):
         _expect_length(f"{where}: {name}", values, m)

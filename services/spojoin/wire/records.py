@@ -99,16 +99,18 @@ NO_OWN, OWN_VOID = -1, -2
 
 @dataclass(slots=True)
 class Closing:
-    """The rows of the left stream that a frame answers, n of them, of which m search (rule P16).
+    """The rows of a stream that a frame answers, n of them, of which m search (rule P16).
 
     first: the index of the first of them, or of the first that is still open
     seqs: int64 (n,), ascending
-    positions: uint16 (m,), which of the n rows search, ascending: of the others an index condition is NULL
+    positions: uint16 (m,), positions among the frame's answers of those that search, ascending: of the others an index
+        condition is NULL
     after: uint32 (m,), how many of the frame's rows come before each of them closes: it finds those and earlier ones
-    codes: one int64 (m,) per key column of the left stream
-    lower: int64 (1,) or (m,), first index of the right stream that each may find
+    codes: one int64 (m,) per key column of the stream
+    lower: int64 (1,) or (m,), first index of the other stream that each may find
     own: int64 (m,), as in `StreamSlice`, None where all are NO_OWN
-    reached: the first index of the right stream that a row may find which closes here or is open
+    reached: the first index of the other stream that a row may find which closes here or is open
+    places: uint16 (n,), positions of all n among the frame's answers, ascending; None where these are all the answers
     """
 
     first: int
@@ -119,6 +121,7 @@ class Closing:
     lower: I64
     own: I64 | None
     reached: int
+    places: U16 | None = None
     #: Not of the record: columns that a process has sorted, by slot (see `protocol.sorting`).
     sorted_columns: dict[int, tuple[I64, U16]] = field(default_factory=dict, init=False, repr=False)
 
@@ -127,8 +130,27 @@ class Closing:
 
     @property
     def end(self) -> int:
-        """The index of the first left row that stays open."""
+        """The index of the first row of the stream that stays open."""
         return self.first + len(self.seqs)
+
+    @property
+    def all_places(self) -> U16:
+        """The position of each row among the frame's answers, uint16 (n,)."""
+        return np.arange(len(self.seqs)).astype(np.uint16) if self.places is None else self.places
+
+    @property
+    def searching(self) -> I64:
+        """Which of the rows search, int64 (m,)."""
+        if self.places is None:
+            return self.positions.astype(np.int64)
+        return np.searchsorted(self.places, self.positions).astype(np.int64)
+
+    def rows_at(self, begin: int, end: int) -> slice:
+        """Which of the rows have positions [begin, end) among the frame's answers."""
+        if self.places is None:
+            return slice(begin, end)
+        first, last = np.searchsorted(self.places, (begin, end)).tolist()
+        return slice(first, last)
 
 
 #: What searches in one direction: the tuples of a frame, or the rows that close with it.
@@ -204,7 +226,8 @@ class Frame:
     silent: uint8 (answers,), 1 where an earlier generation has given the answer; empty where none has (rule P12)
     unjoined: rows in no slice
     is_shared: whether both slices are of one input, so that a row may stand in both
-    closing: of a query that gives one answer a left row, those that it gives here; None where each tuple answers
+    closings: of a query whose left rows ask, those that it answers here, and where both sides do, the right ones as
+        well; empty where each tuple answers
     """
 
     epoch: int
@@ -225,12 +248,12 @@ class Frame:
     silent: U8 = field(default_factory=lambda: NONE_SILENT)
     unjoined: tuple[Unjoined, ...] = ()
     is_shared: bool = False
-    closing: Closing | None = None
+    closings: tuple[Closing, ...] = ()
 
     @property
     def answers(self) -> int:
         """How many answers the frame asks for: one a tuple, or one a row that closes with it."""
-        return self.count if self.closing is None else len(self.closing.seqs)
+        return sum(len(each.seqs) for each in self.closings) if self.closings else self.count
 
     @property
     def is_silent(self) -> bool:
@@ -244,7 +267,7 @@ class Frame:
 
     def probes(self, stream: int) -> Probes:
         """What searches on behalf of a stream."""
-        return self.slices[stream] if self.closing is None else self.closing
+        return self.closings[stream] if self.closings else self.slices[stream]
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +473,8 @@ class Result:
     `generation` is the query's generation that answered. `matches` is the number of matches if `rows` must be unpacked
     to count them, as with bitmaps; else 0.
 
-    probes: of a select list, int64 (n,), the seq of the row that answered, for each of n rows; None for other outputs
+    probes: of a select list, int64 (n,), ascending, for each of n rows the seq of the row that answered; where rows of
+        both sides ask, the number of its answer; None for other outputs
     traces: its `traceparent`, an Arrow string array (n,), null where it has none; None where nobody asks for it
     """
 
@@ -499,7 +523,7 @@ class Rows:
     payload: the columns that travel with the rows; None where the query needs none
     members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes its filter, and whether, in
         addition, its index conditions are not NULL; None where every row joins in the streams of its input. A row that
-        asks joins in any case; where they are NULL, it has the bit `model.ASKS_NOTHING` besides
+        asks joins in any case; where they are NULL, it has the stream's bit from `model.ASKS_NOTHING` on besides
     """
 
     offsets: I64

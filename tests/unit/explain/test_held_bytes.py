@@ -23,12 +23,12 @@ SELECTS = {
 }
 
 
-def filled(select: str, output: str, groups: str = "", emit: str = "") -> Engine:
+def filled(select: str, output: str, groups: str = "", emit: str = "", kind: str = "JOIN") -> Engine:
     query = parse_query(
         f"""
 name: x
 streams: {{t: {{schema: {{a: double, b: double, p: double, q: long, n: int, s: string}}}}}}
-sql: {select} FROM t AS l JOIN t AS r ON l.a > r.a AND l.b < r.b {groups}
+sql: {select} FROM t AS l {kind} t AS r ON l.a > r.a AND l.b < r.b {groups}
   WINDOW AS (SLIDE INTERVAL '{WINDOW // 10}' ON '{WINDOW}') {emit}
 order: arrival
 output: {output}
@@ -67,12 +67,25 @@ def test_buffers_take_what_explain_says(select: str, output: str) -> None:
 
 @pytest.mark.parametrize("select", ["SELECT l.p, l.q, r.n", "SELECT l.seq AS left, COUNT(*) AS n"])
 def test_on_close_two_windows_of_right_rows_and_one_of_open_left_rows(select: str) -> None:
-    groups = "GROUP BY l" if "COUNT" in select else ""
-    engine = filled(select, "rows", groups, "EMIT ON CLOSE")
+    engine = filled(select, "rows", "GROUP BY l" if "COUNT" in select else "", "EMIT ON CLOSE")
+    assert [windows_held(engine.query, number) for number in (0, 1)] == [1, 2]
+    assert "left rows that are open" in check_on_close(engine)
+
+
+def test_a_full_join_holds_two_windows_of_either_side() -> None:
+    engine = filled("SELECT l.p, l.q, r.n", "rows", emit="EMIT ON CLOSE", kind="FULL JOIN")
+    assert [windows_held(engine.query, number) for number in (0, 1)] == [2, 2]
+    holds = check_on_close(engine)
+    assert "rows that are open" in holds
+    assert "left rows" not in holds
+
+
+def check_on_close(engine: Engine) -> str:
+    """Check the sizes of payload and index; returns what the router is said to hold."""
     query = engine.query
     state = {each.service: each for each in expected_state(query, SetupSizes(batch_tuples=4_096, workers=1))}
     said = sum(windows_held(query, n) * held_bytes(query, s) for n, s in enumerate(query.streams)) * WINDOW
     assert said / WITHIN <= engine.payload_bytes <= said * WITHIN or engine.payload_bytes < 1 << 16 > said
     index = state["PO-Join worker"].bytes_each
     assert index / WITHIN <= engine.index_bytes <= index * WITHIN
-    assert "left rows that are open" in state["router"].holds
+    return state["router"].holds

@@ -108,7 +108,7 @@ STATEMENTS = [
     ("SELECT *", "SELECT l.distance", 12, "output pairs has columns of its own", "expected SELECT *, or no output"),
     ("SELECT * FROM", "DELETE FROM", 8, "SELECT"),
     ("FROM trips AS l", "FROM trip AS l", 8, "unknown stream 'trip'", "did you mean 'trips'?"),
-    ("JOIN trips AS r", "FULL JOIN trips AS r", 8, "FULL JOIN isn't supported"),
+    ("JOIN trips AS r", "NATURAL JOIN trips AS r", 8, "NATURAL JOIN isn't supported", "FULL JOIN"),
     ("JOIN trips AS r\n  ON", "CROSS JOIN trips AS r WHERE", 8, "missing ON: expected predicates after it"),
     ("AS l JOIN trips AS r", "AS x JOIN trips AS x", 8, "both sides are called 'x'"),
     ("AS l JOIN trips AS r", "JOIN trips", 8, "both sides are called 'trips'"),

@@ -17,6 +17,7 @@ from spojoin.query.load import LIMIT_MAX, parse_query
 
 PAGE = (Path(__file__).parents[3] / "services/spojoin/query/README.md").read_text()
 SIDES = "FROM trades AS l JOIN quotes AS r"
+FULL = "FROM trades AS l FULL JOIN quotes AS r"
 WINDOW = "WINDOW AS (SLIDE INTERVAL '1' ON '10')"
 BLOCKS = [textwrap.dedent(each) for each in re.findall(r"(?m)(?:^ {4}.*\n)+", PAGE)]
 
@@ -105,7 +106,7 @@ def test_numbers_and_headers_are_columns():
         query(sql)
 
 
-@pytest.mark.parametrize("row", table("One answer a row")[:7], ids=lambda row: row[0])
+@pytest.mark.parametrize("row", table("One answer a row")[:8], ids=lambda row: row[0])
 def test_what_left_rows_ask(row):
     written = code(row[0])[0]
     listed = "l.id, COUNT(*) AS n" if "GROUP" in written else "l.id"
@@ -145,7 +146,14 @@ REFUSED = {
         f"SELECT l.id {SIDES} ON l.price < r.bid GROUP BY l.id {WINDOW}",
         f"SELECT l.id {SIDES} ON l.price < r.bid HAVING l.id > 1 {WINDOW}",
     ],
-    "FULL JOIN": [f"SELECT l.id FROM trades AS l FULL JOIN quotes AS r ON l.price < r.bid {WINDOW}"],
+    "WHERE, aggregates, QUALIFY or ASOF with FULL JOIN": [
+        f"SELECT l.id {FULL} ON l.price < r.bid WHERE l.qty > 1 {WINDOW}",
+        f"SELECT l.id {FULL} ON l.price < r.bid WHERE r.id IS NULL {WINDOW}",
+        f"SELECT l.id, COUNT(*) AS n {FULL} ON l.price < r.bid GROUP BY l {WINDOW}",
+        f"SELECT COUNT(*) AS n {FULL} ON l.price < r.bid {WINDOW}",
+        f"SELECT l.id {FULL} ON l.fee < r.bid QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.bid) <= 2 {WINDOW}",
+        f"SELECT l.id FROM trades AS l ASOF FULL JOIN quotes AS r ON l.price < r.bid {WINDOW}",
+    ],
     "DISTINCT, ORDER BY, LIMIT": [
         f"SELECT DISTINCT l.id {SIDES} ON l.price < r.bid {WINDOW}",
         f"SELECT l.id {SIDES} ON l.price < r.bid ORDER BY l.id {WINDOW}",

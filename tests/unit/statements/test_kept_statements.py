@@ -78,7 +78,7 @@ WRONG = [
     joined("l", "l.i < r.i"),
     joined("(SELECT 1) AS x", "l.i < r.i"),
     joined("l.seq", "l.i < r.i").replace("SELECT", "SELECT DISTINCT"),
-    joined("l.seq", "l.i < r.i").replace("JOIN", "FULL JOIN"),
+    joined("l.seq", "l.i < r.i").replace("JOIN", "NATURAL JOIN"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Left rows that ask: the product against DuckDB, and DuckDB against a plain nested loop."""
+"""Rows that ask: the product against DuckDB, and DuckDB against a plain nested loop."""
 
 from dataclasses import replace
 from random import Random
@@ -10,6 +10,7 @@ from spojoin.embedded.statements import StatementOptions, statement_of_streams
 from spojoin.query.column_types import parse_type
 from spojoin.roles.router.config import RouterConfig
 from tests.support.asking_statements import COLUMNS, draw, table_of
+from tests.support.full_statements import draw_full
 
 SEEDS = range(400)
 
@@ -59,3 +60,16 @@ def test_answers_are_those_of_duckdb(seed):
 def test_duckdb_finds_the_partners_of_the_nested_loop(seed):
     statement = replace(draw(seed), kind="", items="l.seq AS n, r.seq AS p", clauses="")
     assert statement.answer() == [(n, p) for n, partners in statement.partners() for p in partners], statement.sql()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_full_joins_are_those_of_duckdb(seed):
+    statement = draw_full(seed)
+    expected = [tuple(map(plain, row)) for row in statement.answer()]
+    assert product(statement, seed) == expected, statement.sql()
+
+
+@pytest.mark.parametrize("seed", range(1_000, 1_200))
+def test_duckdb_joins_fully_as_the_nested_loop_does(seed):
+    statement = draw_full(seed)
+    assert [row[:2] for row in statement.answer()] == statement.looped(), statement.sql()

@@ -60,7 +60,7 @@ def test_a_spoilt_statement_may_be_refused():
         TEXT.replace("l.a,", "count(*),"),
         TEXT.replace("l.a,", "l,"),
         TEXT.replace("l.a <", "l.nosuch <"),
-        TEXT.replace("JOIN", "FULL JOIN"),
+        TEXT.replace("JOIN", "NATURAL JOIN"),
         TEXT.replace("WINDOW", "GROUP BY 1 WINDOW"),
         TEXT.replace("l.a <", '"L"."A" <'),
         TEXT.replace("WINDOW", "AND 1 = 0 WINDOW"),

@@ -226,7 +226,7 @@ def test_the_hops_of_a_process_follow_from_its_roles():
 
 def test_a_frame_in_which_rows_close_and_none_comes_has_no_row_to_time():
     router, worker = Watched(Role.ROUTER), Watched(Role.POJOIN)
-    frame = make_frame(count=0, closing=make_closing(COUNT))
+    frame = make_frame(count=0, closings=(make_closing(COUNT),))
     assert frame.is_answered
     router.hops.framed(frame)
     router.pass_ms(2)

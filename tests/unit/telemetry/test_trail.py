@@ -56,6 +56,6 @@ def test_void_frames_do_not_count():
 
 def test_rows_that_close_are_not_the_rows_of_their_frame():
     """Of a frame that brings 4 rows and answers 6, its own count as through once all answers are out."""
-    first = make_frame([make_slice([range(4)])], closing=make_closing(6))
+    first = make_frame([make_slice([range(4)])], closings=(make_closing(6),))
     trail = trail_of([Barrier(0, "router"), first])
     assert [trail.answered(ResultPosition(*at)) for at in ((0, 0), (0, 3), (0, 5), (1, 0))] == [0, 0, 0, 4]

@@ -252,8 +252,18 @@ def slice_with(**changes):
     return (dataclasses.replace(frame().slices[0], **changes),)
 
 
+def of(**changes):
+    """Two left rows alone that close with a frame of three tuples."""
+    return (closing(**changes),)
+
+
+def both(left, right):
+    """As many rows of either side that close with it, at these positions."""
+    return closing(places=left, positions=left), closing(places=right, positions=right)
+
+
 def closing(**changes):
-    """Two left rows that close with a frame of three tuples."""
+    """Two rows of a side that close with a frame of three tuples."""
     found = Closing(
         first=5,
         seqs=np.array([3, 4]),
@@ -265,6 +275,11 @@ def closing(**changes):
         reached=2,
     )
     return dataclasses.replace(found, **changes)
+
+
+def two_sided(closings):
+    """A frame of one input's two streams with these rows that close."""
+    return frame(count=3, is_shared=True, slices=slice_with() * 2, closings=closings)
 
 
 u16 = lambda *v: np.array(v, np.uint16)  # noqa: E731
@@ -297,12 +312,21 @@ UNFIT = {
     "payload of another length": frame(slices=slice_with(payload=pa.record_batch({"x": [1, 2]}))),
     "places of another length": frame(slices=slice_with(places=np.zeros(2, np.int64))),
     "own of another length": frame(slices=slice_with(own=np.zeros(2, np.int64))),
-    "more rows that search than close": frame(closing=closing(positions=u16(0, 2))),
-    "rows that close out of order": frame(closing=closing(seqs=np.array([4, 3]))),
-    "rows that close behind the frame": frame(closing=closing(after=np.array([1, 4], np.uint32))),
-    "rows that close backwards": frame(closing=closing(after=np.array([3, 1], np.uint32))),
-    "bounds of fewer rows": frame(closing=closing(lower=np.zeros(0, np.int64))),
-    "marks of tuples, not of answers": frame(closing=closing(), silent=np.zeros(3, np.uint8)),
+    "more rows that search than close": frame(closings=of(positions=u16(0, 2))),
+    "rows that close out of order": frame(closings=of(seqs=np.array([4, 3]))),
+    "rows that close behind the frame": frame(closings=of(after=np.array([1, 4], np.uint32))),
+    "rows that close backwards": frame(closings=of(after=np.array([3, 1], np.uint32))),
+    "bounds of fewer rows": frame(closings=of(lower=np.zeros(0, np.int64))),
+    "marks of tuples, not of answers": frame(closings=of(), silent=np.zeros(3, np.uint8)),
+    "positions of the rows of one side": frame(closings=of(places=u16(0, 1))),
+    "rows of two sides at one position": two_sided(both(u16(0, 2), u16(1, 2))),
+    "rows of two sides with a gap": two_sided(both(u16(0, 2), u16(1, 4))),
+    "rows of two sides without positions": two_sided((closing(), closing())),
+    "rows of two sides in a frame of one stream": frame(closings=both(u16(0, 2), u16(1, 3))),
+    "a row that searches at no position of its side": two_sided(
+        (closing(places=u16(0, 2)), closing(places=u16(1, 3), positions=u16(1, 3)))
+    ),
+    "fewer positions than rows": two_sided((closing(places=u16(0)), closing(places=u16(1, 2), positions=u16(1, 2)))),
     "runs that miss a tuple": frame(produced_runs=np.array([2], np.uint32)),
     "runs without times": frame(produced_ms=none),
     "hot of another length": frame(guidance=Guidance(np.zeros(2, np.uint8))),
@@ -373,6 +397,12 @@ def test_records_from_before_generations_lack_their_fields():
             envelope.barrier.ClearField(name)
 
     assert decode(reseal(encode(Barrier(4, "r", 9, closes=True, first_indexes=(3,))), older_barrier)) == Barrier(4, "r")
+
+
+def test_rows_of_both_sides_may_close_with_a_frame():
+    found = two_sided(both(u16(0, 2), u16(1, 3)))
+    assert found.answers == 4
+    assert samples.same(decode(encode(found)), found)
 
 
 def test_a_row_may_stand_in_both_slices_of_one_input_and_in_none():

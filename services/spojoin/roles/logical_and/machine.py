@@ -133,9 +133,10 @@ class LogicalAndMachine(Machine):
                 return tuple(map(Matches, counts))
             return (Matches(counts[0], sums=self._sums(frame, asked[0])),)
         runner, limit = worthwhile(asked, self._runner), self._query.part_limit
-        found = runner.each([partial(one.collect, limit) for one in asked])
+        each = list(zip(self._query.directions, asked, strict=True))
+        found = runner.each([partial(_found, one, limit, lists=self._query.lists(which)) for which, one in each])
         return tuple(
-            Matches(counts, offsets, self._seqs(frame, direction, places))
+            Matches(counts) if places is None else Matches(counts, offsets, self._seqs(frame, direction, places))
             for direction, (counts, offsets, places) in zip(self._query.directions, found, strict=True)
         )
 
@@ -160,6 +161,11 @@ class LogicalAndMachine(Machine):
     def state_tuples(self) -> int:
         """Tuples held in memory, by the seqs of the mutable part."""
         return sum(len(trail) for trail in self._trails)
+
+
+def _found(asked: Asked, limit: int | None, *, lists: bool) -> tuple[I64, I64 | None, I64 | None]:
+    """What is found in a direction, as by `Asked.collect`; only counted where nobody needs the list."""
+    return asked.collect(limit) if lists else (asked.counts(), None, None)
 
 
 def _weighed(weigher: Weigher, frame: Frame, piece: StreamSlice) -> tuple[int, Sums]:

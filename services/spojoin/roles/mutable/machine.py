@@ -155,7 +155,7 @@ class StreamStore:
         #: of rows that ask
         self._lower = Tail()
         self._own = Tail()
-        self._asks = query.asks and stream == 0
+        self._asks = query.streams[stream].asks
         self._keys: list[tuple[int, pa.Array]] = []
         self._payloads: list[tuple[int, pa.RecordBatch]] = []
         self._has_gaps = False

@@ -162,7 +162,8 @@ class WorkerBatches:
     def __init__(self, query: Query, stream: int, work: Work) -> None:
         directions = [direction for direction in query.directions if direction.target == stream]
         sums = bool(query.measures)
-        self.index = StreamIndex(directions, query.searched_for, query.part_limit, query.is_self, work, sums=sums)
+        output = query.searched_for(directions[0])
+        self.index = StreamIndex(directions, output, query.part_limit, query.is_self, work, sums=sums)
         self._weigher = Weigher(query.measures) if sums else None
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()

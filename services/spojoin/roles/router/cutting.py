@@ -17,13 +17,14 @@ from spojoin.wire.records import I64, U8
 class Cut:
     """How much of the queue the next frame takes, and which streams' slides of time end with it.
 
-    end: where left rows ask, the first that stays open; until: int64 (count,), that with each row of the frame
+    ends: by side that asks, the first of its rows that stays open; until: int64 (count,), that with each row of the
+        frame
     """
 
     count: int
     ends_slide: list[bool]
-    end: int = 0
-    until: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    ends: list[int] = field(default_factory=list)
+    until: list[I64] = field(default_factory=list)
 
 
 class FrameCutter:

@@ -20,7 +20,7 @@ from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition,
 from spojoin.protocol.parts import first_reached
 from spojoin.protocol.topology import Topic
 from spojoin.published.guides import guide_of
-from spojoin.roles.router.asking import LEFT, Asking
+from spojoin.roles.router.asking import Asking, silent_answers
 from spojoin.roles.router.backfill import BackfillOrder
 from spojoin.roles.router.book import StreamBook
 from spojoin.roles.router.config import RouterConfig
@@ -120,8 +120,8 @@ class RouterMachine(InputMachine):
         elif isinstance(record, Batch) and not self._is_restored:
             self._books[record.stream].restore(record)
             self._slicer.restore(record)
-            if self._asking is not None and record.stream == LEFT:
-                self._asking.open.restore(record)
+            if self._asking is not None:
+                self._asking.restore(record)
         elif isinstance(record, HotKeys) and record.version > self._plan_version:
             self._plan_version = record.version
             self._guide.hear(record)
@@ -204,7 +204,7 @@ class RouterMachine(InputMachine):
             for book, first in zip(self._books, self._reader.first_indexes, strict=False):
                 book.begin_at(first)
             if self._asking is not None:
-                self._asking.open.begin_at(self._books[LEFT].count)
+                self._asking.begin()
         if self._query.order is Order.EVENT_TIME:
             self._ordering = self._event_time_order()
         elif self._beginning.cut:
@@ -300,12 +300,12 @@ class RouterMachine(InputMachine):
         yield from self._drain(force=True)
 
     def finish(self) -> Iterator[Action]:
-        """The inputs have ended, and no left row waits for partners any more: write everything, and answer all."""
+        """The inputs have ended, and no row waits for partners any more: write everything, and answer all."""
         yield from self.flush()
         if self._asking is not None:
-            self._asking.is_ended = True
+            self._asking.end(ended=True)
             yield from self.flush()
-            self._asking.is_ended = False
+            self._asking.end(ended=False)
 
     @property
     def is_lingering(self) -> bool:
@@ -314,10 +314,10 @@ class RouterMachine(InputMachine):
         return self.active and waits
 
     def _has_due(self) -> bool:
-        """Whether left rows close without further rows: those behind the last row, or behind the event time reached."""
+        """Whether rows close without further rows: those behind the last row, or behind the event time reached."""
         if self._asking is None or len(self._queue):
             return False
-        return self._asking.due(self._ordering.watermark_us(self._now_ms)) > self._asking.open.first
+        return self._asking.has_due(self._ordering.watermark_us(self._now_ms))
 
     def _lingered(self) -> bool:
         if not self.is_lingering:
@@ -369,17 +369,17 @@ class RouterMachine(InputMachine):
     def _write(self, cut: Cut) -> Iterator[Action]:
         origins = self._queue.head(cut.count) if cut.count else _NO_ORIGINS
         taken = self._slicer.take(origins)
-        slices, closing = self._slicer.slices(taken, cut, Coming(self._next_frame, self._next_seq))
+        slices, closings = self._slicer.slices(taken, cut, Coming(self._next_frame, self._next_seq))
         unjoined = self._slicer.unjoined(taken)
         if cut.count:
             self._queue.drop(cut.count)
             last = self._inputs[int(origins.inputs[-1])]
             self._ordering.goes_out(last, int(origins.ids[-1]), taken.last_time_us())
         silent = self._silent(taken)
-        if closing is not None and len(silent):  # of the left rows, which answer when they come
-            silent = silent[slices[LEFT].positions]
+        if closings:
+            silent = silent_answers(silent, slices, closings)
         yield from self._letters(origins)
-        frame = self._frame(origins, slices, closing, silent, unjoined)
+        frame = self._frame(origins, slices, closings, silent, unjoined)
         self._apply(frame)
         self._next_frame += 1
         self._next_seq += frame.count
@@ -418,7 +418,7 @@ class RouterMachine(InputMachine):
         self,
         origins: Origins,
         slices: tuple[StreamSlice, ...],
-        closing: Closing | None,
+        closings: tuple[Closing, ...],
         silent: U8,
         unjoined: tuple[Unjoined, ...],
     ) -> Frame:
@@ -446,7 +446,7 @@ class RouterMachine(InputMachine):
             silent=silent,
             unjoined=unjoined,
             is_shared=self._query.shares_input,
-            closing=closing,
+            closings=closings,
         )
 
     # -- progress

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.model import ASKS_NOTHING, Member, Query
-from spojoin.protocol.parts import first_reached
+from spojoin.protocol.parts import first_reached, reached_by
 from spojoin.query.payload import no_payload
-from spojoin.roles.router.asking import LEFT, Asking
+from spojoin.roles.router.asking import Asking
 from spojoin.roles.router.book import Reach, StreamBook
 from spojoin.roles.router.cutting import Cut, of_stream
 from spojoin.roles.router.names import Names, batch_codes
@@ -120,8 +120,8 @@ class Slicer:
         places = [book.place + positions for book in self._books]
         return Taken(origins, [columns], [np.ones(n, np.bool_)], positions, places)
 
-    def slices(self, taken: Taken, cut: Cut, coming: Coming) -> tuple[tuple[StreamSlice, ...], Closing | None]:
-        """The slices of a frame, one a stream, and the rows that close with it where left rows ask."""
+    def slices(self, taken: Taken, cut: Cut, coming: Coming) -> tuple[tuple[StreamSlice, ...], tuple[Closing, ...]]:
+        """The slices of a frame, one a stream, and where rows ask, those that close with it, by side."""
         self._names.begin(coming.first_seq)
         pieces = [self._piece(taken, number, member) for number, member in self._fed]
         reaches = [self._reach(stream, piece) for stream, piece in enumerate(pieces)]
@@ -130,18 +130,26 @@ class Slicer:
             self._slice(stream, pieces[stream], reaches[stream], lowers[stream], coming.frame_id, ends_slide=ends_slide)
             for stream, ends_slide in enumerate(cut.ends_slide)
         )
-        if self._asking is None:
-            reached = [int(lowers[self.opposite(stream)][0]) for stream in range(len(slices))]
-            closing = None
-        else:
-            left, right = slices
-            left.own = self._asking.own(left, right, pieces[LEFT].asks_nothing)
-            self._asking.open.append(coming.first_seq, left)
-            closing = self._asking.closing(cut, taken.positions)
-            reached = [closing.first, closing.reached]
-        for piece, book, index in zip(slices, self._books, reached, strict=True):
-            piece.live_batch = book.live(index)
-        return slices, closing
+        closings = () if self._asking is None else self._closings(self._asking, slices, pieces, cut, taken, coming)
+        for stream, (piece, book) in enumerate(zip(slices, self._books, strict=True)):
+            lower = reached_by(closings, stream) if closings else int(lowers[self.opposite(stream)][0])
+            piece.live_batch = book.live(lower)
+        return slices, closings
+
+    def _closings(
+        self,
+        asking: Asking,
+        slices: Sequence[StreamSlice],
+        pieces: Sequence[_StreamPart],
+        cut: Cut,
+        taken: Taken,
+        coming: Coming,
+    ) -> tuple[Closing, ...]:
+        for side in asking.sides:
+            piece = slices[side.stream]
+            piece.own = side.own(slices, pieces[side.stream].asks_nothing)
+            side.open.append(coming.first_seq, piece)
+        return asking.closings(cut, taken.positions)
 
     def unjoined(self, taken: Taken) -> tuple[Unjoined, ...]:
         """Rows that take a number but stand in no slice."""
@@ -163,7 +171,7 @@ class Slicer:
         if columns is not None and taken.origins.is_plain:
             return _StreamPart(taken.positions.astype(np.uint16), _picked(columns, member), taken.places, 0)
         joins = of_stream(taken.origins.joins, member.stream)
-        asks_nothing = of_stream(taken.origins.joins, ASKS_NOTHING)[joins] if member.asks else None
+        asks_nothing = of_stream(taken.origins.joins, ASKS_NOTHING + member.stream)[joins] if member.asks else None
         members = int(np.count_nonzero(of_stream(taken.origins.members, member.stream)))
         source = taken.own[number]
         before = [places[joins] for places in taken.places]

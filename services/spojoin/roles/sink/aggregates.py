@@ -14,8 +14,8 @@ from spojoin.kernels.exact_sums import sums_of_doubles, sums_of_integers
 from spojoin.kernels.segments import before
 from spojoin.measures.numbers import Flags, doubles, flags, halves
 from spojoin.model import Aggregate
+from spojoin.roles.sink.closed_rows import ClosedRows
 from spojoin.roles.sink.history import History
-from spojoin.roles.sink.left_rows import LeftRows
 from spojoin.roles.sink.pairs import PairProgram, SeqPairs
 from spojoin.roles.sink.sums import check_size, decimals, means
 from spojoin.wire.records import I64
@@ -29,7 +29,7 @@ class AggregateColumns:
         self._program = PairProgram([each for column in self._columns for each in column.needed])
         self._is_outer = is_outer
 
-    def values(self, found: LeftRows, histories: Sequence[History]) -> list[pa.Array]:
+    def values(self, found: ClosedRows, histories: Sequence[History]) -> list[pa.Array]:
         """By aggregate one value a left row."""
         if found.partners is None:
             with_none = np.maximum(found.counts, 1) if self._is_outer else found.counts
@@ -51,7 +51,7 @@ class AggregateColumn:
         self.needed = [*aggregate.arguments, *([] if aggregate.filter is None else [aggregate.filter])]
 
     def values(self, given: list[pa.Array], offsets: I64, seqs: I64) -> pa.Array:
-        """One value a left row; given: of all pairs what is needed; offsets, seqs: as in `LeftRows`."""
+        """One value a left row; given: of all pairs what is needed; offsets, seqs: as in `ClosedRows`."""
         counted = np.ones(int(offsets[-1]), np.bool_)
         if self._aggregate.filter is not None:
             counted = flags(given.pop().cast(pa.bool_()).fill_null(False))

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from spojoin.kernels.segments import before
 from spojoin.model import Best, Grouped, JoinKind, Query
 from spojoin.roles.sink.aggregates import AggregateColumns
+from spojoin.roles.sink.closed_rows import ClosedRows
 from spojoin.roles.sink.history import History
-from spojoin.roles.sink.left_rows import LeftRows
 from spojoin.roles.sink.pairs import NO_ROW, Answers, PairProgram, Projection, SeqPairs
 from spojoin.roles.sink.summed import SummedColumns
 from spojoin.wire.records import I64
@@ -28,7 +28,7 @@ class LeftAnswers:
         self._best = BestPartners(query.best) if query.best is not None else None
         self._grouped = LeftGroups(query, query.grouped) if query.grouped is not None else None
 
-    def rows(self, found: LeftRows, histories: Sequence[History]) -> Answers:
+    def rows(self, found: ClosedRows, histories: Sequence[History]) -> Answers:
         """The results of left rows, in their order."""
         if self._grouped is not None:
             pairs, probes = self._grouped.rows(found, histories)
@@ -38,7 +38,7 @@ class LeftAnswers:
         traces = pairs.traces(probes) if self._is_traced else None
         return Answers(self._projection.rows(pairs), probes, traces)
 
-    def _chosen(self, found: LeftRows, histories: Sequence[History]) -> tuple[I64, I64]:
+    def _chosen(self, found: ClosedRows, histories: Sequence[History]) -> tuple[I64, I64]:
         """The pairs that are put out, by the seqs of their sides."""
         if self._join in (JoinKind.SEMI, JoinKind.ANTI):
             kept = found.seqs[(found.counts > 0) == (self._join is JoinKind.SEMI)]
@@ -55,7 +55,7 @@ class BestPartners:
         self._best = best
         self._program = PairProgram([key.expression for key in best.order])
 
-    def of(self, found: LeftRows, histories: Sequence[History]) -> LeftRows:
+    def of(self, found: ClosedRows, histories: Sequence[History]) -> ClosedRows:
         """The rows with their best partners alone."""
         left, right = found.pairs()
         if not len(left):
@@ -70,7 +70,7 @@ class BestPartners:
         order = np.lexsort([*(part for key in reversed(keys) for part in reversed(key)), group])
         rank = np.arange(len(order)) - np.repeat(found.offsets[:-1], lengths)
         kept = order[rank < self._best.count]
-        return LeftRows(found.seqs, found.counts, before(np.minimum(lengths, self._best.count)), right[kept])
+        return ClosedRows(found.seqs, found.counts, before(np.minimum(lengths, self._best.count)), right[kept])
 
 
 def _sortable(values: pa.Array, is_descending: bool, nulls_first: bool) -> list[np.ndarray]:
@@ -92,7 +92,7 @@ class LeftGroups:
         )
         self._having = None if grouped.having is None else PairProgram([grouped.having])
 
-    def rows(self, found: LeftRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
+    def rows(self, found: ClosedRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
         """The rows that are put out, as what the select list is evaluated over, and their seqs."""
         if not self._is_outer:
             found = found.only(found.counts > 0)

@@ -14,16 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.measures.weigher import Weigher
-from spojoin.model import Output, Query
+from spojoin.model import Direction, Output, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.parts import expected_parts, first_reached, probe_range
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
+from spojoin.roles.sink.closed_rows import NO_ROWS, ClosedRows, closed_rows, without_own
+from spojoin.roles.sink.full_answers import FullAnswers
 from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.left_answers import LeftAnswers
-from spojoin.roles.sink.left_rows import NO_ROWS, closed_rows, without_own
 from spojoin.roles.sink.made import MadeBatches
 from spojoin.roles.sink.pairs import Answers, Each, Projection, Residual, SeqPairs, in_turn
 from spojoin.roles.sink.rows import (
@@ -35,13 +36,14 @@ from spojoin.roles.sink.rows import (
     matches,
     pair_rows,
 )
-from spojoin.wire.records import I64, Barrier, Batch, Closing, Frame, Matches, Part, Record, Result
+from spojoin.wire.records import I64, U16, Barrier, Batch, Closing, Frame, Matches, Part, Record, Result
 from spojoin.wire.sums import Sums
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
 FRAMES_MAX = 512
 CHUNKS_MAX = 512
 PARTNERS_MAX = 1 << 23
+_NO_PLACES = np.empty(0, np.uint16)
 
 
 @dataclass(slots=True)
@@ -87,7 +89,8 @@ class SinkMachine(Machine):
         self._holds_rows = query.carries_keys or query.has_pair_payload
         self._residual = Residual(query) if query.residuals else None
         self._projection = Projection(query, each)
-        self._left = LeftAnswers(query, self._projection) if query.asks else None
+        self._left = LeftAnswers(query, self._projection) if query.asks and not query.both_ask else None
+        self._full = FullAnswers(query, self._projection) if query.both_ask else None
         self._weigher = Weigher(query.measures)
         self._marks: deque[FrameMark] = deque()
         self._made = [MadeBatches() for _ in query.streams]
@@ -231,8 +234,8 @@ class SinkMachine(Machine):
 
     def _answers(self, frame: Frame, begin: int, end: int) -> Answers:
         query = self._query
-        if self._left is not None:
-            return self._left_answers(self._left, frame, begin, end)
+        if frame.closings:
+            return self._closed_answers(frame, begin, end)
         if frame.is_silent:  # no part reports, and no row is written
             return self._of_directions(frame, end, end, self._directions(frame, end, end))
         directions = self._directions(frame, begin, end)
@@ -240,27 +243,39 @@ class SinkMachine(Machine):
         self.cut_probes += cut_probes(query, directions, frame, begin, end)
         return self._of_directions(frame, begin, end, directions)
 
-    def _left_answers(self, left: LeftAnswers, frame: Frame, begin: int, end: int) -> Answers:
-        """The answers of the left rows at positions [begin, end)."""
-        closing = frame.closing
-        assert closing is not None, "a frame of a query whose left rows ask says which rows close"
+    def _closed_answers(self, frame: Frame, begin: int, end: int) -> Answers:
+        """The answers of the rows that close, at positions [begin, end)."""
         if frame.is_silent or begin == end:
-            return left.rows(NO_ROWS, self._histories)
-        found = closed_rows(closing, begin, end, self._found(frame, closing, begin, end))
-        if len(frame.silent):
-            found = found.only(frame.silent[begin:end] == 0)
-        self.matches += int(found.counts.sum())
-        return left.rows(found, self._histories)
+            found, places = [NO_ROWS for _ in frame.closings], [_NO_PLACES for _ in frame.closings]
+        else:
+            asked = [self._asked(frame, *side, begin, end) for side in enumerate(self._combined(frame, begin, end))]
+            found, places = [rows for rows, _ in asked], [at for _, at in asked]
+        if self._full is not None:
+            self.matches += self._full.matches(found)
+            before = sum(closing.first for closing in frame.closings)
+            return self._full.rows(found, [before + at.astype(np.int64) for at in places], self._histories)
+        assert self._left is not None, "rows close where left rows ask"
+        self.matches += int(found[0].counts.sum())
+        return self._left.rows(found[0], self._histories)
 
-    def _found(self, frame: Frame, closing: Closing, begin: int, end: int) -> Matches:
-        """What the rows that search have found, all parts together."""
-        (found,) = self._combined(frame, begin, end)
-        found = without_own(closing, begin, end, found, self._weigh)
+    def _asked(self, frame: Frame, side: int, matches: Matches, begin: int, end: int) -> tuple[ClosedRows, U16]:
+        """The rows of a side at positions [begin, end), with what all parts have found for them, and their places."""
+        closing = frame.closings[side]
+        found = closed_rows(closing, begin, end, self._found(side, closing, matches, begin, end))
+        places = closing.all_places[closing.rows_at(begin, end)]
+        if not len(frame.silent):
+            return found, places
+        kept = frame.silent[places] == 0
+        return found.only(kept), places[kept]
+
+    def _found(self, side: int, closing: Closing, matches: Matches, begin: int, end: int) -> Matches:
+        """What the rows that search have found, but for what isn't a partner."""
+        found = without_own(closing, begin, end, matches, self._weigh)
         if self._residual is None:
             return found
         first, last = probe_range(closing.positions, begin, end)
-        probes = closing.seqs[closing.positions[first:last]]
-        return self._residual.filtered(found, probes, as_left=True, histories=self._histories)
+        probes = closing.seqs[closing.searching[first:last]]
+        return self._residual.filtered(found, probes, as_left=side == 0, histories=self._histories)
 
     def _weigh(self, seqs: I64) -> Sums:
         """The weights of right rows by seq."""
@@ -311,7 +326,7 @@ class SinkMachine(Machine):
             for part in self._expected(frame)
         ]
         if not parts:
-            return [_no_matches(self._query) for _ in self._query.directions]
+            return [_no_matches(self._query, direction) for direction in self._query.directions]
         if self._query.layout.has_mutable_part:
             # Workers hold older tuples than the mutable part: in this order a merge of partners is mostly a copy.
             parts = [*parts[1:], parts[0]]
@@ -410,6 +425,6 @@ def _lies_before(ends: tuple[int, ...], indexes: tuple[int, ...]) -> bool:
     return all(end <= index for end, index in zip(ends, indexes, strict=True))
 
 
-def _no_matches(query: Query) -> Matches:
+def _no_matches(query: Query, direction: Direction) -> Matches:
     nothing = np.empty(0, np.int64)
-    return Matches(nothing) if not query.lists_pairs else Matches(nothing, np.zeros(1, np.int64), nothing)
+    return Matches(nothing, np.zeros(1, np.int64), nothing) if query.lists(direction) else Matches(nothing)

@@ -18,7 +18,7 @@ from spojoin.model import AGGREGATE, TRACE, PairExpression, Query, Use
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
 
-#: In place of a right row's seq: there is none, and its columns are NULL.
+#: In place of a row's seq: there is none, and its columns are NULL.
 NO_ROW = -1
 
 Each = Callable[[Sequence[Callable[[], pa.Array]]], list[pa.Array]]
@@ -42,7 +42,7 @@ class Answers:
 class SeqPairs:
     """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held.
 
-    right may be NO_ROW: all its columns are NULL then
+    either may be NO_ROW: all its columns are NULL then
     aggregates: of each left row in place of partners, by number, n values each
     """
 
@@ -66,7 +66,7 @@ class SeqPairs:
         if not names:
             return []
         history, seqs = self.histories[min(side, len(self.histories) - 1)], self._seqs(side)
-        if not side or not (seqs == NO_ROW).any():
+        if not (seqs == NO_ROW).any():
             return history.gathers(names, seqs)
         there = np.flatnonzero(seqs != NO_ROW)
         places = np.full(len(seqs), -1, np.int64)

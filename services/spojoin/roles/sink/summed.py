@@ -12,8 +12,8 @@ from spojoin.expressions.types import value_type
 from spojoin.kernels import digits
 from spojoin.measures.weigher import Weigher
 from spojoin.model import Aggregate, Measure
+from spojoin.roles.sink.closed_rows import ClosedRows
 from spojoin.roles.sink.history import History
-from spojoin.roles.sink.left_rows import LeftRows
 from spojoin.roles.sink.sums import check_size, decimals, means
 from spojoin.wire.records import I64
 from spojoin.wire.sums import INFINITE, KEYS, MISSING, NEGATIVE_INFINITE, NOT_A_NUMBER, Sums, added, no_sums
@@ -29,7 +29,7 @@ class SummedColumns:
         self._measures = measures
         self._none = Weigher(measures).of_none() if is_outer else None
 
-    def values(self, found: LeftRows, _histories: Sequence[History]) -> list[pa.Array]:
+    def values(self, found: ClosedRows, _histories: Sequence[History]) -> list[pa.Array]:
         """By aggregate one value a left row."""
         counts, sums = found.counts, no_sums(len(found.counts)) if found.sums is None else found.sums
         if self._none is not None:

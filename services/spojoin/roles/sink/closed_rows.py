@@ -1,4 +1,4 @@
-"""Left rows that a frame answers, with their partners: what all forms of answers are made of."""
+"""Rows of a side that a frame answers, with their partners: what all forms of answers are made of."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from spojoin.wire.sums import Sums, added
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeftRows:
-    """n left rows and their partners.
+class ClosedRows:
+    """n rows of one side and their partners.
 
     seqs: int64 (n,); counts: int64 (n,); offsets: int64 (n + 1,) and partners: int64, seqs, or None where only counted
     sums: of what partners add to aggregates; None where nobody sums, or all are 0
@@ -29,45 +29,46 @@ class LeftRows:
     partners: I64 | None = None
     sums: Sums | None = None
 
-    def only(self, kept: NDArray[np.bool_]) -> LeftRows:
+    def only(self, kept: NDArray[np.bool_]) -> ClosedRows:
         """The rows that a mask keeps."""
         if self.offsets is None or self.partners is None:
-            return LeftRows(self.seqs[kept], self.counts[kept], sums=None if self.sums is None else self.sums[kept])
+            return ClosedRows(self.seqs[kept], self.counts[kept], sums=None if self.sums is None else self.sums[kept])
         lengths = np.diff(self.offsets)
         partners = self.partners[np.repeat(kept, lengths)]
-        return LeftRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners)
+        return ClosedRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners)
 
     def pairs(self) -> tuple[I64, I64]:
-        """The seqs of left and right of each pair."""
+        """The seqs of the row and of the partner of each pair."""
         assert self.offsets is not None, "partners are listed where pairs are asked for"
         assert self.partners is not None, "partners are listed where pairs are asked for"
         return np.repeat(self.seqs, np.diff(self.offsets)), self.partners
 
-    def with_none(self) -> LeftRows:
+    def with_none(self) -> ClosedRows:
         """The same rows, with NO_ROW as the partner of those that have none."""
-        _, right = self.pairs()
+        _, partners = self.pairs()
         assert self.offsets is not None, "partners are listed where pairs are asked for"
         lengths = np.diff(self.offsets)
-        partners = np.insert(right, self.offsets[:-1][lengths == 0], NO_ROW)
-        return LeftRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners)
+        partners = np.insert(partners, self.offsets[:-1][lengths == 0], NO_ROW)
+        return ClosedRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners)
 
 
 _NONE = np.empty(0, np.int64)
-NO_ROWS = LeftRows(_NONE, _NONE, np.zeros(1, np.int64), _NONE)
+NO_ROWS = ClosedRows(_NONE, _NONE, np.zeros(1, np.int64), _NONE)
 
 
-def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> LeftRows:
+def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> ClosedRows:
     """The rows that close at positions [begin, end), with what those of them that search have found."""
     first, last = probe_range(closing.positions, begin, end)
-    at = closing.positions[first:last].astype(np.int64) - begin
-    seqs = closing.seqs[begin:end]
-    counts = np.zeros(end - begin, np.int64)
+    chosen = closing.rows_at(begin, end)
+    at = closing.searching[first:last] - chosen.start
+    seqs = closing.seqs[chosen]
+    counts = np.zeros(len(seqs), np.int64)
     counts[at] = matches.counts
     if matches.offsets is None or matches.partners is None:
-        return LeftRows(seqs, counts, sums=None if matches.sums is None else _spread(matches.sums, at, end - begin))
-    lengths = np.zeros(end - begin, np.int64)
+        return ClosedRows(seqs, counts, sums=None if matches.sums is None else _spread(matches.sums, at, len(seqs)))
+    lengths = np.zeros(len(seqs), np.int64)
     lengths[at] = np.diff(matches.offsets)
-    return LeftRows(seqs, counts, before(lengths), matches.partners)
+    return ClosedRows(seqs, counts, before(lengths), matches.partners)
 
 
 def _spread(sums: Sums, at: I64, n: int) -> Sums:
@@ -83,7 +84,7 @@ def without_own(closing: Closing, begin: int, end: int, matches: Matches, weigh:
         return matches
     first, last = probe_range(closing.positions, begin, end)
     has_own = closing.own[first:last] > NO_OWN
-    seqs = closing.seqs[closing.positions[first:last]]
+    seqs = closing.seqs[closing.searching[first:last]]
     if matches.offsets is None or matches.partners is None:
         sums = None if matches.sums is None else _less(matches.sums, has_own, weigh(seqs[has_own]))
         return Matches(matches.counts - has_own, sums=sums)
