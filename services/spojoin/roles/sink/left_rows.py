@@ -19,7 +19,8 @@ from spojoin.wire.sums import Sums, added
 class LeftRows:
     """n left rows and their partners.
 
-    seqs: int64 (n,); counts: int64 (n,); offsets: int64 (n + 1,) and partners: int64, seqs, or None where only counted
+    seqs: int64 (n,); counts: int64 (n,), of all partners
+    offsets: int64 (n + 1,) and partners: int64, seqs, all of them or those that were chosen; None where only counted
     sums: of what partners add to aggregates; None where nobody sums, or all are 0
     """
 
@@ -31,11 +32,12 @@ class LeftRows:
 
     def only(self, kept: NDArray[np.bool_]) -> LeftRows:
         """The rows that a mask keeps."""
+        sums = None if self.sums is None else self.sums[kept]
         if self.offsets is None or self.partners is None:
-            return LeftRows(self.seqs[kept], self.counts[kept], sums=None if self.sums is None else self.sums[kept])
+            return LeftRows(self.seqs[kept], self.counts[kept], sums=sums)
         lengths = np.diff(self.offsets)
         partners = self.partners[np.repeat(kept, lengths)]
-        return LeftRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners)
+        return LeftRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners, sums)
 
     def pairs(self) -> tuple[I64, I64]:
         """The seqs of left and right of each pair."""
@@ -49,7 +51,7 @@ class LeftRows:
         assert self.offsets is not None, "partners are listed where pairs are asked for"
         lengths = np.diff(self.offsets)
         partners = np.insert(right, self.offsets[:-1][lengths == 0], NO_ROW)
-        return LeftRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners)
+        return LeftRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners, self.sums)
 
 
 _NONE = np.empty(0, np.int64)
@@ -63,11 +65,12 @@ def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> Lef
     seqs = closing.seqs[begin:end]
     counts = np.zeros(end - begin, np.int64)
     counts[at] = matches.counts
+    sums = None if matches.sums is None else _spread(matches.sums, at, end - begin)
     if matches.offsets is None or matches.partners is None:
-        return LeftRows(seqs, counts, sums=None if matches.sums is None else _spread(matches.sums, at, end - begin))
+        return LeftRows(seqs, counts, sums=sums)
     lengths = np.zeros(end - begin, np.int64)
     lengths[at] = np.diff(matches.offsets)
-    return LeftRows(seqs, counts, before(lengths), matches.partners)
+    return LeftRows(seqs, counts, before(lengths), matches.partners, sums)
 
 
 def _spread(sums: Sums, at: I64, n: int) -> Sums:
@@ -84,10 +87,12 @@ def without_own(closing: Closing, begin: int, end: int, matches: Matches, weigh:
     first, last = probe_range(closing.positions, begin, end)
     has_own = closing.own[first:last] > NO_OWN
     seqs = closing.seqs[closing.positions[first:last]]
+    counts = matches.counts - has_own
+    sums = None if matches.sums is None else _less(matches.sums, has_own, weigh(seqs[has_own]))
     if matches.offsets is None or matches.partners is None:
-        sums = None if matches.sums is None else _less(matches.sums, has_own, weigh(seqs[has_own]))
-        return Matches(matches.counts - has_own, sums=sums)
-    return with_partners(matches, matches.partners != np.repeat(seqs, np.diff(matches.offsets)))
+        return Matches(counts, sums=sums)
+    others = with_partners(matches, matches.partners != np.repeat(seqs, np.diff(matches.offsets)))
+    return Matches(counts, others.offsets, others.partners, sums)
 
 
 def _less(sums: Sums, chosen: NDArray[np.bool_], weights: Sums) -> Sums:

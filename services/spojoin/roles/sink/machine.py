@@ -412,4 +412,5 @@ def _lies_before(ends: tuple[int, ...], indexes: tuple[int, ...]) -> bool:
 
 def _no_matches(query: Query) -> Matches:
     nothing = np.empty(0, np.int64)
-    return Matches(nothing) if not query.lists_pairs else Matches(nothing, np.zeros(1, np.int64), nothing)
+    has_partners = query.lists_pairs or query.choices
+    return Matches(nothing, np.zeros(1, np.int64), nothing) if has_partners else Matches(nothing)
