@@ -96,7 +96,7 @@ clean: ## remove the environment and everything that was made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made again when what is installed changes. Sources are installed in place and need no new set-up.
-$(READY): pyproject.toml loadgen/pyproject.toml $(CONSTRAINTS)
+$(READY): pyproject.toml loadgen/pyproject.toml protos/spojoin.proto $(CONSTRAINTS)
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing: install it, or say where it is: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { echo "Java is missing: install Java 17 (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)

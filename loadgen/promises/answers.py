@@ -116,17 +116,18 @@ FORMS: dict[str, AnswerForm] = {
     "SEMI at close": _counted("SEMI", "1", "", at_most(1), lambda count: [1] if count else []),
     "ANTI at close": _counted("ANTI", "1", "", at_most(1), lambda count: [] if count else [1]),
     "SUM of a long": AnswerForm("SUM(r.k)", _if_any(lambda k: int(k.sum())), at_most(3), one_in=1),
-    "MAX, two ranges": AnswerForm("MAX(r.k)", _MAX, at_most(3)),
-    "MAX, two bands": AnswerForm("MAX(r.k)", _MAX, at_most(6), on=BANDS),
+    "MAX, two ranges": AnswerForm("MAX(r.k)", _MAX, at_most(3), one_in=1),
+    "MAX, two bands": AnswerForm("MAX(r.k)", _MAX, at_most(6), on=BANDS, one_in=1),
     "a median": AnswerForm("MEDIAN(r.k)", _if_any(lambda k: int(np.sort(k)[-(-len(k) // 2) - 1])), at_most(8)),
     "the best three": AnswerForm(
         "r.seq",
         _best,
         at_most(40),
         clauses="QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.k, r.seq) <= 3",
+        one_in=1,
     ),
 }
-ASOF = AnswerForm("r.seq", _nearest, at_least(150_000), "ASOF ", "", NEAREST, one_in=8)
+ASOF = AnswerForm("r.seq", _nearest, at_least(150_000), "ASOF ", "", NEAREST, one_in=1)
 
 
 def measure(context: Context) -> Iterator[Measurement]:

@@ -123,6 +123,10 @@ class TimeUnit(enum.StrEnum):
     NANOSECONDS = "ns"
 
 
+#: Digits of decimals that fit 64 bits.
+CODED_DIGITS_MAX = 18
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnType:
     """A declared type; precision and scale are 0 except for decimal(p,s).
@@ -139,6 +143,13 @@ class ColumnType:
         if self.name is TypeName.DECIMAL:
             return f"decimal({self.precision},{self.scale})"
         return self.name.value if self.unit is None else f"{self.name.value}({self.unit.value})"
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether a signed 64-bit code orders its values: numbers, booleans and moments, not texts."""
+        if self.name is TypeName.DECIMAL:
+            return self.precision <= CODED_DIGITS_MAX
+        return self.name not in (TypeName.STRING, TypeName.UUID, TypeName.BINARY, TypeName.MAP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,8 +383,39 @@ class Measure:
         return (self.argument, self.filter) == one.measured
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The first partners of a left row in an order of right rows: all that an answer needs of each part.
+
+    key: by what they are ordered, None where by their numbers alone
+    is_latest: of equal ones the highest number comes first, not the lowest
+    needed: expressions that have a value for each of them; filter: which rows are among them, None for all
+    count: how many
+    """
+
+    key: SortKey | None
+    is_latest: bool = False
+    needed: tuple[PairExpression, ...] = ()
+    filter: PairExpression | None = None
+    count: int = 1
+
+    @property
+    def expressions(self) -> tuple[PairExpression, ...]:
+        """What is evaluated of a row."""
+        key = () if self.key is None else (self.key.expression,)
+        return (*key, *self.needed, *(() if self.filter is None else (self.filter,)))
+
+    @property
+    def is_of_right_rows(self) -> bool:
+        """Whether it asks right rows alone, and by values that a code orders."""
+        is_coded = self.key is None or self.key.expression.type.is_coded
+        return is_coded and all(use.side == 1 for each in self.expressions for use in each.uses)
+
+
 #: In place of a side: an aggregate, of which `Use.name` is the number.
 AGGREGATE = 2
+#: Parts choose partners for an answer that needs at most so many of them; of more they list all.
+CHOSEN_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +446,15 @@ class Aggregate:
         return self.function in ("count", "sum", "avg") and all(use.side == 1 for each in needed for use in each.uses)
 
     @property
+    def choice(self) -> Choice | None:
+        """The partner whose values it gives, where it is the first in an order of right rows."""
+        if self.function not in ("min", "max", "arg_min", "arg_max"):
+            return None
+        key = SortKey(self.arguments[-1], self.function.endswith("max"), nulls_first=False)
+        found = Choice(key, needed=self.arguments, filter=self.filter)
+        return found if found.is_of_right_rows else None
+
+    @property
     def is_plain_count(self) -> bool:
         """Whether it is the number of partners, or of those that have a value of one column."""
         is_column = all(each.column is not None for each in self.arguments)
@@ -425,6 +476,20 @@ class Best:
 
     count: int
     order: tuple[SortKey, ...]
+
+    @property
+    def choice(self) -> Choice | None:
+        """The same of each part, where right rows are ordered by one value and their numbers."""
+        last = next((k for k, key in enumerate(self.order) if _is_right_number(key)), None)
+        if last is None or last > 1 or self.count > CHOSEN_MAX:
+            return None
+        found = Choice(self.order[0] if last else None, self.order[last].is_descending, count=self.count)
+        return found if found.is_of_right_rows else None
+
+
+def _is_right_number(key: SortKey) -> bool:
+    column = key.expression.column
+    return column is not None and column.side == 1 and column.is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -612,19 +677,38 @@ class Query:
 
     @property
     def lists_pairs(self) -> bool:
-        """Whether parts list the partners that they find; else they count them, and may sum up what they add."""
-        return bool(self.residuals) or not (self.output is Output.COUNT or self.only_counts or self.measures)
+        """Whether each part lists all partners that it finds; else it counts them, and may sum them up, or choose."""
+        is_less = self.output is Output.COUNT or self.only_counts or self.measures or self.choices
+        return bool(self.residuals) or not is_less
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """What each part sums up of the partners that it finds; nothing where counts suffice, or a list is due."""
         if self.grouped is None or self.only_counts or self.residuals:
             return ()
-        aggregates = self.grouped.aggregates
-        if not all(one.is_sum for one in aggregates):
+        aggregates = [one for one in self.grouped.aggregates if one.is_sum]
+        if not all(one.is_sum or one.choice for one in self.grouped.aggregates):
             return ()
         summed = [one.measured for one in aggregates if one.function != "count"]
         return tuple(Measure(*each, each in summed) for each in dict.fromkeys(one.measured for one in aggregates))
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """Which partners each part lists, where an answer needs no others; nothing where counts or sums suffice."""
+        if self.residuals or self.only_counts:
+            return ()
+        if self.best is not None:
+            return () if self.best.choice is None else (self.best.choice,)
+        if self.grouped is None:
+            return ()
+        found = [one.choice for one in self.grouped.aggregates if not one.is_sum]
+        return () if None in found else tuple(dict.fromkeys(each for each in found if each is not None))
+
+    @property
+    def chosen_count(self) -> int:
+        """How many partners a part lists for each choice: one more where a left row may find itself."""
+        finds_itself = self.is_of_one_input and self.emit is EmitOn.CLOSE
+        return max([choice.count for choice in self.choices], default=0) + finds_itself
 
     @property
     def only_counts(self) -> bool:

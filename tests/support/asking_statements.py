@@ -92,6 +92,17 @@ FORMS = (
         "l.seq AS n, r.seq AS p",
         "QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.y DESC, r.seq) <= 2",
     ),
+    ("", "l.seq AS n, MIN(r.x) AS i, MAX(r.y) AS m", "GROUP BY l"),
+    (
+        "LEFT ",
+        "l.seq AS n, MAX(r.y) AS m, COUNT(*) AS k, SUM(r.x) AS s, MIN(r.y - r.x) FILTER (WHERE r.y > 1) AS f",
+        "GROUP BY l HAVING COUNT(*) < 5 OR MAX(r.y) > 1",
+    ),
+    (
+        "LEFT ",
+        "l.seq AS n, ARG_MAX(r.s, r.y * 1000 - r.seq) AS a, MAX(r.x) FILTER (WHERE r.s <> 'b1') AS m",
+        "GROUP BY l",
+    ),
     ("", "l.seq AS n, ARG_MIN(r.id, r.y * 1000 + r.seq) AS i, ARG_MAX(r.id, r.y * 1000 + r.seq) AS a", "GROUP BY l"),
 )
 

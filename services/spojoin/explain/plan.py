@@ -201,8 +201,19 @@ def _index(query: Query, direction: Direction) -> IndexPlan:
         query.streams[direction.target].name,
         "as left" if direction.as_left else "as right",
         count,
-        _structure(count, query.output if query.output is Output.BITMAP else query.searched_for(direction)),
+        _structure(count, query.output if query.output is Output.BITMAP else query.searched_for(direction))
+        + _beside(query),
     )
+
+
+def _beside(query: Query) -> str:
+    """What is made of matches in the index besides their number."""
+    sums = sum(measure.is_summed for measure in query.measures)
+    found = [f"sums of {sums} {'value' if sums == 1 else 'values'}"] if sums else []
+    if query.choices:
+        each, orders = f"the first {query.chosen_count}" if query.chosen_count > 1 else "the first", len(query.choices)
+        found.append(f"{each} in {orders} {'order' if orders == 1 else 'orders'} of values")
+    return "".join(f"; {each}" for each in found)
 
 
 def _structure(intervals: int, output: Output) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.index.evaluation import Collected, Summed
+from spojoin.index.evaluation import Collected, NodeMatches
 from spojoin.index.node import Node
+from spojoin.kernels.chosen import Chosen, listed
 from spojoin.kernels.segments import append_segments, before
 from spojoin.wire.records import Matches
 from spojoin.wire.sums import Sums, added
@@ -16,14 +20,38 @@ I64 = NDArray[np.int64]
 _UNLIMITED = np.iinfo(np.int64).max
 
 
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """What is taken of partners besides their number: sums of their weights, and for each choice the first `count`.
+
+    latest: by choice, whether of equal ones the latest comes first
+    """
+
+    sums: bool = False
+    latest: tuple[bool, ...] = ()
+    count: int = 0
+
+    @property
+    def chooses(self) -> bool:
+        """Whether partners are chosen, and listed."""
+        return bool(self.latest)
+
+    def nothing(self, m: int) -> list[Chosen]:
+        """Room for those of m probes, by choice."""
+        return [Chosen(m, self.count) for _ in self.latest]
+
+
+NOTHING_TAKEN = Taking()
+
+
 class Assembly:
     """Sums the counts of m probes and, if partners are wanted, joins each probe's segments of all nodes.
 
-    Where weights are summed, so are these sums. Nodes come in index order, so a probe's partners ascend and the first
-    `limit` are the earliest.
+    Where weights are summed, so are these sums; where partners are chosen, `chosen` has them by choice. Nodes come in
+    index order, so a probe's partners ascend and the first `limit` are the earliest.
     """
 
-    def __init__(self, m: int, with_partners: bool, limit: int | None) -> None:
+    def __init__(self, m: int, with_partners: bool, limit: int | None, taking: Taking = NOTHING_TAKEN) -> None:
         self._counts = np.zeros(m, np.int64)
         self._with_partners = with_partners
         places = m if with_partners else 0
@@ -32,15 +60,18 @@ class Assembly:
         self.room = np.full(places, _UNLIMITED if limit is None else limit)
         self._segments: list[tuple[I64, I64, I64]] = []
         self._sums: list[Sums] = []
+        self._latest = taking.latest
+        self.chosen = taking.nothing(m)
 
     def __len__(self) -> int:
         return len(self._counts)
 
-    def add(self, matches: I64 | Summed | Collected, node: Node) -> None:
+    def add(self, matches: I64 | NodeMatches | Collected, node: Node) -> None:
         """Add one node's counts, int64 (m,), and where they were summed or collected its sums or partners."""
-        if isinstance(matches, Summed):
+        if isinstance(matches, NodeMatches):
             self.add_counts(matches.counts)
             self.add_sums(matches.sums)
+            self.add_chosen(matches.chosen)
             return
         if isinstance(matches, np.ndarray):
             self.add_counts(matches)
@@ -60,10 +91,18 @@ class Assembly:
         """Add the sums of one node or several."""
         self._sums.append(sums)
 
+    def add_chosen(self, chosen: Sequence[Chosen]) -> None:
+        """Add the first partners, by choice, of one node or several."""
+        for kept, more in zip(self.chosen, chosen, strict=True):
+            kept.add(more)
+
     def matches(self) -> Matches:
         """The sum of all that was added."""
+        sums = added(self._sums) if self._sums else None
+        if self.chosen:
+            return Matches(self._counts, *listed([*zip(self.chosen, self._latest, strict=True)]), sums)
         if not self._with_partners:
-            return Matches(self._counts, sums=added(self._sums) if self._sums else None)
+            return Matches(self._counts, sums=sums)
         offsets = before(self._taken)
         partners, places = np.empty(offsets[-1], np.int64), offsets[:-1].copy()
         for begins, lengths, segment in self._segments:

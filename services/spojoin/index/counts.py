@@ -9,10 +9,12 @@ from functools import partial, reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.index.assembly import Taking
 from spojoin.index.composite import KeyedSearch, keyed_search, searches_by_key
 from spojoin.index.conditions import Probes, RankCondition, Seek, conditions
 from spojoin.index.node import Node, Place
-from spojoin.kernels import counting, summing
+from spojoin.kernels import choosing, counting, summing
+from spojoin.kernels.chosen import Chosen
 from spojoin.kernels.composite import Nested
 from spojoin.kernels.pieces import TaskRunner
 from spojoin.kernels.ranks import Sought
@@ -76,6 +78,32 @@ class WholeCounts:
         entries = [[node.sum_entry(key, self._orders[0], pair) for key in keys.tolist()] for node in nodes]
         return keys, np.array(entries, np.int64).reshape(len(nodes), len(keys), summing.ENTRY)
 
+    def chosen(
+        self, nodes: list[Node], probes: Probes, taking: Taking, m: int, runner: TaskRunner
+    ) -> tuple[I64, list[Chosen]]:
+        """The matches of m probes in the only direction, int64 (m,), and by choice the first of them."""
+        plan = self._plan(probes)
+        found = runner.each([partial(self._chosen, plan, m, taking, share) for share in self._shares(nodes, runner)])
+        counts, kept = found[0]
+        for others, more in found[1:]:
+            counts += others
+            for one, other in zip(kept, more, strict=True):
+                one.add(other)
+        return counts, kept
+
+    def _chosen(self, plan: counting.CountPlan, m: int, taking: Taking, share: _Share) -> tuple[I64, list[Chosen]]:
+        if share.ordered is None:
+            share.ordered = self._ordered(share.nodes, taking)
+        return choosing.chosen(share.directories, share.ordered, plan, m, taking.count)
+
+    def _ordered(self, nodes: list[Node], taking: Taking) -> I64:
+        pair, orders = self._rectangles[0] if self._rectangles else None, self._orders[0]
+        entries = [
+            [node.choice_entry(k, orders, pair, is_latest=latest) for k, latest in enumerate(taking.latest)]
+            for node in nodes
+        ]
+        return np.array(entries, np.int64)
+
     def _plan(self, probes: Probes) -> counting.CountPlan:
         groups = [probes.keys(slots).grouping.group for slots in self._groupings]
         return counting.CountPlan(
@@ -134,11 +162,15 @@ class WholeCounts:
 
 @dataclass(slots=True)
 class _Share:
-    """Nodes that one call counts, their directories, and once they are summed, their keys and the entries of these."""
+    """Nodes that one call counts, their directories, and once they are summed, their keys and the entries of these.
+
+    ordered: once partners are chosen, the entries of the choices' orders
+    """
 
     nodes: list[Node]
     directories: I64
     weighed: tuple[I64, I64] | None = None
+    ordered: I64 | None = None
 
 
 @dataclass(frozen=True, slots=True)

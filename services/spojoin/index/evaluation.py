@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spojoin.index.conditions import RankInterval
 from spojoin.index.node import Node
 from spojoin.kernels import bitmaps, boxes, intervals16, summing, wavelet
+from spojoin.kernels.chosen import Chosen
 from spojoin.wire.sums import Sums
 
 I64 = NDArray[np.int64]
@@ -20,11 +21,12 @@ Collected = tuple[I64, I64, I64, I64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Summed:
-    """Counts of m probes, int64 (m,), and the sums of what they count."""
+class NodeMatches:
+    """Counts of m probes, int64 (m,), the sums of what they count, and by choice the first of it."""
 
     counts: I64
     sums: Sums
+    chosen: Sequence[Chosen]
 
 
 #: A node cut by a window's bound is split until a masked scan of it costs no more than the rest of the probe.
@@ -51,22 +53,36 @@ def count_masked(node: Node, intervals: Sequence[RankInterval], slice_lo: I64, s
     return intervals16.and_counts(*_wrapped(node, intervals), slice_lo, slice_hi)
 
 
-def summed(node: Node, intervals: Sequence[RankInterval]) -> Summed:
-    """Matches of m probes among all tuples of a node, and the sums of their weights."""
+def taken(node: Node, intervals: Sequence[RankInterval], kept: Sequence[Chosen], latest: Sequence[bool]) -> NodeMatches:
+    """Matches of m probes among all tuples of a node, the sums of their weights, and the first of them.
+
+    kept: by choice, what takes the first; latest: by choice, whether of equal ones the latest comes first
+    """
     if node.size <= SCAN_MAX:
-        return summed_masked(node, intervals, *_everything(node, intervals))
+        return taken_masked(node, intervals, _everything(node, intervals), kept, latest)
     everything = np.full(len(intervals[0].a), node.size)
     counts, begins, lengths, offsets = _collect_bitmaps(node, intervals, everything)
+    for number, (one, is_latest) in enumerate(zip(kept, latest, strict=True)):
+        one.add_listed(node.choice_order(number, is_latest=is_latest), node.size, (begins, lengths, offsets))
     rows = summing.listed_sums(begins, lengths, offsets, node.weights.rows)
-    return Summed(counts, Sums(node.weights.keys, rows))
+    return NodeMatches(counts, Sums(node.weights.keys, rows), kept)
 
 
-def summed_masked(node: Node, intervals: Sequence[RankInterval], slice_lo: I64, slice_hi: I64) -> Summed:
-    """Like `summed`, among the offsets [slice_lo, slice_hi) of a node of at most MASKED_MAX tuples."""
-    wrapped = _wrapped(node, intervals)
-    counts = intervals16.and_counts(*wrapped, slice_lo, slice_hi)
-    rows = summing.masked_sums(*wrapped, slice_lo, slice_hi, node.weights.rows)
-    return Summed(counts, Sums(node.weights.keys, rows))
+def taken_masked(
+    node: Node,
+    intervals: Sequence[RankInterval],
+    slices: tuple[I64, I64],
+    kept: Sequence[Chosen],
+    latest: Sequence[bool],
+) -> NodeMatches:
+    """Like `taken`, among the offsets [lo, hi), int64 (m,) each, of a node of at most MASKED_MAX tuples."""
+    ranks, starts, lengths = _wrapped(node, intervals)
+    counts = intervals16.and_counts(ranks, starts, lengths, *slices)
+    for number, (one, is_latest) in enumerate(zip(kept, latest, strict=True)):
+        order = node.choice_order(number, is_latest=is_latest)
+        one.add_masked(order, ranks, (starts, lengths), slices, counts)
+    rows = summing.masked_sums(ranks, starts, lengths, *slices, node.weights.rows)
+    return NodeMatches(counts, Sums(node.weights.keys, rows), kept)
 
 
 def collect(node: Node, intervals: Sequence[RankInterval], limits: I64) -> Collected:

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.work import Work
-from spojoin.kernels import bitmaps, boxes, counting, permutation, sum_matrix, summing, wavelet
+from spojoin.kernels import bitmaps, boxes, choosing, counting, least, permutation, sum_matrix, summing, wavelet
+from spojoin.kernels.chosen import ValueOrder, order_of
 from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
+from spojoin.kernels.ratings import Ratings, all_ratings, no_ratings
 from spojoin.wire.records import Batch
 from spojoin.wire.sums import Sums, joined, no_sums
 
@@ -67,6 +69,7 @@ class Node:
     level: the number of merges behind it, or LEAVING
     work: counts the cost of its structures
     weights: of its tuples, by offset, where partners are summed; else without rows
+    ratings: of its tuples, by offset, where partners are chosen by them; else without rows
     size: the number of tuples; first, end: the smallest index, and one more than the largest
     """
 
@@ -79,6 +82,7 @@ class Node:
     _permutations: dict[tuple[int, int], Unsigned] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     weights: Sums = field(default_factory=lambda: no_sums(0))
+    ratings: Ratings = field(default_factory=lambda: no_ratings(0))
     size: int = field(init=False)
     first: int = field(init=False)
     end: int = field(init=False)
@@ -90,6 +94,11 @@ class Node:
     #: by key and order, the weights of the first tuples in it; by key and matrix, what it needs to sum them
     _running: dict[tuple[int, Place], I64] = field(default_factory=dict, init=False)
     _sum_matrices: dict[tuple[int, Place, Place], sum_matrix.SumMatrix] = field(default_factory=dict, init=False)
+    #: by choice, its order; by choice and order or matrix, its tuples' ranks and what finds the first of them
+    _orders: dict[int, ValueOrder] = field(default_factory=dict, init=False)
+    _order_ranks: dict[tuple[int, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
+    _maps: dict[tuple[Place, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
+    _least: dict[tuple[int, Place, Place | None], least.LeastMatrix] = field(default_factory=dict, init=False)
     #: how many structures of each kind were counted, and the bytes of all arrays then
     _weighed: tuple[tuple[int, ...], int] = field(default=((), 0), init=False)
     _directories: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
@@ -120,10 +129,14 @@ class Node:
             self._boxes,
             self._running,
             self._sum_matrices,
+            self._orders,
+            self._order_ranks,
+            self._maps,
+            self._least,
         )
 
     def _weight(self) -> int:
-        arrays: list[_Sized] = [self.piece_firsts, self.piece_offsets, self.weights]
+        arrays: list[_Sized] = [self.piece_firsts, self.piece_offsets, self.weights, self.ratings]
         arrays.extend(part for column in self.columns.values() for part in (column.keys, column.order))
         for structures in self._structures:
             arrays.extend(structures.values())
@@ -232,6 +245,49 @@ class Node:
             self.work.built(began_s)
         return self._sum_matrices[key, place_a, place_b]
 
+    def choice_order(self, number: int, *, is_latest: bool) -> ValueOrder:
+        """The tuples in the order of a choice."""
+        if number not in self._orders:
+            began_s = self.work.timer()
+            codes, kinds = self.ratings.of(number)
+            self._orders[number] = order_of(codes, kinds, self.all_seqs, is_latest=is_latest)
+            self.work.built(began_s)
+        return self._orders[number]
+
+    def choice_entry(
+        self, number: int, orders: Sequence[Place], pair: tuple[Place, Place] | None, *, is_latest: bool
+    ) -> list[int]:
+        """The addresses, for `choosing.chosen`, of the structures by which the first tuples of an order are found."""
+        order = self.choice_order(number, is_latest=is_latest)
+        ranks = [self._ranks_of(number, order, place) for place in orders]
+        matrix = self._least_matrix(number, order, orders[0], pair)
+        return choosing.order_entry(order, ranks, matrix, None if pair is None else self._mapped(*pair))
+
+    def _ranks_of(self, number: int, order: ValueOrder, place: Place) -> NDArray[np.uint32]:
+        """The ranks of a choice's tuples in another order."""
+        if (number, place) not in self._order_ranks:
+            ranks = permutation.positions(self.order(place))  # those that `ranks` keeps are for scans
+            self._order_ranks[number, place] = ranks[order.places].astype(np.uint32)
+        return self._order_ranks[number, place]
+
+    def _mapped(self, place_a: Place, place_b: Place) -> NDArray[np.uint32]:
+        """By rank in one order the same tuple's rank in another."""
+        if (place_a, place_b) not in self._maps:
+            ranks = permutation.permutation(self.order(place_a), self.order(place_b))
+            self._maps[place_a, place_b] = ranks.astype(np.uint32)
+        return self._maps[place_a, place_b]
+
+    def _least_matrix(
+        self, number: int, order: ValueOrder, place: Place, pair: tuple[Place, Place] | None
+    ) -> least.LeastMatrix:
+        key = number, place, None if pair is None else pair[1]
+        if key not in self._least:
+            began_s = self.work.timer()
+            ranked = order.ranks(self.size)[self.order(place)]
+            self._least[key] = least.build(ranked, None if pair is None else self._mapped(*pair))
+            self.work.built(began_s)
+        return self._least[key]
+
     def _entry(self, place: Place) -> list[int]:
         if isinstance(place, int):
             return counting.sorted_entry(self.columns[place].keys)
@@ -254,13 +310,21 @@ class Node:
         below, above = ({s: halves[side] for s, halves in columns.items()} for side in (0, 1))
         self.work.merged(began_s)
         return (
-            Node(
-                firsts_a, offsets_a, below, seqs_a, self.group, level, work=self.work, weights=self.weights[:at].copy()
-            ),
-            Node(
-                firsts_b, offsets_b, above, seqs_b, self.group, level, work=self.work, weights=self.weights[at:].copy()
-            ),
+            self._half(firsts_a, offsets_a, below, seqs_a, slice(at), level),
+            self._half(firsts_b, offsets_b, above, seqs_b, slice(at, None), level),
         )
+
+    def _half(
+        self,
+        firsts: I64,
+        offsets: I64,
+        columns: dict[int, NodeColumn],
+        seqs: I64 | None,
+        part: slice,
+        level: int,
+    ) -> Node:
+        weights, ratings = self.weights[part].copy(), self.ratings[part].copy()
+        return Node(firsts, offsets, columns, seqs, self.group, level, work=self.work, weights=weights, ratings=ratings)
 
     def _permutation(self, place_a: Place, place_b: Place) -> Unsigned:
         if isinstance(place_a, int) and isinstance(place_b, int):
@@ -323,8 +387,8 @@ def _merged_pair(a: Node, b: Node, level: int) -> Node:
     firsts, offsets = _join_pieces(a, b)
     seqs = None if a.seqs is None and b.seqs is None else np.concatenate((a.all_seqs, b.all_seqs))
     a.work.merged(began_s)
-    weights = joined([a.weights, b.weights])
-    return Node(firsts, offsets, columns, seqs, a.group, level, work=a.work, weights=weights)
+    weights, ratings = joined([a.weights, b.weights]), all_ratings([a.ratings, b.ratings])
+    return Node(firsts, offsets, columns, seqs, a.group, level, work=a.work, weights=weights, ratings=ratings)
 
 
 def _merge_columns(a: NodeColumn, b: NodeColumn) -> NodeColumn:

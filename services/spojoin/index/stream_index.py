@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index import composite, counts, evaluation, merging
-from spojoin.index.assembly import Assembly
+from spojoin.index.assembly import NOTHING_TAKEN, Assembly, Taking
 from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, conditions, located
-from spojoin.index.evaluation import Collected, Summed
+from spojoin.index.evaluation import Collected, NodeMatches
 from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.kernels.ranks import Sought
+from spojoin.kernels.ratings import Ratings
 from spojoin.kernels.segments import one_each
 from spojoin.model import Direction, Output
 from spojoin.wire.records import NO_GROUP, Batch, Matches
@@ -47,7 +48,7 @@ class StreamIndex:
 
     directions: the query's directions that search the stream, all with the same probes
     output, limit: what a probe yields, and how many partners at most (the counts stay whole)
-    sums: whether the weights of partners are summed beside their counts; then there is one direction
+    taking: what of partners is taken besides their counts, if anything; then there is one direction
     is_self: a partner's seq is its index as long as no row of the stream lacks one
     work: counts merges and builds
     """
@@ -60,16 +61,16 @@ class StreamIndex:
         is_self: bool,
         work: Work | None = None,
         *,
-        sums: bool = False,
+        taking: Taking = NOTHING_TAKEN,
     ) -> None:
         self.directions = tuple(directions)
-        self.output = output
-        self.limit = limit
+        self.output, self.limit = output, limit
         self.is_self = is_self
         self.work = Work() if work is None else work
         self._counts_only = output is Output.COUNT
-        self._sums = sums
-        self._with_seqs = not self._counts_only
+        self._taking = taking
+        self._is_taking = taking.sums or taking.chooses
+        self._with_seqs = taking.chooses or not self._counts_only
         #: directions that ask the same, as both of a self join by bands alone do, are searched once
         self._searches = list({d.predicates: d for d in self.directions}.values())
         searched = [search.predicates for search in self._searches]
@@ -81,7 +82,7 @@ class StreamIndex:
         self._counts_all = all(self._is_counted)
         self._whole_counts = counts.WholeCounts([*compress(self._searches, self._is_counted)])
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
-        few = counts.serves if sums else _few_conditions
+        few = counts.serves if self._is_taking else _few_conditions
         self._by_wavelet = self._counts_only and all(few(direction) for direction in directions)
         self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
         self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
@@ -89,8 +90,7 @@ class StreamIndex:
         #: nodes and how many structures had been built when their bytes were summed, and the sum
         self._weighed: tuple[list[Node], int, int] = [], 0, 0
         self._batch_ends: dict[int, int] = {}
-        self._first_end = 0
-        self._expired = 0
+        self._first_end = self._expired = 0
         self._group = NO_GROUP
 
     @property
@@ -112,13 +112,16 @@ class StreamIndex:
             self._weighed = list(self._nodes), self.work.builds, weight
         return weight
 
-    def add(self, batch: Batch, weights: Sums | None = None) -> None:
-        """Add a batch, and where they are summed, its weights; a known, expired or empty one changes nothing."""
+    def add(self, batch: Batch, weights: Sums | None = None, ratings: Ratings | None = None) -> None:
+        """Add a batch; one that is known, expired or empty changes nothing.
+
+        weights, ratings: of its tuples, where partners are summed, or chosen
+        """
         if batch.batch_id in self._batch_ends or batch.end <= max(self._expired, batch.first):
             return
         self._batch_ends[batch.batch_id] = batch.end
         self._first_end = min(self._batch_ends.values())
-        at = merging.insert(self._nodes, self._node_of(batch, weights))
+        at = merging.insert(self._nodes, self._node_of(batch, weights, ratings))
         merging.grow(self._nodes, at, self._size_max(batch.group))
         self._close_groups(batch.group)
 
@@ -143,7 +146,7 @@ class StreamIndex:
         codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,); sort: as in `Probes`
         """
         m = len(codes[self._probe_slot])
-        assemblies = [Assembly(m, not self._counts_only, self.limit) for _ in self._searches]
+        assemblies = [Assembly(m, not self._counts_only, self.limit, self._taking) for _ in self._searches]
         if m > 0 and self._nodes:
             self._evaluate_nodes(Probes(codes, sort), lower, assemblies)
         found = [assembly.matches() for assembly in assemblies]
@@ -227,8 +230,8 @@ class StreamIndex:
         runner: TaskRunner,
     ) -> None:
         """Count nodes that lie in the windows of the same probes; missed: (m,), those of which they don't."""
-        if self._sums:
-            self._sum_alike(nodes, probes, missed, assemblies[0], runner)
+        if self._is_taking:
+            self._take_alike(nodes, probes, missed, assemblies[0], runner)
             return
         found = self._whole_counts.among(nodes, probes, len(assemblies[0]), runner)
         if missed is not None:
@@ -236,7 +239,7 @@ class StreamIndex:
         for assembly, of_direction in zip(assemblies, found, strict=True):
             assembly.add_counts(of_direction)
 
-    def _sum_alike(
+    def _take_alike(
         self,
         nodes: list[Node],
         probes: Probes,
@@ -244,12 +247,22 @@ class StreamIndex:
         assembly: Assembly,
         runner: TaskRunner,
     ) -> None:
-        found, sums = self._whole_counts.summed(nodes, probes, len(assembly), runner)
+        """Sum or choose, or both, in the only direction."""
+        m = len(assembly)
+        if self._taking.chooses:
+            found, chosen = self._whole_counts.chosen(nodes, probes, self._taking, m, runner)
+            for one in chosen:
+                if missed is not None:
+                    one.lengths[missed] = 0
+            assembly.add_chosen(chosen)
+        if self._taking.sums:
+            found, sums = self._whole_counts.summed(nodes, probes, m, runner)
+            if missed is not None:
+                sums.rows[:, missed] = 0
+            assembly.add_sums(sums)
         if missed is not None:
             found[missed] = 0
-            sums.rows[:, missed] = 0
         assembly.add_counts(found)
-        assembly.add_sums(sums)
 
     def _search_nodes(
         self, probes: Probes, nodes: list[Node], lower: I64 | None, searches: Sequence[Search], runner: TaskRunner
@@ -280,7 +293,7 @@ class StreamIndex:
 
     def _search_node(
         self, node: Node, probes: Probes, searches: Sequence[Search], lower: I64 | None, rooms: list[I64]
-    ) -> list[I64 | Summed | Collected]:
+    ) -> list[I64 | NodeMatches | Collected]:
         known: Known = {}
         return [
             self._search_one(node, [located(c, node, probes, known) for c in wanted], lower, room)
@@ -289,23 +302,28 @@ class StreamIndex:
 
     def _search_one(
         self, node: Node, intervals: list[RankInterval], lower: I64 | None, room: I64
-    ) -> I64 | Summed | Collected:
-        if lower is None:
-            if self._sums:
-                return evaluation.summed(node, intervals)
+    ) -> I64 | NodeMatches | Collected:
+        m = len(intervals[0].a)
+        slices = None if lower is None else (one_each(node.offsets_below(lower), m), np.full(m, node.size))
+        if self._is_taking:
+            return self._take(node, intervals, slices)
+        if slices is None:
             if self._counts_only:
                 return evaluation.count(node, intervals)
             return evaluation.collect(node, intervals, room)
-        m = len(intervals[0].a)
-        begin, end = one_each(node.offsets_below(lower), m), np.full(m, node.size)
-        if self._sums:
-            return evaluation.summed_masked(node, intervals, begin, end)
         if self._counts_only:
-            return evaluation.count_masked(node, intervals, begin, end)
-        return evaluation.collect_masked(node, intervals, begin, end, room)
+            return evaluation.count_masked(node, intervals, *slices)
+        return evaluation.collect_masked(node, intervals, *slices, room)
 
-    def _node_of(self, batch: Batch, weights: Sums | None) -> Node:
-        return from_batch(
+    def _take(self, node: Node, intervals: list[RankInterval], slices: tuple[I64, I64] | None) -> NodeMatches:
+        """Sums of a node, or its first tuples, or both."""
+        kept, latest = self._taking.nothing(len(intervals[0].a)), self._taking.latest
+        if slices is None:
+            return evaluation.taken(node, intervals, kept, latest)
+        return evaluation.taken_masked(node, intervals, slices, kept, latest)
+
+    def _node_of(self, batch: Batch, weights: Sums | None, ratings: Ratings | None) -> Node:
+        node = from_batch(
             batch,
             self._slots,
             with_seqs=self._with_seqs,
@@ -313,6 +331,9 @@ class StreamIndex:
             work=self.work,
             weights=weights,
         )
+        if ratings is not None:
+            node.ratings = ratings
+        return node
 
     def _size_max(self, group: int) -> int:
         """The most tuples of a node: a quarter of the window if windows leave it gradually, since it is split again."""

@@ -71,6 +71,12 @@ def half_words(address: int, size: int) -> U32:
 
 
 @inlined
+def half_rows(address: int, count: int, size: int) -> U32:
+    """The uint32 array of `count` rows at an address."""
+    return carray(_at(address), (count, size), np.uint32)
+
+
+@inlined
 def octets(address: int, size: int) -> U8:
     """The uint8 array at an address."""
     return carray(_at(address), (size,), np.uint8)

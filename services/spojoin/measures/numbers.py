@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.kernels.codes import fold_doubles
 from spojoin.wire.records import I64
 
 Flags = NDArray[np.bool_]
@@ -29,3 +30,14 @@ def halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
 def doubles(values: pa.Array) -> NDArray[np.float64]:
     """Numbers as doubles, (n,); NULL is 0."""
     return np.asarray(values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
+
+
+def codes(values: pa.Array) -> I64:
+    """Codes, int64 (n,), that order as the values of a type do for which `ColumnType.is_coded`; of NULL any."""
+    if pa.types.is_floating(values.type):
+        return fold_doubles(doubles(values))
+    if pa.types.is_decimal(values.type):
+        return halves(values)[0].view(np.int64)
+    if pa.types.is_date(values.type):
+        values = values.cast(pa.int32())
+    return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(), np.int64)

@@ -26,10 +26,7 @@ class Weigher:
 
     def of_rows(self, payload: pa.RecordBatch | None, seqs: I64) -> Sums:
         """The weights of rows that travel with a frame or a batch; seqs: int64 (n,), their numbers."""
-        columns = {use: pa.array(seqs) for use in self.uses if use.is_number}
-        if payload is not None:
-            columns |= {use: payload.column(use.name) for use in self.uses if not use.is_number}
-        return self.of(columns, len(seqs))
+        return self.of(columns_of(self.uses, payload, seqs), len(seqs))
 
     def of_none(self) -> Sums:
         """The weights of the row of NULLs that an outer join puts beside a left row without partners."""
@@ -47,6 +44,14 @@ class Weigher:
         ]
         keys = np.array([key for key, _ in keyed], np.int64)
         return Sums(keys, np.stack([row for _, row in keyed])) if keyed else no_sums(n)
+
+
+def columns_of(uses: Sequence[Use], payload: pa.RecordBatch | None, seqs: I64) -> dict[Use, pa.Array]:
+    """Columns of rows that travel with a frame or a batch; seqs: int64 (n,), their numbers."""
+    columns = {use: pa.array(seqs) for use in uses if use.is_number}
+    if payload is not None:
+        columns |= {use: payload.column(use.name) for use in uses if not use.is_number}
+    return columns
 
 
 def _weights(measure: Measure, values: Mapping[PairExpression, pa.Array], n: int) -> Iterator[tuple[int, I64]]:

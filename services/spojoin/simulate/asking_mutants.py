@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.kernels.chosen import Chosen
 from spojoin.kernels.segments import before
 from spojoin.model import Query
 from spojoin.protocol import parts
@@ -222,6 +223,33 @@ def _best_cut_in_parts() -> Patches:
         return self.best.count if self.best is not None else None
 
     return [patch.object(Query, "part_limit", property(wanted))]
+
+
+@_mutant("chosen-too-few", "each part lists one partner fewer than the best that are wanted, though at least one")
+def _chosen_too_few() -> Patches:
+    wanted = Query.chosen_count.fget  # type: ignore[attr-defined]
+    return [patch.object(Query, "chosen_count", property(lambda self: max(wanted(self) - 1, 1)))]
+
+
+@_mutant("extremes-of-one-part", "of parts that choose partners, those of the newest one are taken")
+def _extremes_of_one_part() -> Patches:
+    def of_newest(found: list[Matches], limit: int | None) -> Matches:
+        every = combined(found, limit)
+        if every.offsets is None or (np.diff(every.offsets) == every.counts).all():
+            return every
+        return Matches(every.counts, found[-1].offsets, found[-1].partners, every.sums)
+
+    return [patch.object(sink, "combined", of_newest)]
+
+
+@_mutant("extremes-of-the-last-node", "what a later node has chosen replaces what earlier ones have")
+def _extremes_of_the_last_node() -> Patches:
+    def replaced(self: Chosen, other: Chosen) -> None:
+        found = other.lengths > 0
+        for own, others in ((self.codes, other.codes), (self.ties, other.ties), (self.lengths, other.lengths)):
+            own[found] = others[found]
+
+    return [patch.object(Chosen, "add", replaced)]
 
 
 @_mutant("answers-by-the-newest-part", "a row has a partner only where the newest part has found one")

@@ -439,8 +439,8 @@ class Batch:
 class Matches:
     """One direction's matches of the m probes in a part: counts int64 (m,) and, except for count output, the partners.
 
-    offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit
-    (counts are still complete); None for count output.
+    offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit, or only
+    those that its choices need (counts are still complete); None for count output.
     sums: of what partners add to aggregates, where parts sum it; None where they don't, or where all are 0
     """
 

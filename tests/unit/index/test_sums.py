@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spojoin.index import evaluation
+from spojoin.index.assembly import Taking
 from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from spojoin.wire.sums import Sums
@@ -38,7 +39,7 @@ def by_key(sums):
 def test_sums_are_those_of_the_plain_loop(data, predicates):
     value = data.draw(st.sampled_from([st.integers(0, 1), st.integers(0, 4), st.integers(0, 50)]))
     rows = st.lists(st.tuples(*[value] * SLOTS), min_size=1, max_size=90)
-    index = StreamIndex((Direction(0, 0, True, tuple(predicates)),), Output.COUNT, None, True, sums=True)
+    index = StreamIndex((Direction(0, 0, True, tuple(predicates)),), Output.COUNT, None, True, taking=Taking(sums=True))
     naive, first, weighed = NaiveWindow(), 0, np.zeros((KEY_COUNT, 0), np.int64)
     terms = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in predicates]
     with pytest.MonkeyPatch.context() as patch:
@@ -71,7 +72,7 @@ def test_sums_of_a_large_node(ops, domain, greatest):
     rng = np.random.default_rng(domain + len(ops))
     named = [Op[name] for name in ops.split()]
     predicates = tuple(RolePredicate(op, s, s, Domain.INTEGER, domain // 3) for s, op in enumerate(named))
-    index = StreamIndex((Direction(0, 0, True, predicates),), Output.COUNT, None, True, sums=True)
+    index = StreamIndex((Direction(0, 0, True, predicates),), Output.COUNT, None, True, taking=Taking(sums=True))
     rows, probes = rng.integers(0, domain, (2500, SLOTS)), rng.integers(0, domain, (40, SLOTS))
     added = Sums(np.arange(KEY_COUNT), rng.integers(-greatest, greatest, (KEY_COUNT, len(rows))))
     naive = NaiveWindow()

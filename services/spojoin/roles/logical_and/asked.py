@@ -8,8 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from spojoin.kernels.chosen import Chosen, ValueOrder, listed
 from spojoin.kernels.intervals16 import and_collect, and_counts
 from spojoin.kernels.pieces import IN_TURN, TaskRunner, shares
+from spojoin.kernels.segments import before
 from spojoin.kernels.summing import masked_sums
 from spojoin.wire.records import I64, U16
 
@@ -50,6 +52,13 @@ class Asked:
         """The sums of the weights of these, int64 (k, m); weights: int64 (k, n)."""
         return masked_sums(self.positions, self.starts, self.lengths, self.lower, self.upper, weights)
 
+    def choose(self, counts: I64, orders: Sequence[ValueOrder], count: int) -> list[Chosen]:
+        """The first `count` of these in each order; counts: how many they are."""
+        kept = [Chosen(len(self), count) for _ in orders]
+        for one, order in zip(kept, orders, strict=True):
+            one.add_masked(order, self.positions, (self.starts, self.lengths), (self.lower, self.upper), counts)
+        return kept
+
     def collect(self, limit: int | None) -> tuple[I64, I64, I64]:
         """Counts int64 (m,), offsets int64 (m + 1,), and the places of the first `limit` stored tuples of each."""
         return and_collect(self.positions, self.starts, self.lengths, self.lower, self.upper, limit)
@@ -69,6 +78,22 @@ def summed(asked: Asked, weights: I64, runner: TaskRunner) -> I64:
     runner = worthwhile([asked], runner)
     pieces = [partial(asked[share].sums, weights) for share in shares(len(asked), runner.threads)]
     return np.concatenate(runner.each(pieces), axis=1)
+
+
+def chosen(
+    asked: Asked, counts: I64, orders: Sequence[ValueOrder], wanted: tuple[int, Sequence[bool]], runner: TaskRunner
+) -> tuple[I64, I64]:
+    """The first of one direction's in each order, its probes shared out: offsets int64 (m + 1,), and seqs.
+
+    wanted: how many of each order, and by order whether of equal ones the latest comes first
+    """
+    runner, (count, latest) = worthwhile([asked], runner), wanted
+    pieces = [
+        partial(asked[share].choose, counts[share], orders, count) for share in shares(len(asked), runner.threads)
+    ]
+    found = [listed([*zip(kept, latest, strict=True)]) for kept in runner.each(pieces)]
+    lengths = [np.diff(offsets) for offsets, _ in found]
+    return before(np.concatenate(lengths)), np.concatenate([partners for _, partners in found])
 
 
 def worthwhile(asked: Sequence[Asked], runner: TaskRunner) -> TaskRunner:

@@ -7,12 +7,16 @@ repeated partial can never meet another frame's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
 
+from spojoin.kernels.chosen import order_of
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
+from spojoin.measures.rater import Rater, RatingTail
 from spojoin.measures.tail import WeightTail
 from spojoin.measures.weigher import Weigher
 from spojoin.model import Direction, Query
@@ -21,9 +25,11 @@ from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.parts import MUTABLE_PART, Chunks, SeqTrail, mutable_bounds, probe_range
 from spojoin.protocol.topology import Topic
 from spojoin.protocol.trims import TrimLedger
-from spojoin.roles.logical_and.asked import Asked, counted, summed, worthwhile
+from spojoin.roles.logical_and.asked import Asked, chosen, counted, summed, worthwhile
 from spojoin.wire.records import I64, Barrier, DirectionRanks, Frame, Matches, Part, Partial, Record, StreamSlice
 from spojoin.wire.sums import Sums
+
+Rated = TypeVar("Rated")
 
 #: Frames, and partials of one predicate, that may wait for their counterparts.
 WAITING_MAX = 64
@@ -50,6 +56,9 @@ class LogicalAndMachine(Machine):
         #: of the right stream, where its partners are summed
         self._weigher = Weigher(query.measures) if query.measures else None
         self._weights = WeightTail()
+        #: of the right stream, where its partners are chosen
+        self._rater = Rater(query.choices) if query.choices else None
+        self._ratings = RatingTail(len(query.choices))
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Frames and partials are taken while few wait."""
@@ -71,7 +80,9 @@ class LogicalAndMachine(Machine):
         for trail, piece in zip(self._trails, frame.slices, strict=True):
             trail.append(frame, piece)
         if self._weigher is not None:
-            self._weights.append(*_weighed(self._weigher, frame, frame.slices[-1]))
+            self._weights.append(*_rated(self._weigher.of_rows, frame, frame.slices[-1]))
+        if self._rater is not None:
+            self._ratings.append(*_rated(self._rater.of_rows, frame, frame.slices[-1]))
         if frame.is_answered and frame.frame_id >= self._result_position.frame_id:
             self._frames.append(frame)
         elif not self._frames:
@@ -81,6 +92,7 @@ class LogicalAndMachine(Machine):
         for trail, piece in zip(self._trails, frame.slices, strict=True):
             trail.drop_below(piece.handover_index)
         self._weights.drop_below(frame.slices[-1].handover_index)
+        self._ratings.drop_below(frame.slices[-1].handover_index)
 
     def _evaluate_whole(self) -> Iterator[Action]:
         while self._frames:
@@ -129,9 +141,11 @@ class LogicalAndMachine(Machine):
     def _matches(self, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
         if not self._query.lists_pairs:
             counts = counted(asked, self._runner)
-            if self._weigher is None:
+            if self._weigher is None and self._rater is None:
                 return tuple(map(Matches, counts))
-            return (Matches(counts[0], sums=self._sums(frame, asked[0])),)
+            offsets, partners = (None, None) if self._rater is None else self._chosen(frame, asked[0], counts[0])
+            sums = None if self._weigher is None else self._sums(frame, asked[0])
+            return (Matches(counts[0], offsets, partners, sums),)
         runner, limit = worthwhile(asked, self._runner), self._query.part_limit
         each = list(zip(self._query.directions, asked, strict=True))
         found = runner.each([partial(_found, one, limit, lists=self._query.lists(which)) for which, one in each])
@@ -144,6 +158,14 @@ class LogicalAndMachine(Machine):
         weights = self._weights.since(frame.slices[-1].handover_index)
         stored = weights.rows[:, : len(asked.positions[0])]
         return Sums(weights.keys, summed(asked, stored, self._runner))
+
+    def _chosen(self, frame: Frame, asked: Asked, counts: I64) -> tuple[I64, I64]:
+        """Offsets and partners; counts: int64 (m,), how many each probe has."""
+        first, n = frame.slices[-1].handover_index, len(asked.positions[0])
+        ratings, seqs = self._ratings.since(first, n), self._trails[-1].seqs(np.arange(first, first + n))
+        latest = [choice.is_latest for choice in self._query.choices]
+        orders = [order_of(*ratings.of(k), seqs, is_latest=is_latest) for k, is_latest in enumerate(latest)]
+        return chosen(asked, counts, orders, (self._query.chosen_count, latest), self._runner)
 
     def _seqs(self, frame: Frame, direction: Direction, places: I64) -> I64:
         return self._trails[direction.target].seqs(frame.slices[direction.target].handover_index + places)
@@ -168,5 +190,8 @@ def _found(asked: Asked, limit: int | None, *, lists: bool) -> tuple[I64, I64 | 
     return asked.collect(limit) if lists else (asked.counts(), None, None)
 
 
-def _weighed(weigher: Weigher, frame: Frame, piece: StreamSlice) -> tuple[int, Sums]:
-    return piece.first_index, weigher.of_rows(piece.payload, frame.first_seq + piece.positions.astype(np.int64))
+def _rated(
+    of_rows: Callable[[pa.RecordBatch | None, I64], Rated], frame: Frame, piece: StreamSlice
+) -> tuple[int, Rated]:
+    """The first index of a frame's rows, and what `of_rows` says of them."""
+    return piece.first_index, of_rows(piece.payload, frame.first_seq + piece.positions.astype(np.int64))

@@ -11,9 +11,12 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
+from spojoin.index.assembly import Taking
 from spojoin.index.stream_index import StreamIndex
 from spojoin.index.work import Timer, Work, untimed
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
+from spojoin.kernels.ratings import Ratings
+from spojoin.measures.rater import Rater
 from spojoin.measures.weigher import Weigher
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
@@ -162,9 +165,11 @@ class WorkerBatches:
     def __init__(self, query: Query, stream: int, work: Work) -> None:
         directions = [direction for direction in query.directions if direction.target == stream]
         sums = bool(query.measures)
+        taking = Taking(sums, tuple(each.is_latest for each in query.choices), query.chosen_count)
         output = query.searched_for(directions[0])
-        self.index = StreamIndex(directions, output, query.part_limit, query.is_self, work, sums=sums)
+        self.index = StreamIndex(directions, output, query.part_limit, query.is_self, work, taking=taking)
         self._weigher = Weigher(query.measures) if sums else None
+        self._rater = Rater(query.choices) if query.choices else None
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()
         self._live = 0
@@ -197,11 +202,14 @@ class WorkerBatches:
         for number in sorted(n for n in self._waiting if n < piece.handover_batch):
             batch = self._waiting.pop(number)
             self._handed_over.add(number)
-            self.index.add(batch, self._weights(batch))
+            self.index.add(batch, self._weights(batch), self._ratings(batch))
         self.index.expire(lower)
 
     def _weights(self, batch: Batch) -> Sums | None:
         return None if self._weigher is None else self._weigher.of_rows(batch.payload, batch.seqs)
+
+    def _ratings(self, batch: Batch) -> Ratings | None:
+        return None if self._rater is None else self._rater.of_rows(batch.payload, batch.seqs)
 
     def forget(self, live_batch: int, lower: int) -> None:
         """No window reaches batches before this one, or indexes before `lower`, any more."""

@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.expressions.types import value_type
+from spojoin.kernels.chosen import first_listed
 from spojoin.kernels.exact_sums import sums_of_doubles, sums_of_integers
+from spojoin.kernels.ratings import CODED, NEVER
 from spojoin.kernels.segments import before
-from spojoin.measures.numbers import Flags, doubles, flags, halves
+from spojoin.measures.numbers import Flags, codes, doubles, flags, halves
 from spojoin.model import Aggregate
 from spojoin.roles.sink.closed_rows import ClosedRows
 from spojoin.roles.sink.history import History
@@ -101,6 +103,14 @@ class AggregateColumn:
 
     def _picked(self, given: list[pa.Array], counted: Flags, offsets: I64) -> pa.Array:
         """The value at a place in the order of the last argument; ties by the partners' numbers."""
+        choice = self._aggregate.choice
+        if choice is not None:
+            of_last = codes(given[-1])
+            ratings = ~of_last if self._aggregate.function.endswith("max") else of_last, np.where(counted, CODED, NEVER)
+            first = first_listed(ratings, np.arange(len(counted)), offsets, (1, False))
+            has_any = first.lengths > 0
+            places = np.where(has_any, first.seqs(is_latest=False)[:, 0], 0)
+            return given[0].take(pa.array(places, mask=~has_any)).cast(self._kind)
         lengths = np.diff(offsets)
         ranks = pc.rank(given[-1], sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         if self._aggregate.function == "arg_max":

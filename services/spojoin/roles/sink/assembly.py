@@ -70,33 +70,36 @@ def _size(chunk: Part) -> Size:
 
 def _slice(matches: Matches, first: int, last: int) -> Matches:
     counts = matches.counts[first:last]
+    sums = None if matches.sums is None else matches.sums[first:last]
     if matches.offsets is None or matches.partners is None:
-        return Matches(counts, sums=None if matches.sums is None else matches.sums[first:last])
+        return Matches(counts, sums=sums)
     offsets = matches.offsets[first : last + 1]
-    return Matches(counts, offsets - offsets[0], matches.partners[offsets[0] : offsets[-1]])
+    return Matches(counts, offsets - offsets[0], matches.partners[offsets[0] : offsets[-1]], sums)
 
 
 def _concatenated(parts: list[Matches]) -> Matches:
     if len(parts) == 1:
         return parts[0]
     counts = np.concatenate([part.counts for part in parts])
+    sums = _sums(parts, joined)
     if parts[0].offsets is None:
-        return Matches(counts, sums=_sums(parts, joined))
+        return Matches(counts, sums=sums)
     lengths = np.concatenate([np.diff(part.offsets) for part in parts if part.offsets is not None])
     partners = np.concatenate([part.partners for part in parts if part.partners is not None])
-    return Matches(counts, before(lengths), partners)
+    return Matches(counts, before(lengths), partners, sums)
 
 
 def combined(parts: list[Matches], limit: int | None) -> Matches:
     """All parts' matches of one direction: counts added, partners merged in the order of their seqs."""
     counts: I64 = reduce(np.add, [part.counts for part in parts])
+    sums = _sums(parts, added)
     if parts[0].offsets is None:
-        return Matches(counts, sums=_sums(parts, added))
+        return Matches(counts, sums=sums)
     segments = [_segments(part) for part in parts]
     merged = segments[-1]
     for other in reversed(segments[:-1]):
         merged = merge_segments(other, merged, limit)
-    return Matches(counts, *merged)
+    return Matches(counts, *merged, sums)
 
 
 def _sums(parts: list[Matches], together: Callable[[list[Sums]], Sums]) -> Sums | None:

@@ -19,7 +19,8 @@ from spojoin.wire.sums import Sums, added
 class ClosedRows:
     """n rows of one side and their partners.
 
-    seqs: int64 (n,); counts: int64 (n,); offsets: int64 (n + 1,) and partners: int64, seqs, or None where only counted
+    seqs: int64 (n,); counts: int64 (n,), of all partners
+    offsets: int64 (n + 1,) and partners: int64, seqs, all of them or those that were chosen; None where only counted
     sums: of what partners add to aggregates; None where nobody sums, or all are 0
     """
 
@@ -31,11 +32,12 @@ class ClosedRows:
 
     def only(self, kept: NDArray[np.bool_]) -> ClosedRows:
         """The rows that a mask keeps."""
+        sums = None if self.sums is None else self.sums[kept]
         if self.offsets is None or self.partners is None:
-            return ClosedRows(self.seqs[kept], self.counts[kept], sums=None if self.sums is None else self.sums[kept])
+            return ClosedRows(self.seqs[kept], self.counts[kept], sums=sums)
         lengths = np.diff(self.offsets)
         partners = self.partners[np.repeat(kept, lengths)]
-        return ClosedRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners)
+        return ClosedRows(self.seqs[kept], self.counts[kept], before(lengths[kept]), partners, sums)
 
     def pairs(self) -> tuple[I64, I64]:
         """The seqs of the row and of the partner of each pair."""
@@ -49,7 +51,7 @@ class ClosedRows:
         assert self.offsets is not None, "partners are listed where pairs are asked for"
         lengths = np.diff(self.offsets)
         partners = np.insert(partners, self.offsets[:-1][lengths == 0], NO_ROW)
-        return ClosedRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners)
+        return ClosedRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners, self.sums)
 
 
 _NONE = np.empty(0, np.int64)
@@ -64,11 +66,12 @@ def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> Clo
     seqs = closing.seqs[chosen]
     counts = np.zeros(len(seqs), np.int64)
     counts[at] = matches.counts
+    sums = None if matches.sums is None else _spread(matches.sums, at, len(seqs))
     if matches.offsets is None or matches.partners is None:
-        return ClosedRows(seqs, counts, sums=None if matches.sums is None else _spread(matches.sums, at, len(seqs)))
+        return ClosedRows(seqs, counts, sums=sums)
     lengths = np.zeros(len(seqs), np.int64)
     lengths[at] = np.diff(matches.offsets)
-    return ClosedRows(seqs, counts, before(lengths), matches.partners)
+    return ClosedRows(seqs, counts, before(lengths), matches.partners, sums)
 
 
 def _spread(sums: Sums, at: I64, n: int) -> Sums:
@@ -85,10 +88,12 @@ def without_own(closing: Closing, begin: int, end: int, matches: Matches, weigh:
     first, last = probe_range(closing.positions, begin, end)
     has_own = closing.own[first:last] > NO_OWN
     seqs = closing.seqs[closing.searching[first:last]]
+    counts = matches.counts - has_own
+    sums = None if matches.sums is None else _less(matches.sums, has_own, weigh(seqs[has_own]))
     if matches.offsets is None or matches.partners is None:
-        sums = None if matches.sums is None else _less(matches.sums, has_own, weigh(seqs[has_own]))
-        return Matches(matches.counts - has_own, sums=sums)
-    return with_partners(matches, matches.partners != np.repeat(seqs, np.diff(matches.offsets)))
+        return Matches(counts, sums=sums)
+    others = with_partners(matches, matches.partners != np.repeat(seqs, np.diff(matches.offsets)))
+    return Matches(counts, others.offsets, others.partners, sums)
 
 
 def _less(sums: Sums, chosen: NDArray[np.bool_], weights: Sums) -> Sums:

@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spojoin.kernels.chosen import first_listed
 from spojoin.kernels.segments import before
-from spojoin.model import Best, Grouped, JoinKind, Query
+from spojoin.measures.rater import Rater
+from spojoin.model import Aggregate, Best, Choice, Grouped, JoinKind, Query
 from spojoin.roles.sink.aggregates import AggregateColumns
 from spojoin.roles.sink.closed_rows import ClosedRows
 from spojoin.roles.sink.history import History
@@ -54,6 +56,7 @@ class BestPartners:
     def __init__(self, best: Best) -> None:
         self._best = best
         self._program = PairProgram([key.expression for key in best.order])
+        self._rater = None if best.choice is None else Rater([best.choice])
 
     def of(self, found: ClosedRows, histories: Sequence[History]) -> ClosedRows:
         """The rows with their best partners alone."""
@@ -62,6 +65,8 @@ class BestPartners:
             return found
         assert found.offsets is not None, "partners are listed where the best are chosen"
         lengths = np.diff(found.offsets)
+        if self._rater is not None and self._best.choice is not None:
+            return self._first(self._rater, self._best.choice, found, SeqPairs(left, right, histories))
         group = np.repeat(np.arange(len(lengths)), lengths)
         values = self._program.run(SeqPairs(left, right, histories))
         keys = [
@@ -71,6 +76,15 @@ class BestPartners:
         rank = np.arange(len(order)) - np.repeat(found.offsets[:-1], lengths)
         kept = order[rank < self._best.count]
         return ClosedRows(found.seqs, found.counts, before(np.minimum(lengths, self._best.count)), right[kept])
+
+    def _first(self, rater: Rater, choice: Choice, found: ClosedRows, pairs: SeqPairs) -> ClosedRows:
+        """The same by ratings of the right rows."""
+        assert found.offsets is not None, "partners are listed where the best are chosen"
+        ratings = rater.of(pairs.columns(rater.uses), len(pairs.right))
+        first = first_listed(ratings.of(0), pairs.right, found.offsets, (choice.count, choice.is_latest))
+        kept = np.arange(choice.count) < first.lengths[:, None]
+        partners = first.seqs(is_latest=choice.is_latest)[kept]
+        return ClosedRows(found.seqs, found.counts, before(first.lengths), partners)
 
 
 def _sortable(values: pa.Array, is_descending: bool, nulls_first: bool) -> list[np.ndarray]:
@@ -85,11 +99,7 @@ class LeftGroups:
 
     def __init__(self, query: Query, grouped: Grouped) -> None:
         self._is_outer = query.join is JoinKind.LEFT
-        self._aggregates = (
-            SummedColumns(grouped.aggregates, query.measures, is_outer=self._is_outer)
-            if query.measures
-            else AggregateColumns(grouped.aggregates, is_outer=self._is_outer)
-        )
+        self._aggregates = _columns(query, grouped, is_outer=self._is_outer)
         self._having = None if grouped.having is None else PairProgram([grouped.having])
 
     def rows(self, found: ClosedRows, histories: Sequence[History]) -> tuple[SeqPairs, I64]:
@@ -105,3 +115,31 @@ class LeftGroups:
         columns = {name: values.filter(holds) for name, values in columns.items()}
         seqs = found.seqs[kept]
         return SeqPairs(seqs, np.full(len(seqs), NO_ROW, np.int64), histories, columns), seqs
+
+
+def _columns(
+    query: Query, grouped: Grouped, *, is_outer: bool
+) -> AggregateColumns | SummedColumns | PartlySummedColumns:
+    """What makes the aggregates: of sums, of partners, or of both."""
+    if not query.measures:
+        return AggregateColumns(grouped.aggregates, is_outer=is_outer)
+    summed = [one for one in grouped.aggregates if one.is_sum]
+    of_sums = SummedColumns(summed, query.measures, is_outer=is_outer)
+    if len(summed) == len(grouped.aggregates):
+        return of_sums
+    others = [one for one in grouped.aggregates if not one.is_sum]
+    return PartlySummedColumns(grouped.aggregates, of_sums, AggregateColumns(others, is_outer=is_outer))
+
+
+class PartlySummedColumns:
+    """Aggregates of which parts have summed some, and chosen partners for the others."""
+
+    def __init__(self, aggregates: Sequence[Aggregate], summed: SummedColumns, others: AggregateColumns) -> None:
+        self._aggregates = aggregates
+        self._summed = summed
+        self._others = others
+
+    def values(self, found: ClosedRows, histories: Sequence[History]) -> list[pa.Array]:
+        """By aggregate one value a left row."""
+        sums, others = iter(self._summed.values(found, histories)), iter(self._others.values(found, histories))
+        return [next(sums if one.is_sum else others) for one in self._aggregates]

@@ -427,4 +427,5 @@ def _lies_before(ends: tuple[int, ...], indexes: tuple[int, ...]) -> bool:
 
 def _no_matches(query: Query, direction: Direction) -> Matches:
     nothing = np.empty(0, np.int64)
-    return Matches(nothing, np.zeros(1, np.int64), nothing) if query.lists(direction) else Matches(nothing)
+    has_partners = query.lists(direction) or query.choices
+    return Matches(nothing, np.zeros(1, np.int64), nothing) if has_partners else Matches(nothing)
