@@ -175,7 +175,12 @@ def input_topic(stream: str) -> str:
 
 
 def source_topic(stream: Stream) -> str:
-    """Where a stream's rows are unless a setting says otherwise: its input topic, or the results of another query."""
+    """Where a stream's rows are unless a setting says otherwise: its input topic, or the results of another query.
+
+    Of a table it is the topic that the query names.
+    """
+    if stream.table is not None and stream.table.topic is not None:
+        return stream.table.topic
     return input_topic(stream.name) if stream.query is None else topic_name(stream.query, Topic.RESULTS)
 
 
