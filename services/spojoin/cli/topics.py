@@ -58,6 +58,8 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
         create_topics(log, topics, settings.results_bytes_max)
         if partitions is not None:
             log.create_topics(dict.fromkeys(topics.fed, partitions))
+            if topics.table is not None:
+                log.create_topics({topics.table: 1}, is_compacted=True)
         inputs = topics.fed if partitions is not None else ()
         return {name: log.partitions(name) for name in (*inputs, *topics.trimmed(), *topics.kept())}
     finally:

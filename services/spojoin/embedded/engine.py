@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from spojoin.embedded.accounts import Accounts, NoAccounts
 from spojoin.embedded.own import by_batches
+from spojoin.embedded.table_rows import table_rows
 from spojoin.errors import BadData
 from spojoin.model import Query
-from spojoin.protocol.machine import START, Action, Emit, Machine
+from spojoin.protocol.machine import START, Action, Emit, Machine, TableRows
 from spojoin.protocol.topology import Topic
 from spojoin.published.machines import evaluation
 from spojoin.query.extract import extract
@@ -158,14 +159,10 @@ class Engine:
 
         Yields the results that are ready. Raises BadData where a row can't be used; named: what the table is, for that.
         """
-        number = len(self.query.inputs) - 1
-        self._fed[number] = 0
-        rows = self._rows(number, table)
-        if rows.dead:
-            raise BadData(f"{named}, row {rows.dead[0].offset}: {rows.dead[0].detail}: a table is taken as a whole")
+        rows = table_rows(self.query, table, named)
         self._versions += 1
         yield from self.flush()  # a version that is still on its way would let the rows fed next pass
-        yield from self._run(self._router.on_table(rows, self._versions), LANES_AHEAD)
+        yield from self._run(self._router.on_table(TableRows(rows, self._versions)), LANES_AHEAD)
 
     def wait(self) -> Iterator[pa.RecordBatch]:
         """Yield the results of all frames that are full."""

@@ -157,6 +157,10 @@ def topic_config(retention_bytes: int | None = None) -> dict[str, str]:
     }
 
 
+#: A table's topic in Kafka: of each key the last message remains.
+COMPACTED = {"cleanup.policy": "compact", "max.message.bytes": str(MESSAGE_BYTES_MAX)}
+
+
 def topic_name(query: str, topic: Topic, generation: int = FIRST_GENERATION) -> str:
     """Kafka's name of an internal topic of a query."""
     if topic in SHARED or generation == FIRST_GENERATION:

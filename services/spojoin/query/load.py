@@ -85,8 +85,6 @@ def load_served_query(path: Path) -> Query:
     """The query in a YAML file, as the services run it. Also raises QueryError where services can't run it."""
     query = load_query(path)
     check_served(query, str(path))
-    if query.has_table:
-        raise QueryError(f"{path}: tables are joined by `spojoin run` only: remove 'tables' to run services")
     return query
 
 

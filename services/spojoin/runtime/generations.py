@@ -193,6 +193,11 @@ def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
         return
     if not replace:
         raise ConfigurationError(changed(query, wanted))
+    if query.has_table or announced_query(wanted).has_table:
+        raise ConfigurationError(
+            f"query {query.name!r} can't be replaced: one of both joins with a table, whose rows come from no window "
+            "that could be filled again; give the new query another name"
+        )
     if EmitOn.CLOSE in (query.emit, announced_query(wanted).emit):
         raise ConfigurationError(
             f"query {query.name!r} can't be replaced: with EMIT ON CLOSE, before or after, rows that are open would "

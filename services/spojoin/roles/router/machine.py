@@ -16,7 +16,7 @@ from spojoin.model import Order, Query
 from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
-from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, Trim
+from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, TableRows, Trim
 from spojoin.protocol.parts import first_reached
 from spojoin.protocol.topology import Topic
 from spojoin.published.guides import guide_of
@@ -277,13 +277,10 @@ class RouterMachine(InputMachine):
         self._ordering.advance(self._now_ms)
         yield from self._drain(force=False)
 
-    def on_table(self, rows: Rows, content: int) -> Iterator[Action]:
-        """Take all rows of the query's table, a version of it, once active (P17).
-
-        content: 64 bits that tell it from other versions; one that the log ends with is left as it is
-        """
+    def on_table(self, version: TableRows) -> Iterator[Action]:
+        """Take a version of the query's table, once active (P17); one that the log ends with is left as it is."""
         assert self._table is not None, "only a query with a table is given one"
-        self._table.offer(rows, content)
+        self._table.offer(version, self.sources())
         yield from self._drain(force=False)
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
@@ -353,7 +350,7 @@ class RouterMachine(InputMachine):
         while self._has_credit() and self._is_worth_a_frame():
             yield from self._write(self._cut())
             self._waiting_since_ms = None  # what is left has come since
-        while force and self._has_credit() and (len(self._queue) or self._has_empty_version()):
+        while force and self._has_credit() and (len(self._queue) or self._has_table_due()):
             yield from self._write(self._cut())
         while force and self._has_credit() and self._has_due():
             yield from self._write(self._without_rows())
@@ -362,11 +359,11 @@ class RouterMachine(InputMachine):
         if force and not len(self._queue):
             self._waiting_since_ms = None
 
-    def _has_empty_version(self) -> bool:
+    def _has_table_due(self) -> bool:
         return self._table is not None and self._table.is_due
 
     def _cut(self) -> Cut:
-        if self._has_empty_version():
+        if self._has_table_due():
             return self._without_rows()
         cut = self._cutter.cut()
         if self._table is not None:
@@ -381,7 +378,7 @@ class RouterMachine(InputMachine):
     def _is_worth_a_frame(self) -> bool:
         """Whether a frame is full; or rows that take no number, whose progress the log notes, leave no more room."""
         is_full = self._queue.numbered >= self._config.frame_tuples or len(self._queue) >= self._pending_max
-        return is_full or self._has_empty_version()
+        return is_full or self._has_table_due()
 
     def _has_credit(self) -> bool:
         return self._frames_under_way() < self._config.credits_frames
@@ -404,6 +401,7 @@ class RouterMachine(InputMachine):
         if closing is not None and len(silent):  # of the left rows, which answer when they come
             silent = silent[slices[LEFT].positions]
         yield from self._letters(origins)
+        yield from self._table_letters()
         frame = self._frame(origins, slices, closing, silent, unjoined)
         self._apply(frame)
         self._next_frame += 1
@@ -422,6 +420,11 @@ class RouterMachine(InputMachine):
                 if (letter.offset, letter.row) >= cut:  # letters before the cut were counted by an earlier generation
                     self._count_rejected(letter)
                     yield Emit(Topic.DEAD, letter.stream, letter)
+
+    def _table_letters(self) -> Iterator[Action]:
+        for letter in [] if self._table is None else self._table.take_letters():
+            self._count_rejected(letter)
+            yield Emit(Topic.DEAD, letter.stream, letter)
 
     def _silent(self, taken: Taken) -> U8:
         """Which rows an earlier generation has answered (P12): uint8 (n,) of those numbered, or empty if none are."""
@@ -451,8 +454,8 @@ class RouterMachine(InputMachine):
         unjoined: tuple[Unjoined, ...],
     ) -> Frame:
         read = {source.key: source.ledger.position() for source in self._inputs}
-        source = {**self.sources(), **read}
         table = self._table
+        source = {**self.sources(), **read, **({} if table is None else table.read)}
         checkpoint = self._ordering.checkpoint() if table is None else table.checkpoint(len(slices[RIGHT]))
         produced_ms, runs = _run_lengths(origins.produced_ms[slice(None) if origins.is_plain else origins.numbered])
         count = origins.numbers

@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spojoin.protocol.answered import NEVER
+from spojoin.protocol.machine import TableRows
 from spojoin.roles.router.book import StreamBook
 from spojoin.roles.router.cutting import Cut
+from spojoin.roles.router.physical_input import start_of
 from spojoin.roles.router.queue import OrderedQueue, Origins, StreamColumns
-from spojoin.wire.records import Rows
+from spojoin.wire.records import DeadLetter, Rows, SourcePosition, SourceState
 
 RIGHT = 1
 #: In place of a physical input: rows of a table come with their version, not from a place of an input.
@@ -65,15 +68,25 @@ class TableSide:
         self._next: tuple[Rows, int] | None = None
         self._under_way: _UnderWay | None = None
         self._ended: int | None = None
+        self._letters: list[DeadLetter] = []
+        #: by partition of the table's topic, how far it was read for the versions offered
+        self.read: SourceState = {}
 
     def note(self, checkpoint: bytes) -> None:
         """Move on by one frame of the log."""
         self.current = TableVersion.of(checkpoint)
 
-    def offer(self, rows: Rows, content: int) -> None:
-        """A version, whole: of several that come while one is on its way, the last follows it."""
+    def offer(self, version: TableRows, sources: SourceState) -> None:
+        """A version, whole: of several that come while one is on its way, the last follows it.
+
+        sources: how far the log says that the table's topic was read: dead letters before that are counted already
+        """
         self.is_offered = True
-        self._next = rows, content
+        self._next = version.rows, version.content
+        start = {**sources, **self.read}
+        noted = {partition: start_of(start, RIGHT, partition).offset for partition in version.read}
+        self._letters += [each for each in version.rows.dead if each.offset >= noted[each.partition]]
+        self.read |= {(RIGHT, number): SourcePosition(offset, 0, NEVER) for number, offset in version.read.items()}
         self.begin()
 
     def begin(self) -> None:
@@ -94,8 +107,14 @@ class TableSide:
 
     @property
     def is_due(self) -> bool:
-        """Whether a version without rows waits for the frame that makes it the current one."""
-        return self._under_way is not None and self._under_way.ahead == self._under_way.rows == 0
+        """Whether a version without rows, or a dead letter, waits for a frame, which then needs no rows."""
+        one = self._under_way
+        return bool(self._letters) if one is None else one.ahead == one.rows == 0
+
+    def take_letters(self) -> list[DeadLetter]:
+        """The dead letters that the frame in the making counts."""
+        taken, self._letters = self._letters, []
+        return taken
 
     def fitted(self, cut: Cut) -> Cut:
         """The part of a frame's rows that are all the streams' or all of one version."""
