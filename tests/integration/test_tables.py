@@ -20,6 +20,8 @@ from tests.support.served import PATIENCE_S, SIZES, Served, served
 pytestmark = pytest.mark.integration
 
 ROWS, NAMES = 6_000, "abcdefghij"
+#: Rows that are written before their predecessors are answered.
+AHEAD = 300
 QUERY = """
 name: tiered-{name}
 streams: {{orders: {{schema: {{id: long, x: long}}}}}}
@@ -58,16 +60,18 @@ class Feed:
         self._producer.produce(topic, row, name, partition=0)
         self.states.append(state)
 
-    def run(self, topics: Sequence[str], stop: threading.Event) -> None:
-        orders, tiers = topics
+    def run(self, running: Served, stop: threading.Event) -> None:
+        """Write all rows, of which few wait for an answer, so that many states of the table are answered about."""
+        orders, tiers = running.topics["orders"], running.topics["tiers"]
         following = changes()
         for number in range(ROWS):
             self._producer.produce(orders, orjson.dumps(order(number)), partition=0)
             if number % 20 == 0:
                 self.change(tiers, *next(following))
                 self._producer.poll(0)
-                if stop.wait(0.03):
-                    break
+                while number - running.output.answered > AHEAD:
+                    if stop.wait(0.05):
+                        return
         self.flush()
 
     def flush(self) -> None:
@@ -116,7 +120,7 @@ def test_every_row_is_answered_about_one_state_of_a_topic(cluster: LocalCluster,
         ) as running,
         ThreadPoolExecutor() as pool,
     ):  # fmt: skip
-        feeding = pool.submit(feed.run, (running.topics["orders"], running.topics["tiers"]), stop)
+        feeding = pool.submit(feed.run, running, stop)
         losing = pool.submit(lose_each, running, stop)
 
         def is_done() -> bool:

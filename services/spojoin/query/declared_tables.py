@@ -13,8 +13,12 @@ from spojoin.query.document import Item, items
 from spojoin.query.tables import check_left
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 
-_OPTIONS = ("file", "topic", "schema", "key", "refresh")
+_OPTIONS = ("file", "topic", "schema", "refresh")
 _REFRESH_MS_MAX = 86_400_000
+_NEEDLESS = {
+    "key": "rows of a topic are told apart by the keys of their messages, those of a file replaced as a whole",
+    "time": "its rows are in the window at any time",
+}
 
 
 def read_tables(option: Item) -> dict[str, StreamOptions]:
@@ -37,7 +41,10 @@ def with_tables(parsed: ParsedStatement, tables: Collection[str]) -> ParsedState
 def _table(item: Item) -> StreamOptions:
     checked_name(item, "table")
     what = f"table {item.name}"
-    options = items(item.node, what, "a file or a topic, and a schema", _OPTIONS)
+    options = items(item.node, what, "a file or a topic, and a schema", (*_OPTIONS, "key", "time"))
+    for name in ("key", "time"):
+        if name in options:
+            raise QueryError(f"{what}: {_NEEDLESS[name]}: remove '{name}'", options[name].line)
     if ("file" in options) is ("topic" in options):
         raise QueryError(f"{what}: expected either 'file', the path of one, or 'topic', the name of one", item.line)
     if "schema" not in options:
@@ -50,8 +57,7 @@ def _table(item: Item) -> StreamOptions:
     topic = optional_text(options.get("topic"), "the name of a compacted topic")
     source = TableSource(file, topic, _refresh_ms(options["refresh"], what, file) if "refresh" in options else 1_000)
     schema = declared_columns(options["schema"], what)
-    key = optional_text(options.get("key"), "the name of a column")
-    return StreamOptions(item.name, schema, None, key, item.line, table=source)
+    return StreamOptions(item.name, schema, None, None, item.line, table=source)
 
 
 def _refresh_ms(item: Item, what: str, file: str | None) -> int:

@@ -233,3 +233,6 @@ TURN_OF_THE_HELD = 0.7
 HELD_TICKS = 0.5
 #: And in how many steps patience runs out.
 HELD_STEPS_OF_PATIENCE = 20
+
+#: In a step of a world with a table, its next version comes.
+VERSION_A_STEP = 0.01
