@@ -10,7 +10,7 @@ from spojoin.simulate.drawn_table import draw_table
 from spojoin.simulate.runner import TABLES, find_mutant, run_all
 from spojoin.simulate.tables import TABLE_MUTANTS, run_table
 
-SEEDS = range(200)
+SEEDS = range(150)
 
 
 @pytest.mark.timeout(1_200)

@@ -188,7 +188,7 @@ def _output(options: dict[str, Item], parsed: ParsedStatement) -> Output:
     if output is not Output.ROWS and parsed.asks:
         raise QueryError(
             f"output {output.value} is of pairs as they come: expected no output beside EMIT ON CLOSE, outer, SEMI, "
-            "ANTI and ASOF joins, GROUP BY and QUALIFY, which give rows",
+            "ANTI and ASOF joins, GROUP BY, QUALIFY and tables, which give rows",
             options["output"].line,
         )
     if output is not Output.ROWS and parsed.gives_rows:

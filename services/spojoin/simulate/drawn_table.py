@@ -19,7 +19,9 @@ from spojoin.simulate.scenario import Scenario, draw_with_query, with_packings
 from spojoin.wire.records import Rows
 
 #: How many different tables a seed has, how many of these come in turn, and how many rows they have.
-_TABLES, _TURNS, _SIZES = (1, 2, 3), (1, 2, 4, 6), (0, 1, 2, 3, 6, 12, 30)
+_TABLES, _TURNS, _SIZES = (1, 2, 2, 3), (2, 4, 8), (0, 1, 6, 12, 30)
+#: Small frames, so that versions are in the log in part.
+_FRAMES = (1, 2, 3, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ def draw_table(seed: int) -> TableScenario:
     rng = Random(f"table {seed}")
     found = next(each for each in _drawn(rng) if each.query.has_table)
     scenario = with_packings(found)
+    scenario = replace(scenario, config=replace(scenario.config, frame_tuples=rng.choice(_FRAMES)))
     left = {source: messages for source, messages in scenario.inputs.items() if source[0] == 0}
     served = replace(scenario, inputs=left, reader=RowsReader(scenario.query, left))
     rights = [row for row in scenario.rows() if row.stream == 1]
@@ -65,8 +68,8 @@ def _drawn(rng: Random) -> Iterator[Scenario]:
 
 
 def _some(rng: Random, rows: list[SourceRow]) -> list[SourceRow]:
-    chosen = set(rng.sample(range(len(rows)), min(len(rows), rng.choice(_SIZES))))
-    return [row for number, row in enumerate(rows) if number in chosen]
+    """Rows of a table, of which some may be in it twice."""
+    return rng.choices(rows, k=rng.choice(_SIZES)) if rows else []
 
 
 def _with_table(rng: Random, drawn: DrawnQuery) -> DrawnQuery:

@@ -17,7 +17,6 @@ from spojoin.model import WHOLE_TABLE
 from spojoin.protocol.machine import InputMachine, TableRows
 from spojoin.protocol.topology import Role
 from spojoin.roles.router.book import StreamBook
-from spojoin.roles.router.queue import OrderedQueue
 from spojoin.roles.router.table_side import TableSide, TableVersion
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.drawn_table import TableScenario, draw_table
@@ -77,9 +76,38 @@ class TableWorld(World):
         super().__init__(drawn.served, WIRING)
 
     def _write_inputs(self) -> None:
-        super()._write_inputs()
-        if self.rng.random() < odds.VERSION_A_STEP:
-            self._turn = min(self._turn + 1, len(self._drawn.turns) - 1)
+        """Most versions come once the one before is in the log, and rows wait for many of them."""
+        is_named = self._named() is not None
+        if is_named and self.rng.random() < odds.ROWS_WITH_VERSION:
+            super()._write_inputs()
+        if self.rng.random() < (odds.VERSION_A_STEP if is_named else odds.VERSION_TOO_SOON):
+            self._next_version()
+
+    def _named(self) -> TableVersion | None:
+        """The version that the log names, if it is the one whose turn it is."""
+        last = self.frames.accepted[-1] if self.frames.accepted else None
+        version = None if last is None else TableVersion.of(last.checkpoint)
+        return version if version is not None and version.content == self._drawn.turns[self._turn] else None
+
+    def _next_version(self) -> None:
+        self._turn = min(self._turn + 1, len(self._drawn.turns) - 1)
+
+    def _make_trouble(self) -> None:
+        """Routers die more often while a version is in the log in part, and find another one when they are back."""
+        routers = [process for process in self.processes if Role.ROUTER in process.post.roles]
+        if routers and self._crashes_left and self._is_within_version() and self.rng.random() < odds.CRASH_IN_VERSION:
+            self._crashes_left -= 1
+            self._crash(self.rng.choice(routers))
+            self._next_version()
+        if self.processes:
+            super()._make_trouble()
+
+    def _is_within_version(self) -> bool:
+        last = self.frames.accepted[-1] if self.frames.accepted else None
+        if last is None or not len(last.slices[1]):
+            return False
+        version = TableVersion.of(last.checkpoint)
+        return version is not None and version.end != last.slices[1].first_index + len(last.slices[1])
 
     def _heal(self) -> None:
         super()._heal()
@@ -178,13 +206,13 @@ class _LogReading:
 
 @_mutant("part-of-a-version-seen", "a router that starts answers rows before it has made sure of a whole version")
 def _part_of_a_version_seen() -> Patches:
-    begin = TableSide.__init__
+    note = TableSide.note
 
-    def ready(self: TableSide, queue: OrderedQueue, book: StreamBook, mask: int) -> None:
-        begin(self, queue, book, mask)
-        self.is_offered = True
+    def ready(self: TableSide, checkpoint: bytes) -> None:
+        note(self, checkpoint)
+        self.is_offered |= self.current is not None
 
-    return [patch.object(TableSide, "__init__", ready)]
+    return [patch.object(TableSide, "note", ready)]
 
 
 @_mutant("version-by-its-content", "a version that the log has is current though a part of another one lies behind it")

@@ -43,7 +43,7 @@ ParseMessages = Callable[[int, int, Sequence[Any]], Rows]
 
 
 @dataclass(slots=True)
-class _Partition:
+class _Messages:
     """Messages in their order, and the rows in them; of each key the last one at least.
 
     offsets, sums: int64 (n,), places and checksums; keys: (n,); read: the offset behind the last message looked at
@@ -64,7 +64,7 @@ class CompactedTable:
         self.refresh_ms = 0 if source is None else source.refresh_ms
         self._query = query
         self._parse = parse
-        self._partitions: dict[int, _Partition] = {}
+        self._partitions: dict[int, _Messages] = {}
         self._dead: list[DeadLetter] = []
 
     def add(self, partition: int, messages: Sequence[KeyedMessage]) -> None:
@@ -100,8 +100,8 @@ class CompactedTable:
         return TableRows(rows, int.from_bytes(digest.digest(), "little"), read)
 
 
-def _empty() -> _Partition:
-    return _Partition(np.empty(0, np.int64), np.empty(0, np.int64), pa.array([], pa.binary()))
+def _empty() -> _Messages:
+    return _Messages(np.empty(0, np.int64), np.empty(0, np.int64), pa.array([], pa.binary()))
 
 
 def _without_key(partition: int, message: KeyedMessage) -> DeadLetter:
@@ -109,7 +109,7 @@ def _without_key(partition: int, message: KeyedMessage) -> DeadLetter:
     return DeadLetter(RIGHT, partition, message.offset, 0, NO_KEY, detail, message.value or b"")
 
 
-def _forget_replaced(state: _Partition) -> None:
+def _forget_replaced(state: _Messages) -> None:
     """Keep the last message of each key, where it has rows."""
     rows = state.pieces[0] if len(state.pieces) == 1 else _concatenated(state.pieces)
     codes = pc.dictionary_encode(state.keys).indices.to_numpy(zero_copy_only=False)
