@@ -106,7 +106,7 @@ def _without_table(query: Query, paths: Mapping[str, Path]) -> Query:
         return query
     if table.name in paths:
         raise ConfigurationError(
-            f"{table.name} is a table, of whose messages the keys count: write each with its key, by a producer of yours"
+            f"{table.name} is a table, of whose messages the keys count: write them with a producer of yours"
         )
     return replace(query, streams=query.streams[:1])
 
