@@ -38,6 +38,7 @@ from loadgen.check.row_check import RESULT_MESSAGE, RowCheck
 from loadgen.check.spark_sql import spark_sql
 from loadgen.check.verdict import Tally, Verdict
 from loadgen.load.spark import Kafka
+from spojoin.errors import ConfigurationError
 from spojoin.model import Column, Computed, Output, Query, Stream
 from spojoin.protocol.topology import Topic, dead_letter_topic, source_topic, topic_name
 
@@ -82,8 +83,14 @@ class CheckedTopics:
 def check(spark: SparkSession, query: Query, topics: CheckedTopics, sample: ProbeSample = ALL) -> Verdict:
     """Check all that is in the topics: every probe, or a sample of them.
 
-    The services must be at rest: what they have not yet answered counts as missing.
+    The services must be at rest: what they have not yet answered counts as missing. Raises ConfigurationError for a
+    query with a table: which of its versions a row was answered about, its topic doesn't tell.
     """
+    if query.has_table:
+        raise ConfigurationError(
+            f"query {query.name!r} joins with a table, and its topic doesn't tell which version of it each row was "
+            "answered about: expected a query of streams"
+        )
     verdict = Verdict(query.name)
     streams = [_stream_rows(spark, query, stream, topics) for stream in query.inputs]
     streams = settle_rejects(streams, [_dead_letters(spark, stream, topics) for stream in query.inputs], query, verdict)

@@ -280,6 +280,20 @@ class Member:
 #: The bit, beside those of streams, of a row of stream 0 that asks but finds nothing, as an index condition is NULL of
 #: it; the next bit is of stream 1.
 ASKS_NOTHING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """Where the rows of a table come from: a file by its path, a topic by its name, or neither where they are given.
+
+    refresh_ms: of a topic, how long changes are gathered before they make a version
+    """
+
+    file: str | None = None
+    topic: str | None = None
+    refresh_ms: int = 1_000
+
+
 #: As a stream's `time`, where its schema has no such column: the timestamp that Kafka keeps with each record.
 RECORD_TIME = "record"
 
@@ -295,6 +309,7 @@ class Stream:
     envelope: the field of a message that holds the row, such as Debezium's `after`; None where it is the message
     asks: whether each row asks for one answer about all its partners, as left rows may, and those of a FULL JOIN do
     query: the query whose results its rows are; None where producers write them
+    table: where its rows come from if it is a table, which other versions replace as a whole; None of a stream
     """
 
     name: str
@@ -308,6 +323,7 @@ class Stream:
     envelope: str | None = None
     asks: bool = False
     query: str | None = None
+    table: TableSource | None = None
 
     def type_of(self, column: str) -> ColumnType:
         """The type of a column that expressions use."""
@@ -550,6 +566,11 @@ class Direction:
         return len(together) + sum(p.op is Op.NE for p in self.predicates)
 
 
+#: The window over a table: all of it. It begins with the table's version, however many rows have come before.
+WHOLE_TABLE = Window(False, 2**62, 1)
+#: Of the rows that ask about a table nobody finds any.
+_NO_WINDOW = Window(False, 1, 1)
+
 OptionValue = int | float | str
 #: What searches where a query names no method: permutations as wavelet matrices, in the default layout.
 DEFAULT_METHOD = "spo"
@@ -621,8 +642,14 @@ class Query:
 
     @property
     def asks(self) -> bool:
-        """Whether left rows ask, each for one answer about all its partners; else both sides answer at arrival."""
-        return self.emit is EmitOn.CLOSE or self.join is not JoinKind.INNER or bool(self.grouped or self.best)
+        """Whether the left rows ask, each for one answer about all its partners; else both sides answer at arrival."""
+        is_more = self.join is not JoinKind.INNER or bool(self.grouped or self.best)
+        return self.emit is EmitOn.CLOSE or is_more or self.has_table
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the right side is a table, about which left rows ask."""
+        return self.streams[-1].table is not None
 
     @property
     def both_ask(self) -> bool:
@@ -779,6 +806,8 @@ class Query:
 
         The later tuple of a pair probes: a right one reaches back by `upper_us`, a left one by -`lower_us`.
         """
+        if self.has_table and stream == 0:
+            return _NO_WINDOW
         if self.interval is None or self.is_self:
             return self.window
         back = -self.interval.lower_us if stream else self.interval.upper_us

@@ -78,6 +78,16 @@ def test_records_come_back_in_order_and_complete(log, reader, source):
     assert (second.input, second.offset, second.value, second.headers) == (source, 1, b"", (("k", b"w"),))
 
 
+def test_a_records_key_comes_back(log, reader, source):
+    writer = log.writer()
+    writer.append(source, b"a", key=b"k")
+    writer.append(source, b"", key=b"k")
+    writer.append(source, b"b")
+    writer.flush(TIMEOUT_S)
+    reader.open(source, 0)
+    assert [(each.key, each.value) for each in read_to(reader, source, 3)] == [(b"k", b"a"), (b"k", b""), (None, b"b")]
+
+
 def test_reading_starts_at_the_offset_asked_for_and_moves(log, reader, source):
     append(log, source, *(b"%d" % i for i in range(10)))
     reader.open(source, 7)

@@ -39,19 +39,25 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* The query file, and beside it those of queries whose results it takes in: a YAML map. */}}
+{{- /* The query file, and beside it those of queries whose results it takes in, and of its tables: a YAML map. */}}
 {{- define "spojoin.queryFiles" -}}
 query.yaml: {{ include "spojoin.query" . | quote }}
 {{- range $name, $text := (include "spojoin.queryValue" . | fromYaml).others }}
 {{- if eq $name "query" }}{{ fail "query.others.query: its file would be that of the query itself: expected another name for that query" }}{{ end }}
 {{ printf "%s.yaml" $name | quote }}: {{ $text | quote }}
 {{- end }}
+{{- range $name, $text := (include "spojoin.queryValue" . | fromYaml).tables }}
+{{- if hasSuffix ".yaml" $name }}{{ fail (printf "query.tables: %s would be the file of a query: expected CSV or JSON lines, such as tiers.csv" $name) }}{{ end }}
+{{ $name | quote }}: {{ $text | quote }}
+{{- end }}
 {{- end }}
 
 {{- /* Changes with any of these files. */}}
 {{- define "spojoin.queryDigest" -}}
 {{- $texts := include "spojoin.query" . }}
-{{- range (include "spojoin.queryValue" . | fromYaml).others }}{{ $texts = cat $texts . }}{{ end }}
+{{- $value := include "spojoin.queryValue" . | fromYaml }}
+{{- range $value.others }}{{ $texts = cat $texts . }}{{ end }}
+{{- range $value.tables }}{{ $texts = cat $texts . }}{{ end }}
 {{- sha256sum $texts }}
 {{- end }}
 

@@ -12,13 +12,18 @@
 {{- $query.name }}
 {{- end }}
 
-{{- /* Input topics, a YAML list in the order of the streams' names. */}}
+{{- /* Input topics, a YAML list in the order of the streams' names, and the topic of a table. */}}
 {{- define "spojoin.inputTopics" -}}
 {{- $named := get .Values.settings "input_topics" | default "{}" | fromJson }}
 {{- range $stream, $options := (include "spojoin.queryOptions" . | fromYaml).streams }}
 {{- $own := printf "in.%s" $stream }}
 {{- if kindIs "map" $options }}{{ with $options.query }}{{ $own = printf "%s.results" . }}{{ end }}{{ end }}
 - {{ get $named $stream | default $own | quote }}
+{{- end }}
+{{- range $table, $options := (include "spojoin.queryOptions" . | fromYaml).tables }}
+{{- if kindIs "map" $options }}{{ with $options.topic }}
+- {{ get $named $table | default . | quote }}
+{{- end }}{{ end }}
 {{- end }}
 {{- end }}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -58,6 +59,8 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
         create_topics(log, topics, settings.results_bytes_max)
         if partitions is not None:
             log.create_topics(dict.fromkeys(topics.fed, partitions))
+            if topics.table is not None:
+                log.create_topics({topics.table: 1}, is_compacted=True)
         inputs = topics.fed if partitions is not None else ()
         return {name: log.partitions(name) for name in (*inputs, *topics.trimmed(), *topics.kept())}
     finally:
@@ -72,6 +75,7 @@ def current_generation(log: Log[bytes], query: str) -> int:
 
 def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> dict[str, int]:
     """Append the files' rows to the input topics, partitions in turn; returns the rows sent to each topic."""
+    query = _without_table(query, paths)
     check_no_envelope(query)
     check_no_results(query, paths)
     log = KafkaLog(kafka_of(settings))
@@ -93,6 +97,18 @@ def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> d
         writer.close()
         log.close()
     return sent
+
+
+def _without_table(query: Query, paths: Mapping[str, Path]) -> Query:
+    """The query of the streams alone: messages of a table have keys, which a file's rows don't tell."""
+    table = query.streams[-1]
+    if not query.has_table:
+        return query
+    if table.name in paths:
+        raise ConfigurationError(
+            f"{table.name} is a table, of whose messages the keys count: write them with a producer of yours"
+        )
+    return replace(query, streams=query.streams[:1])
 
 
 def print_results(query: Query, settings: Settings, out: BinaryIO, *, is_following: bool) -> None:

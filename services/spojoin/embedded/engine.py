@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from spojoin.embedded.accounts import Accounts, NoAccounts
 from spojoin.embedded.own import by_batches
+from spojoin.embedded.table_rows import table_rows
 from spojoin.errors import BadData
 from spojoin.model import Query
-from spojoin.protocol.machine import START, Action, Emit, Machine
+from spojoin.protocol.machine import START, Action, Emit, Machine, TableRows
 from spojoin.protocol.topology import Topic
 from spojoin.published.machines import evaluation
 from spojoin.query.extract import extract
@@ -87,7 +88,8 @@ class Engine:
         self._now_ms = 0
         self._pending: deque[Emit] = deque()
         self._answers: deque[Emit] = deque()
-        self._router.on_inputs([(number, 0) for number in range(len(query.inputs))])
+        self._versions = 0
+        self._router.on_inputs([(number, 0) for number, each in enumerate(query.inputs) if each.table is None])
         list(self._run(chain(self._router.on_caught_up(), self._router.on_chosen())))
 
     def _wire(self) -> dict[Topic, list[Machine]]:
@@ -151,6 +153,16 @@ class Engine:
         number = self._number(stream)
         rows = self._rows(number, batch)
         yield from self._run(self._router.on_rows(number, 0, rows), LANES_AHEAD)
+
+    def load(self, table: pa.RecordBatch, named: str) -> Iterator[pa.RecordBatch]:
+        """Take all rows of the query's table: for the rows fed from now on they stand in place of those before.
+
+        Yields the results that are ready. Raises BadData where a row can't be used; named: what the table is, for that.
+        """
+        rows = table_rows(self.query, table, named)
+        self._versions += 1
+        yield from self.flush()  # a version that is still on its way would let the rows fed next pass
+        yield from self._run(self._router.on_table(TableRows(rows, self._versions)), LANES_AHEAD)
 
     def wait(self) -> Iterator[pa.RecordBatch]:
         """Yield the results of all frames that are full."""

@@ -140,6 +140,7 @@ def check_names(query: Query, paths: Mapping[str, Path]) -> None:
         if name not in streams:
             known = ", ".join(streams)
             raise ConfigurationError(f"--input {name}={paths[name]}: the query has no stream {name!r}, it has {known}")
-    for name in streams:
-        if name not in paths:
-            raise ConfigurationError(f"no file for the stream {name!r}: add --input {name}=FILE")
+    for stream in query.inputs:
+        if stream.name not in paths:
+            what = "stream" if stream.table is None else "table"
+            raise ConfigurationError(f"no file for the {what} {stream.name!r}: add --input {stream.name}=FILE")

@@ -16,6 +16,7 @@ from spojoin.embedded.arguments import RowsLike, checked_number, tables_of
 from spojoin.embedded.asked_query import asked_query
 from spojoin.embedded.declared import SchemaLike
 from spojoin.embedded.engine import Engine
+from spojoin.embedded.fed_files import one_batch
 from spojoin.embedded.feeds import Fed, Feeds, fed, in_thread
 from spojoin.embedded.inputs import with_key_type
 from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
@@ -93,6 +94,7 @@ class Join:
         self._key_types: dict[int, pa.DataType] = {}
         self._recent = [Recent() for _ in self.query.inputs]
         self._pushed = 0
+        self._is_loaded = not self.query.has_table
         self._ready: list[pa.RecordBatch] = []
         self._rejects = Rejects()
         show_results()
@@ -110,6 +112,7 @@ class Join:
         """
         engine = self._open()
         index = self._index(stream)
+        self._check_loaded()
         for table in tables_of(rows, self._needed(index)):
             for batch in self._batches(table, index):
                 self._recent[index].keep(batch)
@@ -117,6 +120,38 @@ class Join:
                 self._ready += engine.feed(index, batch)
                 self._note(engine.take_rejects())
         self._ready += engine.wait()
+        return self._taken()
+
+    def load(self, rows: RowsLike) -> pa.Table:
+        """Take all rows of the query's table, as `push` takes rows, and return the results that are ready.
+
+            >>> import spojoin
+            >>> statement = (
+            ...     "SELECT l.id, r.name FROM orders AS l "
+            ...     "JOIN TABLE(tiers) AS r ON l.amount >= r.low AND l.amount < r.high"
+            ... )
+            >>> schemas = {
+            ...     "orders": {"id": "long", "amount": "double"},
+            ...     "tiers": {"name": "string", "low": "double", "high": "double"},
+            ... }
+            >>> with spojoin.Join(statement, schemas) as join:
+            ...     _ = join.load({"name": ["small", "large"], "low": [0, 100], "high": [100, 1000]})
+            ...     _ = join.push({"id": [1, 2], "amount": [250.0, 99.5]})
+            ...     join.flush().to_pylist()
+            [{'id': 1, 'name': 'large'}, {'id': 2, 'name': 'small'}]
+
+        Rows that are pushed from now on are joined with these rows, those before with the ones loaded before.
+
+        Raises ConfigurationError where the query has no table or a column is missing, BadData where a row can't be
+        used: then the table stays as it was.
+        """
+        engine, index = self._open(), len(self.query.inputs) - 1
+        if not self.query.has_table:
+            raise ConfigurationError(f"the query {self.query.name!r} joins with no table: push rows to its streams")
+        name = self.query.inputs[index].name
+        batches = [b for table in tables_of(rows, self._needed(index)) for b in self._batches(table, index)]
+        self._ready += engine.load(one_batch(batches, arrow_schema(self.query.inputs[index], False)), f"table {name}")
+        self._is_loaded = True
         return self._taken()
 
     def flush(self) -> pa.Table:
@@ -267,12 +302,18 @@ class Join:
         return self._engine
 
     def _index(self, stream: str | None) -> int:
-        names = [each.name for each in self.query.inputs]
+        names = [each.name for each in self.query.inputs if each.table is None]
         if stream is None and len(names) == 1:
             return 0
         if stream not in names:
             raise ConfigurationError(f"stream={stream!r}: expected one of {', '.join(map(repr, names))}")
         return names.index(stream)
+
+    def _check_loaded(self) -> None:
+        if not self._is_loaded:
+            raise ConfigurationError(
+                f"the table {self.query.inputs[-1].name!r} has no rows yet: load them first, an empty table too"
+            )
 
     def _needed(self, index: int) -> list[str]:
         """Columns that a stream must have, even a time that arrival order doesn't read: it may be misspelled."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spojoin.embedded.engine import Engine
-from spojoin.embedded.inputs import InputFile, balanced
+from spojoin.embedded.fed_files import fed
+from spojoin.embedded.inputs import InputFile
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -50,8 +51,8 @@ class Results:
         """The rows, batch by batch."""
         engine, inputs = self._start()
         with closing(engine):
-            for each, batch in balanced(inputs):
-                yield from engine.end(each.index) if batch is None else engine.feed(each.index, batch)
+            for _, found in fed(engine, inputs):
+                yield from found
             yield from engine.finish()
         self.rejected = dict(engine.rejected)
         _warn(engine)

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from spojoin.embedded.behind import WriterBehind
 from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.embedded.inputs import InputFile, balanced, check_names, open_inputs
+from spojoin.embedded.fed_files import fed
+from spojoin.embedded.inputs import InputFile, check_names, open_inputs
 from spojoin.embedded.kafka_only import check_without_kafka
 from spojoin.embedded.outputs import Outputs
 from spojoin.embedded.refused import RefusedRows
@@ -87,8 +88,8 @@ def _joined(
         _Results(sinks, query, [file.key_type for file in files], engine.threads > 1) as results,
         _refused_rows(files, sinks) as refused,
     ):
-        for file, batch in balanced(files):
-            results.write(engine.end(file.index) if batch is None else engine.feed(file.index, batch))
+        for _, found in fed(engine, files):
+            results.write(found)
             refused.write(engine.take_rejects())
             meter.note(files, engine.tuples)
             progress(_progress(files, engine))
@@ -141,7 +142,7 @@ def sizes_for(workers: int) -> RouterConfig:
 
 def _with_an_order(query: Query) -> Query:
     """Two files have no order of arrival between them: event time gives them one."""
-    if query.is_of_one_input:
+    if query.is_of_one_input or query.has_table:
         return query
     for stream in query.streams:
         if stream.time is None:

@@ -11,6 +11,16 @@ from spojoin.embedded.named_files import NamedFile, check_apart, check_inputs, c
 from spojoin.embedded.patterns import files_of
 from spojoin.embedded.standard_input import is_standard_input
 from spojoin.errors import ConfigurationError
+from spojoin.model import Query
+
+
+def table_files(query: Query, folder: Path) -> dict[str, Path]:
+    """The files of the query's tables by name; folder: that of the query's file, where relative paths begin."""
+    return {
+        stream.name: folder / stream.table.file
+        for stream in query.inputs
+        if stream.table is not None and stream.table.file is not None
+    }
 
 
 @dataclass(frozen=True, slots=True)

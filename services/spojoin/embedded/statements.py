@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.errors import ConfigurationError, QueryError
-from spojoin.model import ColumnType, Order, Output, Query, TypeName
+from spojoin.model import ColumnType, Order, Output, Query, TableSource, TypeName
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
 from spojoin.query.places import places_in
 from spojoin.query.statement import JoinSide
@@ -90,8 +90,10 @@ def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions) -> 
     named = [_source(side, tables) for side in joined]
     _check_used(tables, joined)
     sources = [each if isinstance(each, Path) else tables[each] for each in named]
-    is_self = named[0] == named[1]
-    names, needs_time = _stream_names(joined, is_self=is_self), not is_self or _is_bounded_by_time(parsed)
+    has_table = parsed.statement.right.is_table
+    is_self = named[0] == named[1] and not has_table
+    is_merged = named[0] != named[1] and not has_table
+    names, needs_time = _stream_names(joined, is_self=is_self), is_merged or _is_bounded_by_time(parsed)
     columns = [schema_with_notes(source).columns for source in sources]
     query = _query(parsed, list(zip(joined, names, columns, strict=True)), options, sql, needs_time=needs_time)
     return BareStatement(query, dict(zip(names, sources, strict=True)))
@@ -107,6 +109,8 @@ def _of_streams(sql: str, schemas: Mapping[str, Columns], options: StatementOpti
 
 
 def _is_bounded_by_time(parsed: ParsedStatement) -> bool:
+    if parsed.statement.right.is_table:
+        return False
     return parsed.window is None or parsed.window.is_time
 
 
@@ -120,6 +124,11 @@ def _query(
 ) -> Query:
     """The query over the sides, each with its stream's name and columns."""
     _check_times(options, sides)
+    if parsed.statement.right.is_table and options.times:
+        raise ConfigurationError(
+            f"event time: '{parsed.statement.right.stream}' is a table, and the rows that ask about it answer in their "
+            "own order: expected none"
+        )
     left, right = (_stream(*each, options, needs_time=needs_time) for each in sides)
     order = Order.EVENT_TIME if needs_time else Order.ARRIVAL
     choices = Choices(NAME, sql, Output.ROWS, order=order, limit=options.limit)
@@ -194,7 +203,8 @@ def _stream(
     if given is not None and given not in schema:
         raise ConfigurationError(f"event time of {side.stream}: {unknown('column', given, schema)}")
     time = given or (_event_time(side, schema) if needs_time else None)
-    return StreamOptions(name, schema, time, None, side.line)
+    table = TableSource(side.stream if side.is_file else None) if side.is_table else None
+    return StreamOptions(name, schema, time, None, side.line, table=table)
 
 
 def _event_time(side: JoinSide, schema: Mapping[str, ColumnType]) -> str:

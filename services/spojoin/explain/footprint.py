@@ -32,7 +32,7 @@ LEAST_BLOCK = 32  # values of a block of which the least is known, and those of 
 class SetupSizes:
     """How the services are set up; sizes in tuples or frames. The defaults are the router's.
 
-    window_tuples: expected tuples of a time window (a count window has its own number)
+    window_tuples: expected tuples of a time window, or of a table (a count window has its own number)
     """
 
     batch_tuples: int = 8_192
@@ -54,16 +54,19 @@ class ServiceState:
 
 
 def window_tuples(query: Query, sizes: SetupSizes) -> int:
-    """Tuples of one stream's window."""
-    return sizes.window_tuples if query.window.is_time else query.window.length
+    """Tuples of one stream's window, or of a table."""
+    return sizes.window_tuples if query.window.is_time or query.has_table else query.window.length
 
 
 def windows_held(query: Query, number: int) -> int:
     """How many windows of a stream's rows are held at most.
 
     The partners of a row that answers on close lie in two windows of the other side's rows, one before it and one
-    behind it. Left rows that answer when they come are held by nobody, unless right rows search them.
+    behind it. Left rows that answer when they come are held by nobody, unless right rows search them. Of a table two
+    versions are held while one replaces another.
     """
+    if query.has_table:
+        return 2 * number
     if not query.asks:
         return 1
     waits = int(query.emit is EmitOn.CLOSE)
@@ -119,6 +122,12 @@ def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
 
 def _held(query: Query) -> float:
     return sum(windows_held(query, number) * held_bytes(query, stream) for number, stream in enumerate(query.streams))
+
+
+def version_bytes(query: Query, sizes: SetupSizes) -> int:
+    """What a version of the query's table takes in the log, and again in batches."""
+    table = query.streams[-1]
+    return round(window_tuples(query, sizes) * (len(table.keys) * CODE_BYTES + KEY_BYTES + payload_bytes(table)))
 
 
 def held_bytes(query: Query, stream: Stream, sample: pa.Table | None = None) -> float:

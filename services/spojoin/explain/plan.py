@@ -16,6 +16,7 @@ from spojoin.explain.footprint import (
     expected_state,
     held_bytes,
     indexed_bytes,
+    version_bytes,
     window_tuples,
 )
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
@@ -229,12 +230,24 @@ def _structure(intervals: int, output: Output) -> str:
 
 
 def _window_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
+    if query.has_table:
+        return _table_rules(query, sizes)
     constant = _is_constant(query.window, sizes)
     bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
     rules = (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
     if query.emit is not EmitOn.CLOSE:
         return rules
     return (*rules, *(_closing_rule(query, number) for number, stream in enumerate(query.streams) if stream.asks))
+
+
+def _table_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
+    """What a left row is answered about, and what a version of the table costs."""
+    left, table, rows = query.streams[0].name, query.streams[-1].name, window_tuples(query, sizes)
+    return (
+        f"a row of {left} answers once, as it comes, about all rows of the table {table} in its current version",
+        f"a version is the whole table: {version_bytes(query, sizes):,} bytes in the log, and as many in batches, "
+        f"where it has {rows:,} rows; while it replaces another, both are held",
+    )
 
 
 def _closing_rule(query: Query, number: int) -> str:
@@ -272,8 +285,9 @@ def _is_constant(window: Window, sizes: SetupSizes) -> bool:
 
 
 def _topics(query: Query, sizes: SetupSizes) -> tuple[TopicPlan, ...]:
-    inputs = [TopicPlan(source_topic(s), None, (_writer(s),), ("router",)) for s in query.inputs]
-    dead = [TopicPlan(dead_letter_topic(source_topic(s)), None, ("router",), ("you",)) for s in query.inputs]
+    read = [stream for stream in query.inputs if stream.table is None or stream.table.topic is not None]
+    inputs = [TopicPlan(source_topic(s), None, (_writer(s),), ("router",)) for s in read]
+    dead = [TopicPlan(dead_letter_topic(source_topic(s)), None, ("router",), ("you",)) for s in read]
     inner = [_topic(query, topic, sizes) for topic in Topic if topic not in (Topic.INPUT, Topic.DEAD)]
     return (*inputs, *inner, *dead)
 
@@ -298,12 +312,14 @@ def render(plan: QueryPlan, console: Console) -> None:
     length, slide = (size_text(size, window.is_time) for size in (window.length, window.slide))
     kind = "self join" if query.is_of_one_input else "join"
     console.print(f"[bold]{query.name}[/]: {kind} of {' and '.join(s.name for s in query.inputs)}", highlight=False)
-    console.print(f"window {length}, slide {slide}; order {query.order}; output {query.output}", highlight=False)
+    size = f"the whole table {query.streams[-1].name}" if query.has_table else f"{length}, slide {slide}"
+    console.print(f"window {size}; order {query.order}; output {query.output}", highlight=False)
     for rule in plan.window_rules:
         console.print(f"  {escape(rule)}", highlight=False)
     if other := explained(query):
         console.print(other, highlight=False)
-    console.print(f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in a window", highlight=False)
+    whole = "such a table" if query.has_table else "a window"
+    console.print(f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in {whole}", highlight=False)
     for table in (_condition_table(plan), _key_table(plan), _index_table(plan), _row_table(plan)):
         console.print(table)
     for table in (_state_table(plan), _topic_table(plan)):

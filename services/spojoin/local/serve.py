@@ -134,6 +134,8 @@ def make_topics(plan: ServePlan, servers: Servers) -> None:
         log.create_topics({topics.name(Topic.GENERATIONS): 1})
         check_generation(log, plan.query, replace=plan.deployment(servers).replaces)
         log.create_topics(topics.kept() | dict.fromkeys(topics.fed, plan.partitions))
+        if topics.table is not None:
+            log.create_topics({topics.table: 1}, is_compacted=True)
     finally:
         log.close()
 

@@ -169,9 +169,10 @@ def _completeness(seen: Sighting | None) -> Json | None:
 
 
 def _windows(known: Known) -> Iterator[Json]:
-    """For each stream, its tuples in the window, and how many a full one holds (None: a window of time)."""
-    length = None if known.subject.query.window.is_time else known.subject.query.window.length
-    for number, name in enumerate(known.subject.query.stream_names):
+    """For each stream, its tuples in the window, and how many a full one holds (None: a window of time, a table)."""
+    query = known.subject.query
+    length = None if query.window.is_time or query.has_table else query.window.length
+    for number, name in enumerate(query.stream_names):
         yield {"stream": name, "tuples": _window_tuples(known, number, length), "tuples_max": length}
 
 

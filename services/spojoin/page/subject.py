@@ -71,6 +71,8 @@ def window_text(query: Query) -> str:
         return (
             f"right {query.interval.lower_us / 1e6:+,g} to {query.interval.upper_us / 1e6:+,g} s of left's event time"
         )
+    if query.has_table:
+        return f"the whole table {query.streams[-1].name}"
     if not query.window.is_time:
         return f"{query.window.length:,} tuples, moving by {query.window.slide:,}"
     return f"{query.window.length / 1e6:,g} s of event time, moving by {query.window.slide / 1e6:,g} s"

@@ -42,13 +42,14 @@ class LogPartition(NamedTuple):
 
 
 class LogRecord(NamedTuple, Generic[V]):
-    """A record as it was read; `timestamp_ms` is when it was produced."""
+    """A record as it was read; `timestamp_ms` is when it was produced, `key` what compaction knows it by."""
 
     input: LogPartition
     offset: int
     timestamp_ms: int
     value: V
     headers: Headers
+    key: bytes | None = None
 
 
 class Bounds(NamedTuple):
@@ -114,8 +115,6 @@ class LogWriter(Protocol[V_contra]):
     ) -> None:
         """Queue a record, waiting while the queue is full; a transactional writer begins a transaction if none is open.
 
-        The key is for other readers: none of a `LogReader` sees it.
-
         Raises AmbiguousAppend where an earlier append failed, Fenced where a newer writer has the same id.
         """
         ...
@@ -144,10 +143,13 @@ class LogWriter(Protocol[V_contra]):
 class Log(Protocol[V]):
     """A cluster of topics."""
 
-    def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
+    def create_topics(
+        self, partitions: Mapping[str, int], retention_bytes: int | None = None, *, is_compacted: bool = False
+    ) -> None:
         """Make sure that each topic exists with at least the given number of partitions.
 
-        A new topic keeps its records until they are trimmed, or the latest `retention_bytes` of each partition.
+        A new topic keeps its records until they are trimmed, or the latest `retention_bytes` of each partition; one
+        that is compacted keeps at least the last record of each key.
         """
         ...
 

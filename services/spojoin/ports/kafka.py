@@ -18,7 +18,7 @@ from spojoin.ports.credentials import Properties
 from spojoin.ports.interfaces import Bounds, LogPartition, LogUnavailable
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
-from spojoin.protocol.topology import MESSAGE_BYTES_MAX, topic_config
+from spojoin.protocol.topology import COMPACTED, MESSAGE_BYTES_MAX, topic_config
 
 #: the client waits in vain for an unknown leader; see `_offset`
 LEADER_TIMEOUT_S = 2.0
@@ -69,14 +69,16 @@ class KafkaLog:
         self._admin_client: AdminClient | None = None
         self._why_closed: KafkaError | None = None
 
-    def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
+    def create_topics(
+        self, partitions: Mapping[str, int], retention_bytes: int | None = None, *, is_compacted: bool = False
+    ) -> None:
         """Make sure that each topic exists with at least the given partitions, replicated by the cluster's default.
 
         Where they do, no right is needed beyond that of seeing them. Raises LogUnavailable where the
         cluster does not answer, or refuses.
         """
         existing = self._partition_counts()
-        config = topic_config(retention_bytes)
+        config = COMPACTED if is_compacted else topic_config(retention_bytes)
         missing = [topic for topic in partitions if topic not in existing]
         small = [topic for topic, count in partitions.items() if 0 < existing.get(topic, 0) < count]
         timeout_s = self._config.request_timeout_s

@@ -158,11 +158,12 @@ class KafkaReader:
         times_ms = [message.timestamp()[1] for message in messages]
         values = [message.value() or b"" for message in messages]
         headers = [tuple(found) if (found := message.headers()) else () for message in messages]
+        keys = [message.key() for message in messages]
         last = dict(zip(sources, offsets, strict=True))
         self._positions.update((source, offset + 1) for source, offset in last.items())
         self._fresh.difference_update(last)
         self._at_end.difference_update(last)
-        return list(map(_new_record, zip(sources, offsets, times_ms, values, headers, strict=True)))
+        return list(map(_new_record, zip(sources, offsets, times_ms, values, headers, keys, strict=True)))
 
     def _hear(self, error: KafkaError, message: Message) -> None:
         """Note what isn't a record; the end of a partition comes as an error with the offset behind all gaps."""

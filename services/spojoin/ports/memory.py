@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, TypeAlias
 
 from spojoin.errors import Fenced
 from spojoin.ports.interfaces import (
@@ -42,8 +42,10 @@ class _Partition(Generic[V]):
     earliest: int = 0
     end: int = 0
 
-    def append(self, source: LogPartition, value: V, headers: Headers, timestamp_ms: int) -> None:
-        self.records.append(LogRecord(source, self.end, timestamp_ms, value, headers))
+    def append(
+        self, source: LogPartition, value: V, headers: Headers, timestamp_ms: int, key: bytes | None = None
+    ) -> None:
+        self.records.append(LogRecord(source, self.end, timestamp_ms, value, headers, key))
         self.end += 1
 
     def at(self, offset: int) -> int:
@@ -67,7 +69,9 @@ class MemoryLog(Generic[V]):
         self._topics: dict[str, list[_Partition[V]]] = {}
         self._epochs: dict[str, int] = defaultdict(int)
 
-    def create_topics(self, partitions: Mapping[str, int], retention_bytes: int | None = None) -> None:
+    def create_topics(
+        self, partitions: Mapping[str, int], retention_bytes: int | None = None, *, is_compacted: bool = False
+    ) -> None:
         """Make sure that each topic exists with at least the given partitions; they keep everything until trimmed."""
         for topic, count in partitions.items():
             existing = self._topics.setdefault(topic, [])
@@ -127,13 +131,20 @@ class MemoryLog(Generic[V]):
         if transactional_id is not None and epoch != self._epochs[transactional_id]:
             raise Fenced(f"a newer writer holds the transactional id {transactional_id!r}")
 
-    def _land(self, target: LogPartition, value: V, headers: Headers, timestamp_ms: int | None) -> bool:
+    def _land(
+        self, target: LogPartition, value: V, headers: Headers, timestamp_ms: int | None, key: bytes | None
+    ) -> bool:
         """Append by the fate drawn; whether it was acknowledged."""
         fate = self.fate_of(target)
         if fate is not Fate.LOST:
             now_ms = self._clock.wall_ms() if self._clock else 0
-            self._partition(target).append(target, value, headers, now_ms if timestamp_ms is None else timestamp_ms)
+            at_ms = now_ms if timestamp_ms is None else timestamp_ms
+            self._partition(target).append(target, value, headers, at_ms, key)
         return fate is Fate.LANDS
+
+
+#: A record of an open transaction: where it goes, its value, headers, time and key.
+_Queued: TypeAlias = tuple[LogPartition, V, Headers, int | None, bytes | None]
 
 
 class MemoryReader(Generic[V]):
@@ -207,7 +218,7 @@ class MemoryWriter(Generic[V]):
         self._log = log
         self._id = transactional_id
         self._epoch = epoch
-        self._transaction: list[tuple[LogPartition, V, Headers, int | None]] = []
+        self._transaction: list[_Queued[V]] = []
         self._failed = False
 
     def append(
@@ -218,13 +229,13 @@ class MemoryWriter(Generic[V]):
         timestamp_ms: int | None = None,
         key: bytes | None = None,
     ) -> None:
-        """Append now, or with the transaction; the key is forgotten, since nobody reads it here."""
+        """Append now, or with the transaction."""
         self.serve()
         self._log._partition(target)
         if self._id is None:
-            self._failed |= not self._log._land(target, value, headers, timestamp_ms)
+            self._failed |= not self._log._land(target, value, headers, timestamp_ms, key)
         else:
-            self._transaction.append((target, value, headers, timestamp_ms))
+            self._transaction.append((target, value, headers, timestamp_ms, key))
 
     def serve(self) -> None:
         """Raise where an earlier append failed or a newer writer has taken over."""
@@ -253,16 +264,16 @@ class MemoryWriter(Generic[V]):
         """Abort the open transaction."""
         self._transaction = []
 
-    def _commit(self, transaction: list[tuple[LogPartition, V, Headers, int | None]]) -> None:
+    def _commit(self, transaction: list[_Queued[V]]) -> None:
         """All or nothing: a transaction's fate is that of its first record."""
         fate = self._log.fate_of(transaction[0][0])
         self._failed = fate is not Fate.LANDS
         if fate is Fate.LOST:
             return
         now_ms = self._log._clock.wall_ms() if self._log._clock else 0
-        for target, value, headers, timestamp_ms in transaction:
+        for target, value, headers, timestamp_ms, key in transaction:
             stamp_ms = now_ms if timestamp_ms is None else timestamp_ms
-            self._log._partition(target).append(target, value, headers, stamp_ms)
+            self._log._partition(target).append(target, value, headers, stamp_ms, key)
         for target in {entry[0] for entry in transaction}:
             self._log._partition(target).end += 1
 

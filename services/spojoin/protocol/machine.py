@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from spojoin.protocol.topology import Topic
@@ -114,6 +115,19 @@ class Idle(Machine):
     """Takes everything and emits nothing: a service that a query's layout has no use for."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """All rows of a table: a version of it (P17).
+
+    rows: in their order, with the dead letters of messages read since the version before
+    content: 64 bits that tell the version from others; read: by partition of its topic, the offset read up to
+    """
+
+    rows: Rows
+    content: int
+    read: Mapping[int, int] = field(default_factory=dict)
+
+
 class InputMachine(Machine, ABC):
     """A machine that takes rows of the users' inputs besides records; `active` once it may read them."""
 
@@ -139,6 +153,10 @@ class InputMachine(Machine, ABC):
     @abstractmethod
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
         """Take rows of one input, in its order."""
+
+    @abstractmethod
+    def on_table(self, version: TableRows) -> Iterator[Action]:
+        """Take a version of the query's table, once active."""
 
     @abstractmethod
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:

@@ -27,6 +27,7 @@ from spojoin.protocol.machine import (
     Machine,
     ResultPosition,
     Rewind,
+    TableRows,
     Trim,
 )
 from spojoin.protocol.packing import DERIVED
@@ -249,6 +250,11 @@ class InputPack(Pack, InputThrough):
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
         """Take rows of one input, and do all that follows from them."""
         yield from self._passed(self._routing, self._inputs.on_rows(stream, partition, rows))
+        yield from self._turn()
+
+    def on_table(self, version: TableRows) -> Iterator[Action]:
+        """Take a version of the query's table, and do all that follows from it."""
+        yield from self._passed(self._routing, self._inputs.on_table(version))
         yield from self._turn()
 
 

@@ -17,6 +17,7 @@ from spojoin.protocol.machine import (
     Leaver,
     Machine,
     ResultPosition,
+    TableRows,
     TakeOver,
     Trim,
 )
@@ -132,6 +133,10 @@ class InputStandby(Standby, InputThrough):
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
         """Take rows of one input."""
         yield from self._said(self._inputs.on_rows(stream, partition, rows))
+
+    def on_table(self, version: TableRows) -> Iterator[Action]:
+        """Take a version of the query's table."""
+        yield from self._said(self._inputs.on_table(version))
 
 
 def standby_of(machine: Machine, seat: Seat, partition: int) -> Standby:

@@ -157,6 +157,10 @@ def topic_config(retention_bytes: int | None = None) -> dict[str, str]:
     }
 
 
+#: A table's topic in Kafka: of each key the last message remains.
+COMPACTED = {"cleanup.policy": "compact", "max.message.bytes": str(MESSAGE_BYTES_MAX)}
+
+
 def topic_name(query: str, topic: Topic, generation: int = FIRST_GENERATION) -> str:
     """Kafka's name of an internal topic of a query."""
     if topic in SHARED or generation == FIRST_GENERATION:
@@ -175,7 +179,12 @@ def input_topic(stream: str) -> str:
 
 
 def source_topic(stream: Stream) -> str:
-    """Where a stream's rows are unless a setting says otherwise: its input topic, or the results of another query."""
+    """Where a stream's rows are unless a setting says otherwise: its input topic, or the results of another query.
+
+    Of a table it is the topic that the query names.
+    """
+    if stream.table is not None and stream.table.topic is not None:
+        return stream.table.topic
     return input_topic(stream.name) if stream.query is None else topic_name(stream.query, Topic.RESULTS)
 
 

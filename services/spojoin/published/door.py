@@ -68,7 +68,7 @@ def check_asks(query: Query, line: int | None = None) -> None:
         )
         raise QueryError(
             f"{chosen} gives each pair when its later row comes, and nothing else: remove it, or EMIT ON CLOSE, outer, "
-            "SEMI, ANTI and ASOF joins, GROUP BY and QUALIFY",
+            "SEMI, ANTI and ASOF joins, GROUP BY, QUALIFY and tables",
             line,
         )
 

@@ -20,6 +20,7 @@ from spojoin.model import (
     PairExpression,
     Query,
     Stream,
+    TableSource,
     Window,
 )
 from spojoin.query.answers import StatementAnswers, read_answers
@@ -29,12 +30,13 @@ from spojoin.query.grouping import has_aggregates
 from spojoin.query.places import PlaceAt
 from spojoin.query.scope import Scope
 from spojoin.query.statement import Statement, parse_statement
+from spojoin.query.tables import check_left, split_tables, table_window
 from spojoin.query.window import split_emit, split_window
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """A stream as it is declared; line: where, for errors; query: as in `Stream`."""
+    """A stream as it is declared; line: where, for errors; query, table: as in `Stream`."""
 
     name: str
     schema: dict[str, ColumnType]
@@ -43,6 +45,7 @@ class StreamOptions:
     line: int
     envelope: str | None = None
     query: str | None = None
+    table: TableSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class ParsedStatement:
         """As in `Query`."""
         statement = self.statement
         is_more = statement.join is not JoinKind.INNER or statement.is_asof or statement.qualify is not None
-        return self.emit is EmitOn.CLOSE or is_more or has_aggregates(statement)
+        return self.emit is EmitOn.CLOSE or is_more or statement.right.is_table or has_aggregates(statement)
 
     @property
     def gives_rows(self) -> bool:
@@ -92,9 +95,12 @@ class Choices:
 def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
     without_emit, emit = split_emit(sql, line_at)
-    plain, window = split_window(without_emit, line_at)
+    without_window, window = split_window(without_emit, line_at)
+    plain, tables = split_tables(without_window, line_at)
     end = line_at(len(sql.rstrip()) - 1)
-    return ParsedStatement(parse_statement(plain, line_at), window, end, plain, line_at, emit)
+    statement = parse_statement(plain, line_at, tables)
+    check_left(statement)
+    return ParsedStatement(statement, window, end, plain, line_at, emit)
 
 
 def assemble(
@@ -102,7 +108,10 @@ def assemble(
 ) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
     scope, asks = _scope(parsed.statement, sides), parsed.asks
-    condition = read_condition(parsed.statement, scope, parsed.window, parsed.end, asks=asks)
+    window = parsed.window
+    if parsed.statement.right.is_table:
+        window = table_window(parsed.statement, window, choices.order, parsed.end)
+    condition = read_condition(parsed.statement, scope, window, parsed.end, asks=asks)
     order = choices.order or (Order.ARRIVAL if condition.interval is None else Order.EVENT_TIME)
     used = sides[: len(condition.keys)]
     _check_time(condition.window, order, choices.order_line, used)
@@ -129,7 +138,7 @@ def assemble(
         interval=condition.interval,
         select=select,
         residuals=condition.residuals,
-        emit=parsed.emit,
+        emit=EmitOn.ARRIVAL if parsed.statement.right.is_table else parsed.emit,
         join=parsed.statement.join,
         grouped=answers.grouped,
         best=answers.best,
@@ -153,6 +162,7 @@ def _streams(
             envelope=side.envelope,
             asks=number < asking,
             query=side.query,
+            table=side.table,
         )
         for number, (side, keys, passing, payload) in enumerate(parts)
     )

@@ -49,8 +49,7 @@ class DeclaredStreams:
         return {name: self._stream(item) for name, item in streams.items()}
 
     def _stream(self, item: Item) -> StreamOptions:
-        if not _STREAM_NAME.fullmatch(item.name):
-            raise QueryError(f"stream name '{item.name}': expected 1 to 200 of a-z A-Z 0-9 _ -", item.line)
+        checked_name(item, "stream")
         options = items(item.node, f"stream {item.name}", "schema and, where needed, time and key", _OPTIONS)
         query = query_name(options["query"]) if "query" in options else None
         if query is not None and "envelope" in options:
@@ -62,9 +61,9 @@ class DeclaredStreams:
             item.name,
             schema,
             _time(options["time"], schema) if "time" in options else own_time,
-            _text(options.get("key"), "the name of a column"),
+            optional_text(options.get("key"), "the name of a column"),
             item.line,
-            _text(options.get("envelope"), "the name of the field that holds the row, such as after"),
+            optional_text(options.get("envelope"), "the name of the field that holds the row, such as after"),
             query,
         )
 
@@ -73,7 +72,7 @@ class DeclaredStreams:
     ) -> tuple[dict[str, ColumnType], str | None]:
         """The columns, and the event time where the query says it whose results they are."""
         if "schema" in options:
-            return _declared(item, options["schema"]), None
+            return declared_columns(options["schema"], f"stream {item.name}"), None
         if query is not None:
             found = self._of_query(item, options, query)
             self.found.append(found)
@@ -102,8 +101,14 @@ class DeclaredStreams:
         return TakenIn(item.node, option.node.end_mark.index, results)
 
 
-def _declared(item: Item, option: Item) -> dict[str, ColumnType]:
-    what = f"stream {item.name}"
+def checked_name(item: Item, what: str) -> None:
+    """QueryError where a stream or table can't have the item's name."""
+    if not _STREAM_NAME.fullmatch(item.name):
+        raise QueryError(f"{what} name '{item.name}': expected 1 to 200 of a-z A-Z 0-9 _ -", item.line)
+
+
+def declared_columns(option: Item, what: str) -> dict[str, ColumnType]:
+    """The columns of a schema by name; what: whose it is, for errors. Raises QueryError."""
     columns = items(option.node, f"schema of {what}", "columns and their types, such as {a: int, b: double}")
     schema = {name: parse_type(text_of(column, "a type"), name, column.line) for name, column in columns.items()}
     if not schema:
@@ -111,7 +116,8 @@ def _declared(item: Item, option: Item) -> dict[str, ColumnType]:
     return schema
 
 
-def _text(item: Item | None, expected: str) -> str | None:
+def optional_text(item: Item | None, expected: str) -> str | None:
+    """The text of an option, if it is given."""
     return None if item is None else text_of(item, expected)
 
 

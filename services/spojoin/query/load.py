@@ -24,6 +24,7 @@ from spojoin.published.methods.catalog import method
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
 from spojoin.query.chained import QueryOf, with_schemas
 from spojoin.query.declared_streams import DeclaredStreams, query_name
+from spojoin.query.declared_tables import read_tables, with_tables
 from spojoin.query.document import Item, compose, items, text_of
 from spojoin.query.places import places_within
 from spojoin.query.result_options import with_result_options
@@ -34,7 +35,20 @@ from spojoin.suggest import listed, unknown
 
 LIMIT_MAX = 2**31 - 1
 
-_OPTIONS = ("name", "streams", "sql", "order", "output", "limit", "lateness", "key", "trace", "method", "layout")
+_OPTIONS = (
+    "name",
+    "streams",
+    "tables",
+    "sql",
+    "order",
+    "output",
+    "limit",
+    "lateness",
+    "key",
+    "trace",
+    "method",
+    "layout",
+)
 _EXPECTED = "name, streams and sql"
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -94,7 +108,8 @@ def _query(text: str, query_of: QueryOf | None) -> Query:
     declared = DeclaredStreams(query_of)
     streams = declared.read(_required(options, "streams", "the streams and their schemas"))
     sql = _required(options, "sql", "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
-    parsed = _read_sql(sql, text)
+    tables = _tables(options, streams)
+    parsed = with_tables(_read_sql(sql, text), tables)
     output = _output(options, parsed)
     order = _choice(options, "order", Order, Order.ARRIVAL) if "order" in options else None
     choices = Choices(
@@ -107,9 +122,10 @@ def _query(text: str, query_of: QueryOf | None) -> Query:
         method=_method(options.get("method")),
         layout=_layout(options.get("layout")),
     )
-    is_by_arrival = order is Order.ARRIVAL or (order is None and parsed.window is not None)
+    is_bounded = parsed.window is not None or parsed.statement.right.is_table
+    is_by_arrival = order is Order.ARRIVAL or (order is None and is_bounded)
     query = assemble(
-        parsed, _sides(parsed.statement, streams), choices, _lateness(options, is_by_arrival=is_by_arrival)
+        parsed, _sides(parsed.statement, streams, tables), choices, _lateness(options, is_by_arrival=is_by_arrival)
     )
     if "layout" in options:
         check_key(query, query.layout, options["layout"].line)
@@ -130,14 +146,28 @@ def _read_sql(item: Item, text: str) -> ParsedStatement:
     return parse_sql(sql, places_within(item.node, text))
 
 
-def _sides(statement: Statement, streams: dict[str, StreamOptions]) -> tuple[StreamOptions, StreamOptions]:
-    for table in (statement.left, statement.right):
-        if table.stream not in streams:
-            raise QueryError(unknown("stream", table.stream, streams), table.line)
-    for name, stream in streams.items():
+def _tables(options: dict[str, Item], streams: dict[str, StreamOptions]) -> dict[str, StreamOptions]:
+    tables = read_tables(options["tables"]) if "tables" in options else {}
+    for name, table in tables.items():
+        if name in streams:
+            raise QueryError(f"'{name}' is a stream and a table: expected two names", table.line)
+    return tables
+
+
+def _sides(
+    statement: Statement, streams: dict[str, StreamOptions], tables: dict[str, StreamOptions]
+) -> tuple[StreamOptions, StreamOptions]:
+    known = {**streams, **tables}
+    for side in (statement.left, statement.right):
+        if side.is_table and side.stream not in tables:
+            raise QueryError(unknown("table", side.stream, tables), side.line)
+        if side.stream not in known:
+            raise QueryError(unknown("stream or table" if tables else "stream", side.stream, known), side.line)
+    for name, each in known.items():
         if name not in (statement.left.stream, statement.right.stream):
-            raise QueryError(f"stream '{name}' isn't used by the sql: expected FROM or JOIN of it", stream.line)
-    return streams[statement.left.stream], streams[statement.right.stream]
+            what = "table" if name in tables else "stream"
+            raise QueryError(f"{what} '{name}' isn't used by the sql: expected FROM or JOIN of it", each.line)
+    return known[statement.left.stream], known[statement.right.stream]
 
 
 def _choice(options: dict[str, Item], name: str, choices: type[_Choice], default: _Choice) -> _Choice:
@@ -158,7 +188,7 @@ def _output(options: dict[str, Item], parsed: ParsedStatement) -> Output:
     if output is not Output.ROWS and parsed.asks:
         raise QueryError(
             f"output {output.value} is of pairs as they come: expected no output beside EMIT ON CLOSE, outer, SEMI, "
-            "ANTI and ASOF joins, GROUP BY and QUALIFY, which give rows",
+            "ANTI and ASOF joins, GROUP BY, QUALIFY and tables, which give rows",
             options["output"].line,
         )
     if output is not Output.ROWS and parsed.gives_rows:

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 
 from spojoin.model import (
+    WHOLE_TABLE,
     Aggregate,
     Arithmetic,
     Column,
@@ -130,6 +131,8 @@ def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:
     yield f"key of {stream.name}", stream.key or _NOTHING
     if stream.envelope is not None:  # without one the meaning is that of programs that knew none
         yield f"envelope of {stream.name}", stream.envelope
+    if stream.table is not None:
+        yield f"rows of {stream.name}", "of a table" if stream.table.topic is None else f"of topic {stream.table.topic}"
     if stream.query is not None:
         yield f"rows of {stream.name}", f"results of {stream.query}"
 
@@ -165,5 +168,7 @@ def _arithmetic(side: str, one: Arithmetic) -> str:
 
 
 def _window(window: Window) -> str:
+    if window == WHOLE_TABLE:
+        return "the whole table"
     unit = "us of event time" if window.is_time else "tuples"
     return f"{window.length} {unit}, sliding by {window.slide}"

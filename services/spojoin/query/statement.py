@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import sqlglot
@@ -28,12 +28,18 @@ _CLAUSE_NAMES |= {"laterals": "LATERAL", "sample": "TABLESAMPLE", "qualify": "QU
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
-    """One side of the join as written, with its place in the file; is_file: whether a path stands for the stream."""
+    """One side of the join as written, with its line in the file.
+
+    place: of its name among the statement's characters
+    is_file: whether a path stands for the stream; is_table: whether it is a table, whose rows are always in the window
+    """
 
     stream: str
     alias: str
     line: int
+    place: int
     is_file: bool = False
+    is_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,11 @@ class Statement:
         return [type(item) for item in self.columns] == [exp.Star] and not self.columns[0].args.get("except_")
 
 
-def parse_statement(sql: str, line_at: PlaceAt) -> Statement:
-    """Parse the SQL without its window clause; `line_at` gives the place of a character of `sql`."""
+def parse_statement(sql: str, line_at: PlaceAt, tables: Collection[int] = ()) -> Statement:
+    """Parse the SQL without its window clause; `line_at` gives the place of a character of `sql`.
+
+    tables: the places of the names that are tables'
+    """
     select = _select(sql, line_at)
     line_of = _line_finder(line_at, select)
     _check_clauses(select, line_of)
@@ -81,7 +90,7 @@ def parse_statement(sql: str, line_at: PlaceAt) -> Statement:
         raise QueryError(f"sql joins {1 + len(joins)} streams: expected two, {EXPECTED}", line_of(select))
     else:
         joined = _joined(joins[0], line_of)
-    left, right = _table(source.this, line_of), joined.right
+    left, right = (_marked(side, tables) for side in (_table(source.this, line_of), joined.right))
     if left.alias.lower() == right.alias.lower():
         raise QueryError(f"both sides are called '{left.alias}': expected two aliases, {EXPECTED}", right.line)
     if joined.is_turned:
@@ -165,8 +174,13 @@ def _check_clauses(select: exp.Select, line_of: LineOf) -> None:
 
 def _table(node: exp.Expression, line_of: LineOf) -> JoinSide:
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
-        return JoinSide(node.name, node.alias or node.name, line_of(node), is_file=_is_path(node.name))
+        place = node.this.meta.get("start", -1)
+        return JoinSide(node.name, node.alias or node.name, line_of(node), place, is_file=_is_path(node.name))
     raise QueryError(f"'{written(node)}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
+
+
+def _marked(side: JoinSide, tables: Collection[int]) -> JoinSide:
+    return replace(side, is_table=side.place in tables)
 
 
 def _is_path(name: str) -> bool:

@@ -126,7 +126,10 @@ class Office:
             return self._current(found)
         if self._has_served or not self._settings.replace:
             raise ConfigurationError(changed(self._query, wanted))
-        return self._announced(found) if self._writes_log else self._current(found)
+        if not self._writes_log:
+            return self._current(found)
+        check_replaceable(self._query, wanted)
+        return self._announced(found)
 
     def _is_current(self, found: Generations) -> bool:
         return found.current is not None and found.current.fingerprint == self._mark
@@ -193,6 +196,16 @@ def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
         return
     if not replace:
         raise ConfigurationError(changed(query, wanted))
+    check_replaceable(query, wanted)
+
+
+def check_replaceable(query: Query, wanted: Announcement) -> None:
+    """Raise ConfigurationError where a query can't take over from the one that was announced last (P12)."""
+    if query.has_table or announced_query(wanted).has_table:
+        raise ConfigurationError(
+            f"query {query.name!r} can't be replaced: one of both joins with a table, whose rows come from no window "
+            "that could be filled again; give the new query another name"
+        )
     if EmitOn.CLOSE in (query.emit, announced_query(wanted).emit):
         raise ConfigurationError(
             f"query {query.name!r} can't be replaced: with EMIT ON CLOSE, before or after, rows that are open would "

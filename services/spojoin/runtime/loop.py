@@ -31,6 +31,7 @@ from spojoin.runtime.intake import Intake
 from spojoin.runtime.memory import give_back
 from spojoin.runtime.outbox import POLL_S, OutputSoFar, RowForm, WriteMode
 from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnd, position_of_results
+from spojoin.runtime.table_feed import TableFeed, TableReading
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics, value_of
@@ -59,7 +60,8 @@ class LoopSpec:
     """What to run: a machine that has these roles; `edge` is what it reads and writes in the log.
 
     `transactional_ids` are those of the topics that are written in transactions. `tick_ms` is the time between
-    `on_time` calls while nothing else happens. `parse` is given where the machine takes the users' inputs.
+    `on_time` calls while nothing else happens. `parse` is given where the machine takes the users' inputs, `table`
+    where the query joins with a table, too.
     `presence` is the partition of its service's beats, where there are several instances.
     `result_position_ms` is how often the store is asked. `credits_frames` is how far a router may be ahead of the
     results. `drain_ms` is how long a machine that others wait for continues when it is asked to end. `fingerprint` is
@@ -79,6 +81,7 @@ class LoopSpec:
     credits_frames: int = 0
     drain_ms: int = 0
     parse: Parse | None = None
+    table: Callable[[], TableReading] | None = None
     fingerprint: int = 0
     presence: int | None = None
 
@@ -131,6 +134,7 @@ class Loop:
         self._next_tick_ms = self._next_trim_ms = self._next_publish_ms = 0.0
         self._next_discovery_ms = self._clock.monotonic_ms() + DISCOVERY_MS
         self._feed: InputFeed | None = None
+        self._table: TableFeed | None = None
         try:
             self._start()
         except BaseException:
@@ -174,8 +178,9 @@ class Loop:
         """Close readers and writer; unsettled records may be lost, and are emitted again in the next life."""
         self._departures.close()
         self._intake.reader.close()
-        if self._feed is not None:
-            self._feed.close()
+        for feed in (self._feed, self._table):
+            if feed is not None:
+                feed.close()
 
     # -- start
 
@@ -191,7 +196,7 @@ class Loop:
         self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
         self._machine = spec.machine_factory(position_of_results(self._tail.furthest))
         world.reporter.begin_life(self._machine)
-        self._feed = self._make_feed()
+        self._feed, self._table = self._make_feed(), self._make_table()
         self._open_inputs()
         self._targets = {source: world.log.end(source) for source in self._intake.waiting}
 
@@ -209,9 +214,16 @@ class Loop:
         if spec.parse is None:
             return None
         machine = cast("InputMachine", self._machine)
-        feed = InputFeed(world.log, machine, spec.topics.inputs, spec.parse, world.clock, world.metrics.read)
+        feed = InputFeed(world.log, machine, spec.topics.flowing, spec.parse, world.clock, world.metrics.read)
         feed.on_taken = world.reporter.hops.took_rows
         return feed
+
+    def _make_table(self) -> TableFeed | None:
+        spec, world = self._spec, self._world
+        if spec.table is None:
+            return None
+        machine = cast("InputMachine", self._machine)
+        return TableFeed(world.log, machine, spec.topics.table, spec.table(), world.clock)
 
     def _open_inputs(self) -> None:
         """L3. Called again, it opens added partitions."""
@@ -274,6 +286,8 @@ class Loop:
         if self._feed is not None:
             is_any |= self._feed.has_work()
             self._perform(self._feed.feed())
+        if self._table is not None:
+            self._perform(self._table.feed())
         return is_any
 
     def _give(self, topic: Topic, record: LogRecord[bytes]) -> None:
@@ -382,8 +396,9 @@ class Loop:
     def _check_ready(self) -> None:
         """A machine with inputs is ready when all of them exist and the log is its own."""
         health = self._world.health
-        if self._feed is not None and self._feed.missing:
-            health.waits_for = f"input topic {self._feed.missing[0]}"
+        missing = [topic for feed in (self._feed, self._table) if feed is not None for topic in feed.missing]
+        if missing:
+            health.waits_for = f"input topic {missing[0]}"
         elif not self._machine.is_silent and self._feed and not cast("InputMachine", self._machine).active:
             health.waits_for = "its claim to the log"
         else:
@@ -443,4 +458,4 @@ class Loop:
         }
 
     def _intakes(self) -> list[Intake]:
-        return [self._intake] if self._feed is None else [self._intake, self._feed.intake]
+        return [self._intake, *(feed.intake for feed in (self._feed, self._table) if feed is not None)]

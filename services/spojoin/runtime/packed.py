@@ -66,6 +66,7 @@ def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> 
         tick_ms=min(wiring.tick_ms for wiring in by_role.values()),
         parse=by_role[Role.ROUTER].parse if Role.ROUTER in by_role else None,
         row_form=by_role[Role.SINK].row_form if Role.SINK in by_role else None,
+        table=by_role[Role.ROUTER].table if Role.ROUTER in by_role else None,
     )
 
 

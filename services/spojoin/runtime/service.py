@@ -166,6 +166,7 @@ class Charge:
             credits_frames=settings.credits_frames,
             drain_ms=settings.drain_ms,
             parse=wiring.parse,
+            table=wiring.table,
             fingerprint=fingerprint(serving.query),
         )
 

@@ -25,6 +25,7 @@ class Topics:
 
     streams: of the query; None where each has an input of its own
     fed: those of the inputs that producers write; the others are results of queries
+    table: the compacted topic of a query's table, the last of the inputs; None where it has none
     """
 
     query: str
@@ -34,15 +35,24 @@ class Topics:
     generation: int = FIRST_GENERATION
     streams: int | None = None
     fed: tuple[str, ...] = ()
+    table: str | None = None
 
     @classmethod
     def of(
         cls, query: Query, workers_max: int, input_topics: Mapping[str, str], generation: int = FIRST_GENERATION
     ) -> Topics:
         """Those of a generation of `query`; `input_topics` overrides names by stream."""
-        inputs = tuple(input_topics.get(stream.name, source_topic(stream)) for stream in query.inputs)
-        fed = tuple(topic for topic, stream in zip(inputs, query.inputs, strict=True) if stream.query is None)
-        return cls(query.name, inputs, len(query.predicates), workers_max, generation, len(query.streams), fed)
+        read = [stream for stream in query.inputs if stream.table is None or stream.table.topic is not None]
+        inputs = tuple(input_topics.get(stream.name, source_topic(stream)) for stream in read)
+        is_fed = [stream.query is None and stream.table is None for stream in read]
+        fed = tuple(topic for topic, fits in zip(inputs, is_fed, strict=True) if fits)
+        table = inputs[-1] if read[-1].table is not None else None
+        return cls(query.name, inputs, len(query.predicates), workers_max, generation, len(query.streams), fed, table)
+
+    @property
+    def flowing(self) -> tuple[str, ...]:
+        """The inputs whose rows flow; a table's topic is read apart from them."""
+        return self.inputs if self.table is None else self.inputs[:-1]
 
     def name(self, topic: Topic) -> str:
         """An internal topic's name."""

@@ -11,6 +11,7 @@ from spojoin.runtime.inputs import Parse
 from spojoin.runtime.loop import MachineFactory
 from spojoin.runtime.outbox import RowForm
 from spojoin.runtime.settings import ENV_PREFIX, Settings
+from spojoin.runtime.table_feed import TableReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,8 @@ class Wiring:
     """A service: its name among its query's services and how its machine is made.
 
     `tick_ms` is the time between `on_time` calls. `parse` makes rows of the users' messages, where the machine takes
-    them. `row_form` is the form of results, where they have a message for each row.
+    them, `table` makes what reads the query's table. `row_form` is the form of results, where they have a message for
+    each row.
     """
 
     service: str
@@ -26,6 +28,7 @@ class Wiring:
     tick_ms: float = 20.0
     parse: Parse | None = None
     row_form: RowForm | None = None
+    table: Callable[[], TableReading] | None = None
 
 
 Wire = Callable[[Serving, Settings], Wiring]

@@ -22,19 +22,15 @@ def asking(rng: Random, drawn: DrawnQuery, *, may_close: bool = True, may_be_ful
     """The query, perhaps with left rows that ask; `may_close`: also on close; `may_be_full`: also right rows."""
     if rng.random() >= odds.ASKS:
         return drawn
-    left, right = drawn.attributes[0], drawn.attributes[-1]
-    asked = _asked(rng, right)
+    right = drawn.attributes[-1]
+    asked = draw_question(rng, right)
     if may_be_full and rng.random() < odds.FULL:
         asked = LeftQuestion("FULL", rng.random() < odds.AT_CLOSE)
     if not may_close:
         asked = replace(asked, at_close=False)
     if asked == LeftQuestion("INNER", at_close=False):  # plain pairs as they come
         return drawn
-    only_left = bool(asked.aggregates) or asked.join in ("SEMI", "ANTI")
-    names = [("n", SideColumn(0, "seq")), *_columns(rng, 0, left)]
-    if not only_left:
-        names += [("p", SideColumn(1, "seq")), *_columns(rng, 1, right)]
-    join: OracleJoin = replace(drawn.join, asking=asked, output=Output.ROWS, limit=None, select=tuple(names))
+    join = asking_join(rng, drawn, asked)
     if asked.join == "FULL":  # which gives back the rows that fail a condition of their side
         filters = [condition for side in join.filters for condition in side]
         join = replace(join, filters=((), ()), residuals=(*join.residuals, *filters))
@@ -42,7 +38,17 @@ def asking(rng: Random, drawn: DrawnQuery, *, may_close: bool = True, may_be_ful
     return DrawnQuery(join, query, drawn.attributes)
 
 
-def _asked(rng: Random, right: tuple[Attribute, ...]) -> LeftQuestion:
+def asking_join(rng: Random, drawn: DrawnQuery, asked: LeftQuestion) -> OracleJoin:
+    """The join whose left rows ask so, with a select list."""
+    only_left = bool(asked.aggregates) or asked.join in ("SEMI", "ANTI")
+    names = [("n", SideColumn(0, "seq")), *_columns(rng, 0, drawn.attributes[0])]
+    if not only_left:
+        names += [("p", SideColumn(1, "seq")), *_columns(rng, 1, drawn.attributes[-1])]
+    return replace(drawn.join, asking=asked, output=Output.ROWS, limit=None, select=tuple(names))
+
+
+def draw_question(rng: Random, right: tuple[Attribute, ...]) -> LeftQuestion:
+    """What left rows ask about right ones of these columns."""
     at_close = rng.random() < odds.AT_CLOSE
     form = rng.choices(("pairs", "left", "semi", "group", "best"), odds.ASKED_WEIGHTS)[0]
     outer = rng.choice(("INNER", "LEFT"))

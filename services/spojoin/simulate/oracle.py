@@ -416,5 +416,14 @@ def _matches(join: OracleJoin, left: _Stored, right: _Stored) -> bool:
     )
 
 
+def are_partners(join: OracleJoin, left: tuple[int, SourceRow], right: tuple[int, SourceRow]) -> bool:
+    """Whether a left and a right row, each with its number, satisfy all conditions."""
+    pair = [
+        _Stored(seq, row, {**row.values, "seq": seq}, _sides(join, row, 0), _sides(join, row, 1))
+        for seq, row in (left, right)
+    ]
+    return _matches(join, pair[0], pair[1])
+
+
 def _is_within(interval_us: tuple[int, int], difference_us: int) -> bool:
     return interval_us[0] <= difference_us <= interval_us[1]

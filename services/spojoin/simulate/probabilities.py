@@ -234,3 +234,11 @@ TURN_OF_THE_HELD = 0.7
 HELD_TICKS = 0.5
 #: And in how many steps patience runs out.
 HELD_STEPS_OF_PATIENCE = 20
+
+#: In a step of a world with a table its next version comes, where the one before is in the log, and where it isn't.
+VERSION_A_STEP = 0.02
+VERSION_TOO_SOON = 0.001
+#: Rows come as often as in other worlds, or in so many of these steps.
+ROWS_WITH_VERSION = 0.3
+#: In a step in which the log ends with a part of a version, the router dies.
+CRASH_IN_VERSION = 0.2

@@ -30,7 +30,7 @@ class RowsReader:
         """The rows of consecutive messages, the first of them from `first_row` on."""
         if source not in self._whole:
             rows = [row for message in self._inputs[source] for row in message.rows]
-            self._whole[source] = _read(self._query, source[0], rows)
+            self._whole[source] = read_rows(self._query, source[0], rows)
         whole = self._whole[source]
         first, end = (messages[0].offset, first_row), messages[-1].offset + 1
         kept = (whole.offsets < end) & ~before(whole.offsets, whole.rows, first)
@@ -42,7 +42,8 @@ class RowsReader:
         )
 
 
-def _read(query: Query, number: int, rows: Sequence[SourceRow]) -> Rows:
+def read_rows(query: Query, number: int, rows: Sequence[SourceRow]) -> Rows:
+    """Rows of an input, read together."""
     stream = query.inputs[number]
     found = extract(stream, _batch(stream, rows), query.needs_time, number)
     taken = [rows[at] for at in found.kept.tolist()]

@@ -88,14 +88,15 @@ def _run(scenario: Scenario, wiring: MachineMakers) -> Failure | None:
     try:
         judge(scenario, world.run())
     except Wrong as wrong:
-        return Failure(scenario.seed, str(wrong).splitlines()[0], _account(scenario, world, str(wrong)))
+        return Failure(scenario.seed, str(wrong).splitlines()[0], account(scenario, world, str(wrong)))
     except Exception as error:  # noqa: BLE001 - whatever a machine raises is a finding, reported with its traceback
         reason = f"{type(error).__name__}: {error}"
-        return Failure(scenario.seed, reason, _account(scenario, world, traceback.format_exc()))
+        return Failure(scenario.seed, reason, account(scenario, world, traceback.format_exc()))
     return None
 
 
-def _account(scenario: Scenario, world: World, what: str) -> str:
+def account(scenario: Scenario, world: World, what: str) -> str:
+    """What helps to understand a failure."""
     rows = sum(1 for _ in scenario.rows())
     faults = world.faults[-FAULTS_SHOWN:]
     return "\n".join(

@@ -21,6 +21,7 @@ from spojoin.simulate.pace import collect_seldom
 from spojoin.simulate.pack_mutants import PACK_MUTANTS
 from spojoin.simulate.run import Failure, run_seed, run_statement
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
+from spojoin.simulate.tables import TABLE_MUTANTS, run_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ REPLACED_STATEMENTS = RunKind(
     run_replaced_statement, {**GENERATION_MUTANTS, **REPLACED_ASKING_MUTANTS}, " --generations --statements"
 )
 
+TABLES = RunKind(run_table, TABLE_MUTANTS, " --tables")
+
 #: Failures reported before the remaining seeds are given up.
 FAILURES_MAX = 5
 #: Seeds given to a process at once: a fifth of a second of work.
@@ -53,6 +56,7 @@ class Simulation:
     mutant: the planted bug to find.
     generations: the query is replaced while it is served, and mutants are of that.
     statements: queries are statements with filters, residual conditions, texts, NULL and columns of results.
+    tables: the right side of statements is a table, of which versions come.
     """
 
     seeds: int = 2_000
@@ -62,10 +66,13 @@ class Simulation:
     seed: int | None = None
     generations: bool = False
     statements: bool = False
+    tables: bool = False
 
     @property
     def kind(self) -> RunKind:
         """What each seed does."""
+        if self.tables:
+            return TABLES
         if self.statements:
             return REPLACED_STATEMENTS if self.generations else STATEMENTS
         return REPLACED if self.generations else SERVED
@@ -79,6 +86,8 @@ class Simulation:
         """Raises ConfigurationError for an unknown mutant or a count below 1."""
         if self.seeds < 1:
             raise ConfigurationError(f"--seeds is {self.seeds}; it must be at least 1")
+        if self.tables and (self.generations or self.statements):
+            raise ConfigurationError("--tables is a kind of its own: expected neither --generations nor --statements")
         if self.jobs is not None and self.jobs < 1:
             raise ConfigurationError(f"--jobs is {self.jobs}; it must be at least 1")
         if self.mutant is not None and self.mutant not in self.kind.mutants:

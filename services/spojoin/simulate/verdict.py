@@ -61,7 +61,7 @@ def judge_output(scenario: Scenario, outcome: RunOutcome) -> list[SourceRow]:
     order = _total_order(scenario, outcome.frames.accepted)
     _check_order(scenario, order, expected)
     _check_rows(scenario, order, outcome)
-    _check_dead(outcome, expected)
+    check_dead(outcome, expected)
     return order
 
 
@@ -157,7 +157,7 @@ def _check_rows(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome)
     expected = (
         [*_asked_rows(scenario, order, outcome)] if scenario.join.asking is not None else [*_rows(scenario, order)]
     )
-    _compare(scenario, order, outcome, expected)
+    compare(scenario, order, outcome, expected)
 
 
 def _rows(scenario: Scenario, order: list[SourceRow]) -> Iterator[Row]:
@@ -216,7 +216,8 @@ def _latest(scenario: Scenario) -> int | None:
     return max((time for time in reached if time is not None), default=None)
 
 
-def _compare(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome, expected: list[Row]) -> None:
+def compare(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome, expected: list[Row]) -> None:
+    """Raise Wrong where the results are others than expected, or not all of them are out."""
     found = [readable(scenario, row) for row in outcome.results.rows]
     for i, (got, wanted) in enumerate(zip_longest(found, expected)):
         if got != wanted:
@@ -302,7 +303,8 @@ def _partners(scenario: Scenario, order: Sequence[SourceRow], row: Row | None) -
 # --- dead letters and memory ------------------------------------------------------------------------------------------
 
 
-def _check_dead(outcome: RunOutcome, expected: Participants) -> None:
+def check_dead(outcome: RunOutcome, expected: Participants) -> None:
+    """Raise Wrong where the dead letters, or their count in the log, are others than expected."""
     found, lost = _positions(outcome.dead), _positions(outcome.dead_lost)
     wanted = {row.position for row in expected.refused}
     # A letter may get lost with its router while the frame that counts it lands; the count is exact always.

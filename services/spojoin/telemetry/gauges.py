@@ -60,6 +60,8 @@ class WindowGauges:
     def _fill(self, begin: int, end: int) -> float:
         if self._query.window.is_time:
             return float(begin > 0)
+        if self._query.has_table:
+            return 1.0
         return min(1.0, (end - begin) / self._query.window.length)
 
 

@@ -73,7 +73,7 @@ ALLOWED = _table("""
     roles.permutation.__main__: protocol roles.permutation runtime
     roles.pojoin.__main__: protocol published roles.pojoin runtime
     roles.predictor.__main__: protocol query roles.predictor runtime telemetry
-    roles.router.__main__: ports protocol query roles.router runtime wire
+    roles.router.__main__: embedded ports protocol query roles.router runtime wire
     roles.sink.__main__: protocol roles.sink runtime
 """)
 

@@ -48,3 +48,12 @@ def test_a_declared_column_named_record_is_a_column():
     join = spojoin.Join(TEXT.replace("n: long", "n: long, record: timestamp").replace("OPTION", "time: record"))
     assert join.push({"n": [1, 2], "record": ["2020-01-01", "2020-01-01"]}).num_rows >= 0
     join.close()
+
+
+def test_files_are_not_sent_into_a_table(tmp_path):
+    query = parse_query(
+        "name: q\nstreams: {s: {schema: {n: long}}}\ntables: {t: {topic: t, schema: {m: long}}}\n"
+        "sql: SELECT l.n FROM s AS l JOIN t AS r ON l.n < r.m\n"
+    )
+    with pytest.raises(ConfigurationError, match="t is a table, of whose messages the keys count"):
+        send_files(query, {"s": tmp_path / "s.csv", "t": tmp_path / "t.csv"}, load_settings(query_file=tmp_path / "q"))

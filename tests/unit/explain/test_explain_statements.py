@@ -127,3 +127,28 @@ def test_a_filter_that_no_row_of_the_sample_passes():
     table = pa.table({"i": [1, 2, 3]})
     with pytest.raises(ConfigurationError, match="stream 'a' has fewer than two rows that pass its filter"):
         explain(query, {"a": table, "b": table})
+
+
+TIERED = """\
+name: tiered
+streams: {orders: {schema: {id: long, amount: long}}}
+tables: {tiers: {SOURCE, schema: {low: long, level: long}}}
+sql: SELECT l.id, r.level FROM orders AS l JOIN tiers AS r ON l.amount >= r.low
+"""
+
+
+def test_a_table_says_what_a_version_costs():
+    plan = explain(parse_query(TIERED.replace("SOURCE", "topic: reference")))
+    assert plan.window_rules == (
+        "a row of orders answers once, as it comes, about all rows of the table tiers in its current version",
+        "a version is the whole table: 24,000,000 bytes in the log, and as many in batches, where it has 1,000,000 "
+        "rows; while it replaces another, both are held",
+    )
+    assert "window the whole table tiers; order arrival; output rows" in shown(plan)
+    assert max(state.bytes_each for state in plan.state) < 1e9
+    assert {topic.name for topic in plan.topics} >= {"in.orders", "reference", "reference.dlq"}
+
+
+def test_a_tables_file_is_no_topic():
+    plan = explain(parse_query(TIERED.replace("SOURCE", "file: tiers.csv")))
+    assert not [topic.name for topic in plan.topics if topic.name.startswith("in.tiers")]

@@ -49,6 +49,9 @@ class Given:
     def headers(self) -> list[tuple[str, bytes]] | None:
         return self._headers
 
+    def key(self) -> bytes | None:
+        return b"key" if self._value == b"x" else None
+
 
 class Client:
     """A consumer that gives what it was told to, all at once."""
@@ -111,7 +114,7 @@ def test_what_a_message_lacks_is_empty(client: Client, reader: KafkaReader) -> N
     records = reader.poll(10, 0)
     assert records == [
         LogRecord(A, 5, 1_005, b"", ()),
-        LogRecord(A, 6, 1_006, b"x", (("h", b"1"), ("h", b"2"))),
+        LogRecord(A, 6, 1_006, b"x", (("h", b"1"), ("h", b"2")), b"key"),
         LogRecord(A, 7, 1_007, b"y", ()),
     ]
     assert all(type(record) is LogRecord for record in records)

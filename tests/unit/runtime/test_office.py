@@ -89,6 +89,19 @@ def test_another_query_is_refused_with_what_changed_and_a_remedy(log, role):
     check_generation(log, OLD, replace=False)
 
 
+def test_a_query_with_a_table_is_not_replaced_nor_replaces(log):
+    table = parse_query(
+        "name: q\nstreams: {s: {schema: {a: long}}}\ntables: {t: {topic: t, schema: {b: long}}}\n"
+        "sql: SELECT l.a, r.b FROM s AS l JOIN t AS r ON l.a < r.b\n"
+    )
+    office(log, OLD).serving()
+    with pytest.raises(ConfigurationError, match="can't be replaced: one of both joins with a table"):
+        check_generation(log, table, replace=True)
+    with pytest.raises(ConfigurationError, match="can't be replaced: one of both joins with a table"):
+        office(log, table, replace=True).serving()
+    assert len(log.records(GENERATIONS)) == 1
+
+
 def test_a_router_that_may_replace_announces_and_ends_the_old_generation_first(log):
     office(log, OLD).serving()
     sink = office(log, NEW, Role.SINK, replace=True)

@@ -95,7 +95,7 @@ def run(options: RunOptions) -> None:
         from spojoin.local.supervise import ending_on_signals
 
         query = _chosen_query(options)
-        files = _files(options)
+        files = _files(options, query)
         limit = parse_reject_limit(options.max_rejects)
         with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:
             report = run_files(query, files, workers=options.workers, threads=options.threads, progress=progress)
@@ -110,12 +110,12 @@ def run(options: RunOptions) -> None:
             raise typer.Exit(1)
 
 
-def _files(options: RunOptions) -> RunFiles:
+def _files(options: RunOptions, query: Query) -> RunFiles:
     from spojoin.embedded.formats import named_format
-    from spojoin.embedded.run_files import RunFiles
+    from spojoin.embedded.run_files import RunFiles, table_files
 
     return RunFiles(
-        stream_files(options.inputs),
+        {**table_files(query, options.query.parent), **stream_files(options.inputs)},
         options.output,
         options.rejects,
         options.report,

@@ -31,6 +31,9 @@ class SimulateOptions:
     statements: Annotated[
         bool, typer.Option("--statements", help="Draw filters, residual conditions, texts, NULL and select lists.")
     ] = False
+    tables: Annotated[bool, typer.Option("--tables", help="Join statements with a table, of which versions come.")] = (
+        False
+    )
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None
     campaign: Annotated[
         Path | None,
@@ -71,7 +74,7 @@ def _campaign(options: SimulateOptions, folder: Path) -> int:
     from spojoin.errors import ConfigurationError
     from spojoin.simulate.campaign import SeedCampaign, run_campaign
 
-    if options.seed is not None or options.mutant or options.generations or options.statements:
+    if options.seed is not None or options.mutant or options.generations or options.statements or options.tables:
         raise ConfigurationError("a campaign runs all kinds of seeds: --campaign goes with --seeds, --from and --jobs")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: its processes end, too
     return run_campaign(SeedCampaign(folder, options.seeds, options.start, options.jobs))

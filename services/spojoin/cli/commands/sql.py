@@ -55,7 +55,8 @@ def sql(options: SqlOptions) -> None:
     """Join files by one SQL statement, without a query file.
 
     FROM and JOIN name files in quotes: CSV, JSON lines, Parquet or Arrow, also packed; 'trips-*.csv.gz' is one input,
-    '-' standard input. A file joined with itself is read in its order; two are merged by timestamp, or --time.
+    '-' standard input. A file joined with itself is read in its order; two are merged by timestamp, or --time. JOIN
+    TABLE('tiers.csv') joins with all rows of a file.
 
     A pair of rows is a result if the condition holds and the earlier row lies in the later one's window. Results are a
     table on a terminal and JSON lines in a pipe; -o names a file. The exit status is 0, or 2 for a mistake.

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from spojoin.errors import ConfigurationError
+from spojoin.model import Query
 from spojoin.ports.interfaces import LogRecord
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.meaning import is_same_order
 from spojoin.roles.router.closing import ClosingRouter
+from spojoin.roles.router.compacted import CompactedTable
 from spojoin.roles.router.config import HANDOVER_FRAMES, RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.parse import Reading, parse
 from spojoin.roles.router.registered_rows import RegisteredSchemas
 from spojoin.runtime.generations import Serving
+from spojoin.runtime.inputs import Parse
 from spojoin.runtime.registry import registry_of
 from spojoin.runtime.service import leave, main
 from spojoin.runtime.settings import ENV_PREFIX, Settings
+from spojoin.runtime.table_feed import TableReading
 from spojoin.runtime.wiring import Wiring
 from spojoin.wire.records import Rows
 
@@ -48,7 +52,20 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
             f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "
             f"set {ENV_PREFIX}WORKERS to that, or remove 'workers' from the layout"
         )
-    return Wiring("router", machine, parse=rows)
+    return Wiring("router", machine, parse=rows, table=_table(query, settings, rows))
+
+
+def _table(query: Query, settings: Settings, rows: Parse) -> Callable[[], TableReading] | None:
+    """What reads the query's table, if it has one; each life reads it anew."""
+    table = query.streams[-1].table
+    if table is None:
+        return None
+    if table.file is None:
+        return lambda: CompactedTable(query, rows)
+    from spojoin.embedded.table_file import FileTable  # noqa: PLC0415  (few queries need the readers of files)
+
+    reading = FileTable(query, settings.query_file.parent / table.file)
+    return lambda: reading
 
 
 def router_config(settings: Settings) -> RouterConfig:

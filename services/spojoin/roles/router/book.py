@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spojoin.kernels.tail import Tail
-from spojoin.model import Window
+from spojoin.model import WHOLE_TABLE, Window
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.records import I64, NO_GROUP, Batch, StreamSlice
 
@@ -52,6 +52,9 @@ class StreamBook:
         self._lower = 0
         #: rows before the next one that have no index
         self.passed = 0
+        #: of a table, the first tuple of the version that is written, or was written last
+        self.version_first = 0
+        self._ends_version = False
         # By index what windows are measured in: event times, or places where they aren't the indexes.
         self._times = Tail() if window.is_time else None
         self._places: Tail | None = None
@@ -68,6 +71,17 @@ class StreamBook:
     def place(self) -> int:
         """The place of the stream's next row."""
         return self.count + self.passed
+
+    # -- versions of a table
+
+    def begin_version(self) -> None:
+        """The next tuple is the first of a version of the table."""
+        self.version_first = self.count
+
+    def end_version(self) -> None:
+        """The frame in the making ends a version: from it on windows begin with that, and its last batch is sealed."""
+        self._lower = max(self._lower, self.version_first)
+        self._ends_version = True
 
     # -- reading the log
 
@@ -114,6 +128,7 @@ class StreamBook:
             self._batch_frame = frame_id
         if piece.seals:
             self._seal(frame_id)
+        self._ends_version = False
         while self._sealed and self._sealed[0][0] < piece.handover_batch:
             self._sealed.popleft()
 
@@ -183,7 +198,7 @@ class StreamBook:
         end_place = self.place + added + void
         if size >= self._config.batch_tuples or (self._slide_is_large and end_place % self._window.slide == 0):
             return True
-        if ends_slide and 4 * size >= self._config.batch_tuples:
+        if self._ends_version or (ends_slide and 4 * size >= self._config.batch_tuples):
             return True
         # A slow stream's batches are sealed by age, so that the log's tail stays short (P8).
         return self._batch_frame >= 0 and frame_id - self._batch_frame >= self._config.batch_frames
@@ -191,9 +206,11 @@ class StreamBook:
     def group(self, times_us: I64 | None, places: I64) -> int:
         """The slide interval that the open batch, with a frame's tuples, lies in whole, or NO_GROUP.
 
-        times_us, places: int64 (n,), of the frame's tuples
+        Of a table it is the version. times_us, places: int64 (n,), of the frame's tuples
         """
         slide = self._window.slide
+        if self._window == WHOLE_TABLE:
+            return self.version_first
         if self._times is not None:
             first, last = self._batch_ends(self._times, _given(times_us))
         elif self._slide_is_large:

@@ -16,7 +16,7 @@ from spojoin.model import Order, Query
 from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
-from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, Trim
+from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, TableRows, Trim
 from spojoin.protocol.parts import first_reached
 from spojoin.protocol.topology import Topic
 from spojoin.published.guides import guide_of
@@ -31,6 +31,7 @@ from spojoin.roles.router.ordering import ArrivalOrder, Ordering
 from spojoin.roles.router.physical_input import PhysicalInput, only, start_of
 from spojoin.roles.router.queue import OrderedQueue, Origins
 from spojoin.roles.router.slicing import Coming, Slicer, Taken
+from spojoin.roles.router.table_side import NO_INPUT, RIGHT, TableSide
 from spojoin.roles.router.worker_request import ReportRefusal, WorkerRequest
 from spojoin.wire.records import (
     I64,
@@ -83,6 +84,7 @@ class RouterMachine(InputMachine):
         self._queue = OrderedQueue(len(query.inputs))
         self._asking = Asking(query, self._queue, self._books, config.frame_tuples) if query.asks else None
         self._slicer = Slicer(query, self._queue, self._books, self._asking)
+        self._table = TableSide(self._queue, self._books[RIGHT], self._slicer.mask(RIGHT)) if query.has_table else None
         self._cutter = FrameCutter(
             self._queue, self._books, query.fed_by, config.frame_tuples, is_time=query.window.is_time
         )
@@ -168,6 +170,8 @@ class RouterMachine(InputMachine):
             book.note_lower(first_reached(frame, stream))
         if self._asking is not None:
             self._asking.note(frame, is_written_here=self.active)
+        if self._table is not None:
+            self._table.note(frame.checkpoint)
         self._slicer.note(frame, is_written_here=self.active)
         self._guide.note(frame)
         self._last = frame
@@ -261,6 +265,8 @@ class RouterMachine(InputMachine):
         """Whether rows of that input can be taken now."""
         if not self.active or len(self._queue) >= self._pending_max:
             return False
+        if self._table is not None and not self._table.is_offered:
+            return False
         return self._ordering.wants(self._input(stream, partition))
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
@@ -269,6 +275,12 @@ class RouterMachine(InputMachine):
         source.ended_ms = None
         self._ordering.take(source, rows_from(rows, source.ledger.start))
         self._ordering.advance(self._now_ms)
+        yield from self._drain(force=False)
+
+    def on_table(self, version: TableRows) -> Iterator[Action]:
+        """Take a version of the query's table, once active (P17); one that the log ends with is left as it is."""
+        assert self._table is not None, "only a query with a table is given one"
+        self._table.offer(version, self.sources())
         yield from self._drain(force=False)
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
@@ -338,7 +350,7 @@ class RouterMachine(InputMachine):
         while self._has_credit() and self._is_worth_a_frame():
             yield from self._write(self._cut())
             self._waiting_since_ms = None  # what is left has come since
-        while force and self._has_credit() and len(self._queue):
+        while force and self._has_credit() and (len(self._queue) or self._has_table_due()):
             yield from self._write(self._cut())
         while force and self._has_credit() and self._has_due():
             yield from self._write(self._without_rows())
@@ -347,8 +359,15 @@ class RouterMachine(InputMachine):
         if force and not len(self._queue):
             self._waiting_since_ms = None
 
+    def _has_table_due(self) -> bool:
+        return self._table is not None and self._table.is_due
+
     def _cut(self) -> Cut:
+        if self._has_table_due():
+            return self._without_rows()
         cut = self._cutter.cut()
+        if self._table is not None:
+            cut = self._table.fitted(cut)
         return cut if self._asking is None else self._asking.fitted(cut)
 
     def _without_rows(self) -> Cut:
@@ -358,7 +377,8 @@ class RouterMachine(InputMachine):
 
     def _is_worth_a_frame(self) -> bool:
         """Whether a frame is full; or rows that take no number, whose progress the log notes, leave no more room."""
-        return self._queue.numbered >= self._config.frame_tuples or len(self._queue) >= self._pending_max
+        is_full = self._queue.numbered >= self._config.frame_tuples or len(self._queue) >= self._pending_max
+        return is_full or self._has_table_due()
 
     def _has_credit(self) -> bool:
         return self._frames_under_way() < self._config.credits_frames
@@ -369,31 +389,42 @@ class RouterMachine(InputMachine):
     def _write(self, cut: Cut) -> Iterator[Action]:
         origins = self._queue.head(cut.count) if cut.count else _NO_ORIGINS
         taken = self._slicer.take(origins)
+        if self._table is not None:
+            self._table.takes(cut)
         slices, closings = self._slicer.slices(taken, cut, Coming(self._next_frame, self._next_seq))
         unjoined = self._slicer.unjoined(taken)
         if cut.count:
             self._queue.drop(cut.count)
-            last = self._inputs[int(origins.inputs[-1])]
-            self._ordering.goes_out(last, int(origins.ids[-1]), taken.last_time_us())
+            if (last := int(origins.inputs[-1])) != NO_INPUT:
+                self._ordering.goes_out(self._inputs[last], int(origins.ids[-1]), taken.last_time_us())
         silent = self._silent(taken)
         if closings:
             silent = silent_answers(silent, slices, closings)
         yield from self._letters(origins)
+        yield from self._table_letters()
         frame = self._frame(origins, slices, closings, silent, unjoined)
         self._apply(frame)
         self._next_frame += 1
         self._next_seq += frame.count
         self._link = frame.link
         yield Emit(Topic.FRAMES, 0, frame)
+        if self._table is not None:
+            self._table.begin()
 
     def _letters(self, origins: Origins) -> Iterator[Action]:
         for source in self._inputs:
-            ids = origins.ids if len(self._inputs) == 1 else origins.ids[origins.inputs == source.index]
+            is_only = len(self._inputs) == 1 and self._table is None
+            ids = origins.ids if is_only else origins.ids[origins.inputs == source.index]
             cut = self._answered.cut_of(*source.key)
             for letter in source.ledger.release(ids):
                 if (letter.offset, letter.row) >= cut:  # letters before the cut were counted by an earlier generation
                     self._count_rejected(letter)
                     yield Emit(Topic.DEAD, letter.stream, letter)
+
+    def _table_letters(self) -> Iterator[Action]:
+        for letter in [] if self._table is None else self._table.take_letters():
+            self._count_rejected(letter)
+            yield Emit(Topic.DEAD, letter.stream, letter)
 
     def _silent(self, taken: Taken) -> U8:
         """Which rows an earlier generation has answered (P12): uint8 (n,) of those numbered, or empty if none are."""
@@ -423,8 +454,9 @@ class RouterMachine(InputMachine):
         unjoined: tuple[Unjoined, ...],
     ) -> Frame:
         read = {source.key: source.ledger.position() for source in self._inputs}
-        source = {**self.sources(), **read}
-        checkpoint = self._ordering.checkpoint()
+        table = self._table
+        source = {**self.sources(), **read, **({} if table is None else table.read)}
+        checkpoint = self._ordering.checkpoint() if table is None else table.checkpoint(len(slices[RIGHT]))
         produced_ms, runs = _run_lengths(origins.produced_ms[slice(None) if origins.is_plain else origins.numbered])
         count = origins.numbers
         return Frame(

@@ -207,6 +207,8 @@ class _Parsing:
             text = headers.get(HEARTBEAT)
             if GENERATION in headers:  # the progress of another query, without a result
                 continue
+            if self.stream.table is not None:  # the row of its key is gone
+                continue
             if text is None and self.stream.envelope is not None:
                 self.bury(at, 0, DELETE, "a tombstone: no value, so the row of its key is gone")
             elif text is None:

@@ -1,0 +1,128 @@
+"""Statements whose right side is a table, drawn with rows and versions, and their answers by nested loop and by DuckDB.
+
+The definition: a left row is answered about all rows of the table's version that was loaded last before it. Neither
+oracle shares anything with the product, nor with the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tests.support.asking_statements import CONDITIONS, FILTERS, FORMS, SCHEMA, Condition, Row
+
+#: Sizes of versions: none, one row, few, and more than a frame or batch of any test holds.
+SIZES = (0, 1, 5, 20, 150)
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatement:
+    """A statement and what comes in order: lists of rows, each a version of the table (True) or rows of the stream."""
+
+    kind: str
+    items: str
+    clauses: str
+    condition: Condition
+    filters: tuple[tuple[str, Any], tuple[str, Any]]
+    emit: str
+    steps: tuple[tuple[bool, tuple[Row, ...]], ...]
+
+    def sql(self) -> str:
+        """The statement as the product reads it."""
+        items = self.items.replace("MEDIAN_DISC", "MEDIAN(r.y)")
+        return f"SELECT {items} FROM a AS l {self.kind}JOIN TABLE(b) AS r {self._where()} {self.clauses} {self.emit}"
+
+    def _where(self) -> str:
+        left, right = self.filters
+        on = self.condition.sql + (f" AND r.{right[0]}" if right[0] else "")
+        return f"ON {on}" + (f" WHERE l.{left[0]}" if left[0] else "")
+
+    def numbered(self) -> Iterator[tuple[list[tuple[int, Row]], list[tuple[int, Row]]]]:
+        """Stretches of left rows with the version that each is answered about, all with their numbers."""
+        number, version = 0, []
+        for is_table, rows in self.steps:
+            passing = [row for row in rows if self.filters[int(is_table)][1](row)]
+            here = list(enumerate(passing, number))
+            number += len(here)
+            if is_table:
+                version = here
+            else:
+                yield here, version
+
+    def partners(self) -> list[tuple[int, int]]:
+        """All pairs of numbers, by the nested loop."""
+        return [
+            (left, right)
+            for lefts, version in self.numbered()
+            for left, a in lefts
+            for right, b in version
+            if self.condition.holds(a, b) is True
+        ]
+
+    def answer(self) -> list[tuple[Any, ...]]:
+        """What DuckDB gives for each stretch of left rows and its version."""
+        return [row for lefts, version in self.numbered() for row in self._of_stretch(lefts, version)]
+
+    def _of_stretch(self, lefts: list[tuple[int, Row]], version: list[tuple[int, Row]]) -> list[tuple[Any, ...]]:
+        db = duckdb.connect(config={"threads": 1})
+        for name, rows in (("lefts", lefts), ("rights", version)):
+            db.register(name, _numbered_table(rows))
+        where = self._where()
+        if self.kind in ("SEMI ", "ANTI "):
+            grouped = ", ".join(item.partition(" AS ")[0] for item in self.items.split(", "))
+            bound = "> 0" if self.kind == "SEMI " else "= 0"
+            sql = f"SELECT {self.items} FROM lefts AS l LEFT JOIN rights AS r {where} GROUP BY {grouped}"
+            return db.execute(f"{sql} HAVING COUNT(r.seq) {bound} ORDER BY n").fetchall()
+        clauses = self.clauses.replace("GROUP BY l", "GROUP BY l.id, l.x, l.y, l.s, l.seq")
+        items = self.items.replace("MEDIAN_DISC", "QUANTILE_DISC(r.y, 0.5)")
+        order = "ORDER BY n" + (", p" if " AS p" in items and "QUALIFY" not in clauses else "")
+        if "QUALIFY" in clauses:
+            order = "ORDER BY n, r.y DESC NULLS LAST, r.seq"
+        sql = f"SELECT {items} FROM lefts AS l {self.kind}JOIN rights AS r {where} {clauses} {order}"
+        return db.execute(sql).fetchall()
+
+
+def _numbered_table(rows: list[tuple[int, Row]]) -> pa.Table:
+    fields = [SCHEMA.field(name) for name in ("id", "x", "y", "s")]
+    values = [{**{field.name: row[field.name] for field in fields}, "seq": number} for number, row in rows]
+    return pa.Table.from_pylist(values, pa.schema([*fields, ("seq", pa.int64())]))
+
+
+def draw(seed: int) -> TableStatement:
+    """The statement of a seed: tie-dense rows, NULLs, versions of all sizes, some directly behind one another."""
+    rng = Random(f"table {seed}")
+    kind, items, clauses = rng.choice(FORMS)
+    domain, nulls = rng.choice((2, 4, 9)), rng.choice((0, 0, 0.2))
+    steps = [(True, _rows(rng, rng.choice(SIZES), domain, nulls))]
+    for _ in range(rng.choice((1, 3, 8))):
+        is_table = rng.random() < 0.4
+        steps.append((is_table, _rows(rng, rng.choice(SIZES if is_table else (1, 6, 40)), domain, nulls)))
+    return TableStatement(
+        kind,
+        items,
+        clauses,
+        rng.choice(CONDITIONS),
+        (rng.choice(FILTERS), rng.choice(FILTERS)),
+        rng.choice(("", "EMIT ON ARRIVAL", "EMIT ON CLOSE")),
+        tuple(steps),
+    )
+
+
+def stretches(statement: TableStatement) -> list[bool]:
+    """Whether each stretch of equal steps is of versions, for what a test wants to have drawn."""
+    return [is_table for is_table, _ in groupby(statement.steps, key=lambda step: step[0])]
+
+
+def _rows(rng: Random, count: int, domain: int, nulls: float) -> tuple[Row, ...]:
+    rows = []
+    for number in range(count):
+        values = [None if rng.random() < nulls else rng.randrange(domain) for _ in range(3)]
+        text = None if values[2] is None else f"{'ab'[values[2] % 2]}{values[2]}"
+        rows.append({"id": number, "x": values[0], "y": values[1], "s": text, "at": 0})
+    return tuple(rows)
