@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.kernels.common_slice import count_common
+from spojoin.kernels.common_slice import count_common, sum_common
 from spojoin.model import DEFAULT_LAYOUT, Query
 from spojoin.published.layouts.catalog import LAYOUTS
 from spojoin.query.load import parse_query
@@ -32,6 +32,23 @@ CONDITIONS = (
     KEYED,
     ("l.a < r.a", "l.b >= r.b", "l.c != r.c", "ABS(l.a - r.b) <= 3"),
 )
+#: The select lists, clauses and moments of statements with one answer a left row: sums of whole numbers and of others,
+#: partners that are chosen, and such as are listed.
+ANSWERS = (
+    ("SUM(r.b) AS x, SUM(CAST(r.a AS BIGINT)) AS y", "GROUP BY l", "CLOSE"),
+    ("SUM(CAST(r.b AS BIGINT)) AS x, MAX(r.b) AS y, ARG_MIN(r.c, r.a) AS z", "GROUP BY l", "ARRIVAL"),
+    ("AVG(r.b) AS x, MEDIAN(r.b) AS y", "GROUP BY l", "ARRIVAL"),
+    ("r.b AS x", "QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.b, r.seq) <= 3", "CLOSE"),
+)
+_ANSWER = """
+name: warm-up
+streams:
+  s: {{schema: {{a: double, b: double, c: double}}, time: t}}
+sql: >-
+  SELECT l.a AS a, {select} FROM s AS l LEFT JOIN s AS r ON {condition} {clauses}
+  WINDOW AS (SLIDE INTERVAL '{slide}' ON '{window}') EMIT ON {emit}
+order: event_time
+"""
 _QUERY = """
 name: warm-up
 streams:
@@ -51,6 +68,9 @@ def queries() -> Iterator[Query]:
         if (limit and output != "pairs") or not (is_self or condition is CONDITIONS[1]):
             continue
         yield _query(condition, slide, output, is_self, limit)
+    for (select, clauses, emit), condition in itertools.product(ANSWERS, CONDITIONS):
+        where = {"condition": " AND ".join(condition), "slide": SLIDES[0], "window": WINDOW}
+        yield parse_query(_ANSWER.format(select=select, clauses=clauses, emit=emit, **where))
     # Services run other layouts, too, by a scan or, where there is an equality, by a hash table.
     layouts = [about for about in LAYOUTS.values() if about.is_served and about.name != DEFAULT_LAYOUT]
     for condition, output, layout in itertools.product(CONDITIONS[1:4], ("count", "pairs"), layouts):
@@ -89,6 +109,7 @@ def _count_common() -> None:
         one = np.zeros(1, np.uint16)
         one.setflags(write=is_writable)
         count_common((one, one), (one, one), (one, one), 0, 1)
+        sum_common((one, one), (one, one), (one, one), 0, 1, np.ones((1, 1), np.int64))
 
 
 def _run(query: Query, batch: pa.RecordBatch, through_wire: bool) -> int:

@@ -101,7 +101,7 @@ def answered(log: Iterable[Frame | Barrier]) -> list[tuple[int, list[int]]]:
             continue
         left, table = record.slices
         assert not (len(left) and len(table)), "a frame holds rows of the table or of the stream"
-        closing = record.closing
+        (closing,) = record.closings
         lower = np.broadcast_to(closing.lower, len(closing.codes[0])) if len(closing.codes[0]) else ()
         found += [
             (int(code), right[int(first) : table.first_index])
