@@ -22,7 +22,7 @@ from tests.support.served import SIZES, served
 pytestmark = pytest.mark.integration
 
 WORKERS = 3
-PACE_S = 0.03
+PACE_S, SLOW_PACE_S = 0.03, 0.3
 KILLED = "pojoin-1"
 
 
@@ -52,11 +52,14 @@ def test_no_result_misses_a_killed_worker(
             running.kill(KILLED)
             running.read_until(TUPLES)
             feeding.result()
-            if layout == "sta":  # the predictor may lag behind the results
+            if layout == "sta":  # it plans only ahead of the results, which a busy machine lets get past it: rows go on
+                more = pool.submit(feed, bootstrap, running.topics["readings"], stop, SLOW_PACE_S)
                 running.until(lambda: plans(bootstrap, running.query) > 0, lambda: "no plan with hot keys")
+                stop.set()
+                more.result()
         finally:
             stop.set()
-    assert running.output.rows == nested_loop[operator]
+    assert running.output.rows[:TUPLES] == nested_loop[operator]
 
 
 def plans(bootstrap: str, query: Query) -> int:
