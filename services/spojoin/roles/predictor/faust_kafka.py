@@ -24,6 +24,8 @@ from spojoin.roles.predictor.tokens import Tokens
 FETCH_BYTES_MIN, FETCH_WAIT_MS = 8 << 20, 500
 #: a predictor that was killed holds up its successor for this long
 SESSION_S = 10.0
+#: a topic that was made a moment ago may be unknown when the group is joined: then nothing is read before the next look
+METADATA_MS = 5_000
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
@@ -56,6 +58,7 @@ def make_app(name: str, bootstrap: str, properties: Properties, message_bytes_ma
         broker_credentials=credentials(properties),
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=message_bytes_max,
+        consumer_metadata_max_age_ms=METADATA_MS,
         producer_max_request_size=message_bytes_max,
         autodiscover=False,
         store="memory://",

@@ -7,7 +7,7 @@ import asyncio
 from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role
 from spojoin.roles.predictor import app as room
-from spojoin.roles.predictor.faust_kafka import SESSION_S, make_app
+from spojoin.roles.predictor.faust_kafka import METADATA_MS, SESSION_S, make_app
 from spojoin.runtime.settings import load_settings
 from tests.support.frames import log_of_frames, make_query
 from tests.support.runtime_world import FRAMES, TOPICS, Bench
@@ -86,3 +86,7 @@ def test_records_that_have_just_come_are_no_lag(monkeypatch):
 
 def test_a_killed_predictor_does_not_delay_its_successor_for_long():
     assert make_app("g", "127.0.0.1:1", {}, 1 << 20).conf.broker_session_timeout == SESSION_S <= 10
+
+
+def test_a_topic_that_was_unknown_is_looked_for_again_soon():
+    assert make_app("g", "127.0.0.1:1", {}, 1 << 20).conf.consumer_metadata_max_age_ms == METADATA_MS <= 10_000
