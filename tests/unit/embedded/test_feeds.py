@@ -140,7 +140,8 @@ def test_a_cancelled_reader_leaves_no_thread_at_work():
     async def main():
         async def endless():
             while True:
-                yield {"a": list(range(2_000))}
+                yield {"a": list(range(200))}
+                await asyncio.sleep(0.005)  # what comes while rows are joined is joined next, which takes ever longer
 
         async def reading(made):
             async for _ in made.results(endless()):
