@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import orjson
@@ -17,6 +18,8 @@ from spojoin.wire.records import I64
 
 #: Offset of a message, and row within it.
 Place = tuple[int, int]
+#: (stream, partition, offset, row)
+RowPlace = tuple[int, int, int, int]
 #: (time, stream, partition, offset, row): the total order by event time
 Key = tuple[int, int, int, int, int]
 Flags = NDArray[np.bool_]
@@ -25,31 +28,103 @@ NEVER = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """What one generation's order by event time had passed at its last checkpoint.
+
+    frontier: the last row that went out; reads: how far each input had been read
+    late: rows that had come too late for the merge, or were refused behind the cut: by that generation's conditions and
+        lateness, which are not those of the next one
+    """
+
+    frontier: Key
+    reads: Mapping[tuple[int, int], Place]
+    late: frozenset[RowPlace]
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any]) -> Passed:
+        """What a router's checkpoint says."""
+        time_us, stream, partition, offset, row = saved["frontier"][0]
+        reads = {(s, p): (o, r) for s, p, o, r in saved["read"]}
+        return cls(
+            (time_us, stream, partition, offset, row), reads, frozenset((s, p, o, r) for s, p, o, r in saved["late"])
+        )
+
+    def saved(self) -> dict[str, Any]:
+        """The same for a checkpoint."""
+        return {
+            "frontier": [self.frontier],
+            "read": [[*source, *place] for source, place in sorted(self.reads.items())],
+            "late": [list(row) for row in sorted(self.late)],
+        }
+
+    def has_read(self, row: RowPlace) -> bool:
+        """Whether a row had been read."""
+        return row[2:] < self.reads.get(row[:2], FIRST_PLACE)
+
+    def covers(self, other: Passed) -> bool:
+        """Whether everything that the other answered is passed here as well."""
+        return (
+            self.frontier >= other.frontier
+            and all(self.reads.get(source, FIRST_PLACE) >= place for source, place in other.reads.items())
+            and all(row in other.late or not other.has_read(row) for row in self.late)
+        )
+
+    def rows(self, source: tuple[int, int], offsets: I64, rows: I64, times_us: I64) -> Flags:
+        """Which rows of an input, (n,) each, had been read, come no later than the frontier, and were not late."""
+        read = before(offsets, rows, self.reads.get(source, FIRST_PLACE))
+        return read & self._is_out(source, offsets, rows, times_us) & ~self._were_late(source, offsets, rows)
+
+    def _is_out(self, source: tuple[int, int], offsets: I64, rows: I64, times_us: I64) -> Flags:
+        time_us, stream, partition, offset, row = self.frontier
+        if source == (stream, partition):
+            ties = before(offsets, rows, (offset, row + 1))
+        else:
+            ties = np.full(len(offsets), source < (stream, partition))
+        found: Flags = (times_us < time_us) | ((times_us == time_us) & ties)
+        return found
+
+    def _were_late(self, source: tuple[int, int], offsets: I64, rows: I64) -> Flags:
+        found = np.zeros(len(offsets), np.bool_)
+        for offset, row in (row[2:] for row in self.late if row[:2] == source):
+            found |= (offsets == offset) & (rows == row)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """cut: per (stream, partition), the place before which every row was answered or refused.
 
     highs: the largest event time before the cut, where known
-    frontier, reads, late: of the last checkpoint where rows were ordered by event time: the last row that went out, how
-        far each input had been read, and rows that had come too late for the merge, or were refused behind the
-        cut: by that generation's conditions and lateness, which are not those of the next one
+    passed: where rows were ordered by event time, what each generation had passed that answered rows which no later one
+        covers: one with a smaller lateness may go further without having read as far
     """
 
     cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)
     highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    frontier: Key | None = None
-    reads: Mapping[tuple[int, int], Place] = field(default_factory=dict)
-    late: frozenset[tuple[int, int, int, int]] = frozenset()
+    passed: tuple[Passed, ...] = ()
 
     @classmethod
     def of(cls, cut: Mapping[tuple[int, int], Place], highs: Mapping[tuple[int, int], int], saved: bytes) -> Answered:
-        """What a takeover says, by its reader's streams; `saved` is the router's last checkpoint, or empty."""
-        if not saved:
-            return cls(cut, highs)
-        order = orjson.loads(saved)
-        time_us, stream, partition, offset, row = order["frontier"][0]
-        reads = {(s, p): (o, r) for s, p, o, r in order["read"]}
-        late = frozenset((s, p, o, r) for s, p, o, r in order["late"])
-        return cls(cut, highs, (time_us, stream, partition, offset, row), reads, late)
+        """What a takeover says, by its reader's streams; `saved`: a checkpoint, some of them, or empty."""
+        found = orjson.loads(saved) if saved else []
+        return cls(cut, highs, tuple(Passed.of(each) for each in (found if isinstance(found, list) else [found])))
+
+    def saved_with(self, last: Passed | None) -> bytes:
+        """For the next takeover: what was passed, `last` by the generation that ends; empty for nothing."""
+        passed = [each for each in self.passed if last is None or not last.covers(each)]
+        if last is not None and not any(each.covers(last) for each in passed):
+            passed.append(last)
+        return orjson.dumps([each.saved() for each in passed]) if passed else b""
+
+    @property
+    def reads(self) -> dict[tuple[int, int], Place]:
+        """How far each input had been read by the generation that read furthest."""
+        sources = {source for each in self.passed for source in each.reads}
+        return {source: self.read_of(*source) for source in sources}
+
+    def took(self, row: RowPlace) -> bool:
+        """Whether some generation had read a row without refusing it."""
+        return any(each.has_read(row) and row not in each.late for each in self.passed)
 
     def cut_of(self, stream: int, partition: int) -> Place:
         """The place of an input before which no row is left to answer."""
@@ -66,38 +141,15 @@ class Answered:
     def rows(self, stream: int, partition: int, offsets: I64, rows: I64, times_us: I64 | None) -> Flags:
         """Which rows of an input, (n,) each, were answered, except for those late within their partition."""
         found = before(offsets, rows, self.cut_of(stream, partition))
-        if self.frontier is None or times_us is None:
+        if times_us is None:
             return found
-        read = before(offsets, rows, self.read_of(stream, partition))
-        found |= (
-            read
-            & self._is_out(stream, partition, offsets, rows, times_us)
-            & ~self._were_late(stream, partition, offsets, rows)
-        )
+        for each in self.passed:
+            found |= each.rows((stream, partition), offsets, rows, times_us)
         return found
 
     def read_of(self, stream: int, partition: int) -> Place:
         """How far an input had been read when rows left it out of its order."""
-        return self.reads.get((stream, partition), FIRST_PLACE)
-
-    def _is_out(self, stream: int, partition: int, offsets: I64, rows: I64, times_us: I64) -> Flags:
-        """Whether rows come no later than the frontier."""
-        if self.frontier is None:
-            return np.zeros(len(offsets), np.bool_)
-        time_us, at_stream, at_partition, offset, row = self.frontier
-        if (stream, partition) == (at_stream, at_partition):
-            ties = before(offsets, rows, (offset, row + 1))
-        else:
-            ties = np.full(len(offsets), (stream, partition) < (at_stream, at_partition))
-        found: Flags = (times_us < time_us) | ((times_us == time_us) & ties)
-        return found
-
-    def _were_late(self, stream: int, partition: int, offsets: I64, rows: I64) -> Flags:
-        own = [row[2:] for row in self.late if row[:2] == (stream, partition)]
-        found = np.zeros(len(offsets), np.bool_)
-        for offset, row in own:
-            found |= (offsets == offset) & (rows == row)
-        return found
+        return max((each.reads.get((stream, partition), FIRST_PLACE) for each in self.passed), default=FIRST_PLACE)
 
 
 def before(offsets: I64, rows: I64, place: Place) -> Flags:

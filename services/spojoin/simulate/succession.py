@@ -109,16 +109,17 @@ def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
 
 def _passed_over(era: Era, successor: Era) -> set[tuple[int, int, int, int]]:
     """Rows that passed no filter and had gone out of their inputs' order when another generation took over."""
-    answered, scenario = successor.begun.answered(), era.scenario
-    if answered.frontier is None or successor.begun.checkpoint == era.begun.checkpoint:  # an earlier one's frontier
+    scenario, earlier = era.scenario, era.begun.answered().passed
+    own = [each for each in successor.begun.answered().passed if each not in earlier]
+    if not own:
         return set()
     valid = [row for row in scenario.rows() if is_valid(scenario.join, row, scenario.query.needs_time)]
     return {
         row.position
         for row in split_late(valid, scenario.query.lateness_us)[0]
         if not takes_part(scenario.join, row)
-        and (row.time_us or 0, *row.position) <= answered.frontier
-        and (row.offset, row.row) < answered.read_of(row.stream, row.partition)
+        and (row.time_us or 0, *row.position) <= own[0].frontier
+        and own[0].has_read(row.position)
     }
 
 

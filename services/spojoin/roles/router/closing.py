@@ -16,7 +16,7 @@ from dataclasses import replace
 import orjson
 
 from spojoin.model import Query
-from spojoin.protocol.answered import Place, before
+from spojoin.protocol.answered import Passed, Place, RowPlace, before
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
@@ -26,9 +26,6 @@ from spojoin.roles.router.machine import RouterMachine, rows_from
 from spojoin.roles.router.physical_input import PhysicalInput, only
 from spojoin.roles.router.worker_request import ReportRefusal
 from spojoin.wire.records import Barrier, Rows, SourcePosition, SourceState, Takeover
-
-#: (stream, partition, offset, row)
-RowPlace = tuple[int, int, int, int]
 
 
 class ClosingRouter(RouterMachine):
@@ -82,10 +79,9 @@ class ClosingRouter(RouterMachine):
         refuses. Invalid rows that an earlier generation had read, too, and not refused, count as answered by that one.
         """
         rows, limit = rows_from(rows, source.ledger.start), self._limit(source)
-        read_earlier = self._answered.read_of(*source.key)
         for place in ((letter.offset, letter.row) for letter in rows.dead):
             row = (*source.key, *place)
-            if place < limit and (place >= read_earlier or row in self._answered.late):
+            if place < limit and not self._answered.took(row):
                 self._refused.add(row)
         self._note_late(source, only(rows, before(rows.offsets, rows.rows, limit)))
         self._noted[source.key] = (rows.next_offset, 0)
@@ -167,11 +163,12 @@ class ClosingRouter(RouterMachine):
         )
 
     def _order_so_far(self) -> bytes:
-        """The further checkpoint, this generation's or an earlier one's."""
+        """What this generation's order passed, with what only earlier ones had."""
         if not self._keeps_order:
             return b""
-        own = b"" if self._last is None else _with_late(self._last.checkpoint, self._refused)
-        return max(filter(None, (self._beginning.checkpoint, own)), key=_frontier, default=own)
+        return self._answered.saved_with(
+            None if self._last is None else _with_late(self._last.checkpoint, self._refused)
+        )
 
     def _source(self) -> SourceState:
         """Places before which every row was answered or refused, by this generation or one before it."""
@@ -186,15 +183,10 @@ class ClosingRouter(RouterMachine):
         return found
 
 
-def _with_late(checkpoint: bytes, refused: set[RowPlace]) -> bytes:
-    """A checkpoint that names more rows which the order passed without answering them."""
-    saved = orjson.loads(checkpoint)
-    return orjson.dumps(saved | {"late": sorted([*saved["late"], *(list(row) for row in refused)])})
-
-
-def _frontier(checkpoint: bytes) -> list[int]:
-    found: list[int] = orjson.loads(checkpoint)["frontier"][0]
-    return found
+def _with_late(checkpoint: bytes, refused: set[RowPlace]) -> Passed:
+    """What a checkpoint says, with more rows that the order passed without answering them."""
+    passed = Passed.of(orjson.loads(checkpoint))
+    return replace(passed, late=passed.late | refused)
 
 
 def _before(rows: Rows, offset: int) -> Rows:
