@@ -1,11 +1,12 @@
 """spojoin: exact stream inequality joins, embedded in one process or as services over Kafka.
 
 `spojoin.sql` joins tables and files by a statement, `spojoin.Join` streams that go on, both in this process;
-`spojoin.connect` reads what services answer. The command `spojoin` joins files, and runs the services.
+`spojoin.connect` reads what services answer, and `spojoin.spark` joins a history on Spark. The command `spojoin` joins files, and runs the services.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from spojoin.version import __version__
@@ -19,7 +20,7 @@ __all__ = ["Join", "__version__", "connect", "sql"]
 
 
 def __getattr__(name: str) -> object:
-    """`Join`, `sql` and `connect`, imported when first asked for: services and help need none of what they load."""
+    """`Join`, `sql`, `connect` and `spark`, imported when first asked for: services and help need none of what they load."""
     if name == "Join":
         from spojoin.embedded.library import Join  # noqa: PLC0415
 
@@ -32,4 +33,6 @@ def __getattr__(name: str) -> object:
         from spojoin.embedded.sql import sql  # noqa: PLC0415
 
         return sql
+    if name == "spark":
+        return import_module("spojoin.spark")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,7 @@ from spojoin.embedded.own import by_batches
 from spojoin.embedded.table_rows import table_rows
 from spojoin.errors import BadData
 from spojoin.model import Query
+from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import START, Action, Emit, Machine, TableRows
 from spojoin.protocol.topology import Topic
 from spojoin.published.machines import evaluation
@@ -26,7 +27,7 @@ from spojoin.query.extract import extract
 from spojoin.query.payload import no_payload
 from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.roles.router.config import RouterConfig
-from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.router.machine import FROM_NOTHING, RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.threads import Lane, Threads
 from spojoin.wire.keys import NO_KEYS
@@ -59,6 +60,8 @@ class Engine:
     config: sizes of frames and batches; transport: applied to records between machines, by default nothing
     threads: how many share the work of a frame; results, and their order, don't depend on it
     accounts: whether to keep what `layout_measures` gives
+    beginning: where numbers begin, and which rows answer, if it joins a part of a history; rows of each input are then
+        fed from the place in `starts` on
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Engine:
         transport: Transport | None = None,
         threads: int = 1,
         accounts: bool = True,
+        beginning: Beginning = FROM_NOTHING,
     ) -> None:
         self.query = query
         self._inputs = query.inputs
@@ -76,7 +80,7 @@ class Engine:
         self.tuples = 0
         self.rejected: dict[str, int] = {}
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
-        self._router = RouterMachine(query, START, self._sizes)
+        self._router = RouterMachine(query, START, self._sizes, beginning=beginning)
         self._sink = SinkMachine(query, START, each=self._threads.each, trims=False)
         self._evaluation = evaluation(query, self._sizes.workers, partial(by_batches, runner=self._threads))
         self._searching = self._evaluation.searching
@@ -84,7 +88,7 @@ class Engine:
         self._readers = self._wire()
         self._lanes: dict[Machine, Lane[list[Action]]] = self._laid()
         self._rejects: list[DeadLetter] = []
-        self._fed = [0] * len(query.inputs)
+        self._fed = [_first_place(beginning, number) for number in range(len(query.inputs))]
         self._now_ms = 0
         self._pending: deque[Emit] = deque()
         self._answers: deque[Emit] = deque()
@@ -304,3 +308,9 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
+
+
+def _first_place(beginning: Beginning, number: int) -> int:
+    """The position of the first row that is fed to an input."""
+    start = beginning.starts.get((number, 0))
+    return 0 if start is None else start.offset

@@ -57,7 +57,7 @@ def run(
     Raises ConfigurationError where inputs and query don't fit, or where an output would destroy an input, the query's
     file or another output; BadData where a file can't be read on.
     """
-    query = _with_an_order(query)
+    query = with_an_order(query)
     check_names(query, files.inputs)
     files.check()
     inputs = open_inputs(query, files.inputs)
@@ -140,14 +140,14 @@ def sizes_for(workers: int) -> RouterConfig:
     return RouterConfig("embedded", workers, **FRAMES, credits_frames=UNLIMITED)
 
 
-def _with_an_order(query: Query) -> Query:
-    """Two files have no order of arrival between them: event time gives them one."""
+def with_an_order(query: Query) -> Query:
+    """Two inputs have no order of arrival between them: event time gives them one. Raises ConfigurationError."""
     if query.is_of_one_input or query.has_table:
         return query
     for stream in query.streams:
         if stream.time is None:
             raise ConfigurationError(
-                f"stream {stream.name!r} has no time column, which puts the rows of two files in order: "
+                f"stream {stream.name!r} has no time column, which puts the rows of two inputs in order: "
                 "add 'time: <column>' to both streams of the query"
             )
     return dataclasses.replace(query, order=Order.EVENT_TIME)

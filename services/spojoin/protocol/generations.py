@@ -28,6 +28,8 @@ class Beginning:
     counts: rows of each stream before the cut, empty for 0; numbered: rows with a number before it, where two
         streams share an input
     rejected: rows refused before it, by reason
+    own: the numbers of the rows that answer, where one history is divided among several; None where all do that no
+        earlier generation has answered
     """
 
     generation: int = FIRST_GENERATION
@@ -42,6 +44,7 @@ class Beginning:
     checkpoint: bytes = b""
     numbered: int = 0
     first_seq: int = 0
+    own: range | None = None
 
     def answered(self) -> Answered:
         """Rows that earlier generations have answered."""

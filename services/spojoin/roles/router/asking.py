@@ -17,7 +17,7 @@ from spojoin.roles.router.asking_side import AskingSide
 from spojoin.roles.router.book import StreamBook
 from spojoin.roles.router.cutting import Cut
 from spojoin.roles.router.queue import OrderedQueue, Origins
-from spojoin.wire.records import I64, U8, Batch, Closing, Frame, StreamSlice
+from spojoin.wire.records import I64, NONE_SILENT, U8, Batch, Closing, Frame, StreamSlice
 
 
 class Asking:
@@ -151,3 +151,21 @@ def silent_answers(silent: U8, slices: Sequence[StreamSlice], closings: Sequence
     for piece, closing in zip(slices, closings, strict=False):
         found[closing.all_places] = silent[piece.positions]
     return found
+
+
+def outside(own: range, numbers: range, closings: Sequence[Closing]) -> U8:
+    """Which answers are not of rows with numbers in `own`: uint8 (answers,), or empty if all are.
+
+    numbers: of the frame's rows, which answer where none close
+    """
+    if not closings:
+        return _others(own, np.arange(numbers.start, numbers.stop, dtype=np.int64))
+    found = np.zeros(sum(len(closing.seqs) for closing in closings), np.uint8)
+    for closing in closings:
+        found[closing.all_places] = (closing.seqs < own.start) | (closing.seqs >= own.stop)
+    return found if found.any() else NONE_SILENT
+
+
+def _others(own: range, seqs: I64) -> U8:
+    found: U8 = ((seqs < own.start) | (seqs >= own.stop)).astype(np.uint8)
+    return found if found.any() else NONE_SILENT

@@ -20,7 +20,7 @@ from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition,
 from spojoin.protocol.parts import first_reached
 from spojoin.protocol.topology import Topic
 from spojoin.published.guides import guide_of
-from spojoin.roles.router.asking import Asking, silent_answers
+from spojoin.roles.router.asking import Asking, outside, silent_answers
 from spojoin.roles.router.backfill import BackfillOrder
 from spojoin.roles.router.book import StreamBook
 from spojoin.roles.router.config import RouterConfig
@@ -397,9 +397,7 @@ class RouterMachine(InputMachine):
             self._queue.drop(cut.count)
             if (last := int(origins.inputs[-1])) != NO_INPUT:
                 self._ordering.goes_out(self._inputs[last], int(origins.ids[-1]), taken.last_time_us())
-        silent = self._silent(taken)
-        if closings:
-            silent = silent_answers(silent, slices, closings)
+        silent = self._silent_answers(taken, slices, closings)
         yield from self._letters(origins)
         yield from self._table_letters()
         frame = self._frame(origins, slices, closings, silent, unjoined)
@@ -425,6 +423,14 @@ class RouterMachine(InputMachine):
         for letter in [] if self._table is None else self._table.take_letters():
             self._count_rejected(letter)
             yield Emit(Topic.DEAD, letter.stream, letter)
+
+    def _silent_answers(self, taken: Taken, slices: tuple[StreamSlice, ...], closings: tuple[Closing, ...]) -> U8:
+        """Which answers of the next frame others give, uint8 (answers,), or empty if they give none."""
+        own = self._beginning.own
+        if own is not None:
+            return outside(own, range(self._next_seq, self._next_seq + taken.origins.numbers), closings)
+        silent = self._silent(taken)
+        return silent_answers(silent, slices, closings) if closings else silent
 
     def _silent(self, taken: Taken) -> U8:
         """Which rows an earlier generation has answered (P12): uint8 (n,) of those numbered, or empty if none are."""

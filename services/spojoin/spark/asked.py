@@ -1,0 +1,143 @@
+"""What is asked of a history: the query, and the DataFrame of each of its inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from os import PathLike
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from spojoin.embedded.asked_query import asked_query
+from spojoin.embedded.kafka_only import check_without_kafka
+from spojoin.embedded.run import with_an_order
+from spojoin.embedded.statements import BareStatement, StatementOptions, bare_statement
+from spojoin.errors import ConfigurationError, QueryError
+from spojoin.model import Query, Stream, Use
+from spojoin.published.door import StandIn, stand_in
+from spojoin.query.schema import arrow_schema
+from spojoin.suggest import listed, unknown
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """A query, and what each of its inputs is read from, by the input's number."""
+
+    query: Query
+    frames: tuple[DataFrame, ...]
+
+    def columns(self, number: int) -> list[str]:
+        """The columns of an input that the query uses."""
+        return list(arrow_schema(self.query.inputs[number], self.query.needs_time).names)
+
+
+def of_statement(statement: str, frames: Mapping[str, DataFrame], options: StatementOptions) -> Asked:
+    """A statement over DataFrames by name. Raises ConfigurationError where it or a column is wrong."""
+    for name, frame in frames.items():
+        _check_frame(name, frame)
+    found = _query(statement, frames, options)
+    sources = [found.sources[stream.name] for stream in found.query.inputs]
+    for stream, source in zip(found.query.inputs, sources, strict=True):
+        if not isinstance(source, _Columns):
+            raise ConfigurationError(
+                f"{stream.name}: expected a DataFrame of this name, such as spark.read.parquet(...)"
+            )
+    return _checked(Asked(found.query, tuple(source.frame for source in sources if isinstance(source, _Columns))))
+
+
+def _query(statement: str, frames: Mapping[str, DataFrame], options: StatementOptions) -> BareStatement:
+    try:
+        return bare_statement(statement, {name: _Columns(frame) for name, frame in frames.items()}, options)
+    except QueryError as error:
+        nested = {f.name: f.dataType.simpleString() for each in frames.values() for f in each.schema if not _is_flat(f)}
+        for name, kind in nested.items():
+            if f"'{name}'" in str(error):
+                error.args = (f"{error}; {name} is of type {kind}, which statements don't know",)
+        raise
+
+
+def of_query(query: Query | PathLike[str] | str, frames: tuple[DataFrame, ...]) -> Asked:
+    """A query with a DataFrame for each input, in their order. Raises ConfigurationError where they don't fit."""
+    found = with_an_order(asked_query(query, None, None, None))
+    inputs = found.inputs
+    if len(frames) == 2 and len(inputs) == 1 and frames[0] is frames[1]:
+        frames = frames[:1]
+    if len(frames) != len(inputs):
+        raise ConfigurationError(
+            f"query {found.name!r} reads {listed(stream.name for stream in inputs)}, and DataFrames were given for "
+            f"{len(frames)} inputs: expected {len(inputs)}"
+        )
+    for stream, frame in zip(inputs, frames, strict=True):
+        _check_frame(stream.name, frame)
+        for column in arrow_schema(stream, needs_time=True).names:
+            if column not in frame.columns:
+                raise ConfigurationError(f"{stream.name}: {unknown('column', column, frame.columns)}")
+    return _checked(Asked(found, frames))
+
+
+def _checked(asked: Asked) -> Asked:
+    query = asked.query
+    check_without_kafka(query)
+    if stand_in(query) is not StandIn.NOTHING:
+        raise ConfigurationError(
+            f"query {query.name!r} names layout {query.layout.name!r} and method {query.method.name!r}: tasks of Spark "
+            "divide a history by its order alone; remove both from the query, or use `spojoin run`"
+        )
+    if query.has_table and any(use.side == 1 and use.is_number for use in _uses(query)):
+        raise ConfigurationError(
+            "the statement names the number of a table's row (r.seq), which tasks of Spark don't give: name a column"
+        )
+    for number, stream in enumerate(query.inputs):
+        _check_types(stream, asked.columns(number), asked.frames[number].schema)
+    return asked
+
+
+def _uses(query: Query) -> Iterator[Use]:
+    for expression in (*(each.expression for each in query.select), *query.residuals):
+        yield from expression.uses
+    for one in query.grouped.aggregates if query.grouped else ():
+        for argument in one.arguments:
+            yield from argument.uses
+
+
+def _check_frame(name: str, frame: object) -> None:
+    if not isinstance(frame, DataFrame):
+        raise ConfigurationError(f"{name} is of type {type(frame).__qualname__}: expected a DataFrame of Spark")
+    if frame.isStreaming:
+        raise ConfigurationError(
+            f"{name} is a streaming DataFrame, and a history ends: read it by spark.read, and serve the query for what "
+            "goes on"
+        )
+
+
+_NESTED = ("array", "map", "struct", "variant", "interval")
+
+
+def _check_types(stream: Stream, columns: list[str], schema: StructType) -> None:
+    for name in columns:
+        if not _is_flat(schema[name]):
+            kind = schema[name].dataType.simpleString()
+            raise ConfigurationError(
+                f"{stream.name}.{name} is of type {kind}, which statements don't know: make columns of its parts, or "
+                "leave it out"
+            )
+
+
+class _Columns:
+    """A DataFrame as statements see tables: by the types of its columns."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self.frame = frame
+        self.schema: pa.Schema = _arrow_schema(frame.schema)
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Columns of types that Arrow and statements share; others stay out of sight, with their sentence when named."""
+    return to_arrow_schema(StructType([field for field in schema if _is_flat(field)]))
+
+
+def _is_flat(field: StructField) -> bool:
+    return not field.dataType.simpleString().startswith(_NESTED)

@@ -1,0 +1,73 @@
+"""Counts the rows of a block: which take a number, and in which streams they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spojoin.model import Query
+from spojoin.query.extract import Extracted, Extractor
+from spojoin.spark.blocks import Blocks
+from spojoin.spark.task import BlockRows
+
+#: An event time that no row has.
+_NO_TIME = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Count:
+    """What a block holds, as `Blocks` has it of many; refused: rows that can't take part, by reason."""
+
+    rows: list[int]
+    members: list[int]
+    numbered: int = 0
+    first_us: int = _NO_TIME
+    last_us: int = -_NO_TIME
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class RowCounter:
+    """Counts blocks of one query's history."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._extractors = [Extractor(stream, query.needs_time, n) for n, stream in enumerate(query.inputs)]
+
+    def count(self, block: BlockRows) -> Count:
+        """What a block holds."""
+        found = Count([0] * len(self._query.inputs), [0] * len(self._query.streams))
+        for number, rows in enumerate(block):
+            if rows is not None:
+                found.rows[number] = rows.num_rows
+                self._add(found, number, self._extractors[number](rows))
+        return found
+
+    def _add(self, count: Count, number: int, rows: Extracted) -> None:
+        count.refused.update(each.reason for each in rows.refused)
+        members = rows.members
+        for stream, source in enumerate(self._query.fed_by):
+            if source == number:
+                count.members[stream] += (
+                    len(rows.kept) if members is None else int(np.count_nonzero(members >> stream & 1))
+                )
+        count.numbered += len(rows.kept) if members is None else int(np.count_nonzero(members))
+        if rows.times_us is not None and len(rows.kept):
+            count.first_us = min(count.first_us, int(rows.times_us.min()))
+            count.last_us = max(count.last_us, int(rows.times_us.max()))
+
+
+def blocks_of(counts: Sequence[Count], sizes: Sequence[int], query: Query) -> Blocks:
+    """What blocks hold together, in their order; sizes: bytes of each."""
+    times = np.array([(each.first_us, each.last_us) for each in counts], np.int64).reshape(-1, 2)
+    return Blocks(
+        np.array([each.rows for each in counts], np.int64).reshape(-1, len(query.inputs)),
+        np.array([each.members for each in counts], np.int64).reshape(-1, len(query.streams)),
+        np.array([each.numbered for each in counts], np.int64),
+        np.array(sizes, np.int64),
+        # A block without any time has the place that its neighbours leave.
+        np.minimum.accumulate(times[::-1, 0])[::-1],
+        np.maximum.accumulate(times[:, 1]),
+    )

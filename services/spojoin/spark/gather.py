@@ -1,0 +1,206 @@
+"""Gathers rows into blocks, in each of Spark's partitions: their bytes, what they hold, and whether they are in order.
+
+A block travels through Spark as one row, so that what follows costs nothing a row of the history.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark import TaskContext
+
+from spojoin.embedded.inputs import with_key_type
+from spojoin.model import Query
+from spojoin.spark.counting import RowCounter
+from spojoin.spark.task import BlockRows
+
+#: Columns that every block has: where it was gathered, what it holds, its first and last key; or what is wrong.
+FIELDS = "partition int, block long, counted binary, size long, keys binary, fault string"
+UNORDERED, NULL, TWICE = "unordered", "null", "twice"
+
+#: Breaks of the order in a partition that are taken as ends of files, and the rows for each further one.
+BREAKS, ROWS_A_BREAK = 64, 100_000
+
+_counted: Any = pc
+Flags = NDArray[np.bool_]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gatherer:
+    """Turns the rows of a partition into blocks.
+
+    columns: of each input, by the name in it the name of the column here; keys: the columns that order rows
+    key_types: of inputs whose rows have a key
+    is_sorted: whether Spark has put the rows in order; is_sequence: whether no two rows may have one key
+    """
+
+    query: Query
+    columns: Sequence[Mapping[str, str]]
+    keys: Sequence[str]
+    key_types: Mapping[int, pa.DataType]
+    block_rows: int
+    is_sorted: bool
+    is_sequence: bool
+
+    @property
+    def schema(self) -> str:
+        """The columns of blocks, in Spark's words."""
+        return ", ".join([FIELDS, *(f"{data_of(number)} binary" for number in range(len(self.columns)))])
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The blocks of a partition, each as a batch of one row; where something is wrong that alone, and the end."""
+        context = TaskContext.get()
+        partition, number, counter = 0 if context is None else context.partitionId(), 0, RowCounter(self.query)
+        order = _Order(self)
+        for rows in chunks(batches, self.block_rows):
+            fault, ends = order.check([rows.column(key) for key in self.keys])
+            if fault:
+                yield self._row(partition, number, fault=fault)
+                return
+            for begin, end in zip([0, *ends], [*ends, rows.num_rows], strict=True):
+                yield self._block(partition, number, rows.slice(begin, end - begin), counter)
+                number += 1
+
+    def _block(self, partition: int, number: int, rows: pa.RecordBatch, counter: RowCounter) -> pa.RecordBatch:
+        block = self._by_input(rows)
+        counted = orjson.dumps(dataclasses.asdict(counter.count(block)))
+        first, last = (tuple(rows.column(key)[at].as_py() for key in self.keys) for at in (0, rows.num_rows - 1))
+        data = [None if each is None else packed(each) for each in block]
+        return self._row(partition, number, counted, pickle.dumps((first, last)), data)
+
+    def _row(
+        self,
+        partition: int,
+        number: int,
+        counted: bytes | None = None,
+        keys: bytes | None = None,
+        data: Sequence[bytes | None] = (),
+        fault: str | None = None,
+    ) -> pa.RecordBatch:
+        size = sum(len(each) for each in data if each is not None)
+        row = {
+            "partition": pa.array([partition], pa.int32()),
+            "block": pa.array([number], pa.int64()),
+            "counted": pa.array([counted], pa.binary()),
+            "size": pa.array([size], pa.int64()),
+            "keys": pa.array([keys], pa.binary()),
+            "fault": pa.array([fault], pa.string()),
+        }
+        given = [*data, *[None] * (len(self.columns) - len(data))]
+        row |= {data_of(i): pa.array([each], pa.binary()) for i, each in enumerate(given)}
+        return pa.RecordBatch.from_pydict(row)
+
+    def _by_input(self, rows: pa.RecordBatch) -> BlockRows:
+        if len(self.columns) == 1:
+            return (self._of_input(0, rows),)
+        inputs = rows.column(INPUT)
+        found = (rows.filter(pc.equal(inputs, number)) for number in range(len(self.columns)))
+        return tuple(self._of_input(n, each) if each.num_rows else None for n, each in enumerate(found))
+
+    def _of_input(self, number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = self.columns[number]
+        batch = pa.RecordBatch.from_arrays([rows.column(here) for here in columns.values()], names=list(columns))
+        stream = self.query.inputs[number]
+        if stream.key is None:
+            return batch
+        return with_key_type(batch, stream.key, self.key_types[number], stream.name)
+
+
+#: The column that says which input a row is of, where there are two.
+INPUT = "input"
+
+
+def data_of(number: int) -> str:
+    """The column with the rows of an input."""
+    return f"data_{number}"
+
+
+class _Order:
+    """Whether the rows of a partition come in order, and where they begin anew, as files do."""
+
+    def __init__(self, gatherer: Gatherer) -> None:
+        self._gatherer = gatherer
+        self._rows, self._breaks = 0, 0
+        self._last: tuple[object, ...] | None = None
+
+    def check(self, keys: Sequence[pa.Array]) -> tuple[str | None, list[int]]:
+        """What is wrong with the next rows, or where in them a block must end."""
+        for name, key in zip(self._gatherer.keys, keys, strict=True):
+            if key.null_count:
+                return f"{NULL}:{name}", []
+        if self._gatherer.is_sorted:
+            return (self._twice(keys) if self._gatherer.is_sequence else None), []
+        less, equal = steps(keys)
+        ends = (np.flatnonzero(~less) + 1).tolist()
+        self._rows += len(keys[0])
+        self._breaks += len(ends)
+        is_unordered = equal.any() or self._breaks > BREAKS + self._rows // ROWS_A_BREAK
+        return (UNORDERED, []) if is_unordered else (None, ends)
+
+    def _twice(self, keys: Sequence[pa.Array]) -> str | None:
+        """A key that two rows have; between blocks as well."""
+        _, equal = steps(keys)
+        first, last = (tuple(key[at].as_py() for key in keys) for at in (0, -1))
+        before, self._last = self._last, last
+        if before == first:
+            return f"{TWICE}:{first[0]}"
+        return f"{TWICE}:{keys[0][int(np.argmax(equal))].as_py()}" if equal.any() else None
+
+
+def steps(keys: Sequence[pa.Array]) -> tuple[Flags, Flags]:
+    """Of n rows, (n - 1,) each: whether the next one is greater, and whether it is equal, in the order of the keys."""
+    rows = max(len(keys[0]) - 1, 0)
+    less, equal = np.zeros(rows, np.bool_), np.ones(rows, np.bool_)
+    for key in keys:
+        here, following = key.slice(0, rows), key.slice(1)
+        less |= equal & _flags(_counted.less(here, following))
+        equal &= _flags(_counted.equal(here, following))
+    return less, equal
+
+
+def _flags(found: pa.Array) -> Flags:
+    flags: Flags = found.to_numpy(zero_copy_only=False)
+    return flags
+
+
+def chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of so many; the last may be shorter."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        while count >= rows:
+            table = pa.Table.from_batches(waiting)
+            yield _one(table.slice(0, rows))
+            waiting, count = table.slice(rows).to_batches(), count - rows
+    if count:
+        yield _one(pa.Table.from_batches(waiting))
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    found: pa.RecordBatch = table.combine_chunks().to_batches()[0]
+    return found
+
+
+def packed(batch: pa.RecordBatch) -> bytes:
+    """A batch as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def unpacked(data: pa.Buffer | bytes) -> pa.RecordBatch:
+    """The batch of some bytes, without a copy."""
+    found: pa.RecordBatch = pa.ipc.open_stream(data).read_next_batch()
+    return found

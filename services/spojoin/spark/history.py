@@ -1,0 +1,284 @@
+"""A query over a history: gathered into blocks, divided into shares, answered by Spark's tasks."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.storagelevel import StorageLevel
+
+from spojoin.embedded.fed_files import one_batch
+from spojoin.embedded.writers import common_key_type, result_schema
+from spojoin.errors import BadData
+from spojoin.explain.footprint import SetupSizes, expected_state
+from spojoin.model import Output, Query
+from spojoin.spark.asked import Asked
+from spojoin.spark.blocks import Blocks
+from spojoin.spark.counting import Count, RowCounter, blocks_of
+from spojoin.spark.gather import NULL, TWICE, UNORDERED, Gatherer, data_of, packed, unpacked
+from spojoin.spark.ordering import InputOrder, Rows
+from spojoin.spark.reach import Reach
+from spojoin.spark.shares import Division, Limits, Share
+from spojoin.spark.task import BlockRows, Work, answered
+
+#: Rows of a block: fewer read less of what windows need only partly, more make fewer blocks to plan with.
+BLOCK_ROWS = 8_192
+#: What the interpreter and the compiled kernels of a task take.
+PYTHON_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """shares: how many, None for as many as pay; memory_bytes: of a task; block_rows: of a block."""
+
+    shares: int | None = None
+    memory_bytes: int = 2 << 30
+    block_rows: int = BLOCK_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The blocks of a history, in order: as rows of Spark, what they hold, and where each was gathered.
+
+    places: (partition, block) of each; is_sorted: whether Spark had to put the rows in order
+    """
+
+    frame: DataFrame
+    blocks: Blocks
+    places: Sequence[tuple[int, int]]
+    refused: Mapping[str, int]
+    is_sorted: bool
+
+
+class History:
+    """One query over DataFrames. Planning it reads their rows once; answering it reads the blocks that this made."""
+
+    def __init__(self, spark: SparkSession, asked: Asked, orders: Sequence[InputOrder], options: Options) -> None:
+        self.asked = asked
+        self.orders = orders
+        self._spark = spark
+        self._options = options
+        self._rows = Rows(asked, orders)
+
+    @cached_property
+    def gathered(self) -> Gathered:
+        """The blocks, in the order that the source has where that is an order, else sorted by Spark."""
+        if len(self.orders) == 1:
+            found = self._gather(self._rows.plain(), is_sorted=False)
+            if found is not None:
+                return found
+        partitions = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 200)
+        found = self._gather(self._rows.sorted(partitions), is_sorted=True)
+        assert found is not None, "sorted rows are in order"
+        return found
+
+    @cached_property
+    def shares(self) -> list[Share]:
+        """What each task answers."""
+        return self.division.shares()
+
+    @cached_property
+    def division(self) -> Division:
+        """How the blocks are divided."""
+        blocks, options = self.gathered.blocks, self._options
+        cores = self._spark.sparkContext.defaultParallelism
+        rows = blocks.rows_of(0, len(blocks))
+        limits = Limits.of(rows, cores, options.shares, options.memory_bytes, PYTHON_BYTES + self.state_bytes)
+        return Division(self._reach, blocks, limits)
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return Reach.of(self.asked.query)
+
+    @cached_property
+    def window_rows(self) -> int:
+        """The most rows before a block that its windows may reach."""
+        blocks = self.gathered.blocks
+        return max((blocks.rows_of(self._reach.first(blocks, n), n) for n in range(len(blocks))), default=0)
+
+    @cached_property
+    def state_bytes(self) -> int:
+        """What full windows take in a task."""
+        sizes = SetupSizes(handover_frames=1, workers=1, window_tuples=max(self.window_rows, 1))
+        return sum(each.bytes_each * each.instances for each in expected_state(self.asked.query, sizes))
+
+    def results(self) -> DataFrame:
+        """The answers, those of each share in a partition of its own, in order."""
+        schema = _spark_schema(result_schema(self.asked.query, self._key_types))
+        shares = self.shares
+        if not shares:
+            return self._spark.createDataFrame([], from_arrow_schema(schema, prefer_timestamp_ntz=True))
+        ids = _share_ids(self._spark, len(shares))
+        frame, inputs = self.gathered.frame, range(len(self.orders))
+        routes = functions.broadcast(self._spark.createDataFrame(self._routes(ids)))
+        tasks = (
+            frame.join(routes, ["partition", "block"])
+            .select("share", "place", *map(data_of, inputs))
+            .repartition(len(shares), "share")
+            .sortWithinPartitions("share", "place")
+        )
+        query, blocks, table = self.asked.query, self.gathered.blocks, self._table()
+        ahead = 0 if table is None else RowCounter(query).count((None, table)).numbered
+        works = {ids[number]: Work.of(blocks, share, ahead) for number, share in enumerate(shares)}
+        task = Task(query, works, None if table is None else packed(table), schema, len(inputs))
+        return tasks.mapInArrow(task, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+
+    def _routes(self, ids: Sequence[int]) -> pa.Table:
+        """Which blocks each share reads, and in which order."""
+        rows = [(ids[n], place) for n, share in enumerate(self.shares) for place in range(share.first, share.last)]
+        places = [self.gathered.places[place] for _, place in rows]
+        return pa.table(
+            {
+                "share": pa.array([share for share, _ in rows], pa.int64()),
+                "place": pa.array([place for _, place in rows], pa.int64()),
+                "partition": pa.array([partition for partition, _ in places], pa.int32()),
+                "block": pa.array([block for _, block in places], pa.int64()),
+            }
+        )
+
+    def _gather(self, rows: DataFrame, *, is_sorted: bool) -> Gathered | None:
+        """The blocks of some rows; None where they are in no order. Raises BadData where they can't have one."""
+        gatherer = self._gatherer(is_sorted)
+        frame = rows.mapInArrow(gatherer, gatherer.schema).persist(StorageLevel.DISK_ONLY)
+        found = frame.select("partition", "block", "counted", "size", "keys", "fault").collect()
+        faults = [row.fault for row in found if row.fault]
+        found.sort(key=(lambda row: (row.partition, row.block)) if is_sorted or faults else lambda row: _keys(row)[0])
+        if not faults and not is_sorted and not _is_ascending(found):
+            faults = [UNORDERED]
+        if faults:
+            frame.unpersist()
+            self._raise_fault(faults)
+            return None
+        return _gathered(frame, found, self.asked.query, is_sorted=is_sorted)
+
+    def _gatherer(self, is_sorted: bool) -> Gatherer:
+        inputs = range(len(self.orders))
+        read = [self.asked.columns(number) for number in inputs]
+        columns = [{n: here for n, here in self._rows.columns(i).items() if n in read[i]} for i in inputs]
+        is_sequence = len(self.orders) == 1 and self.orders[0].is_sequence
+        keys = self._rows.keys
+        return Gatherer(self.asked.query, columns, keys, self._keyed, self._options.block_rows, is_sorted, is_sequence)
+
+    def _raise_fault(self, faults: Sequence[str]) -> None:
+        for fault in sorted(faults):
+            kind, _, what = fault.partition(":")
+            if kind == NULL:
+                raise BadData(
+                    f"rows without a value in {self._named(what)} have no place in the order: leave them out, such as by "
+                    f'.where("{self._named(what)} IS NOT NULL")'
+                )
+            if kind == TWICE:
+                column = self.orders[0].by[0]
+                raise BadData(
+                    f"two rows have {column} {what}: a sequence column numbers each row once; name a further column that "
+                    f"decides ties, order_by=['{column}', ...]"
+                )
+
+    def _named(self, here: str) -> str:
+        """The name in its input of a column of the ordered rows."""
+        for number in range(len(self.orders)):
+            for name, found in self._rows.columns(number).items():
+                if found == here:
+                    return name
+        return self.asked.query.inputs[0].time or here
+
+    @cached_property
+    def _key_types(self) -> list[pa.DataType]:
+        """The types of the keys of all inputs: int64 for whole numbers and positions, else text."""
+        types = []
+        for stream, frame in zip(self.asked.query.inputs, self.asked.frames, strict=True):
+            kind = None if stream.key is None else frame.schema[stream.key].dataType.simpleString()
+            types.append(pa.int64() if kind in (None, "tinyint", "smallint", "int", "bigint") else pa.string())
+        return [common_key_type(types)] * len(types) if self.asked.query.output is Output.COUNT else types
+
+    @property
+    def _keyed(self) -> dict[int, pa.DataType]:
+        keyed = enumerate(self.asked.query.inputs)
+        return {number: self._key_types[number] for number, stream in keyed if stream.key is not None}
+
+    def _table(self) -> pa.RecordBatch | None:
+        """All rows of the query's table, if it has one: every task holds them."""
+        query = self.asked.query
+        if not query.has_table:
+            return None
+        number = len(query.inputs) - 1
+        columns = self.asked.columns(number)
+        table = self.asked.frames[number].select([functions.col(f"`{name}`") for name in columns]).toArrow()
+        return one_batch(table.to_batches(), table.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Answers the shares that come to a partition; works: by a share's id."""
+
+    query: Query
+    works: Mapping[int, Work]
+    table: bytes | None
+    schema: pa.Schema
+    inputs: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of all shares, in order."""
+        table = None if self.table is None else unpacked(self.table)
+        for share, rows in groupby(self._rows(batches), key=lambda row: row[0]):
+            for found in answered(self.query, self.works[share], (block for _, block in rows), table):
+                yield found.cast(self.schema)
+
+    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
+        for batch in batches:
+            shares = batch.column("share").to_pylist()
+            data = [batch.column(data_of(number)) for number in range(self.inputs)]
+            for row, share in enumerate(shares):
+                yield share, tuple(_block(each[row]) for each in data)
+
+
+def _block(cell: Any) -> pa.RecordBatch | None:  # noqa: ANN401  (a binary scalar)
+    return unpacked(cell.as_buffer()) if cell.is_valid else None
+
+
+def _keys(row: Any) -> tuple[Any, Any]:  # noqa: ANN401  (a row of blocks)
+    found: tuple[Any, Any] = pickle.loads(row.keys)
+    return found
+
+
+def _is_ascending(rows: Sequence[Any]) -> bool:
+    """Whether each block ends before the next one begins."""
+    keys = [_keys(row) for row in rows]
+    return all(before[1] < after[0] for before, after in pairwise(keys))
+
+
+def _gathered(frame: DataFrame, rows: Sequence[Any], query: Query, *, is_sorted: bool) -> Gathered:
+    counts = [Count(**orjson.loads(row.counted)) for row in rows]
+    refused: Counter[str] = sum((Counter(each.refused) for each in counts), Counter())
+    blocks = blocks_of(counts, [row.size for row in rows], query)
+    return Gathered(frame, blocks, [(row.partition, row.block) for row in rows], refused, is_sorted)
+
+
+def _share_ids(spark: SparkSession, shares: int) -> list[int]:
+    """Ids by which Spark gives each share a partition of its own, the first share the first one."""
+    found: dict[int, int] = {}
+    first, size = 0, 16 * shares
+    while len(found) < shares:
+        numbers = spark.range(first, first + size)
+        for row in numbers.select(
+            "id", functions.pmod(functions.hash("id"), functions.lit(shares)).alias("to")
+        ).collect():
+            found.setdefault(row.to, row.id)
+        first, size = first + size, 2 * size
+    return [found[number] for number in range(shares)]
+
+
+def _spark_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of results as Spark has them: names of streams as text."""
+    return pa.schema(
+        [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
+    )

@@ -1,0 +1,173 @@
+"""The order of a history's rows, which gives them their numbers: by event time or by a sequence column.
+
+One input is ordered by the columns that were named, ties by further ones, or by all that the query reads: rows that
+differ in none of them are interchangeable. Two inputs are merged by event time, ties by input first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    IntegralType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spojoin.errors import ConfigurationError
+from spojoin.model import ColumnType, Query, TimeUnit
+from spojoin.spark.asked import Asked
+from spojoin.spark.gather import INPUT
+from spojoin.suggest import unknown
+
+#: The column of the ordered rows with their event time, where two inputs are merged.
+TIME = "time_us"
+_US = {TimeUnit.SECONDS: 1_000_000, TimeUnit.MILLISECONDS: 1_000, TimeUnit.MICROSECONDS: 1}
+
+#: `order_by` as users give it: a column, some, or either by the name of each table.
+OrderBy = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class InputOrder:
+    """How an input's rows are ordered: by `by`; ties by all columns that are read, unless it is a sequence."""
+
+    by: tuple[str, ...]
+    is_sequence: bool
+
+
+def order_of(asked: Asked, order_by: OrderBy) -> list[InputOrder]:
+    """The order of each input that isn't a table. Raises ConfigurationError where none is given, or can't be."""
+    named = _by_stream(asked.query, order_by)
+    return [
+        _order_of(asked, number, named.get(stream.name))
+        for number, stream in enumerate(asked.query.inputs)
+        if stream.table is None
+    ]
+
+
+def _by_stream(query: Query, order_by: OrderBy) -> dict[str, tuple[str, ...]]:
+    names = [stream.name for stream in query.inputs if stream.table is None]
+    if isinstance(order_by, Mapping):
+        for name in order_by:
+            if name not in names:
+                raise ConfigurationError(f"order_by: {unknown('table', name, names)}")
+        return {name: _columns(each) for name, each in order_by.items()}
+    return {} if order_by is None else dict.fromkeys(names, _columns(order_by))
+
+
+def _columns(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _order_of(asked: Asked, number: int, by: tuple[str, ...] | None) -> InputOrder:
+    stream, schema = asked.query.inputs[number], asked.frames[number].schema
+    time = stream.time if asked.query.needs_time else None
+    if not by:
+        if time is None:
+            raise ConfigurationError(
+                f"{stream.name} has no order: name the column that numbers its rows, such as "
+                f"order_by={_example(asked, number)}"
+            )
+        by = (time,)
+    for name in by:
+        if name not in schema.names:
+            raise ConfigurationError(f"order_by of {stream.name}: {unknown('column', name, schema.names)}")
+    if time is not None and by[0] != time:
+        raise ConfigurationError(
+            f"order_by of {stream.name} is {by[0]!r}, and the query orders by event time, {time!r}: begin with it; "
+            "columns behind it decide ties"
+        )
+    if time is not None and isinstance(schema[time].dataType, StringType):
+        raise ConfigurationError(
+            f"{stream.name}.{time} is text, which Spark orders letter by letter: cast it to timestamp first"
+        )
+    return InputOrder(by, time is None and len(by) == 1 and isinstance(schema[by[0]].dataType, IntegralType))
+
+
+def _example(asked: Asked, number: int) -> str:
+    names = asked.frames[number].schema.names
+    return repr("seq" if "seq" in names else names[0])
+
+
+class Rows:
+    """The rows of a history's inputs as one DataFrame, with the columns that the query reads.
+
+    With one input, columns are called `0_NAME`; with two, rows have the columns of both, and those of the other input
+    are NULL; then INPUT and TIME are there.
+    """
+
+    def __init__(self, asked: Asked, orders: Sequence[InputOrder]) -> None:
+        self.orders = orders
+        self._asked = asked
+        self._read = [asked.columns(number) for number in range(len(orders))]
+
+    def columns(self, number: int) -> dict[str, str]:
+        """By the name in an input, the name here of all its columns that are read, those of its order included."""
+        names = [*self._read[number], *self.orders[number].by]
+        return {name: f"{number}_{name}" for name in dict.fromkeys(names)}
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns here by which rows are ordered, ties apart."""
+        if len(self.orders) > 1:
+            return [TIME, INPUT]
+        return [self.columns(0)[name] for name in self.orders[0].by]
+
+    def plain(self) -> DataFrame:
+        """All rows as Spark reads them."""
+        if len(self.orders) == 1:
+            return self._selected(0)
+        left, right = (self._marked(number) for number in range(2))
+        return left.unionByName(right, allowMissingColumns=True)
+
+    def sorted(self, partitions: int) -> DataFrame:
+        """All rows in order: each partition's before those of the next."""
+        columns = [*self.keys, *self._ties()]
+        return self.plain().repartitionByRange(partitions, *columns).sortWithinPartitions(*columns)
+
+    def _ties(self) -> list[str]:
+        found = [name for number in range(len(self.orders)) for name in self._ties_of(number)]
+        return [name for name in found if name not in self.keys]
+
+    def _ties_of(self, number: int) -> list[str]:
+        order, columns = self.orders[number], self.columns(number)
+        return [] if order.is_sequence else [*(columns[name] for name in order.by), *columns.values()]
+
+    def _selected(self, number: int) -> DataFrame:
+        frame = self._asked.frames[number]
+        return frame.select([frame[f"`{name}`"].alias(here) for name, here in self.columns(number).items()])
+
+    def _marked(self, number: int) -> DataFrame:
+        stream, rows = self._asked.query.inputs[number], self._selected(number)
+        time = stream.time or ""
+        kind = self._asked.frames[number].schema[time].dataType
+        us = _micros(self.columns(number)[time], kind, stream.schema.get(time))
+        return rows.withColumn(TIME, us).withColumn(INPUT, functions.lit(number))
+
+
+def _micros(name: str, kind: DataType, declared: ColumnType | None) -> Column:
+    """An event time in microseconds, as statements read it. Text and the like are refused with the order."""
+    column = functions.col(f"`{name}`")
+    if isinstance(kind, TimestampType):
+        return functions.unix_micros(column)
+    if isinstance(kind, TimestampNTZType):  # by its parts: a cast would read it in the session's time zone
+        seconds = (
+            functions.expr(f"EXTRACT(SECOND FROM `{name}`)")
+            + 60 * functions.minute(column)
+            + 3_600 * functions.hour(column)
+        )
+        return _days_us(column.cast("date")) + (seconds * 1_000_000).cast("long")
+    if isinstance(kind, DateType):
+        return _days_us(column)
+    unit = TimeUnit.MILLISECONDS if declared is None or declared.unit is None else declared.unit
+    return functions.floor(column / 1_000) if unit is TimeUnit.NANOSECONDS else column.cast("long") * _US[unit]
+
+
+def _days_us(date: Column) -> Column:
+    return functions.unix_date(date).cast("long") * 86_400_000_000

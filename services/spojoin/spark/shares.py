@@ -1,0 +1,109 @@
+"""Divides a history among tasks: each answers a share, and reads as far before and behind it as windows reach.
+
+Shares are chosen by number, from what counting the rows has shown: neither skewed times nor equal values make one too
+large. A share is at least so long that at most a fifth of its rows are read twice, unless memory forbids it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spojoin.errors import ConfigurationError
+from spojoin.spark.blocks import Blocks
+from spojoin.spark.reach import Reach
+
+#: Rows that others answer, of those that a task reads: at most one to so many of its own.
+TWICE_ONE_IN = 5
+#: Shares for each core: enough that cores end together, and few enough that windows are seldom filled.
+SHARES_PER_CORE = 4
+#: Rows of a share for which starting a task pays.
+LEAST_ROWS = 250_000
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Blocks [begin, end) that a task answers; it reads blocks [first, last)."""
+
+    first: int
+    begin: int
+    end: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large shares may be.
+
+    rows: that each is to have at least; grows: whether it has more where much would be read twice
+    memory_bytes: that a task may take; state_bytes: what full windows take of it
+    """
+
+    rows: int
+    grows: bool
+    memory_bytes: int
+    state_bytes: int
+
+    @classmethod
+    def of(cls, rows: int, cores: int, shares: int | None, memory_bytes: int, state_bytes: int) -> Limits:
+        """Limits for a history of so many rows, on so many cores or in the number of shares that somebody asks for."""
+        each = max(rows // (SHARES_PER_CORE * cores), LEAST_ROWS) if shares is None else -(-rows // shares)
+        return cls(max(each, 1), shares is None, memory_bytes, state_bytes)
+
+
+class Division:
+    """Divides the blocks of a history."""
+
+    def __init__(self, reach: Reach, blocks: Blocks, limits: Limits) -> None:
+        self._reach = reach
+        self._blocks = blocks
+        self._limits = limits
+        self.is_short_of_memory = False
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody asked for this number of shares."""
+        return not self._limits.grows
+
+    def shares(self) -> list[Share]:
+        """The shares, in order. Raises ConfigurationError where a window takes more memory than a task has."""
+        found: list[Share] = []
+        begin, behind = 0, 0
+        while begin < len(self._blocks):
+            first = self._reach.first(self._blocks, begin)
+            twice = self._blocks.rows_of(first, begin) + behind
+            rows = max(self._limits.rows, TWICE_ONE_IN * twice) if self._limits.grows else self._limits.rows
+            end = self._fitting(first, begin, self._end(begin, rows))
+            last = self._reach.last(self._blocks, end)
+            found.append(Share(first, begin, end, last))
+            behind = self._blocks.rows_of(end, last)
+            begin = end
+        return found
+
+    def memory_of(self, first: int, last: int) -> int:
+        """Bytes that a task takes: the rows that it reads, as they come and as they are used, and full windows."""
+        return self._limits.state_bytes + 2 * self._blocks.bytes_of(first, last)
+
+    def _end(self, begin: int, rows: int) -> int:
+        """Where a share of so many rows ends; it takes what would be left as a small rest."""
+        before = self._blocks.total_before
+        end = min(max(int(np.searchsorted(before, before[begin] + rows)), begin + 1), len(self._blocks))
+        return len(self._blocks) if before[-1] - before[end] < rows // 2 else end
+
+    def _fitting(self, first: int, begin: int, end: int) -> int:
+        """An end so early that the task's rows fit into its memory."""
+        while self.memory_of(first, self._reach.last(self._blocks, end)) > self._limits.memory_bytes:
+            if end - begin <= 1:
+                self._refuse(first, end)
+            self.is_short_of_memory = True
+            end = begin + (end - begin) // 2
+        return end
+
+    def _refuse(self, first: int, end: int) -> None:
+        last = self._reach.last(self._blocks, end)
+        needed, given = (size / 2**20 for size in (self.memory_of(first, last), self._limits.memory_bytes))
+        raise ConfigurationError(
+            f"a window of rows and a task's own take {needed:,.0f} MiB ({self._blocks.rows_of(first, last):,} rows), "
+            f"and a task may take {given:,.0f} MiB: raise `memory`, or shorten the window"
+        )
