@@ -1,7 +1,8 @@
 """spojoin: exact stream inequality joins, embedded in one process or as services over Kafka.
 
 `spojoin.sql` joins tables and files by a statement, `spojoin.Join` streams that go on, both in this process;
-`spojoin.connect` reads what services answer, and `spojoin.spark` joins a history on Spark. The command `spojoin` joins files, and runs the services.
+`spojoin.connect` reads what services answer, `spojoin.spark` joins a history on Spark. The command `spojoin` joins
+files, and runs the services.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["Join", "__version__", "connect", "sql"]
 
 
 def __getattr__(name: str) -> object:
-    """`Join`, `sql`, `connect` and `spark`, imported when first asked for: services and help need none of what they load."""
+    """What users call, imported when first asked for: services and help need none of what they load."""
     if name == "Join":
         from spojoin.embedded.library import Join  # noqa: PLC0415
 

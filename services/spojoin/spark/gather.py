@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from spojoin.embedded.inputs import with_key_type
 from spojoin.model import Query
-from spojoin.spark.counting import RowCounter
+from spojoin.spark.counting import Count, RowCounter
 from spojoin.spark.task import BlockRows
 
 #: Columns that every block has: where it was gathered, what it holds, its first and last key; or what is wrong.
@@ -63,7 +64,7 @@ class Gatherer:
         for rows in chunks(batches, self.block_rows):
             fault, ends = order.check([rows.column(key) for key in self.keys])
             if fault:
-                yield self._row(partition, number, fault=fault)
+                yield self._with(fault_row(partition, number, fault), [None] * len(self.columns))
                 return
             for begin, end in zip([0, *ends], [*ends, rows.num_rows], strict=True):
                 yield self._block(partition, number, rows.slice(begin, end - begin), counter)
@@ -71,32 +72,16 @@ class Gatherer:
 
     def _block(self, partition: int, number: int, rows: pa.RecordBatch, counter: RowCounter) -> pa.RecordBatch:
         block = self._by_input(rows)
-        counted = orjson.dumps(dataclasses.asdict(counter.count(block)))
-        first, last = (tuple(rows.column(key)[at].as_py() for key in self.keys) for at in (0, rows.num_rows - 1))
+        ends = tuple(tuple(rows.column(key)[at].as_py() for key in self.keys) for at in (0, rows.num_rows - 1))
         data = [None if each is None else packed(each) for each in block]
-        return self._row(partition, number, counted, pickle.dumps((first, last)), data)
-
-    def _row(
-        self,
-        partition: int,
-        number: int,
-        counted: bytes | None = None,
-        keys: bytes | None = None,
-        data: Sequence[bytes | None] = (),
-        fault: str | None = None,
-    ) -> pa.RecordBatch:
         size = sum(len(each) for each in data if each is not None)
-        row = {
-            "partition": pa.array([partition], pa.int32()),
-            "block": pa.array([number], pa.int64()),
-            "counted": pa.array([counted], pa.binary()),
-            "size": pa.array([size], pa.int64()),
-            "keys": pa.array([keys], pa.binary()),
-            "fault": pa.array([fault], pa.string()),
-        }
-        given = [*data, *[None] * (len(self.columns) - len(data))]
-        row |= {data_of(i): pa.array([each], pa.binary()) for i, each in enumerate(given)}
-        return pa.RecordBatch.from_pydict(row)
+        row = counted_row(partition, number, counter.count(block), size, pickle.dumps(ends))
+        return self._with(row, data)
+
+    def _with(self, row: pa.RecordBatch, data: Sequence[bytes | None]) -> pa.RecordBatch:
+        columns = [*row.columns, *(pa.array([each], pa.binary()) for each in data)]
+        names = [*row.schema.names, *(data_of(number) for number in range(len(data)))]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _by_input(self, rows: pa.RecordBatch) -> BlockRows:
         if len(self.columns) == 1:
@@ -112,6 +97,31 @@ class Gatherer:
         if stream.key is None:
             return batch
         return with_key_type(batch, stream.key, self.key_types[number], stream.name)
+
+
+def counted_row(partition: int, number: int, count: Count, size: int, ends: bytes) -> pa.RecordBatch:
+    """A block as a row of FIELDS; ends: its first and last key, pickled."""
+    return _row(partition, number, (orjson.dumps(dataclasses.asdict(count)), size, ends, None))
+
+
+def fault_row(partition: int, number: int, fault: str) -> pa.RecordBatch:
+    """What is wrong, in place of a block."""
+    return _row(partition, number, (None, 0, None, fault))
+
+
+def _row(partition: int, number: int, rest: tuple[bytes | None, int, bytes | None, str | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind) for value, kind in zip((partition, number, *rest), _TYPES, strict=True)],
+        names=["partition", "block", "counted", "size", "keys", "fault"],
+    )
+
+
+_TYPES = (pa.int32(), pa.int64(), pa.binary(), pa.int64(), pa.binary(), pa.string())
+
+
+def null_fault(names: Sequence[str], keys: Sequence[pa.Array]) -> str | None:
+    """What is wrong where a key has no value."""
+    return next((f"{NULL}:{name}" for name, key in zip(names, keys, strict=True) if key.null_count), None)
 
 
 #: The column that says which input a row is of, where there are two.
@@ -133,9 +143,8 @@ class _Order:
 
     def check(self, keys: Sequence[pa.Array]) -> tuple[str | None, list[int]]:
         """What is wrong with the next rows, or where in them a block must end."""
-        for name, key in zip(self._gatherer.keys, keys, strict=True):
-            if key.null_count:
-                return f"{NULL}:{name}", []
+        if fault := null_fault(self._gatherer.keys, keys):
+            return fault, []
         if self._gatherer.is_sorted:
             return (self._twice(keys) if self._gatherer.is_sequence else None), []
         less, equal = steps(keys)
@@ -204,3 +213,27 @@ def unpacked(data: pa.Buffer | bytes) -> pa.RecordBatch:
     """The batch of some bytes, without a copy."""
     found: pa.RecordBatch = pa.ipc.open_stream(data).read_next_batch()
     return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """Blocks that Spark holds with their rows: as rows of a DataFrame with the data of each of so many inputs."""
+
+    frame: DataFrame
+    inputs: int
+
+    def tasks(self, spark: SparkSession, routes: pa.Table) -> DataFrame:
+        """One row for each block that a share reads; routes: share, place, partition and block of each."""
+        joined = self.frame.join(functions.broadcast(spark.createDataFrame(routes)), ["partition", "block"])
+        return joined.select("share", "place", *map(data_of, range(self.inputs)))
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
+        """By share, the rows of the blocks that these rows of `tasks` hold."""
+        for batch in batches:
+            data = [batch.column(data_of(number)) for number in range(self.inputs)]
+            for row, share in enumerate(batch.column("share").to_pylist()):
+                yield share, tuple(_unpacked(each[row]) for each in data)
+
+
+def _unpacked(cell: Any) -> pa.RecordBatch | None:  # noqa: ANN401  (a binary scalar)
+    return unpacked(cell.as_buffer()) if cell.is_valid else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -24,8 +24,9 @@ from spojoin.model import Output, Query
 from spojoin.spark.asked import Asked
 from spojoin.spark.blocks import Blocks
 from spojoin.spark.counting import Count, RowCounter, blocks_of
-from spojoin.spark.gather import NULL, TWICE, UNORDERED, Gatherer, data_of, packed, unpacked
+from spojoin.spark.gather import NULL, TWICE, Gatherer, Held, packed, unpacked
 from spojoin.spark.ordering import InputOrder, Rows
+from spojoin.spark.parquet import Scan, scanned
 from spojoin.spark.reach import Reach
 from spojoin.spark.shares import Division, Limits, Share
 from spojoin.spark.task import BlockRows, Work, answered
@@ -47,12 +48,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The blocks of a history, in order: as rows of Spark, what they hold, and where each was gathered.
+    """The blocks of a history, in order: from where tasks have their rows, what they hold, where each was gathered.
 
     places: (partition, block) of each; is_sorted: whether Spark had to put the rows in order
     """
 
-    frame: DataFrame
+    source: Held | Scan
     blocks: Blocks
     places: Sequence[tuple[int, int]]
     refused: Mapping[str, int]
@@ -72,14 +73,50 @@ class History:
     @cached_property
     def gathered(self) -> Gathered:
         """The blocks, in the order that the source has where that is an order, else sorted by Spark."""
-        if len(self.orders) == 1:
-            found = self._gather(self._rows.plain(), is_sorted=False)
-            if found is not None:
+        attempts = [self._scanned, self._passed] if len(self.orders) == 1 else []
+        for attempt in attempts:
+            if (found := attempt()) is not None:
                 return found
         partitions = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 200)
-        found = self._gather(self._rows.sorted(partitions), is_sorted=True)
+        found = self._held(self._rows.sorted(partitions), is_sorted=True)
         assert found is not None, "sorted rows are in order"
         return found
+
+    def _scanned(self) -> Gathered | None:
+        """The row groups of Parquet files, which tasks read themselves."""
+        order, columns, read = self.orders[0], self._rows.columns(0), self.asked.columns(0)
+        scan = scanned(self.asked.frames[0], columns)
+        if scan is None:
+            return None
+        key_type = self._keyed.get(0)
+        source = Scan(self.asked.query, *scan, tuple(read), order.by, key_type, self._options.block_rows)
+        return self._gathered(source, source.frame(self._spark), is_sorted=False)
+
+    def _passed(self) -> Gathered | None:
+        return self._held(self._rows.plain(), is_sorted=False)
+
+    def _held(self, rows: DataFrame, *, is_sorted: bool) -> Gathered | None:
+        gatherer = self._gatherer(is_sorted)
+        frame = rows.mapInArrow(gatherer, gatherer.schema).persist(StorageLevel.DISK_ONLY)
+        found = self._gathered(Held(frame, len(self.orders)), frame, is_sorted=is_sorted)
+        if found is None:
+            frame.unpersist()
+        return found
+
+    def _gathered(self, source: Held | Scan, frame: DataFrame, *, is_sorted: bool) -> Gathered | None:
+        """The blocks of some rows; None where they are in no order. Raises BadData where they can't have one."""
+        rows = frame.select("partition", "block", "counted", "size", "keys", "fault").collect()
+        faults = [row.fault for row in rows if row.fault]
+        if faults:
+            self._raise_fault(faults)
+            return None
+        rows.sort(key=(lambda row: (row.partition, row.block)) if is_sorted else (lambda row: _keys(row)[0]))
+        if not is_sorted and not _is_ascending(rows):
+            return None
+        counts = [Count(**orjson.loads(row.counted)) for row in rows]
+        refused: Counter[str] = sum((Counter(each.refused) for each in counts), Counter())
+        blocks = blocks_of(counts, [row.size for row in rows], self.asked.query)
+        return Gathered(source, blocks, [(row.partition, row.block) for row in rows], refused, is_sorted)
 
     @cached_property
     def shares(self) -> list[Share]:
@@ -118,19 +155,14 @@ class History:
         if not shares:
             return self._spark.createDataFrame([], from_arrow_schema(schema, prefer_timestamp_ntz=True))
         ids = _share_ids(self._spark, len(shares))
-        frame, inputs = self.gathered.frame, range(len(self.orders))
-        routes = functions.broadcast(self._spark.createDataFrame(self._routes(ids)))
-        tasks = (
-            frame.join(routes, ["partition", "block"])
-            .select("share", "place", *map(data_of, inputs))
-            .repartition(len(shares), "share")
-            .sortWithinPartitions("share", "place")
-        )
+        tasks = self.gathered.source.tasks(self._spark, self._routes(ids)).repartition(len(shares), "share")
         query, blocks, table = self.asked.query, self.gathered.blocks, self._table()
         ahead = 0 if table is None else RowCounter(query).count((None, table)).numbered
         works = {ids[number]: Work.of(blocks, share, ahead) for number, share in enumerate(shares)}
-        task = Task(query, works, None if table is None else packed(table), schema, len(inputs))
-        return tasks.mapInArrow(task, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+        task = Task(query, works, None if table is None else packed(table), schema, self.gathered.source.rows)
+        return tasks.sortWithinPartitions("share", "place").mapInArrow(
+            task, from_arrow_schema(schema, prefer_timestamp_ntz=True)
+        )
 
     def _routes(self, ids: Sequence[int]) -> pa.Table:
         """Which blocks each share reads, and in which order."""
@@ -145,21 +177,6 @@ class History:
             }
         )
 
-    def _gather(self, rows: DataFrame, *, is_sorted: bool) -> Gathered | None:
-        """The blocks of some rows; None where they are in no order. Raises BadData where they can't have one."""
-        gatherer = self._gatherer(is_sorted)
-        frame = rows.mapInArrow(gatherer, gatherer.schema).persist(StorageLevel.DISK_ONLY)
-        found = frame.select("partition", "block", "counted", "size", "keys", "fault").collect()
-        faults = [row.fault for row in found if row.fault]
-        found.sort(key=(lambda row: (row.partition, row.block)) if is_sorted or faults else lambda row: _keys(row)[0])
-        if not faults and not is_sorted and not _is_ascending(found):
-            faults = [UNORDERED]
-        if faults:
-            frame.unpersist()
-            self._raise_fault(faults)
-            return None
-        return _gathered(frame, found, self.asked.query, is_sorted=is_sorted)
-
     def _gatherer(self, is_sorted: bool) -> Gatherer:
         inputs = range(len(self.orders))
         read = [self.asked.columns(number) for number in inputs]
@@ -172,22 +189,23 @@ class History:
         for fault in sorted(faults):
             kind, _, what = fault.partition(":")
             if kind == NULL:
+                name = self._named(what)
                 raise BadData(
-                    f"rows without a value in {self._named(what)} have no place in the order: leave them out, such as by "
-                    f'.where("{self._named(what)} IS NOT NULL")'
+                    f"rows without a value in {name} have no place in the order: leave them out, such as by "
+                    f'.where("{name} IS NOT NULL")'
                 )
             if kind == TWICE:
                 column = self.orders[0].by[0]
                 raise BadData(
-                    f"two rows have {column} {what}: a sequence column numbers each row once; name a further column that "
-                    f"decides ties, order_by=['{column}', ...]"
+                    f"two rows have {column} {what}: a sequence column numbers each row once; name a further column "
+                    f"that decides ties, order_by=['{column}', ...]"
                 )
 
     def _named(self, here: str) -> str:
         """The name in its input of a column of the ordered rows."""
         for number in range(len(self.orders)):
             for name, found in self._rows.columns(number).items():
-                if found == here:
+                if here in (found, name):
                     return name
         return self.asked.query.inputs[0].time or here
 
@@ -224,25 +242,14 @@ class Task:
     works: Mapping[int, Work]
     table: bytes | None
     schema: pa.Schema
-    inputs: int
+    rows: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, BlockRows]]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The results of all shares, in order."""
         table = None if self.table is None else unpacked(self.table)
-        for share, rows in groupby(self._rows(batches), key=lambda row: row[0]):
+        for share, rows in groupby(self.rows(batches), key=lambda row: row[0]):
             for found in answered(self.query, self.works[share], (block for _, block in rows), table):
                 yield found.cast(self.schema)
-
-    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
-        for batch in batches:
-            shares = batch.column("share").to_pylist()
-            data = [batch.column(data_of(number)) for number in range(self.inputs)]
-            for row, share in enumerate(shares):
-                yield share, tuple(_block(each[row]) for each in data)
-
-
-def _block(cell: Any) -> pa.RecordBatch | None:  # noqa: ANN401  (a binary scalar)
-    return unpacked(cell.as_buffer()) if cell.is_valid else None
 
 
 def _keys(row: Any) -> tuple[Any, Any]:  # noqa: ANN401  (a row of blocks)
@@ -254,13 +261,6 @@ def _is_ascending(rows: Sequence[Any]) -> bool:
     """Whether each block ends before the next one begins."""
     keys = [_keys(row) for row in rows]
     return all(before[1] < after[0] for before, after in pairwise(keys))
-
-
-def _gathered(frame: DataFrame, rows: Sequence[Any], query: Query, *, is_sorted: bool) -> Gathered:
-    counts = [Count(**orjson.loads(row.counted)) for row in rows]
-    refused: Counter[str] = sum((Counter(each.refused) for each in counts), Counter())
-    blocks = blocks_of(counts, [row.size for row in rows], query)
-    return Gathered(frame, blocks, [(row.partition, row.block) for row in rows], refused, is_sorted)
 
 
 def _share_ids(spark: SparkSession, shares: int) -> list[int]:
