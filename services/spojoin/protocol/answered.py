@@ -28,7 +28,7 @@ NEVER = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedOrder:
     """What one generation's order by event time had passed at its last checkpoint.
 
     frontier: the last row that went out; reads: how far each input had been read
@@ -41,7 +41,7 @@ class Passed:
     late: frozenset[RowPlace]
 
     @classmethod
-    def of(cls, saved: Mapping[str, Any]) -> Passed:
+    def of(cls, saved: Mapping[str, Any]) -> PassedOrder:
         """What a router's checkpoint says."""
         time_us, stream, partition, offset, row = saved["frontier"][0]
         reads = {(s, p): (o, r) for s, p, o, r in saved["read"]}
@@ -61,7 +61,7 @@ class Passed:
         """Whether a row had been read."""
         return row[2:] < self.reads.get(row[:2], FIRST_PLACE)
 
-    def covers(self, other: Passed) -> bool:
+    def covers(self, other: PassedOrder) -> bool:
         """Whether everything that the other answered is passed here as well."""
         return (
             self.frontier >= other.frontier
@@ -101,15 +101,15 @@ class Answered:
 
     cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)
     highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    passed: tuple[Passed, ...] = ()
+    passed: tuple[PassedOrder, ...] = ()
 
     @classmethod
     def of(cls, cut: Mapping[tuple[int, int], Place], highs: Mapping[tuple[int, int], int], saved: bytes) -> Answered:
         """What a takeover says, by its reader's streams; `saved`: a checkpoint, some of them, or empty."""
         found = orjson.loads(saved) if saved else []
-        return cls(cut, highs, tuple(Passed.of(each) for each in (found if isinstance(found, list) else [found])))
+        return cls(cut, highs, tuple(PassedOrder.of(each) for each in (found if isinstance(found, list) else [found])))
 
-    def saved_with(self, last: Passed | None) -> bytes:
+    def saved_with(self, last: PassedOrder | None) -> bytes:
         """For the next takeover: what was passed, `last` by the generation that ends; empty for nothing."""
         passed = [each for each in self.passed if last is None or not last.covers(each)]
         if last is not None and not any(each.covers(last) for each in passed):

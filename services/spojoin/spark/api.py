@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from os import PathLike
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spojoin.embedded.arguments import checked_number
 from spojoin.embedded.statements import StatementOptions, times_by_name
-from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 from spojoin.spark.asked import of_query, of_statement
 from spojoin.spark.explained import explained
-from spojoin.spark.history import History, Options
+from spojoin.spark.history import HistoryJoin
 from spojoin.spark.ordering import OrderBy, order_of
+from spojoin.spark.settings import settings_of
 
 
 def sql(
@@ -26,61 +24,43 @@ def sql(
     order_by: OrderBy = None,
     time: str | Mapping[str, str] | None = None,
     limit: int | None = None,
-    shares: int | None = None,
-    memory: str = "2 GiB",
     **frames: DataFrame,
 ) -> DataFrame:
     """The answers of a statement over DataFrames, as `spojoin.sql` gives them over the same rows in order.
 
-        results = spojoin.spark.sql(
-            spark,
-            "SELECT l.id, r.id AS other FROM trips AS l JOIN trips AS r ON l.miles < r.miles AND l.fare > r.fare "
-            "WINDOW AS (SLIDE INTERVAL '1K' ON '10K')",
-            trips=spark.read.parquet("trips"),
-            order_by="id",
+        statement = (
+            "SELECT l.id, r.id AS other FROM trips AS l JOIN trips AS r ON l.miles > r.miles AND l.fare < r.fare "
+            "WINDOW AS (SLIDE INTERVAL '1K' ON '10K')"
         )
-        results.write.parquet("matches")
+        matches = spojoin.spark.sql(spark, statement, trips=spark.read.parquet("trips"), order_by="id")
 
-    The rows are read once at once, to count them; the DataFrame that is returned answers when it is used. Its
-    partitions are in order, and so is `collect()`.
+    The rows are read once at once, to count them; what is returned answers when it is used, in order.
 
     Args:
         spark: the session.
         statement: one SELECT over two sides, each a DataFrame by its name here.
-        order_by: the columns that order the rows, or a dict of them by table: a sequence column, of whole numbers that
-            are each there once; or any other ones, ties by all columns that the statement reads. Rows in the order of
-            event time need none; columns behind it decide ties.
+        order_by: the columns that order the rows, or a dict of them by table. Event time needs none.
         time: the event-time column of all, or of each by name; needed where one has several timestamps.
         limit: the most partners listed of one row.
-        shares: in how many parts rows are answered; by default as many as pay.
-        memory: what a task may take, such as "4 GiB".
         frames: the DataFrames, by name.
 
     Raises ConfigurationError where the statement, a column or the order is wrong, or a window exceeds a task's memory;
     BadData where rows have no place in the order.
 
     """
-    asked = of_statement(statement, frames, StatementOptions(times_by_name(time), None, limit))
-    return History(spark, asked, order_of(asked, order_by), _options(shares, memory)).results()
+    return _joined(spark, statement, StatementOptions(times_by_name(time), None, limit), order_by, frames).results()
 
 
 def join(
-    left: DataFrame,
-    right: DataFrame | None,
-    query: Query | PathLike[str] | str,
-    /,
-    *,
-    order_by: OrderBy = None,
-    shares: int | None = None,
-    memory: str = "2 GiB",
+    left: DataFrame, right: DataFrame | None, query: Query | PathLike[str] | str, /, *, order_by: OrderBy = None
 ) -> DataFrame:
     """The answers of a query, given as in `spojoin.Join`, over a DataFrame for each input; see `sql`.
 
     right: None, or `left` once more, where the query joins one stream with itself
     """
-    frames = (left,) if right is None else (left, right)
-    asked = of_query(query, frames)
-    return History(left.sparkSession, asked, order_of(asked, order_by), _options(shares, memory)).results()
+    asked = of_query(query, (left,) if right is None else (left, right))
+    spark = left.sparkSession
+    return HistoryJoin(spark, asked, order_of(asked, order_by), settings_of(spark)).results()
 
 
 def explain(
@@ -91,28 +71,21 @@ def explain(
     order_by: OrderBy = None,
     time: str | Mapping[str, str] | None = None,
     limit: int | None = None,
-    shares: int | None = None,
-    memory: str = "2 GiB",
     **frames: DataFrame,
 ) -> str:
-    """How `sql` would answer: shares, rows that are read twice because windows reach them, memory a task.
+    """How `sql` would answer: tasks, rows that are read twice because windows reach them, memory a task.
 
     The rows are read once, to count them. Arguments and errors are those of `sql`.
     """
-    asked = of_statement(statement, frames, StatementOptions(times_by_name(time), None, limit))
-    return explained(History(spark, asked, order_of(asked, order_by), _options(shares, memory)))
+    return explained(_joined(spark, statement, StatementOptions(times_by_name(time), None, limit), order_by, frames))
 
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-
-
-def _options(shares: int | None, memory: str) -> Options:
-    return Options(checked_number("shares", shares), _bytes(memory))
-
-
-def _bytes(memory: str) -> int:
-    found = _SIZE.fullmatch(memory)
-    if found is None:
-        raise ConfigurationError(f"memory {memory!r}: expected a size such as '4 GiB'")
-    return int(float(found[1]) * (1 << _UNITS[found[2].lower()]))
+def _joined(
+    spark: SparkSession,
+    statement: str,
+    options: StatementOptions,
+    order_by: OrderBy,
+    frames: Mapping[str, DataFrame],
+) -> HistoryJoin:
+    asked = of_statement(statement, frames, options)
+    return HistoryJoin(spark, asked, order_of(asked, order_by), settings_of(spark))

@@ -23,7 +23,7 @@ from spojoin.suggest import listed, unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class FrameQuery:
     """A query, and what each of its inputs is read from, by the input's number."""
 
     query: Query
@@ -34,23 +34,25 @@ class Asked:
         return list(arrow_schema(self.query.inputs[number], self.query.needs_time).names)
 
 
-def of_statement(statement: str, frames: Mapping[str, DataFrame], options: StatementOptions) -> Asked:
+def of_statement(statement: str, frames: Mapping[str, DataFrame], options: StatementOptions) -> FrameQuery:
     """A statement over DataFrames by name. Raises ConfigurationError where it or a column is wrong."""
     for name, frame in frames.items():
         _check_frame(name, frame)
     found = _query(statement, frames, options)
-    sources = [found.sources[stream.name] for stream in found.query.inputs]
-    for stream, source in zip(found.query.inputs, sources, strict=True):
-        if not isinstance(source, _Columns):
+    inputs = []
+    for stream in found.query.inputs:
+        source = found.sources[stream.name]
+        if not isinstance(source, _FrameColumns):
             raise ConfigurationError(
                 f"{stream.name}: expected a DataFrame of this name, such as spark.read.parquet(...)"
             )
-    return _checked(Asked(found.query, tuple(source.frame for source in sources if isinstance(source, _Columns))))
+        inputs.append(source.frame)
+    return _checked(FrameQuery(found.query, tuple(inputs)))
 
 
 def _query(statement: str, frames: Mapping[str, DataFrame], options: StatementOptions) -> BareStatement:
     try:
-        return bare_statement(statement, {name: _Columns(frame) for name, frame in frames.items()}, options)
+        return bare_statement(statement, {name: _FrameColumns(frame) for name, frame in frames.items()}, options)
     except QueryError as error:
         nested = {f.name: f.dataType.simpleString() for each in frames.values() for f in each.schema if not _is_flat(f)}
         for name, kind in nested.items():
@@ -59,7 +61,7 @@ def _query(statement: str, frames: Mapping[str, DataFrame], options: StatementOp
         raise
 
 
-def of_query(query: Query | PathLike[str] | str, frames: tuple[DataFrame, ...]) -> Asked:
+def of_query(query: Query | PathLike[str] | str, frames: tuple[DataFrame, ...]) -> FrameQuery:
     """A query with a DataFrame for each input, in their order. Raises ConfigurationError where they don't fit."""
     found = with_an_order(asked_query(query, None, None, None))
     inputs = found.inputs
@@ -75,10 +77,10 @@ def of_query(query: Query | PathLike[str] | str, frames: tuple[DataFrame, ...]) 
         for column in arrow_schema(stream, needs_time=True).names:
             if column not in frame.columns:
                 raise ConfigurationError(f"{stream.name}: {unknown('column', column, frame.columns)}")
-    return _checked(Asked(found, frames))
+    return _checked(FrameQuery(found, frames))
 
 
-def _checked(asked: Asked) -> Asked:
+def _checked(asked: FrameQuery) -> FrameQuery:
     query = asked.query
     check_without_kafka(query)
     if stand_in(query) is not StandIn.NOTHING:
@@ -126,7 +128,7 @@ def _check_types(stream: Stream, columns: list[str], schema: StructType) -> None
             )
 
 
-class _Columns:
+class _FrameColumns:
     """A DataFrame as statements see tables: by the types of its columns."""
 
     def __init__(self, frame: DataFrame) -> None:

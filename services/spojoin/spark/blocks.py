@@ -15,7 +15,7 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)  # without slots: it keeps its sums
-class Blocks:
+class HistoryBlocks:
     """What n blocks hold, in their order.
 
     rows: int64 (n, inputs), rows of each input; members: int64 (n, streams), rows that each stream takes

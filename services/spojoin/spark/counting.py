@@ -10,7 +10,7 @@ import numpy as np
 
 from spojoin.model import Query
 from spojoin.query.extract import Extracted, Extractor
-from spojoin.spark.blocks import Blocks
+from spojoin.spark.blocks import HistoryBlocks
 from spojoin.spark.task import BlockRows
 
 #: An event time that no row has.
@@ -18,7 +18,7 @@ _NO_TIME = 2**63 - 1
 
 
 @dataclass(slots=True)
-class Count:
+class BlockCount:
     """What a block holds, as `Blocks` has it of many; refused: rows that can't take part, by reason."""
 
     rows: list[int]
@@ -36,16 +36,16 @@ class RowCounter:
         self._query = query
         self._extractors = [Extractor(stream, query.needs_time, n) for n, stream in enumerate(query.inputs)]
 
-    def count(self, block: BlockRows) -> Count:
+    def count(self, block: BlockRows) -> BlockCount:
         """What a block holds."""
-        found = Count([0] * len(self._query.inputs), [0] * len(self._query.streams))
+        found = BlockCount([0] * len(self._query.inputs), [0] * len(self._query.streams))
         for number, rows in enumerate(block):
             if rows is not None:
                 found.rows[number] = rows.num_rows
                 self._add(found, number, self._extractors[number](rows))
         return found
 
-    def _add(self, count: Count, number: int, rows: Extracted) -> None:
+    def _add(self, count: BlockCount, number: int, rows: Extracted) -> None:
         count.refused.update(each.reason for each in rows.refused)
         members = rows.members
         for stream, source in enumerate(self._query.fed_by):
@@ -59,10 +59,10 @@ class RowCounter:
             count.last_us = max(count.last_us, int(rows.times_us.max()))
 
 
-def blocks_of(counts: Sequence[Count], sizes: Sequence[int], query: Query) -> Blocks:
+def blocks_of(counts: Sequence[BlockCount], sizes: Sequence[int], query: Query) -> HistoryBlocks:
     """What blocks hold together, in their order; sizes: bytes of each."""
     times = np.array([(each.first_us, each.last_us) for each in counts], np.int64).reshape(-1, 2)
-    return Blocks(
+    return HistoryBlocks(
         np.array([each.rows for each in counts], np.int64).reshape(-1, len(query.inputs)),
         np.array([each.members for each in counts], np.int64).reshape(-1, len(query.streams)),
         np.array([each.numbered for each in counts], np.int64),

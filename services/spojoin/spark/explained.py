@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spojoin.spark.history import History
+from spojoin.spark.history import HistoryJoin
 from spojoin.spark.shares import TWICE_ONE_IN
 
 
-def explained(history: History) -> str:
+def explained(history: HistoryJoin) -> str:
     """The plan in a few lines."""
     blocks, shares = history.gathered.blocks, history.shares
     rows = blocks.rows_of(0, len(blocks))
@@ -27,14 +27,14 @@ def explained(history: History) -> str:
     return "\n".join(lines + ([f"refused rows, which answer nothing: {refused}"] if refused else []))
 
 
-def _order(history: History) -> str:
+def _order(history: HistoryJoin) -> str:
     by = " and ".join(", ".join(order.by) for order in history.orders)
     return f"sorted by {by}" if history.gathered.is_sorted else f"in the order of {by} as they are"
 
 
-def _why(history: History) -> str:
+def _why(history: HistoryJoin) -> str:
     if history.division.is_asked:
         return "that many shares were asked for"
     if history.division.is_short_of_memory:
-        return "a task's memory allows no larger shares; raise `memory`"
+        return "a task's memory allows no larger shares; raise spark.spojoin.memory"
     return "a block is the least that is read of a window"

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from spojoin.embedded.inputs import with_key_type
 from spojoin.model import Query
-from spojoin.spark.counting import Count, RowCounter
+from spojoin.spark.counting import BlockCount, RowCounter
 from spojoin.spark.task import BlockRows
 
 #: Columns that every block has: where it was gathered, what it holds, its first and last key; or what is wrong.
@@ -35,7 +35,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Gatherer:
+class BlockGatherer:
     """Turns the rows of a partition into blocks.
 
     columns: of each input, by the name in it the name of the column here; keys: the columns that order rows
@@ -60,7 +60,7 @@ class Gatherer:
         """The blocks of a partition, each as a batch of one row; where something is wrong that alone, and the end."""
         context = TaskContext.get()
         partition, number, counter = 0 if context is None else context.partitionId(), 0, RowCounter(self.query)
-        order = _Order(self)
+        order = _BlockOrder(self)
         for rows in chunks(batches, self.block_rows):
             fault, ends = order.check([rows.column(key) for key in self.keys])
             if fault:
@@ -99,7 +99,7 @@ class Gatherer:
         return with_key_type(batch, stream.key, self.key_types[number], stream.name)
 
 
-def counted_row(partition: int, number: int, count: Count, size: int, ends: bytes) -> pa.RecordBatch:
+def counted_row(partition: int, number: int, count: BlockCount, size: int, ends: bytes) -> pa.RecordBatch:
     """A block as a row of FIELDS; ends: its first and last key, pickled."""
     return _row(partition, number, (orjson.dumps(dataclasses.asdict(count)), size, ends, None))
 
@@ -133,10 +133,10 @@ def data_of(number: int) -> str:
     return f"data_{number}"
 
 
-class _Order:
+class _BlockOrder:
     """Whether the rows of a partition come in order, and where they begin anew, as files do."""
 
-    def __init__(self, gatherer: Gatherer) -> None:
+    def __init__(self, gatherer: BlockGatherer) -> None:
         self._gatherer = gatherer
         self._rows, self._breaks = 0, 0
         self._last: tuple[object, ...] | None = None
@@ -216,7 +216,7 @@ def unpacked(data: pa.Buffer | bytes) -> pa.RecordBatch:
 
 
 @dataclasses.dataclass(frozen=True)
-class Held:
+class SparkBlocks:
     """Blocks that Spark holds with their rows: as rows of a DataFrame with the data of each of so many inputs."""
 
     frame: DataFrame
@@ -227,8 +227,20 @@ class Held:
         joined = self.frame.join(functions.broadcast(spark.createDataFrame(routes)), ["partition", "block"])
         return joined.select("share", "place", *map(data_of, range(self.inputs)))
 
-    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
-        """By share, the rows of the blocks that these rows of `tasks` hold."""
+    @property
+    def rows(self) -> SparkBlockRows:
+        """What tasks have their rows from."""
+        return SparkBlockRows(self.inputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class SparkBlockRows:
+    """Reads the rows of `SparkBlocks.tasks`: by share, the rows of each block."""
+
+    inputs: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
+        """The blocks in the order in which they come."""
         for batch in batches:
             data = [batch.column(data_of(number)) for number in range(self.inputs)]
             for row, share in enumerate(batch.column("share").to_pylist()):

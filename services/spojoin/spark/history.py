@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,24 +13,26 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.storagelevel import StorageLevel
 
 from spojoin.embedded.fed_files import one_batch
 from spojoin.embedded.writers import common_key_type, result_schema
-from spojoin.errors import BadData
+from spojoin.errors import BadData, ConfigurationError
 from spojoin.explain.footprint import SetupSizes, expected_state
 from spojoin.model import Output, Query
-from spojoin.spark.asked import Asked
-from spojoin.spark.blocks import Blocks
-from spojoin.spark.counting import Count, RowCounter, blocks_of
-from spojoin.spark.gather import NULL, TWICE, Gatherer, Held, packed, unpacked
-from spojoin.spark.ordering import InputOrder, Rows
-from spojoin.spark.parquet import Scan, scanned
-from spojoin.spark.reach import Reach
-from spojoin.spark.shares import Division, Limits, Share
-from spojoin.spark.task import BlockRows, Work, answered
+from spojoin.spark.asked import FrameQuery
+from spojoin.spark.blocks import HistoryBlocks
+from spojoin.spark.counting import BlockCount, RowCounter, blocks_of
+from spojoin.spark.gather import NULL, TWICE, BlockGatherer, SparkBlocks, packed, unpacked
+from spojoin.spark.ordering import InputOrder, OrderedRows
+from spojoin.spark.parquet import ParquetScan, scanned
+from spojoin.spark.reach import WindowReach
+from spojoin.spark.settings import HistorySettings
+from spojoin.spark.shares import Division, HistoryShare, ShareLimits
+from spojoin.spark.task import BlockRows, ShareWork, answered
 
 #: Rows of a block: fewer read less of what windows need only partly, more make fewer blocks to plan with.
 BLOCK_ROWS = 8_192
@@ -37,41 +40,38 @@ BLOCK_ROWS = 8_192
 PYTHON_BYTES = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """shares: how many, None for as many as pay; memory_bytes: of a task; block_rows: of a block."""
-
-    shares: int | None = None
-    memory_bytes: int = 2 << 30
-    block_rows: int = BLOCK_ROWS
+#: From where tasks have the rows of blocks.
+BlockSource = SparkBlocks | ParquetScan
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GatheredBlocks:
     """The blocks of a history, in order: from where tasks have their rows, what they hold, where each was gathered.
 
     places: (partition, block) of each; is_sorted: whether Spark had to put the rows in order
     """
 
-    source: Held | Scan
-    blocks: Blocks
+    source: BlockSource
+    blocks: HistoryBlocks
     places: Sequence[tuple[int, int]]
     refused: Mapping[str, int]
     is_sorted: bool
 
 
-class History:
+class HistoryJoin:
     """One query over DataFrames. Planning it reads their rows once; answering it reads the blocks that this made."""
 
-    def __init__(self, spark: SparkSession, asked: Asked, orders: Sequence[InputOrder], options: Options) -> None:
+    def __init__(
+        self, spark: SparkSession, asked: FrameQuery, orders: Sequence[InputOrder], settings: HistorySettings
+    ) -> None:
         self.asked = asked
         self.orders = orders
         self._spark = spark
-        self._options = options
-        self._rows = Rows(asked, orders)
+        self._settings = settings
+        self._rows = OrderedRows(asked, orders)
 
     @cached_property
-    def gathered(self) -> Gathered:
+    def gathered(self) -> GatheredBlocks:
         """The blocks, in the order that the source has where that is an order, else sorted by Spark."""
         attempts = [self._scanned, self._passed] if len(self.orders) == 1 else []
         for attempt in attempts:
@@ -82,30 +82,30 @@ class History:
         assert found is not None, "sorted rows are in order"
         return found
 
-    def _scanned(self) -> Gathered | None:
+    def _scanned(self) -> GatheredBlocks | None:
         """The row groups of Parquet files, which tasks read themselves."""
         order, columns, read = self.orders[0], self._rows.columns(0), self.asked.columns(0)
         scan = scanned(self.asked.frames[0], columns)
         if scan is None:
             return None
         key_type = self._keyed.get(0)
-        source = Scan(self.asked.query, *scan, tuple(read), order.by, key_type, self._options.block_rows)
+        source = ParquetScan(self.asked.query, *scan, tuple(read), order.by, key_type, BLOCK_ROWS)
         return self._gathered(source, source.frame(self._spark), is_sorted=False)
 
-    def _passed(self) -> Gathered | None:
+    def _passed(self) -> GatheredBlocks | None:
         return self._held(self._rows.plain(), is_sorted=False)
 
-    def _held(self, rows: DataFrame, *, is_sorted: bool) -> Gathered | None:
+    def _held(self, rows: DataFrame, *, is_sorted: bool) -> GatheredBlocks | None:
         gatherer = self._gatherer(is_sorted)
         frame = rows.mapInArrow(gatherer, gatherer.schema).persist(StorageLevel.DISK_ONLY)
-        found = self._gathered(Held(frame, len(self.orders)), frame, is_sorted=is_sorted)
+        found = self._gathered(SparkBlocks(frame, len(self.orders)), frame, is_sorted=is_sorted)
         if found is None:
             frame.unpersist()
         return found
 
-    def _gathered(self, source: Held | Scan, frame: DataFrame, *, is_sorted: bool) -> Gathered | None:
+    def _gathered(self, source: BlockSource, frame: DataFrame, *, is_sorted: bool) -> GatheredBlocks | None:
         """The blocks of some rows; None where they are in no order. Raises BadData where they can't have one."""
-        rows = frame.select("partition", "block", "counted", "size", "keys", "fault").collect()
+        rows = _collected(frame.select("partition", "block", "counted", "size", "keys", "fault"))
         faults = [row.fault for row in rows if row.fault]
         if faults:
             self._raise_fault(faults)
@@ -113,28 +113,28 @@ class History:
         rows.sort(key=(lambda row: (row.partition, row.block)) if is_sorted else (lambda row: _keys(row)[0]))
         if not is_sorted and not _is_ascending(rows):
             return None
-        counts = [Count(**orjson.loads(row.counted)) for row in rows]
+        counts = [BlockCount(**orjson.loads(row.counted)) for row in rows]
         refused: Counter[str] = sum((Counter(each.refused) for each in counts), Counter())
         blocks = blocks_of(counts, [row.size for row in rows], self.asked.query)
-        return Gathered(source, blocks, [(row.partition, row.block) for row in rows], refused, is_sorted)
+        return GatheredBlocks(source, blocks, [(row.partition, row.block) for row in rows], refused, is_sorted)
 
     @cached_property
-    def shares(self) -> list[Share]:
+    def shares(self) -> list[HistoryShare]:
         """What each task answers."""
         return self.division.shares()
 
     @cached_property
     def division(self) -> Division:
         """How the blocks are divided."""
-        blocks, options = self.gathered.blocks, self._options
+        blocks, settings = self.gathered.blocks, self._settings
         cores = self._spark.sparkContext.defaultParallelism
         rows = blocks.rows_of(0, len(blocks))
-        limits = Limits.of(rows, cores, options.shares, options.memory_bytes, PYTHON_BYTES + self.state_bytes)
+        limits = ShareLimits.of(rows, cores, settings.shares, settings.memory_bytes, PYTHON_BYTES + self.state_bytes)
         return Division(self._reach, blocks, limits)
 
     @cached_property
-    def _reach(self) -> Reach:
-        return Reach.of(self.asked.query)
+    def _reach(self) -> WindowReach:
+        return WindowReach.of(self.asked.query)
 
     @cached_property
     def window_rows(self) -> int:
@@ -158,8 +158,8 @@ class History:
         tasks = self.gathered.source.tasks(self._spark, self._routes(ids)).repartition(len(shares), "share")
         query, blocks, table = self.asked.query, self.gathered.blocks, self._table()
         ahead = 0 if table is None else RowCounter(query).count((None, table)).numbered
-        works = {ids[number]: Work.of(blocks, share, ahead) for number, share in enumerate(shares)}
-        task = Task(query, works, None if table is None else packed(table), schema, self.gathered.source.rows)
+        works = {ids[number]: ShareWork.of(blocks, share, ahead) for number, share in enumerate(shares)}
+        task = ShareTask(query, works, None if table is None else packed(table), schema, self.gathered.source.rows)
         return tasks.sortWithinPartitions("share", "place").mapInArrow(
             task, from_arrow_schema(schema, prefer_timestamp_ntz=True)
         )
@@ -177,13 +177,13 @@ class History:
             }
         )
 
-    def _gatherer(self, is_sorted: bool) -> Gatherer:
+    def _gatherer(self, is_sorted: bool) -> BlockGatherer:
         inputs = range(len(self.orders))
         read = [self.asked.columns(number) for number in inputs]
         columns = [{n: here for n, here in self._rows.columns(i).items() if n in read[i]} for i in inputs]
         is_sequence = len(self.orders) == 1 and self.orders[0].is_sequence
         keys = self._rows.keys
-        return Gatherer(self.asked.query, columns, keys, self._keyed, self._options.block_rows, is_sorted, is_sequence)
+        return BlockGatherer(self.asked.query, columns, keys, self._keyed, BLOCK_ROWS, is_sorted, is_sequence)
 
     def _raise_fault(self, faults: Sequence[str]) -> None:
         for fault in sorted(faults):
@@ -235,11 +235,11 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ShareTask:
     """Answers the shares that come to a partition; works: by a share's id."""
 
     query: Query
-    works: Mapping[int, Work]
+    works: Mapping[int, ShareWork]
     table: bytes | None
     schema: pa.Schema
     rows: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, BlockRows]]]
@@ -250,6 +250,18 @@ class Task:
         for share, rows in groupby(self.rows(batches), key=lambda row: row[0]):
             for found in answered(self.query, self.works[share], (block for _, block in rows), table):
                 yield found.cast(self.schema)
+
+
+def _collected(frame: DataFrame) -> list[Any]:
+    try:
+        return list(frame.collect())
+    except PythonException as error:
+        if "No module named 'spojoin'" not in str(error):
+            raise
+        raise ConfigurationError(
+            "the Python that runs Spark's tasks has no spojoin: install it there, or set PYSPARK_PYTHON to an "
+            f"interpreter that has it, such as {sys.executable}, before the session starts"
+        ) from None
 
 
 def _keys(row: Any) -> tuple[Any, Any]:  # noqa: ANN401  (a row of blocks)

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import ColumnType, Query, TimeUnit
-from spojoin.spark.asked import Asked
+from spojoin.spark.asked import FrameQuery
 from spojoin.spark.gather import INPUT
 from spojoin.suggest import unknown
 
@@ -41,7 +41,7 @@ class InputOrder:
     is_sequence: bool
 
 
-def order_of(asked: Asked, order_by: OrderBy) -> list[InputOrder]:
+def order_of(asked: FrameQuery, order_by: OrderBy) -> list[InputOrder]:
     """The order of each input that isn't a table. Raises ConfigurationError where none is given, or can't be."""
     named = _by_stream(asked.query, order_by)
     return [
@@ -65,7 +65,7 @@ def _columns(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _order_of(asked: Asked, number: int, by: tuple[str, ...] | None) -> InputOrder:
+def _order_of(asked: FrameQuery, number: int, by: tuple[str, ...] | None) -> InputOrder:
     stream, schema = asked.query.inputs[number], asked.frames[number].schema
     time = stream.time if asked.query.needs_time else None
     if not by:
@@ -90,19 +90,19 @@ def _order_of(asked: Asked, number: int, by: tuple[str, ...] | None) -> InputOrd
     return InputOrder(by, time is None and len(by) == 1 and isinstance(schema[by[0]].dataType, IntegralType))
 
 
-def _example(asked: Asked, number: int) -> str:
+def _example(asked: FrameQuery, number: int) -> str:
     names = asked.frames[number].schema.names
     return repr("seq" if "seq" in names else names[0])
 
 
-class Rows:
+class OrderedRows:
     """The rows of a history's inputs as one DataFrame, with the columns that the query reads.
 
     With one input, columns are called `0_NAME`; with two, rows have the columns of both, and those of the other input
     are NULL; then INPUT and TIME are there.
     """
 
-    def __init__(self, asked: Asked, orders: Sequence[InputOrder]) -> None:
+    def __init__(self, asked: FrameQuery, orders: Sequence[InputOrder]) -> None:
         self.orders = orders
         self._asked = asked
         self._read = [asked.columns(number) for number in range(len(orders))]

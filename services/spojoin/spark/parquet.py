@@ -20,11 +20,11 @@ from spojoin.spark.gather import FIELDS, UNORDERED, counted_row, fault_row, null
 from spojoin.spark.task import BlockRows
 
 #: Rows between the checks of one row group; a block is one such piece of it.
-Piece = tuple[str, int]
+RowGroup = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ParquetScan:
     """Row groups of Parquet files with one schema, of which some columns are read.
 
     pieces: (URI of the file, number of the row group) of each; types: of the columns that are read
@@ -32,7 +32,7 @@ class Scan:
     """
 
     query: Query
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RowGroup, ...]
     types: pa.Schema
     read: tuple[str, ...]
     keys: tuple[str, ...]
@@ -60,7 +60,7 @@ class Scan:
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
         """By share, the rows of the blocks that these rows of `tasks` name, in their order."""
-        reading = _Reading(self)
+        reading = _RowGroupReading(self)
         for batch in batches:
             for row in batch.to_pylist():
                 yield row["share"], (self._given(reading.block(row["path"], row["group"], row["block"])),)
@@ -98,10 +98,10 @@ class Scan:
         return with_key_type(found, stream.key, self.key_type, stream.name)
 
 
-class _Reading:
+class _RowGroupReading:
     """Reads blocks one behind another without opening a row group anew for each."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: ParquetScan) -> None:
         self._scan = scan
         self._at: tuple[str, int, int] | None = None
         self._batches: Iterator[pa.RecordBatch] = iter(())
@@ -116,7 +116,7 @@ class _Reading:
         return next(self._batches)
 
 
-def scanned(frame: DataFrame, columns: Mapping[str, str]) -> tuple[tuple[Piece, ...], pa.Schema] | None:
+def scanned(frame: DataFrame, columns: Mapping[str, str]) -> tuple[tuple[RowGroup, ...], pa.Schema] | None:
     """The row groups of the Parquet files that a DataFrame is, and the types of some of its columns.
 
     None where it is anything else: rows pass through Spark then.
@@ -124,7 +124,7 @@ def scanned(frame: DataFrame, columns: Mapping[str, str]) -> tuple[tuple[Piece, 
     types = to_arrow_schema(frame.select([frame[f"`{name}`"] for name in columns]).schema)
     if not _is_plain_scan(frame):
         return None
-    pieces: list[Piece] = []
+    pieces: list[RowGroup] = []
     try:
         for uri in sorted(frame.inputFiles()):
             system, name = fs.FileSystem.from_uri(uri)

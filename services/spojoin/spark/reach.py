@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from spojoin.model import EmitOn, Query, Window
-from spojoin.spark.blocks import Blocks
+from spojoin.spark.blocks import HistoryBlocks
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class WindowReach:
     """What rows of a query's history may find among its blocks.
 
     back: by number of the stream that is searched, the window over it
@@ -22,7 +22,7 @@ class Reach:
     ahead: dict[int, Window]
 
     @classmethod
-    def of(cls, query: Query) -> Reach:
+    def of(cls, query: Query) -> WindowReach:
         """The windows of a query; a table has none, since all its rows always count."""
         streams = [number for number, stream in enumerate(query.streams) if stream.table is None]
         closes = [number for number in streams if number == 0 or query.both_ask or query.is_self]
@@ -33,7 +33,7 @@ class Reach:
             else {},
         )
 
-    def first(self, blocks: Blocks, begin: int) -> int:
+    def first(self, blocks: HistoryBlocks, begin: int) -> int:
         """The first block with rows in the windows of rows of block `begin` and later ones."""
         found = [begin]
         for stream, window in self.back.items():
@@ -45,7 +45,7 @@ class Reach:
                 found.append(int(np.searchsorted(before[1:], before[begin] - window.length, "right")))
         return min(found)
 
-    def last(self, blocks: Blocks, end: int) -> int:
+    def last(self, blocks: HistoryBlocks, end: int) -> int:
         """The block behind the last one with rows that find rows of blocks before `end`."""
         found = [end]
         for stream, window in self.ahead.items():

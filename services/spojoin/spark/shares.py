@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spojoin.errors import ConfigurationError
-from spojoin.spark.blocks import Blocks
-from spojoin.spark.reach import Reach
+from spojoin.spark.blocks import HistoryBlocks
+from spojoin.spark.reach import WindowReach
 
 #: Rows that others answer, of those that a task reads: at most one to so many of its own.
 TWICE_ONE_IN = 5
@@ -23,7 +23,7 @@ LEAST_ROWS = 250_000
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class HistoryShare:
     """Blocks [begin, end) that a task answers; it reads blocks [first, last)."""
 
     first: int
@@ -33,7 +33,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ShareLimits:
     """How large shares may be.
 
     rows: that each is to have at least; grows: whether it has more where much would be read twice
@@ -46,7 +46,7 @@ class Limits:
     state_bytes: int
 
     @classmethod
-    def of(cls, rows: int, cores: int, shares: int | None, memory_bytes: int, state_bytes: int) -> Limits:
+    def of(cls, rows: int, cores: int, shares: int | None, memory_bytes: int, state_bytes: int) -> ShareLimits:
         """Limits for a history of so many rows, on so many cores or in the number of shares that somebody asks for."""
         each = max(rows // (SHARES_PER_CORE * cores), LEAST_ROWS) if shares is None else -(-rows // shares)
         return cls(max(each, 1), shares is None, memory_bytes, state_bytes)
@@ -55,7 +55,7 @@ class Limits:
 class Division:
     """Divides the blocks of a history."""
 
-    def __init__(self, reach: Reach, blocks: Blocks, limits: Limits) -> None:
+    def __init__(self, reach: WindowReach, blocks: HistoryBlocks, limits: ShareLimits) -> None:
         self._reach = reach
         self._blocks = blocks
         self._limits = limits
@@ -66,9 +66,9 @@ class Division:
         """Whether somebody asked for this number of shares."""
         return not self._limits.grows
 
-    def shares(self) -> list[Share]:
+    def shares(self) -> list[HistoryShare]:
         """The shares, in order. Raises ConfigurationError where a window takes more memory than a task has."""
-        found: list[Share] = []
+        found: list[HistoryShare] = []
         begin, behind = 0, 0
         while begin < len(self._blocks):
             first = self._reach.first(self._blocks, begin)
@@ -76,7 +76,7 @@ class Division:
             rows = max(self._limits.rows, TWICE_ONE_IN * twice) if self._limits.grows else self._limits.rows
             end = self._fitting(first, begin, self._end(begin, rows))
             last = self._reach.last(self._blocks, end)
-            found.append(Share(first, begin, end, last))
+            found.append(HistoryShare(first, begin, end, last))
             behind = self._blocks.rows_of(end, last)
             begin = end
         return found
@@ -105,5 +105,5 @@ class Division:
         needed, given = (size / 2**20 for size in (self.memory_of(first, last), self._limits.memory_bytes))
         raise ConfigurationError(
             f"a window of rows and a task's own take {needed:,.0f} MiB ({self._blocks.rows_of(first, last):,} rows), "
-            f"and a task may take {given:,.0f} MiB: raise `memory`, or shorten the window"
+            f"and a task may take {given:,.0f} MiB: raise spark.spojoin.memory, or shorten the window"
         )

@@ -14,13 +14,13 @@ from spojoin.errors import BadData
 from spojoin.model import Query
 from spojoin.protocol.answered import NEVER
 from spojoin.protocol.generations import Beginning
-from spojoin.spark.blocks import Blocks
-from spojoin.spark.shares import Share
+from spojoin.spark.blocks import HistoryBlocks
+from spojoin.spark.shares import HistoryShare
 from spojoin.wire.records import SourcePosition
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ShareWork:
     """A share of a history as its task has to know it.
 
     beginning: where numbers begin, and which rows answer; reads: how many rows with a number it reads
@@ -30,7 +30,7 @@ class Work:
     reads: int
 
     @classmethod
-    def of(cls, blocks: Blocks, share: Share, ahead: int = 0) -> Work:
+    def of(cls, blocks: HistoryBlocks, share: HistoryShare, ahead: int = 0) -> ShareWork:
         """What the counts of blocks say of a share; ahead: rows of a table, numbered before all others."""
         numbered = blocks.numbered_before
         positions = blocks.rows_before[share.first].tolist()
@@ -48,7 +48,7 @@ BlockRows = tuple[pa.RecordBatch | None, ...]
 
 
 def answered(
-    query: Query, work: Work, blocks: Iterable[BlockRows], table: pa.RecordBatch | None = None
+    query: Query, work: ShareWork, blocks: Iterable[BlockRows], table: pa.RecordBatch | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The results of a share's rows, in order.
 
@@ -72,7 +72,7 @@ def answered(
             _check(engine, work)
 
 
-def _check(engine: Engine, work: Work) -> None:
+def _check(engine: Engine, work: ShareWork) -> None:
     if engine.tuples != work.reads:
         raise BadData(
             f"{engine.tuples:,} rows came where {work.reads:,} had been counted: the source gives other rows each time "

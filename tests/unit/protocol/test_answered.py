@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import orjson
 
-from spojoin.protocol.answered import Answered, Passed
+from spojoin.protocol.answered import Answered, PassedOrder
 
 SOURCE = (0, 0)
 
 
-def passed(time: int, read: int, late: tuple[int, ...] = ()) -> Passed:
-    return Passed((time, *SOURCE, 9, 0), {SOURCE: (read, 0)}, frozenset((*SOURCE, offset, 0) for offset in late))
+def passed(time: int, read: int, late: tuple[int, ...] = ()) -> PassedOrder:
+    return PassedOrder((time, *SOURCE, 9, 0), {SOURCE: (read, 0)}, frozenset((*SOURCE, offset, 0) for offset in late))
 
 
 def rows_of(answered: Answered, times: list[int]) -> list[bool]:
@@ -20,7 +20,7 @@ def rows_of(answered: Answered, times: list[int]) -> list[bool]:
     return answered.rows(*SOURCE, offsets, rows, np.array(times)).tolist()
 
 
-def after(*generations: Passed) -> Answered:
+def after(*generations: PassedOrder) -> Answered:
     found = Answered()
     for each in generations:
         found = Answered.of({}, {}, found.saved_with(each))

@@ -16,7 +16,7 @@ from dataclasses import replace
 import orjson
 
 from spojoin.model import Query
-from spojoin.protocol.answered import Passed, Place, RowPlace, before
+from spojoin.protocol.answered import PassedOrder, Place, RowPlace, before
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
@@ -183,9 +183,9 @@ class ClosingRouter(RouterMachine):
         return found
 
 
-def _with_late(checkpoint: bytes, refused: set[RowPlace]) -> Passed:
+def _with_late(checkpoint: bytes, refused: set[RowPlace]) -> PassedOrder:
     """What a checkpoint says, with more rows that the order passed without answering them."""
-    passed = Passed.of(orjson.loads(checkpoint))
+    passed = PassedOrder.of(orjson.loads(checkpoint))
     return replace(passed, late=passed.late | refused)
 
 

@@ -1,0 +1,282 @@
+"""A statement over a history on a real Spark: the rows that `spojoin run` gives, in order, in any number of shares."""
+
+import datetime
+import os
+import sys
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession, functions
+
+import spojoin
+import spojoin.spark
+from spojoin.errors import BadData, ConfigurationError
+from spojoin.spark import history
+from tests.support.asking_statements import draw, table_of
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+ROWS = 700
+PAIRS = (
+    "SELECT l.id, r.id AS other, l.seq AS n FROM trips AS l JOIN trips AS r ON l.miles > r.miles AND l.fare < r.fare "
+    "WINDOW AS (SLIDE INTERVAL '10' ON '100')"
+)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    """A session that tries a task up to three times."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
+    settings = {"spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "America/New_York"}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks of 16 rows, so that a history of some hundred rows has many."""
+    monkeypatch.setattr(history, "BLOCK_ROWS", 16)
+
+
+@pytest.fixture(autouse=True)
+def default_settings(spark):
+    yield
+    for name in ("shares", "memory"):
+        spark.conf.unset(f"spark.spojoin.{name}")
+
+
+def joined(spark, statement, shares="", memory="2g", **frames_and_order):
+    """The DataFrame of a statement, with settings of the session."""
+    spark.conf.set("spark.spojoin.shares", str(shares))
+    spark.conf.set("spark.spojoin.memory", memory)
+    return spojoin.spark.sql(spark, statement, **frames_and_order)
+
+
+def by_query(spark, frame, file, shares=1):
+    """The DataFrame of a query file that joins one stream with itself."""
+    spark.conf.set("spark.spojoin.shares", str(shares))
+    return spojoin.spark.join(frame, None, file, order_by="id")
+
+
+def trips(seed=1, rows=ROWS):
+    """Tie-dense trips in the order of `id`; times don't fall, and an id is each there once."""
+    rng = np.random.default_rng(seed)
+    start = datetime.datetime(2026, 3, 8, 1, 59, tzinfo=datetime.UTC)
+    seconds = np.sort(rng.integers(0, rows // 4, rows)).tolist()
+    return pa.table(
+        {
+            "id": pa.array(range(rows), pa.int64()),
+            "miles": rng.integers(0, 9, rows).astype(float),
+            "fare": rng.integers(0, 9, rows),
+            "at": pa.array([start + datetime.timedelta(seconds=each) for each in seconds], pa.timestamp("us", "UTC")),
+            "city": pa.array(rng.choice(["a", "b", "c"], rows).tolist()),
+        }
+    )
+
+
+def shuffled(spark, table, seed=3):
+    """The table's rows in no order, in some partitions."""
+    rows = table.take(pa.array(Random(seed).sample(range(table.num_rows), table.num_rows), pa.int64()))
+    return spark.createDataFrame(rows).repartition(4)
+
+
+def nested_loop(table, length, slide):
+    """The pairs of PAIRS by hand: the later row of a pair finds the earlier one within its window."""
+    rows, found = table.to_pylist(), []
+    for later in range(len(rows)):
+        begin = max(0, -(-later // slide) * slide - length)
+        pairs = []
+        for earlier in range(begin, later):
+            for left, right in ((later, earlier), (earlier, later)):
+                if rows[left]["miles"] > rows[right]["miles"] and rows[left]["fare"] < rows[right]["fare"]:
+                    pairs.append((rows[left]["id"], rows[right]["id"], left))
+        found += sorted(pairs)
+    return found
+
+
+@pytest.mark.parametrize("shares", [1, 2, 5, 17])
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_pairs_are_those_of_the_nested_loop(spark, shares, is_shuffled):
+    table = trips(shares)
+    frame = shuffled(spark, table) if is_shuffled else spark.createDataFrame(table)
+    found = joined(spark, PAIRS, order_by="id", shares=shares, trips=frame)
+    assert [tuple(row) for row in found.collect()] == nested_loop(table, 100, 10)
+
+
+def test_parquet_files_are_read_by_tasks(spark, tmp_path):
+    table = trips()
+    for number, begin in enumerate((400, 0)):  # the names of files say nothing about their order
+        part = table.slice(begin, 300 if begin else 400)
+        pq.write_table(part, tmp_path / f"part-{number}.parquet", row_group_size=90)
+    frame = spark.read.parquet(str(tmp_path))
+    assert "in the order of id as they are" in spojoin.spark.explain(spark, PAIRS, order_by="id", trips=frame)
+    found = joined(spark, PAIRS, order_by="id", shares=4, trips=frame).collect()
+    assert [tuple(row) for row in found] == nested_loop(table, 100, 10)
+
+
+def test_parquet_files_without_an_order_are_sorted(spark, tmp_path):
+    table = trips()
+    rows = Random(5).sample(range(ROWS), ROWS)
+    pq.write_table(table.take(pa.array(rows)), tmp_path / "rows.parquet", row_group_size=90)
+    frame = spark.read.parquet(str(tmp_path))
+    assert "sorted by id" in spojoin.spark.explain(spark, PAIRS, order_by="id", trips=frame)
+    found = joined(spark, PAIRS, order_by="id", shares=4, trips=frame).collect()
+    assert [tuple(row) for row in found] == nested_loop(table, 100, 10)
+
+
+@pytest.mark.parametrize("seed", range(40, 52))
+def test_what_left_rows_ask_is_answered_as_by_duckdb(spark, seed):
+    statement = draw(seed)
+    names = ["a"] if statement.is_self else ["a", "b"]
+    own = [[row for of, row in statement.rows if of == stream] for stream in range(len(names))]
+    frames = {
+        name: shuffled(spark, pa.Table.from_batches([table_of(rows)]), seed)
+        for name, rows in zip(names, own, strict=True)
+    }
+    timed = statement.is_time or not statement.is_self
+    order = {"time": dict.fromkeys(names, "at"), "order_by": ["at", "id"]} if timed else {"order_by": "id"}
+    shares = Random(seed).choice((1, 3, 6))
+    found = joined(spark, statement.sql(), shares=shares, **order, **frames).collect()
+    assert [tuple(map(plain, row)) for row in found] == [tuple(map(plain, row)) for row in statement.answer()]
+
+
+def plain(value):
+    """A decimal of a whole number as that number."""
+    return int(value) if type(value).__name__ == "Decimal" else value
+
+
+def test_ties_are_ordered_by_what_rows_hold(spark):
+    """Two orders of the same rows give the same numbers: those of rows sorted by time, then by all columns read."""
+    table = trips().drop_columns("id")
+    statement = (
+        "SELECT l.seq AS n, r.seq AS p, l.city FROM trips AS l JOIN trips AS r "
+        "ON l.miles > r.miles AND l.fare < r.fare WINDOW AS (SLIDE INTERVAL '1 s' ON '30 s')"
+    )
+    ordered = table.sort_by([(name, "ascending") for name in ("at", "miles", "fare", "city")])
+    expected = spojoin.sql(statement, trips=ordered).to_arrow().to_pylist()
+    for seed in (1, 2):
+        found = joined(spark, statement, shares=3, trips=shuffled(spark, table, seed)).collect()
+        assert [row.asDict() for row in found] == expected
+
+
+def test_two_inputs_with_times_of_two_kinds_are_merged(spark, tmp_path):
+    left, right = trips(1), trips(2, 300)
+    naive = right.set_column(3, "at", right["at"].cast(pa.timestamp("us")))
+    statement = (
+        "SELECT l.id, r.id AS other, l.seq AS n, r.seq AS p FROM trips AS l JOIN fares AS r "
+        "ON l.miles > r.miles AND l.fare <> r.fare AND r.at BETWEEN l.at - INTERVAL '9 s' AND l.at + INTERVAL '4 s'"
+    )
+    expected = spojoin.sql(statement, trips=left, fares=right).to_arrow().to_pylist()
+    pq.write_table(naive, tmp_path / "fares.parquet")  # Spark reads times without a zone from files alone
+    frames = {"trips": shuffled(spark, left), "fares": spark.read.parquet(str(tmp_path)).repartition(3)}
+    assert dict(frames["fares"].dtypes)["at"] == "timestamp_ntz"
+    found = joined(spark, statement, order_by=["at", "id"], shares=5, **frames).collect()
+    assert [row.asDict() for row in found] == expected
+
+
+def test_a_table_side_is_held_by_every_task(spark):
+    table, tiers = trips(), pa.table({"name": ["low", "high"], "least": [0, 5], "most": [5, 9]})
+    statement = (
+        "SELECT l.id, l.seq AS n, r.name FROM trips AS l JOIN TABLE(tiers) AS r "
+        "ON l.fare >= r.least AND l.fare < r.most WHERE l.city <> 'b'"
+    )
+    expected = spojoin.sql(statement, trips=table, tiers=tiers).to_arrow().to_pylist()
+    frames = {"trips": shuffled(spark, table), "tiers": spark.createDataFrame(tiers)}
+    found = joined(spark, statement, order_by="id", shares=3, **frames).collect()
+    assert [row.asDict() for row in found] == expected
+
+
+def test_a_query_file_gives_counts_with_keys(spark, tmp_path):
+    file = tmp_path / "trips.yaml"
+    file.write_text(
+        "name: trips\nstreams:\n  trips:\n    schema: {miles: double, fare: long}\n    key: city\nsql: |\n"
+        "  SELECT * FROM trips AS l JOIN trips AS r ON l.miles > r.miles AND l.fare < r.fare\n"
+        "  WINDOW AS (SLIDE INTERVAL '10' ON '100')\norder: arrival\noutput: count\n"
+    )
+    table = trips()
+    with spojoin.Join(file) as join:
+        expected = pa.concat_tables([join.push(table), join.flush()]).to_pylist()
+    found = by_query(spark, shuffled(spark, table), file, 3).collect()
+    assert [row.asDict() for row in found] == expected
+
+
+def test_a_task_that_fails_is_tried_again_with_the_same_result(spark, tmp_path):
+    failed = tmp_path / "failed"
+
+    def fails_once(batches):
+        for number, batch in enumerate(batches):
+            if number == 0 and not failed.exists():
+                failed.touch()
+                raise OSError("this executor is lost")
+            yield batch
+
+    table = trips()
+    frame = spark.createDataFrame(table).repartition(2)
+    found = joined(spark, PAIRS, order_by="id", shares=4, trips=frame.mapInArrow(fails_once, frame.schema)).collect()
+    assert failed.exists()
+    assert [tuple(row) for row in found] == nested_loop(table, 100, 10)
+
+
+def test_no_rows_give_no_answers(spark):
+    frame = spark.createDataFrame([], "id long, miles double, fare long")
+    found = joined(spark, PAIRS, order_by="id", trips=frame)
+    assert found.collect() == []
+    assert found.columns == ["id", "other", "n"]
+
+
+def test_the_plan_is_said(spark):
+    spark.conf.set("spark.spojoin.shares", "7")
+    text = spojoin.spark.explain(spark, PAIRS, order_by="id", trips=spark.createDataFrame(trips()))
+    assert f"{ROWS} rows in" in text
+    assert "more than a fifth is read twice: that many shares were asked for" in text
+
+
+MISTAKES = {
+    "no order": ({}, lambda f: f, "trips has no order: name the column that numbers its rows"),
+    "unknown column": ({"order_by": "idd"}, lambda f: f, "did you mean 'id'"),
+    "null": (
+        {"order_by": "id"},
+        lambda f: f.withColumn("id", functions.when(functions.col("id") != 17, functions.col("id"))),
+        'rows without a value in id have no place in the order: leave them out, such as by .where("id IS NOT NULL")',
+    ),
+    "twice": (
+        {"order_by": "id"},
+        lambda f: f.withColumn("id", functions.col("id") - functions.when(functions.col("id") == 41, 1).otherwise(0)),
+        "two rows have id 40",
+    ),
+    "nested": (
+        {"order_by": "id"},
+        lambda f: f.withColumn("miles", functions.array("miles")),
+        "miles is of type array<double>, which statements don't know",
+    ),
+    "memory": ({"order_by": "id", "memory": "300 MiB"}, lambda f: f, "raise spark.spojoin.memory"),
+    "size": ({"order_by": "id", "memory": "much"}, lambda f: f, "expected a size such as '4g'"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told_in_a_sentence_before_a_task_answers(spark, name):
+    options, spoil, sentence = MISTAKES[name]
+    with pytest.raises((ConfigurationError, BadData)) as raised:
+        joined(spark, PAIRS, **options, trips=spoil(spark.createDataFrame(trips())))
+    assert sentence in str(raised.value)
+
+
+def test_a_query_with_a_layout_of_its_own_is_refused(spark, tmp_path):
+    file = tmp_path / "layout.yaml"
+    file.write_text(
+        "name: trips\nstreams:\n  trips:\n    schema: {miles: double, fare: long}\nsql: |\n"
+        "  SELECT * FROM trips AS l JOIN trips AS r ON l.miles > r.miles AND l.fare < r.fare\n"
+        "  WINDOW AS (SLIDE INTERVAL '10' ON '100')\norder: arrival\noutput: count\nlayout: {name: split_join}\n"
+    )
+    with pytest.raises(ConfigurationError, match="divide a history by its order alone"):
+        by_query(spark, spark.createDataFrame(trips()), file)

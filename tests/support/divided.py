@@ -1,0 +1,43 @@
+"""A query over a history in blocks and shares of drawn sizes, as tasks of Spark answer it, in this process."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pyarrow as pa
+
+from spojoin.model import Query
+from spojoin.spark.counting import RowCounter, blocks_of
+from spojoin.spark.reach import WindowReach
+from spojoin.spark.shares import Division, ShareLimits
+from spojoin.spark.task import ShareWork, answered
+
+#: A row's input, and its position there.
+Place = tuple[int, int]
+
+
+def divided(query: Query, tables: Sequence[pa.Table], order: Sequence[Place], rng: Random) -> list[pa.RecordBatch]:
+    """The results over the rows of `tables` in an order."""
+    blocks = cut(order, lambda: rng.choice((1, 2, 5, 30)))
+    rows = [tuple(_taken(table, block, number) for number, table in enumerate(tables)) for block in blocks]
+    counter = RowCounter(query)
+    known = blocks_of([counter.count(block) for block in rows], [100] * len(rows), query)
+    limits = ShareLimits(rng.choice((1, 7, 40)), rng.random() < 0.3, 1 << 60, 0)
+    found: list[pa.RecordBatch] = []
+    for share in Division(WindowReach.of(query), known, limits).shares():
+        found += answered(query, ShareWork.of(known, share), rows[share.first : share.last])
+    return found
+
+
+def cut(order: Sequence[Place], size: Callable[[], int]) -> list[Sequence[Place]]:
+    """The order in pieces."""
+    found, begin = [], 0
+    while begin < len(order):
+        end = begin + size()
+        found.append(order[begin:end])
+        begin = end
+    return found
+
+
+def _taken(table: pa.Table, block: Sequence[Place], number: int) -> pa.RecordBatch | None:
+    rows = [position for stream, position in block if stream == number]
+    return table.take(pa.array(rows, pa.int64())).combine_chunks().to_batches()[0] if rows else None

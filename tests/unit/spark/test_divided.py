@@ -1,0 +1,110 @@
+"""Shares of a history together answer what the whole does, whatever their sizes: against DuckDB over numbered rows."""
+
+import os
+from collections import Counter
+from dataclasses import replace
+from random import Random, SystemRandom
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from spojoin.embedded.statements import StatementOptions, bare_statement, statement_of_streams
+from spojoin.errors import SpoJoinError
+from spojoin.query.column_types import parse_type
+from spojoin.query.schema import arrow_schema
+from tests.support.asking_statements import COLUMNS, draw, table_of
+from tests.support.divided import divided
+from tests.support.full_statements import draw_full
+from tests.support.statement_draw import draw_statement
+from tests.support.statement_oracle import StatementOracle
+from tests.support.statement_text import Refusable, Undecided
+from tests.support.statement_verdict import expected_rows, rows_of
+
+
+def asked(statement, seed):
+    """The rows that shares of an asking statement's history give, one share behind another."""
+    schema = {name: parse_type(kind, name, 1) for name, kind in COLUMNS.items()}
+    names = ["a"] if statement.is_self else ["a", "b"]
+    timed = statement.is_time or not statement.is_self
+    options = StatementOptions(times=dict.fromkeys(names, "at") if timed else {})
+    query = statement_of_streams(statement.sql(), dict.fromkeys(names, schema), options)
+    own = [[row for of, row in statement.rows if of == stream] for stream in range(len(names))]
+    seen, order = Counter(), []
+    for stream, _ in sorted(statement.rows, key=lambda each: (each[1]["at"], each[0])):
+        order.append((stream, seen[stream]))
+        seen[stream] += 1
+    tables = [pa.Table.from_batches([table_of(rows)]) for rows in own]
+    found = divided(query, tables, order, Random(f"shares {seed}"))
+    return [tuple(map(plain, row.values())) for batch in found for row in batch.to_pylist()]
+
+
+def plain(value):
+    """A decimal of a whole number as that number."""
+    return int(value) if type(value).__name__ == "Decimal" else value
+
+
+@pytest.mark.parametrize("seed", range(2_000, 2_300))
+def test_rows_that_ask_get_their_answer_once(seed):
+    statement = draw(seed)
+    expected = [tuple(map(plain, row)) for row in statement.answer()]
+    assert asked(statement, seed) == expected, statement.sql()
+
+
+@pytest.mark.parametrize("seed", range(2_000, 2_150))
+def test_rows_of_a_full_join_get_their_answer_once(seed):
+    statement = draw_full(seed)
+    found, expected = asked(statement, seed), [tuple(map(plain, row)) for row in statement.answer()]
+    if statement.at_close:  # shares answer in their order, each in that of closing
+        found, expected = sorted(found, key=repr), sorted(expected, key=repr)
+    assert found == expected, statement.sql()
+
+
+def in_order(statement):
+    """The same statement over tables in the order of event time, without rows that have none."""
+    tables = []
+    for each in statement.tables:
+        table, time = each.table, statement.time.get(each.name)
+        if time is not None:
+            table = table.filter(pc.is_valid(table[time]))
+            table = table.take(pc.sort_indices(table, [(time, "ascending")]))
+        tables.append(replace(each, table=table))
+    return replace(statement, tables=tuple(tables))
+
+
+def order_of(statement, tables):
+    """The places of all rows, by time and ties by stream where there is a time."""
+    places = [(n, position) for n, table in enumerate(tables) for position in range(table.num_rows)]
+    if not statement.time:
+        return places
+    times = [table[statement.time[each.name]].to_pylist() for each, table in zip(statement.tables, tables, strict=True)]
+    return sorted(places, key=lambda place: (times[place[0]][place[1]], place))
+
+
+def verdict(seed):
+    """`right`, `refused` by the product, or `undecided` by the oracle; raises AssertionError for a wrong answer."""
+    statement = in_order(draw_statement(Random(seed)))
+    by_name = {each.name: each.table for each in statement.tables}
+    try:
+        expected = StatementOracle(by_name, statement.time).expected(statement.text)
+        found = bare_statement(statement.text, by_name, StatementOptions(statement.time))
+    except (Refusable, Undecided):
+        return "undecided"
+    except SpoJoinError:
+        return "refused"
+    query = found.query
+    tables = [found.sources[stream.name] for stream in query.inputs]
+    read = [t.select(arrow_schema(s, query.needs_time).names) for t, s in zip(tables, query.inputs, strict=True)]
+    names = {stream.name: each for stream, each in zip(query.inputs, statement.tables, strict=False)}
+    ordered = replace(statement, tables=tuple(names.values())) if len(names) == len(read) else statement
+    batches = divided(query, read, order_of(ordered, tables), Random(seed))
+    rows = [row for batch in batches for row in rows_of(pa.Table.from_batches([batch]))]
+    assert repr(rows) == repr(expected_rows(expected)), statement.text
+    return "right"
+
+
+def test_pairs_of_fresh_statements():
+    first = int(os.environ.get("SHARES_SEED") or SystemRandom().randrange(10**9))
+    print(f"the same again: SHARES_SEED={first}")
+    counts = Counter(verdict(seed) for seed in range(first, first + 150))
+    assert counts["right"] > 20, counts
