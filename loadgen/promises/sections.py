@@ -26,6 +26,7 @@ NAMES = (
     "index",
     "answers",
     "frames",
+    "history",
     "services",
     "featured",
 )

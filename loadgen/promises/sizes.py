@@ -20,6 +20,7 @@ class PromiseSizes:
     services_after, json_after: tuples through all services with the window full, in Arrow batches and as JSON messages
     credits_frames: how far the router may be ahead of the results; so much more stands in the topics, to keep it busy
     latency_s, settle_s: seconds at half rate that latency is measured over, and those before it that don't count
+    history_rows: tuples of the history on Spark, over the small window
     is_judged: whether bars apply
     """
 
@@ -40,6 +41,7 @@ class PromiseSizes:
     credits_frames: int
     latency_s: float
     settle_s: float
+    history_rows: int
     is_judged: bool
 
     @property
@@ -66,6 +68,7 @@ FULL = PromiseSizes(
     credits_frames=128,
     latency_s=20.0,
     settle_s=5.0,
+    history_rows=20_000_000,
     is_judged=True,
 )
 
@@ -87,5 +90,6 @@ QUICK = PromiseSizes(
     credits_frames=16,
     latency_s=3.0,
     settle_s=1.0,
+    history_rows=100_000,
     is_judged=False,
 )

@@ -60,7 +60,7 @@ ALLOWED = _table("""
         telemetry wire
     loadgen.demo: loadgen.check loadgen.errors loadgen.load cli embedded local ports protocol query wire
     loadgen.engines: loadgen.errors loadgen.machine cli embedded local published query version
-    loadgen.promises: loadgen.errors loadgen.load loadgen.machine cli embedded index kernels local ports
+    loadgen.promises: loadgen.errors loadgen.load loadgen.machine cli embedded index kernels local ports spark
         protocol query roles.router threads wire
     loadgen.papers: loadgen.errors loadgen.load loadgen.machine loadgen.promises cli embedded kernels local
         ports protocol published query roles.router wire

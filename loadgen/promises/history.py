@@ -1,0 +1,154 @@
+"""Section `history`: Parquet files by `spojoin.spark` on two cores, against `spojoin run` with one thread."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+import spojoin.spark
+from loadgen.load.spark import start
+from loadgen.promises.context import Context
+from loadgen.promises.data import FLIGHTS, Columns, columns, self_join_text
+from loadgen.promises.figures import Measurement, at_least, at_most
+from loadgen.promises.window import check_counts, expected_counts
+
+CORES = 2
+SPEEDUP_BAR = at_least(1.6)
+PARTITIONS_BAR = at_most(1.15)
+FEW, MANY = 4, 64
+#: Results that are compared with a scan.
+CHECKED = 8
+#: Rows that nested loops are timed over, and how many of the last of them probe.
+LOOPED_ROWS, LOOPED_PROBES = 200_000, 2_000
+ROW_GROUP = 250_000
+
+
+def measure(context: Context) -> Iterator[Measurement]:
+    """The speedup, what many files cost, and nested loops over the same rows."""
+    work = _Work.of(context)
+    context.say("Spark starts, and joins a few rows, which compiles and isn't timed")
+    spark = start(cores=CORES, name="spojoin-bench", progress=lambda _: None)
+    try:
+        work.by_spark(spark, work.written(work.data[: work.rows // 20], 2, "few"))
+        yield from _speedup(context, work, spark)
+        yield from _nested_loops(context, work, spark)
+    finally:
+        spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Flights, looped, with their numbers, and the query that counts."""
+
+    folder: Path
+    data: Columns
+    window: int
+
+    @classmethod
+    def of(cls, context: Context) -> _Work:
+        sizes = context.sizes
+        found = cls(context.scratch, columns(FLIGHTS, sizes.history_rows), sizes.window_small)
+        found.query.write_text(self_join_text(found.window, found.window // 10))
+        return found
+
+    @property
+    def rows(self) -> int:
+        return len(self.data)
+
+    @property
+    def query(self) -> Path:
+        return self.folder / "query.yaml"
+
+    def written(self, data: Columns, files: int, name: str) -> Path:
+        """The rows as Parquet in some files."""
+        folder = self.folder / name
+        folder.mkdir()
+        each = -(-len(data) // files)
+        for number in range(files):
+            part = data[number * each : (number + 1) * each]
+            ids = pa.array(range(number * each, number * each + len(part)), pa.int64())
+            pq.write_table(
+                part.table().append_column("id", ids), folder / f"part-{number:03}.parquet", row_group_size=ROW_GROUP
+            )
+        return folder
+
+    def by_spark(self, spark: SparkSession, source: Path) -> tuple[float, Path]:
+        """Seconds for counting, planning, joining and writing Parquet, and where that is."""
+        output = source.with_name(f"{source.name}-counts")
+        began = time.perf_counter()
+        frame = spark.read.parquet(str(source))
+        spojoin.spark.join(frame, None, self.query, order_by="id").write.mode("overwrite").parquet(str(output))
+        return time.perf_counter() - began, output
+
+    def by_run(self, source: Path) -> float:
+        """Seconds of `spojoin run` with one thread, from its first row on, Parquet to Parquet."""
+        report, output = self.folder / "report.json", self.folder / "counts.parquet"
+        command = [sys.executable, "-m", "spojoin.cli.main", "run", str(self.query), "--input"]
+        command += [f"rows={source}/part-*.parquet", "--output", str(output), "--threads", "1"]
+        subprocess.run([*command, "--report", str(report), "--quiet"], check=True, capture_output=True)
+        return float(json.loads(report.read_bytes())["seconds"])
+
+
+def _speedup(context: Context, work: _Work, spark: SparkSession) -> Iterator[Measurement]:
+    few, many = (work.written(work.data, files, f"rows-{files}") for files in (FEW, MANY))
+    context.say(f"spojoin run with one thread, {work.rows:,} tuples, before and after Spark")
+    before = work.by_run(few)
+    of_few, output = work.by_spark(spark, few)
+    of_many, _ = work.by_spark(spark, many)
+    alone = min(before, work.by_run(few))
+    check_counts(work.data, work.window, work.window // 10, pq.read_table(output), CHECKED)
+    note = f"{work.rows:,} flights, window {work.window:,}; {alone:.1f} s alone, {of_few:.1f} s by two tasks at a time"
+    yield Measurement("Spark against spojoin run with one thread", alone / of_few, "times", SPEEDUP_BAR, note)
+    yield Measurement("rows by Spark", work.rows / of_few, "tuples/s")
+    name = f"the time from {MANY} files, of that from {FEW}"
+    yield Measurement(name, of_many / of_few, "times", PARTITIONS_BAR, "shares are chosen alike")
+
+
+def _nested_loops(context: Context, work: _Work, spark: SparkSession) -> Iterator[Measurement]:
+    """Spark's own join and DuckDB's, by the window as a condition, for the last rows alone: each row costs the same."""
+    looped = min(LOOPED_ROWS, work.rows)
+    small = _Work(work.folder, work.data[:looped], work.window)
+    source = small.written(small.data, 1, "rows-looped")
+    own, _ = small.by_spark(spark, source)
+    probes = min(LOOPED_PROBES, looped // 2)
+    statement = _windowed(small.window, looped - probes)
+    expected = sum(sum(expected_counts(small.data, seq, small.window, 1)) for seq in range(looped - probes, looped))
+    for name, found in (("Spark's own join", _of_spark(spark, source)), ("DuckDB", _of_duckdb(source))):
+        context.say(f"{name}, the last {probes:,} of {looped:,} rows")
+        began = time.perf_counter()
+        pairs = found(statement)
+        each = (time.perf_counter() - began) / probes
+        if pairs != expected:
+            raise AssertionError(f"{name} finds {pairs} pairs, a scan {expected}")
+        note = f"{each * 1e6:,.0f} us a row, of {probes:,}; {own / looped * 1e6:.2f} us by spojoin.spark, of {looped:,}"
+        yield Measurement(f"{name}, a row", each / (own / looped), "times spojoin.spark", note=note)
+
+
+def _windowed(window: int, first: int) -> str:
+    """Pairs of the rows from `first` on with earlier ones in a window with a slide of 1, in any order of sides."""
+    return (
+        "SELECT count(*) FROM rows p JOIN rows q "
+        f"ON q.id < p.id AND q.id >= p.id - {window} AND ((p.a > q.a AND p.b < q.b) OR (q.a > p.a AND q.b < p.b)) "
+        f"WHERE p.id >= {first}"
+    )
+
+
+def _of_spark(spark: SparkSession, source: Path) -> Callable[[str], int]:
+    spark.read.parquet(str(source)).createOrReplaceTempView("rows")
+    return lambda statement: int(spark.sql(statement).collect()[0][0])
+
+
+def _of_duckdb(source: Path) -> Callable[[str], int]:
+    connection = duckdb.connect(config={"threads": CORES})
+    connection.execute(f"CREATE TABLE rows AS FROM '{source}/*.parquet'")
+    return lambda statement: int(connection.execute(statement).fetchall()[0][0])
