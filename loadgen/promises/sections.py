@@ -28,6 +28,7 @@ NAMES = (
     "frames",
     "services",
     "featured",
+    "results_source",
 )
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.ports.kafka import KafkaLog
-from spojoin.spark.source_columns import Columns, columns_of
+from spojoin.spark.source_columns import ResultColumns, columns_of
 from spojoin.spark.source_options import SourceOptions, checked_options
 from spojoin.spark.source_range import RangeReading, check_retained, results_of
 
@@ -73,7 +73,7 @@ class ResultsTask:
     def read(self, offsets: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range of offsets, in order, as Arrow batches. Raises as `RangeReading.answers` does."""
         assert isinstance(offsets, OffsetRange), "partitions come from here"
-        columns = Columns(self.columns, self.options.query)
+        columns = ResultColumns(self.columns, self.options.query)
         with closing(KafkaLog(self.options.kafka)) as log:
             answers = RangeReading(log, results_of(self.options.query), offsets.begin, offsets.end).answers()
             wanted = (each for each in answers if self.options.generation in (None, each.generation))
@@ -130,7 +130,7 @@ class ResultsStream(DataSourceStreamReader):
     def partitions(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """What each task of a micro-batch reads. Raises BadData where its results are gone."""
         self._check(start, end)
-        check_retained(self._open(), self._source, start["offset"])
+        check_retained(self._open(), self._source, start["offset"], end["offset"])
         return self._task.divided(start["offset"], end["offset"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

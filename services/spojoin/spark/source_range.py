@@ -33,7 +33,7 @@ def results_of(query: str) -> LogPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReadResult:
     """One result: the rows as they were sent, and the generation that answered."""
 
     offset: int
@@ -60,7 +60,7 @@ class RangeReading:
     end: int
     _seen: deque[_Place] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[ReadResult]:
         """Each result once, in order.
 
         Raises ConfigurationError where results have another form, BadData where some are missing, or a repetition
@@ -68,36 +68,39 @@ class RangeReading:
         """
         reader = self.log.reader()
         try:
-            sequence = self._sequence_before(reader, self.begin)
-            for record in self._records(reader, self.begin, self.end):
-                headers = self._headers(record)
-                place = _place(record.offset, headers)
-                self._seen.append(place)
-                before = sequence.place
-                if sequence.takes(place.begin, place.progress):
-                    found = result_from_message(headers, record.value)
-                    yield Answer(record.offset, found.generation, found.rows)
-                elif before < (place.progress.generation, place.progress.frame_id, place.begin):
-                    raise BadData(self._gap(place, before))
-            self._check_next(sequence)
+            check_retained(self.log, self.source, self.begin, self.end)
+            yield from self._new(reader, self._sequence_before(reader, self.begin))
         finally:
             reader.close()
+
+    def _new(self, reader: LogReader[bytes], sequence: ResultSequence) -> Iterator[ReadResult]:
+        is_checked = False
+        for record in self._records(reader, self.begin, self.end):
+            if not is_checked:  # from now on the reader itself reports what is trimmed before it comes
+                check_retained(self.log, self.source, self.begin, self.end)
+                is_checked = True
+            headers = self._headers(record)
+            place, before = _place(record.offset, headers), sequence.place
+            self._seen.append(place)
+            if sequence.takes(place.begin, place.progress):
+                found = result_from_message(headers, record.value)
+                yield ReadResult(record.offset, found.generation, found.rows)
+            elif before < (place.progress.generation, place.progress.frame_id, place.begin):
+                raise BadData(self._gap(place, before))
+        if not is_checked:
+            check_retained(self.log, self.source, self.begin, self.end)
+        self._check_next(sequence)
 
     def _records(self, reader: LogReader[bytes], begin: int, end: int) -> Iterator[LogRecord[bytes]]:
         """All committed records in [begin, end)."""
         reader.open(self.source, begin)
-        is_checked, silent_s = begin >= end, 0.0
+        silent_s = 0.0
         while reader.position(self.source) < end:
             found = reader.poll(RECORDS_MAX, POLL_S)
-            if found and not is_checked:  # from now on the reader itself reports what is trimmed before it comes
-                check_retained(self.log, self.source, begin)
-                is_checked = True
             yield from (record for record in found if begin <= record.offset < end)
             silent_s = 0.0 if found else silent_s + POLL_S
             if silent_s > PATIENCE_S:
                 raise LogUnavailable(f"{self.source.topic} gave nothing for {PATIENCE_S:.0f} s before offset {end}")
-        if not is_checked:
-            check_retained(self.log, self.source, begin)
 
     def _sequence_before(self, reader: LogReader[bytes], offset: int) -> ResultSequence:
         """How far results have come before an offset."""
@@ -139,17 +142,17 @@ class RangeReading:
         )
 
 
-def check_retained(log: Log[bytes], source: LogPartition, begin: int) -> None:
-    """Raise BadData where records from `begin` on are gone, or aren't there yet: those of another topic."""
+def check_retained(log: Log[bytes], source: LogPartition, begin: int, end: int) -> None:
+    """Raise BadData where records in [begin, end) are gone, or aren't there yet: those of another topic."""
     bounds = log.bounds(source)
     if bounds.earliest > begin:
         raise BadData(
             f"the results of {source.topic} from offset {begin} to {bounds.earliest} were deleted before they were "
             "read: let the topic keep more (results_bytes_max), and begin again with a new checkpoint"
         )
-    if bounds.end < begin:
+    if bounds.end < end:
         raise BadData(
-            f"{source.topic} ends at offset {bounds.end}, before {begin}, where this reading stands: it was made anew; "
+            f"{source.topic} ends at offset {bounds.end}, before {end}, where this reading stands: it was made anew; "
             "begin again with a new checkpoint"
         )
 
