@@ -95,6 +95,24 @@ def test_results_that_were_deleted():
     assert values(log, 7, len(FRAMES)) == [[5, 6], [7], [8], [10]]
 
 
+def test_results_that_are_deleted_while_a_reading_begins():
+    class Trimmed(MemoryLog):
+        asked = 0
+
+        def bounds(self, source):
+            found = super().bounds(source)
+            self.asked += 1
+            if self.asked == 2:
+                self.trim(source, 7)
+            return found
+
+    log = Trimmed()
+    log.create_topics({SOURCE.topic: 1})
+    append(log, messages(FRAMES))
+    with pytest.raises(BadData, match=r"from offset 3 to 7 were deleted"):
+        values(log, 3, 9)
+
+
 def test_a_topic_that_is_shorter_than_the_range():
     with pytest.raises(BadData, match="was made anew"):
         values(log_of(FRAMES[:3]), 5, 6)
