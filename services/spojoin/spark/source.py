@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.ports.kafka import KafkaLog
-from spojoin.spark.source_columns import ResultColumns, columns_of
+from spojoin.spark.source_columns import ReadColumns, columns_of
 from spojoin.spark.source_options import SourceOptions, checked_options
 from spojoin.spark.source_range import RangeReading, check_retained, results_of
 
@@ -73,7 +73,7 @@ class ResultsTask:
     def read(self, offsets: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range of offsets, in order, as Arrow batches. Raises as `RangeReading.answers` does."""
         assert isinstance(offsets, OffsetRange), "partitions come from here"
-        columns = ResultColumns(self.columns, self.options.query)
+        columns = ReadColumns(self.columns, self.options.query)
         with closing(KafkaLog(self.options.kafka)) as log:
             answers = RangeReading(log, results_of(self.options.query), offsets.begin, offsets.end).answers()
             wanted = (each for each in answers if self.options.generation in (None, each.generation))

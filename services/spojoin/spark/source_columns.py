@@ -55,7 +55,7 @@ def spark_columns(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
-class ResultColumns:
+class ReadColumns:
     """Brings each result's rows into the columns of a reading."""
 
     def __init__(self, columns: StructType, query: str) -> None:

@@ -1,4 +1,4 @@
-"""ResultColumns of results in Spark's types, from results or from the query, and rows brought into them."""
+"""ReadColumns of results in Spark's types, from results or from the query, and rows brought into them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import GenerationsTopic
-from spojoin.spark.source_columns import ResultColumns, columns_of, spark_columns
+from spojoin.spark.source_columns import ReadColumns, columns_of, spark_columns
 from spojoin.spark.source_options import checked_options
 from spojoin.spark.source_range import results_of
 from spojoin.wire.records import Announcement
@@ -109,7 +109,7 @@ def test_rows_take_the_types_that_spark_expects():
         }
     )
     wanted = struct(name="string", at="timestamp_ntz", key="string", tags=MapType(StringType(), StringType()))
-    found = ResultColumns(wanted, "q").of(rows, 1)
+    found = ReadColumns(wanted, "q").of(rows, 1)
     assert [str(each) for each in found.schema.types[:3]] == ["string", "timestamp[us]", "string"]
     assert found.column("key").to_pylist() == ["1", "2", "3"]
     assert found.column("tags").to_pylist() == rows.column("tags").to_pylist()
@@ -123,11 +123,11 @@ def test_other_columns_are_a_sentence(columns):
     with pytest.raises(
         BadData, match=r"generation 3 of query 'q' answers with other columns \(x int64\) .* generation=3"
     ):
-        ResultColumns(struct(**columns), "q").of(rows, 3)
+        ReadColumns(struct(**columns), "q").of(rows, 3)
 
 
 def test_small_batches_are_put_together():
     batches = [pa.RecordBatch.from_pydict({"x": [number] * 3}) for number in range(5)]
-    found = list(ResultColumns(struct(x="long"), "q").together(iter(batches), 7))
+    found = list(ReadColumns(struct(x="long"), "q").together(iter(batches), 7))
     assert [each.num_rows for each in found] == [9, 6]
     assert pa.Table.from_batches(found) == pa.Table.from_batches(batches).combine_chunks()
