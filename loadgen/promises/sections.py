@@ -29,6 +29,7 @@ NAMES = (
     "history",
     "services",
     "featured",
+    "results_source",
 )
 
 

@@ -13,6 +13,11 @@ class ResultSequence:
         self._place = (-1, 0)
         self._generation = 0
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where the output so far ends: generation, frame, and position in it; zeros before the first record."""
+        return (self._generation, *(self._next or (0, 0)))
+
     def takes(self, begin: int, progress: ResultProgress) -> bool:
         """Whether a record is new; `begin` is the position in its frame where it starts.
 
