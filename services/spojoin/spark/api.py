@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from os import PathLike
@@ -12,10 +13,11 @@ from spojoin.embedded.arguments import checked_number
 from spojoin.embedded.statements import StatementOptions, times_by_name
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.spark.asked import of_query, of_statement
+from spojoin.spark.asked import Asked, of_query, of_statement
 from spojoin.spark.explained import explained
 from spojoin.spark.history import History, Options
 from spojoin.spark.ordering import OrderBy, order_of
+from spojoin.spark.until import UntilValue, until_of
 
 
 def sql(
@@ -28,6 +30,7 @@ def sql(
     limit: int | None = None,
     shares: int | None = None,
     memory: str = "2 GiB",
+    until: UntilValue = None,
     **frames: DataFrame,
 ) -> DataFrame:
     """The answers of a statement over DataFrames, as `spojoin.sql` gives them over the same rows in order.
@@ -54,6 +57,8 @@ def sql(
         limit: the most partners listed of one row.
         shares: in how many parts rows are answered; by default as many as pay.
         memory: what a task may take, such as "4 GiB".
+        until: answers only rows before this value of the first order column: a number, or a time, also as ISO text.
+            Later rows are found by those that answer on close.
         frames: the DataFrames, by name.
 
     Raises ConfigurationError where the statement, a column or the order is wrong, or a window exceeds a task's memory;
@@ -61,7 +66,7 @@ def sql(
 
     """
     asked = of_statement(statement, frames, StatementOptions(times_by_name(time), None, limit))
-    return History(spark, asked, order_of(asked, order_by), _options(shares, memory)).results()
+    return _history(spark, asked, order_by, until, _options(shares, memory)).results()
 
 
 def join(
@@ -73,6 +78,7 @@ def join(
     order_by: OrderBy = None,
     shares: int | None = None,
     memory: str = "2 GiB",
+    until: UntilValue = None,
 ) -> DataFrame:
     """The answers of a query, given as in `spojoin.Join`, over a DataFrame for each input; see `sql`.
 
@@ -80,7 +86,7 @@ def join(
     """
     frames = (left,) if right is None else (left, right)
     asked = of_query(query, frames)
-    return History(left.sparkSession, asked, order_of(asked, order_by), _options(shares, memory)).results()
+    return _history(left.sparkSession, asked, order_by, until, _options(shares, memory)).results()
 
 
 def explain(
@@ -93,6 +99,7 @@ def explain(
     limit: int | None = None,
     shares: int | None = None,
     memory: str = "2 GiB",
+    until: UntilValue = None,
     **frames: DataFrame,
 ) -> str:
     """How `sql` would answer: shares, rows that are read twice because windows reach them, memory a task.
@@ -100,7 +107,13 @@ def explain(
     The rows are read once, to count them. Arguments and errors are those of `sql`.
     """
     asked = of_statement(statement, frames, StatementOptions(times_by_name(time), None, limit))
-    return explained(History(spark, asked, order_of(asked, order_by), _options(shares, memory)))
+    return explained(_history(spark, asked, order_by, until, _options(shares, memory)))
+
+
+def _history(spark: SparkSession, asked: Asked, order_by: OrderBy, until: UntilValue, options: Options) -> History:
+    orders = order_of(asked, order_by)
+    options = dataclasses.replace(options, until=until_of(asked, orders[0].by[0], until))
+    return History(spark, asked, orders, options)
 
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)

@@ -21,6 +21,7 @@ from spojoin.embedded.inputs import with_key_type
 from spojoin.model import Query
 from spojoin.spark.counting import RowCounter
 from spojoin.spark.task import BlockRows
+from spojoin.spark.until import Until
 
 #: Columns that every block has: where it was gathered, what it holds, its first and last key; or what is wrong.
 FIELDS = "partition int, block long, counted binary, size long, keys binary, fault string"
@@ -40,6 +41,7 @@ class Gatherer:
     columns: of each input, by the name in it the name of the column here; keys: the columns that order rows
     key_types: of inputs whose rows have a key
     is_sorted: whether Spark has put the rows in order; is_sequence: whether no two rows may have one key
+    until: the place in the order before which rows answer; None for all
     """
 
     query: Query
@@ -49,6 +51,7 @@ class Gatherer:
     block_rows: int
     is_sorted: bool
     is_sequence: bool
+    until: Until | None = None
 
     @property
     def schema(self) -> str:
@@ -58,7 +61,11 @@ class Gatherer:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of a partition, each as a batch of one row; where something is wrong that alone, and the end."""
         context = TaskContext.get()
-        partition, number, counter = 0 if context is None else context.partitionId(), 0, RowCounter(self.query)
+        partition, number, counter = (
+            0 if context is None else context.partitionId(),
+            0,
+            RowCounter(self.query, self.until),
+        )
         order = _Order(self)
         for rows in chunks(batches, self.block_rows):
             fault, ends = order.check([rows.column(key) for key in self.keys])
@@ -71,7 +78,8 @@ class Gatherer:
 
     def _block(self, partition: int, number: int, rows: pa.RecordBatch, counter: RowCounter) -> pa.RecordBatch:
         block = self._by_input(rows)
-        counted = orjson.dumps(dataclasses.asdict(counter.count(block)))
+        ahead = None if self.until is None else self.until.rows_before(rows.column(self.keys[0]))
+        counted = orjson.dumps(dataclasses.asdict(counter.count(block, ahead)))
         first, last = (tuple(rows.column(key)[at].as_py() for key in self.keys) for at in (0, rows.num_rows - 1))
         data = [None if each is None else packed(each) for each in block]
         return self._row(partition, number, counted, pickle.dumps((first, last)), data)

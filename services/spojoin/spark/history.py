@@ -29,6 +29,7 @@ from spojoin.spark.ordering import InputOrder, Rows
 from spojoin.spark.reach import Reach
 from spojoin.spark.shares import Division, Limits, Share
 from spojoin.spark.task import BlockRows, Work, answered
+from spojoin.spark.until import Until
 
 #: Rows of a block: fewer read less of what windows need only partly, more make fewer blocks to plan with.
 BLOCK_ROWS = 8_192
@@ -38,11 +39,15 @@ PYTHON_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """shares: how many, None for as many as pay; memory_bytes: of a task; block_rows: of a block."""
+    """shares: how many, None for as many as pay; memory_bytes: of a task; block_rows: of a block.
+
+    until: the place in the order before which rows answer; None for all
+    """
 
     shares: int | None = None
     memory_bytes: int = 2 << 30
     block_rows: int = BLOCK_ROWS
+    until: Until | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class History:
         """How the blocks are divided."""
         blocks, options = self.gathered.blocks, self._options
         cores = self._spark.sparkContext.defaultParallelism
-        rows = blocks.rows_of(0, len(blocks))
+        rows = blocks.rows_of(0, blocks.answering)
         limits = Limits.of(rows, cores, options.shares, options.memory_bytes, PYTHON_BYTES + self.state_bytes)
         return Division(self._reach, blocks, limits)
 
@@ -166,7 +171,8 @@ class History:
         columns = [{n: here for n, here in self._rows.columns(i).items() if n in read[i]} for i in inputs]
         is_sequence = len(self.orders) == 1 and self.orders[0].is_sequence
         keys = self._rows.keys
-        return Gatherer(self.asked.query, columns, keys, self._keyed, self._options.block_rows, is_sorted, is_sequence)
+        size, until = self._options.block_rows, self._options.until
+        return Gatherer(self.asked.query, columns, keys, self._keyed, size, is_sorted, is_sequence, until)
 
     def _raise_fault(self, faults: Sequence[str]) -> None:
         for fault in sorted(faults):
