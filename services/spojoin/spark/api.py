@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Mapping
 from os import PathLike
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spojoin.embedded.arguments import checked_number
 from spojoin.embedded.statements import StatementOptions, times_by_name
-from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.spark.asked import Asked, of_query, of_statement
+from spojoin.spark.asked import of_query, of_statement
 from spojoin.spark.explained import explained
-from spojoin.spark.history import History, Options
-from spojoin.spark.ordering import OrderBy, order_of
-from spojoin.spark.until import UntilValue, until_of
+from spojoin.spark.ordering import OrderBy
+from spojoin.spark.planned import options_of, planned
+from spojoin.spark.until import UntilValue
 
 
 def sql(
@@ -66,7 +62,7 @@ def sql(
 
     """
     asked = of_statement(statement, frames, StatementOptions(times_by_name(time), None, limit))
-    return _history(spark, asked, order_by, until, _options(shares, memory)).results()
+    return planned(spark, asked, order_by, until, options_of(shares, memory)).results()
 
 
 def join(
@@ -86,7 +82,7 @@ def join(
     """
     frames = (left,) if right is None else (left, right)
     asked = of_query(query, frames)
-    return _history(left.sparkSession, asked, order_by, until, _options(shares, memory)).results()
+    return planned(left.sparkSession, asked, order_by, until, options_of(shares, memory)).results()
 
 
 def explain(
@@ -107,25 +103,4 @@ def explain(
     The rows are read once, to count them. Arguments and errors are those of `sql`.
     """
     asked = of_statement(statement, frames, StatementOptions(times_by_name(time), None, limit))
-    return explained(_history(spark, asked, order_by, until, _options(shares, memory)))
-
-
-def _history(spark: SparkSession, asked: Asked, order_by: OrderBy, until: UntilValue, options: Options) -> History:
-    orders = order_of(asked, order_by)
-    options = dataclasses.replace(options, until=until_of(asked, orders[0].by[0], until))
-    return History(spark, asked, orders, options)
-
-
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-
-
-def _options(shares: int | None, memory: str) -> Options:
-    return Options(checked_number("shares", shares), _bytes(memory))
-
-
-def _bytes(memory: str) -> int:
-    found = _SIZE.fullmatch(memory)
-    if found is None:
-        raise ConfigurationError(f"memory {memory!r}: expected a size such as '4 GiB'")
-    return int(float(found[1]) * (1 << _UNITS[found[2].lower()]))
+    return explained(planned(spark, asked, order_by, until, options_of(shares, memory)))

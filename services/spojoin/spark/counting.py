@@ -61,8 +61,8 @@ class RowCounter:
                 )
         is_numbered = np.ones(len(rows.kept), np.bool_) if members is None else members != 0
         count.numbered += int(np.count_nonzero(is_numbered))
-        is_own = is_numbered if self._until is None else is_numbered & self._until.before(rows, ahead)
-        count.own += int(np.count_nonzero(is_own))
+        answers = is_numbered if self._until is None else is_numbered & self._until.before(rows, ahead)
+        count.own += int(np.count_nonzero(answers))
         if rows.times_us is not None and len(rows.kept):
             count.first_us = min(count.first_us, int(rows.times_us.min()))
             count.last_us = max(count.last_us, int(rows.times_us.max()))

@@ -52,7 +52,7 @@ class Until:
         """Which of the kept rows of a block, bool (n,), come before; ahead: what `rows_before` says of the block."""
         if ahead is not None:
             return rows.kept < ahead
-        if rows.times_us is None:
+        if rows.times_us is None or self.time_us is None:
             raise ValueError("event-time order needs event times")
         found: NDArray[np.bool_] = rows.times_us < self.time_us
         return found
