@@ -13,11 +13,12 @@ from spojoin.errors import BadData, ConfigurationError
 
 #: How Python's own errors end the text of a task's: the class, and what it says.
 _RAISED = re.compile(r"^spojoin\.errors\.(\w+): (.*)$", re.MULTILINE)
+_CONDITION = re.compile(r"\[([A-Z_]+)[\].]")
 _SENTENCES = {
     "PATH_NOT_FOUND": "{path}: no such file or folder",
     "UNABLE_TO_INFER_SCHEMA": "no files of format {format} where rows should be: name their folder, or --format",
     "PATH_ALREADY_EXISTS": "{outputPath} exists already: name another place, or say what becomes of it, by --mode",
-    "DATA_SOURCE_NOT_FOUND": "Spark knows no format {provider!r}: add its package, such as by "
+    "DATA_SOURCE_NOT_FOUND": "Spark knows no such format: correct its name, or add its package, "
     "--conf spark.jars.packages=GROUP:NAME:VERSION",
 }
 
@@ -30,7 +31,13 @@ def sentences() -> Iterator[None]:
     except PySparkException as error:
         raise _of_spark(error) from error
     except Py4JJavaError as error:
-        raise ConfigurationError(f"Spark: {_first_line(str(error.java_exception.toString()))}") from error
+        raise _of_java(str(error.java_exception.toString())) from error
+
+
+def _of_java(text: str) -> ConfigurationError:
+    condition = _CONDITION.search(text)
+    sentence = _SENTENCES.get(condition[1]) if condition else None
+    return ConfigurationError(sentence or f"Spark: {_first_line(text)}")
 
 
 def _of_spark(error: PySparkException) -> ConfigurationError | BadData:
