@@ -37,7 +37,7 @@ def sentences() -> Iterator[None]:
 def _of_java(text: str) -> ConfigurationError:
     condition = _CONDITION.search(text)
     sentence = _SENTENCES.get(condition[1]) if condition else None
-    return ConfigurationError(sentence or f"Spark: {_first_line(text)}")
+    return ConfigurationError(f"Spark: {_first_line(text)}" if sentence is None else _Given().fill(sentence))
 
 
 def _of_spark(error: PySparkException) -> ConfigurationError | BadData:
