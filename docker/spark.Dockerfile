@@ -1,4 +1,5 @@
 # The load generator with PySpark's feed and completeness check:  docker run … spojoin-spark -m loadgen produce …
+# Histories by Spark, in one process or as driver and executors on Kubernetes:  … spojoin-spark -m spojoin.cli.main backfill …
 #   docker build -f docker/spark.Dockerfile -t spojoin-spark:dev .
 ARG BASE_IMAGE=python:3.11-slim
 
@@ -27,7 +28,13 @@ RUN SPOJOIN_CACHE_FOLDER=/opt/cache /opt/spojoin/bin/python -c "from loadgen.loa
 FROM java
 COPY --from=build /opt/spojoin /opt/spojoin
 COPY --from=build /opt/cache /opt/cache
+COPY docker/spark-entrypoint.sh docker/submitted.py /opt/spojoin/
+# Where Spark is, whichever Python the base has.
+RUN ln -s "$(/opt/spojoin/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')" /opt/spark
 ENV PATH=/opt/spojoin/bin:${PATH} \
+    SPARK_HOME=/opt/spark \
+    PYSPARK_PYTHON=/opt/spojoin/bin/python \
+    PYSPARK_DRIVER_PYTHON=/opt/spojoin/bin/python \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     NUMBA_CACHE_DIR=/tmp/kernels \
@@ -37,5 +44,5 @@ ENV PATH=/opt/spojoin/bin:${PATH} \
 RUN groupadd --gid 10001 spojoin \
  && useradd --uid 10001 --gid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin spojoin
 USER 10001:10001
-ENTRYPOINT ["/opt/spojoin/bin/python"]
+ENTRYPOINT ["/bin/sh", "/opt/spojoin/spark-entrypoint.sh"]
 CMD ["-m", "loadgen", "--help"]

@@ -56,6 +56,18 @@ With `standbys: 1` each process has a second instance, whose name ends in `-b`, 
 the same work, and takes over when the first has been silent for `patienceMs`. Its disruption budget lets one of the two
 go at a time. Without standbys a lost pod costs a restart, and [a lost node](RUNBOOK.md#a-lost-node) about a minute.
 
+## A history
+
+    helm upgrade joins helm/spojoin --reuse-values --set backfill.enabled=true --set backfill.from.trips=/data/trips \\
+        --set backfill.orderBy=seq --set backfill.until=began --set backfill.output=/data/matches \\
+        --set backfill.claim=lake
+
+`backfill` runs `spojoin backfill` once, in a pod with all cores that it may use; with `backfill.operator: true` a
+SparkApplication does it on executors, for [Kubeflow's operator](https://github.com/kubeflow/spark-operator), whose
+webhook mounts the volumes. For S3, `backfill.conf` names the package and `backfill.env` the credentials. With Kafka
+users it is the user `check`. Its pods reach any address, since histories may be anywhere. No test has run it under an
+operator yet.
+
 ## On a cluster of your own
 
 `make kind-up` and `make minikube-up` build the images and install the demo in a local cluster; neither has been

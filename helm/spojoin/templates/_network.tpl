@@ -26,6 +26,10 @@ test: {kafka: true}
 load: {kafka: true}
 {{- end }}
 {{- end }}
+{{- if .Values.backfill.enabled }}
+# Histories and results may be anywhere; executors and their driver talk to each other.
+backfill: {kafka: true, anywhere: true, peers: {{ .Values.backfill.operator }}}
+{{- end }}
 {{- range $name, $job := .Values.jobs }}
 {{- if $job.enabled }}
 job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, kubernetes: {{ eq $name "chaos" }}}
@@ -40,6 +44,9 @@ job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, ku
 {{- /* The egress rules of a component: dict "root" $ "needs" <its entry above> */}}
 {{- define "spojoin.egress" -}}
 {{- $policy := .root.Values.networkPolicy }}
+{{- if .needs.anywhere }}
+- {}
+{{- else }}
 {{- if or .needs.kafka .needs.redis .needs.kubernetes }}
 - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
 {{- end }}
@@ -58,6 +65,7 @@ job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, ku
 {{- if or .needs.kafka .needs.redis }}
 {{- with $policy.extraEgress }}
 {{ toYaml . }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

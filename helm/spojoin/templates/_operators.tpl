@@ -1,11 +1,13 @@
 {{- /* Objects of operators are left out if the cluster doesn't know their kind; NOTES.txt says so. */}}
 {{- define "spojoin.usesKeda" -}}{{ and .Values.keda.enabled (.Capabilities.APIVersions.Has "keda.sh/v1alpha1") }}{{- end }}
 {{- define "spojoin.usesStrimzi" -}}{{ and (or .Values.strimzi.topics.enabled .Values.strimzi.users.enabled) (.Capabilities.APIVersions.Has "kafka.strimzi.io/v1") }}{{- end }}
+{{- define "spojoin.usesSpark" -}}{{ and .Values.backfill.operator (.Capabilities.APIVersions.Has "sparkoperator.k8s.io/v1beta2") }}{{- end }}
 
 {{- define "spojoin.leftOut" -}}
 {{- $wanted := dict
   "monitoring.coreos.com/v1" (or .Values.serviceMonitor.enabled .Values.prometheusRule.enabled)
   "keda.sh/v1alpha1" .Values.keda.enabled
+  "sparkoperator.k8s.io/v1beta2" (and .Values.backfill.enabled .Values.backfill.operator)
   "kafka.strimzi.io/v1" (or .Values.strimzi.topics.enabled .Values.strimzi.users.enabled) }}
 {{- range $version, $isWanted := $wanted }}
 {{- if and $isWanted (not ($.Capabilities.APIVersions.Has $version)) }}

@@ -76,6 +76,7 @@ SPOJOIN = Installation(
         "spark": SPARK,
     },
     {
+        "backfill": "spark",
         "kafka": "local",
         "page": "services",
         "results": "kafka",

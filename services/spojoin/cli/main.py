@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from spojoin.cli.commands.backfill import backfill
 from spojoin.cli.commands.explain import explain
 from spojoin.cli.commands.fetch import fetch
 from spojoin.cli.commands.kafka import kafka
@@ -36,6 +37,7 @@ COMMANDS = (
     layouts,
     validate,
     explain,
+    backfill,
     up,
     topics,
     send,
@@ -78,7 +80,7 @@ for command in COMMANDS:
 
 def main() -> None:
     """The command as a process of its own."""
-    keep_out("pandas")  # pyarrow imports it at its first array where it is installed: 0.2 s, and no command has a use
+    keep_out("pandas")  # pyarrow imports it at its first array where it is installed: 0.2 s, of use to Spark alone
     app()
 
 

@@ -29,8 +29,8 @@ UNUSED_GROUP = "spojoin-unused"
 class Person(enum.StrEnum):
     """The users that are not services.
 
-    TOPICS makes topics, FEED sends rows, RESULTS reads what came out, PAGE shows the flow, CHECK sends rows, too, and
-    compares what came out with them.
+    TOPICS makes topics, FEED sends rows, RESULTS reads what came out, PAGE shows the flow, CHECK sends rows, too,
+    compares what came out with them, and backfills.
     """
 
     TOPICS = "topics"
@@ -177,7 +177,7 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
     if person in (Person.FEED, Person.CHECK):
         yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)
     if person is not Person.FEED:
-        # The page also shows the requested worker count; a check needs the inputs.
-        more = {Person.PAGE: (Topic.CONTROL,), Person.CHECK: (Topic.INPUT,)}.get(person, ())
+        # The page also shows the requested worker count; a check needs the inputs, a backfill where a generation began.
+        more = {Person.PAGE: (Topic.CONTROL,), Person.CHECK: (Topic.INPUT, Topic.GENERATIONS)}.get(person, ())
         yield from _each(Operation.READ, (Topic.RESULTS, Topic.DEAD, *more), query, inputs)
         yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)

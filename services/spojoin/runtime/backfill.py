@@ -90,7 +90,7 @@ def fill(history: InputHistory, query: Query, beginning: Beginning, backfill: st
     Rows that are read again take the last of the numbers that earlier generations gave, so that the numbers continue.
     Only rows that pass a stream's filter have a number in it. Raises LogUnavailable.
     """
-    pasts = _pasts(history, beginning.cut)
+    pasts = pasts_of(history, beginning.cut)
     beyond = _answered_beyond(history, query, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
         _look_back(history, replace(query, lateness_us=max(query.lateness_us, beginning.lateness_us)), pasts)
@@ -110,7 +110,7 @@ def fill(history: InputHistory, query: Query, beginning: Beginning, backfill: st
     return replace(beginning, starts=starts, first_indexes=indexes, first_seq=first_seq)
 
 
-def _pasts(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> list[Past]:
+def pasts_of(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> list[Past]:
     """Every partition as if nothing before its cut had been seen."""
     found, log = [], history.log
     for stream, topic in enumerate(history.topics):
@@ -136,7 +136,7 @@ def _answered_beyond(history: InputHistory, query: Query, pasts: Sequence[Past],
     try:
         for past in pasts:
             end = answered.end_of(*past.key)[0]
-            for rows in _rows(reader, history.parse, past, past.cut[0], end):
+            for rows in rows_between(reader, history.parse, past, past.cut[0], end):
                 is_answered = answered.rows(*past.key, rows.offsets, rows.rows, rows.times_us)
                 behind = ~before(rows.offsets, rows.rows, past.cut)
                 found.append(_members(query, past.stream, rows)[is_answered & behind])
@@ -184,7 +184,7 @@ def _look_back(history: InputHistory, query: Query, pasts: list[Past]) -> None:
 def _see_more(reader: LogReader[bytes], history: InputHistory, query: Query, past: Past, records: int) -> None:
     first = max(past.earliest, past.first - records)
     ranks, members = [], []
-    for rows in _rows(reader, history.parse, past, first, past.first):
+    for rows in rows_between(reader, history.parse, past, first, past.first):
         is_before = before(rows.offsets, rows.rows, past.cut)
         ranks.append(_ranks(query, rows)[is_before])
         members.append(_members(query, past.stream, rows)[is_before])
@@ -194,8 +194,8 @@ def _see_more(reader: LogReader[bytes], history: InputHistory, query: Query, pas
     past.first = first
 
 
-def _rows(reader: LogReader[bytes], parse: Parse, past: Past, first: int, end: int) -> Iterator[Rows]:
-    """Rows of records from offset `first` to `end`."""
+def rows_between(reader: LogReader[bytes], parse: Parse, past: Past, first: int, end: int) -> Iterator[Rows]:
+    """Rows of a partition's records from offset `first` to `end`, in its order."""
     if first >= end:
         return
     waiting: list[LogRecord[bytes]] = []

@@ -158,7 +158,8 @@ class Office:
         if takeover is None:
             return lambda _result_position, _parse: fresh
         before = announced_query(found.announced(takeover.from_generation))
-        begun = beginning_after(fresh, takeover, before, query, self._streams(before, topics))
+        streams = inputs_since(before, topics, self._settings.input_topics)
+        begun = beginning_after(fresh, takeover, before, query, streams)
 
         def begin(result_position: ResultPosition, parse: Parse) -> Beginning:
             if result_position > START:  # its frames say where reading of the inputs resumes
@@ -170,11 +171,6 @@ class Office:
             return filled
 
         return begin
-
-    def _streams(self, before: Query, topics: Topics) -> dict[int, int]:
-        """Today's input, by the input of an earlier query that had its topic."""
-        earlier = Topics.of(before, 1, self._settings.input_topics).inputs
-        return {number: topics.inputs.index(topic) for number, topic in enumerate(earlier) if topic in topics.inputs}
 
 
 def goes_on(office: Office, serving: Serving) -> bool:
@@ -211,6 +207,12 @@ def check_replaceable(query: Query, wanted: Announcement) -> None:
             f"query {query.name!r} can't be replaced: with EMIT ON CLOSE, before or after, rows that are open would "
             "get no answer from either; give the new query another name, and end this one when its rows are closed"
         )
+
+
+def inputs_since(before: Query, topics: Topics, input_topics: Mapping[str, str]) -> dict[int, int]:
+    """Today's input, by the input of an earlier query that had its topic; input_topics: as in `Settings`."""
+    earlier = Topics.of(before, 1, input_topics).inputs
+    return {number: topics.inputs.index(topic) for number, topic in enumerate(earlier) if topic in topics.inputs}
 
 
 def beginning_after(

@@ -11,9 +11,10 @@ from spojoin.embedded.statements import StatementOptions, times_by_name
 from spojoin.model import Query
 from spojoin.spark.asked import of_query, of_statement
 from spojoin.spark.explained import explained
-from spojoin.spark.history import HistoryJoin
-from spojoin.spark.ordering import OrderBy, order_of
+from spojoin.spark.ordering import OrderBy
+from spojoin.spark.planned import planned
 from spojoin.spark.settings import settings_of
+from spojoin.spark.until import UntilValue
 
 
 def sql(
@@ -24,6 +25,7 @@ def sql(
     order_by: OrderBy = None,
     time: str | Mapping[str, str] | None = None,
     limit: int | None = None,
+    until: UntilValue = None,
     **frames: DataFrame,
 ) -> DataFrame:
     """The answers of a statement over DataFrames, as `spojoin.sql` gives them over the same rows in order.
@@ -42,17 +44,26 @@ def sql(
         order_by: the columns that order the rows, or a dict of them by table. Event time needs none.
         time: the event-time column of all, or of each by name; needed where one has several timestamps.
         limit: the most partners listed of one row.
+        until: only rows before this value of the first order column answer: a number, or a time, also as ISO text.
+            Later rows are found by those that answer on close.
         frames: the DataFrames, by name.
 
     Raises ConfigurationError where the statement, a column or the order is wrong, or a window exceeds a task's memory;
     BadData where rows have no place in the order.
 
     """
-    return _joined(spark, statement, StatementOptions(times_by_name(time), None, limit), order_by, frames).results()
+    asked = of_statement(statement, frames, StatementOptions(times_by_name(time), None, limit))
+    return planned(spark, asked, order_by, until, settings_of(spark)).results()
 
 
 def join(
-    left: DataFrame, right: DataFrame | None, query: Query | PathLike[str] | str, /, *, order_by: OrderBy = None
+    left: DataFrame,
+    right: DataFrame | None,
+    query: Query | PathLike[str] | str,
+    /,
+    *,
+    order_by: OrderBy = None,
+    until: UntilValue = None,
 ) -> DataFrame:
     """The answers of a query, given as in `spojoin.Join`, over a DataFrame for each input; see `sql`.
 
@@ -60,7 +71,7 @@ def join(
     """
     asked = of_query(query, (left,) if right is None else (left, right))
     spark = left.sparkSession
-    return HistoryJoin(spark, asked, order_of(asked, order_by), settings_of(spark)).results()
+    return planned(spark, asked, order_by, until, settings_of(spark)).results()
 
 
 def explain(
@@ -71,21 +82,12 @@ def explain(
     order_by: OrderBy = None,
     time: str | Mapping[str, str] | None = None,
     limit: int | None = None,
+    until: UntilValue = None,
     **frames: DataFrame,
 ) -> str:
     """How `sql` would answer: tasks, rows that are read twice because windows reach them, memory a task.
 
     The rows are read once, to count them. Arguments and errors are those of `sql`.
     """
-    return explained(_joined(spark, statement, StatementOptions(times_by_name(time), None, limit), order_by, frames))
-
-
-def _joined(
-    spark: SparkSession,
-    statement: str,
-    options: StatementOptions,
-    order_by: OrderBy,
-    frames: Mapping[str, DataFrame],
-) -> HistoryJoin:
-    asked = of_statement(statement, frames, options)
-    return HistoryJoin(spark, asked, order_of(asked, order_by), settings_of(spark))
+    asked = of_statement(statement, frames, StatementOptions(times_by_name(time), None, limit))
+    return explained(planned(spark, asked, order_by, until, settings_of(spark)))

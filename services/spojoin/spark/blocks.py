@@ -21,6 +21,7 @@ class HistoryBlocks:
     rows: int64 (n, inputs), rows of each input; members: int64 (n, streams), rows that each stream takes
     numbered: int64 (n,), rows that take a number; size: int64 (n,), bytes of a block's rows
     first_us, last_us: int64 (n,), the least and the greatest event time, ascending; zeros where none is read
+    own: how many of the numbered rows answer: the first so many
     """
 
     rows: I64
@@ -29,9 +30,15 @@ class HistoryBlocks:
     size: I64
     first_us: I64
     last_us: I64
+    own: int
 
     def __len__(self) -> int:
         return len(self.numbered)
+
+    @cached_property
+    def answering(self) -> int:
+        """The blocks with rows that answer: the first so many."""
+        return int(np.searchsorted(self.numbered_before[:-1], self.own, "left"))
 
     @cached_property
     def rows_before(self) -> I64:

@@ -12,6 +12,7 @@ from spojoin.model import Query
 from spojoin.query.extract import Extracted, Extractor
 from spojoin.spark.blocks import HistoryBlocks
 from spojoin.spark.task import BlockRows
+from spojoin.spark.until import Until
 
 #: An event time that no row has.
 _NO_TIME = 2**63 - 1
@@ -19,33 +20,38 @@ _NO_TIME = 2**63 - 1
 
 @dataclass(slots=True)
 class BlockCount:
-    """What a block holds, as `Blocks` has it of many; refused: rows that can't take part, by reason."""
+    """What a block holds, as `HistoryBlocks` has it of many.
+
+    own: of the rows with a number, those before `until`; refused: rows that can't take part, by reason
+    """
 
     rows: list[int]
     members: list[int]
     numbered: int = 0
+    own: int = 0
     first_us: int = _NO_TIME
     last_us: int = -_NO_TIME
     refused: Counter[str] = field(default_factory=Counter)
 
 
 class RowCounter:
-    """Counts blocks of one query's history."""
+    """Counts blocks of one query's history; until: the place before which rows answer."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, until: Until | None = None) -> None:
         self._query = query
+        self._until = until
         self._extractors = [Extractor(stream, query.needs_time, n) for n, stream in enumerate(query.inputs)]
 
-    def count(self, block: BlockRows) -> BlockCount:
-        """What a block holds."""
+    def count(self, block: BlockRows, ahead: int | None = None) -> BlockCount:
+        """What a block holds; ahead: how many of its rows come before `until`, where their order column says it."""
         found = BlockCount([0] * len(self._query.inputs), [0] * len(self._query.streams))
         for number, rows in enumerate(block):
             if rows is not None:
                 found.rows[number] = rows.num_rows
-                self._add(found, number, self._extractors[number](rows))
+                self._add(found, number, self._extractors[number](rows), ahead)
         return found
 
-    def _add(self, count: BlockCount, number: int, rows: Extracted) -> None:
+    def _add(self, count: BlockCount, number: int, rows: Extracted, ahead: int | None) -> None:
         count.refused.update(each.reason for each in rows.refused)
         members = rows.members
         for stream, source in enumerate(self._query.fed_by):
@@ -53,7 +59,10 @@ class RowCounter:
                 count.members[stream] += (
                     len(rows.kept) if members is None else int(np.count_nonzero(members >> stream & 1))
                 )
-        count.numbered += len(rows.kept) if members is None else int(np.count_nonzero(members))
+        is_numbered = np.ones(len(rows.kept), np.bool_) if members is None else members != 0
+        count.numbered += int(np.count_nonzero(is_numbered))
+        answers = is_numbered if self._until is None else is_numbered & self._until.before(rows, ahead)
+        count.own += int(np.count_nonzero(answers))
         if rows.times_us is not None and len(rows.kept):
             count.first_us = min(count.first_us, int(rows.times_us.min()))
             count.last_us = max(count.last_us, int(rows.times_us.max()))
@@ -70,4 +79,5 @@ def blocks_of(counts: Sequence[BlockCount], sizes: Sequence[int], query: Query) 
         # A block without any time has the place that its neighbours leave.
         np.minimum.accumulate(times[::-1, 0])[::-1],
         np.maximum.accumulate(times[:, 1]),
+        sum(each.own for each in counts),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spojoin.spark.blocks import HistoryBlocks
 from spojoin.spark.history import HistoryJoin
 from spojoin.spark.shares import TWICE_ONE_IN
 
@@ -9,14 +10,14 @@ from spojoin.spark.shares import TWICE_ONE_IN
 def explained(history: HistoryJoin) -> str:
     """The plan in a few lines."""
     blocks, shares = history.gathered.blocks, history.shares
-    rows = blocks.rows_of(0, len(blocks))
+    rows = blocks.rows_of(0, blocks.answering)
     if not shares:
-        return "no rows"
+        return "no rows" if not len(blocks) else "no rows before `until`"
     reads = [blocks.rows_of(share.first, share.last) for share in shares]
     twice = (sum(reads) - rows) / rows
     memory = max(history.division.memory_of(share.first, share.last) for share in shares)
     lines = [
-        f"{rows:,} rows in {len(blocks):,} blocks, {_order(history)}",
+        f"{blocks.rows_of(0, len(blocks)):,} rows in {len(blocks):,} blocks, {_order(history)}{_until(blocks)}",
         f"{len(shares):,} tasks, the largest of {max(reads):,} rows; {twice:.1%} of all rows are read twice, because "
         f"windows reach up to {history.window_rows:,} rows back",
         f"memory a task: up to {memory / 2**20:,.0f} MiB, {history.state_bytes / 2**20:,.0f} of them for full windows",
@@ -30,6 +31,11 @@ def explained(history: HistoryJoin) -> str:
 def _order(history: HistoryJoin) -> str:
     by = " and ".join(", ".join(order.by) for order in history.orders)
     return f"sorted by {by}" if history.gathered.is_sorted else f"in the order of {by} as they are"
+
+
+def _until(blocks: HistoryBlocks) -> str:
+    numbered = int(blocks.numbered_before[-1])
+    return "" if blocks.own == numbered else f"; {blocks.own:,} answer, those before `until`"
 
 
 def _why(history: HistoryJoin) -> str:

@@ -22,6 +22,7 @@ from spojoin.embedded.inputs import with_key_type
 from spojoin.model import Query
 from spojoin.spark.counting import BlockCount, RowCounter
 from spojoin.spark.task import BlockRows
+from spojoin.spark.until import Until
 
 #: Columns that every block has: where it was gathered, what it holds, its first and last key; or what is wrong.
 FIELDS = "partition int, block long, counted binary, size long, keys binary, fault string"
@@ -41,6 +42,7 @@ class BlockGatherer:
     columns: of each input, by the name in it the name of the column here; keys: the columns that order rows
     key_types: of inputs whose rows have a key
     is_sorted: whether Spark has put the rows in order; is_sequence: whether no two rows may have one key
+    until: the place in the order before which rows answer; None for all
     """
 
     query: Query
@@ -50,6 +52,7 @@ class BlockGatherer:
     block_rows: int
     is_sorted: bool
     is_sequence: bool
+    until: Until | None = None
 
     @property
     def schema(self) -> str:
@@ -59,8 +62,8 @@ class BlockGatherer:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of a partition, each as a batch of one row; where something is wrong that alone, and the end."""
         context = TaskContext.get()
-        partition, number, counter = 0 if context is None else context.partitionId(), 0, RowCounter(self.query)
-        order = _BlockOrder(self)
+        partition, number = 0 if context is None else context.partitionId(), 0
+        counter, order = RowCounter(self.query, self.until), _BlockOrder(self)
         for rows in chunks(batches, self.block_rows):
             fault, ends = order.check([rows.column(key) for key in self.keys])
             if fault:
@@ -73,9 +76,10 @@ class BlockGatherer:
     def _block(self, partition: int, number: int, rows: pa.RecordBatch, counter: RowCounter) -> pa.RecordBatch:
         block = self._by_input(rows)
         ends = tuple(tuple(rows.column(key)[at].as_py() for key in self.keys) for at in (0, rows.num_rows - 1))
+        ahead = None if self.until is None else self.until.rows_before(rows.column(self.keys[0]))
         data = [None if each is None else packed(each) for each in block]
         size = sum(len(each) for each in data if each is not None)
-        row = counted_row(partition, number, counter.count(block), size, pickle.dumps(ends))
+        row = counted_row(partition, number, counter.count(block, ahead), size, pickle.dumps(ends))
         return self._with(row, data)
 
     def _with(self, row: pa.RecordBatch, data: Sequence[bytes | None]) -> pa.RecordBatch:

@@ -33,6 +33,7 @@ from spojoin.spark.reach import WindowReach
 from spojoin.spark.settings import HistorySettings
 from spojoin.spark.shares import Division, HistoryShare, ShareLimits
 from spojoin.spark.task import BlockRows, ShareWork, answered
+from spojoin.spark.until import Until
 
 #: Rows of a block: fewer read less of what windows need only partly, more make fewer blocks to plan with.
 BLOCK_ROWS = 8_192
@@ -62,12 +63,18 @@ class HistoryJoin:
     """One query over DataFrames. Planning it reads their rows once; answering it reads the blocks that this made."""
 
     def __init__(
-        self, spark: SparkSession, asked: FrameQuery, orders: Sequence[InputOrder], settings: HistorySettings
+        self,
+        spark: SparkSession,
+        asked: FrameQuery,
+        orders: Sequence[InputOrder],
+        settings: HistorySettings,
+        until: Until | None = None,
     ) -> None:
         self.asked = asked
         self.orders = orders
         self._spark = spark
         self._settings = settings
+        self._until = until
         self._rows = OrderedRows(asked, orders)
 
     @cached_property
@@ -89,7 +96,7 @@ class HistoryJoin:
         if scan is None:
             return None
         key_type = self._keyed.get(0)
-        source = ParquetScan(self.asked.query, *scan, tuple(read), order.by, key_type, BLOCK_ROWS)
+        source = ParquetScan(self.asked.query, *scan, tuple(read), order.by, key_type, BLOCK_ROWS, self._until)
         return self._gathered(source, source.frame(self._spark), is_sorted=False)
 
     def _passed(self) -> GatheredBlocks | None:
@@ -128,7 +135,7 @@ class HistoryJoin:
         """How the blocks are divided."""
         blocks, settings = self.gathered.blocks, self._settings
         cores = self._spark.sparkContext.defaultParallelism
-        rows = blocks.rows_of(0, len(blocks))
+        rows = blocks.rows_of(0, blocks.answering)
         limits = ShareLimits.of(rows, cores, settings.shares, settings.memory_bytes, PYTHON_BYTES + self.state_bytes)
         return Division(self._reach, blocks, limits)
 
@@ -183,7 +190,9 @@ class HistoryJoin:
         columns = [{n: here for n, here in self._rows.columns(i).items() if n in read[i]} for i in inputs]
         is_sequence = len(self.orders) == 1 and self.orders[0].is_sequence
         keys = self._rows.keys
-        return BlockGatherer(self.asked.query, columns, keys, self._keyed, BLOCK_ROWS, is_sorted, is_sequence)
+        return BlockGatherer(
+            self.asked.query, columns, keys, self._keyed, BLOCK_ROWS, is_sorted, is_sequence, self._until
+        )
 
     def _raise_fault(self, faults: Sequence[str]) -> None:
         for fault in sorted(faults):

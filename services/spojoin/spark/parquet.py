@@ -18,6 +18,7 @@ from spojoin.model import Query
 from spojoin.spark.counting import RowCounter
 from spojoin.spark.gather import FIELDS, UNORDERED, counted_row, fault_row, null_fault, steps
 from spojoin.spark.task import BlockRows
+from spojoin.spark.until import Until
 
 #: Rows between the checks of one row group; a block is one such piece of it.
 RowGroup = tuple[str, int]
@@ -29,6 +30,7 @@ class ParquetScan:
 
     pieces: (URI of the file, number of the row group) of each; types: of the columns that are read
     keys: the columns that order rows; key_type: of the stream's key, None where it has none
+    until: the place in the order before which rows answer
     """
 
     query: Query
@@ -38,6 +40,7 @@ class ParquetScan:
     keys: tuple[str, ...]
     key_type: pa.DataType | None
     block_rows: int
+    until: Until | None
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The blocks of all row groups: what each holds, without its rows."""
@@ -74,7 +77,7 @@ class ParquetScan:
                 yield batch.select(self.types.names).cast(self.types)
 
     def _counted(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counter = RowCounter(self.query)
+        counter = RowCounter(self.query, self.until)
         for batch in pieces:
             for piece in batch.to_pylist():
                 for number, rows in enumerate(self.batches(piece["path"], piece["group"])):
@@ -88,7 +91,9 @@ class ParquetScan:
         if fault is not None:
             return fault_row(partition, number, fault)
         ends = tuple(tuple(key[at].as_py() for key in keys) for at in (0, -1))
-        return counted_row(partition, number, counter.count((self._given(rows),)), rows.nbytes, pickle.dumps(ends))
+        ahead = None if self.until is None else self.until.rows_before(keys[0])
+        count = counter.count((self._given(rows),), ahead)
+        return counted_row(partition, number, count, rows.nbytes, pickle.dumps(ends))
 
     def _given(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """A block as the engine takes it."""

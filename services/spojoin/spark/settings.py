@@ -27,10 +27,11 @@ def settings_of(spark: SparkSession) -> HistorySettings:
     shares, memory = spark.conf.get(SHARES, ""), spark.conf.get(MEMORY, "2g")
     if shares and not (shares.isascii() and shares.isdigit() and int(shares) > 0):
         raise ConfigurationError(f"{SHARES} is {shares!r}: expected a number of shares, from 1")
-    return HistorySettings(int(shares) if shares else None, _bytes(memory or ""))
+    return HistorySettings(int(shares) if shares else None, bytes_of(memory or ""))
 
 
-def _bytes(memory: str) -> int:
+def bytes_of(memory: str) -> int:
+    """A size in bytes. Raises ConfigurationError where it is none."""
     found = _SIZE.fullmatch(memory)
     if found is None:
         raise ConfigurationError(f"{MEMORY} is {memory!r}: expected a size such as '4g'")

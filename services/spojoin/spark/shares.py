@@ -70,7 +70,7 @@ class Division:
         """The shares, in order. Raises ConfigurationError where a window takes more memory than a task has."""
         found: list[HistoryShare] = []
         begin, behind = 0, 0
-        while begin < len(self._blocks):
+        while begin < self._blocks.answering:
             first = self._reach.first(self._blocks, begin)
             twice = self._blocks.rows_of(first, begin) + behind
             rows = max(self._limits.rows, TWICE_ONE_IN * twice) if self._limits.grows else self._limits.rows
@@ -88,8 +88,9 @@ class Division:
     def _end(self, begin: int, rows: int) -> int:
         """Where a share of so many rows ends; it takes what would be left as a small rest."""
         before = self._blocks.total_before
-        end = min(max(int(np.searchsorted(before, before[begin] + rows)), begin + 1), len(self._blocks))
-        return len(self._blocks) if before[-1] - before[end] < rows // 2 else end
+        last = self._blocks.answering
+        end = min(max(int(np.searchsorted(before, before[begin] + rows)), begin + 1), last)
+        return last if before[last] - before[end] < rows // 2 else end
 
     def _fitting(self, first: int, begin: int, end: int) -> int:
         """An end so early that the task's rows fit into its memory."""

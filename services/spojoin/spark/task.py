@@ -38,7 +38,7 @@ class ShareWork:
             starts={(number, 0): SourcePosition(place, 0, NEVER) for number, place in enumerate(positions)},
             first_indexes=tuple(blocks.members_before[share.first].tolist()),
             first_seq=int(numbered[share.first]),
-            own=range(int(numbered[share.begin]) + ahead, int(numbered[share.end]) + ahead),
+            own=range(int(numbered[share.begin]) + ahead, min(int(numbered[share.end]), blocks.own) + ahead),
         )
         return cls(beginning, int(numbered[share.last] - numbered[share.first]))
 

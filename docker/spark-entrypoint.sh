@@ -1,0 +1,23 @@
+#!/bin/sh
+# Python, unless Spark on Kubernetes starts a driver or an executor: these it names, as in its own images.
+set -e
+case "$1" in
+driver)
+    shift
+    exec "$SPARK_HOME/bin/spark-submit" --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \
+        --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" --deploy-mode client "$@"
+    ;;
+executor)
+    # Options of the JVM are in numbered variables, one each; none of those that Spark makes holds a space.
+    options=$(env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p')
+    # shellcheck disable=SC2086
+    exec java $options -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_MEMORY" -cp "$SPARK_HOME/jars/*" \
+        org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend --driver-url "$SPARK_DRIVER_URL" \
+        --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" --app-id "$SPARK_APPLICATION_ID" \
+        --hostname "$SPARK_EXECUTOR_POD_IP" --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+        --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+*)
+    exec /opt/spojoin/bin/python "$@"
+    ;;
+esac

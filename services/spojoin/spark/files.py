@@ -1,0 +1,44 @@
+"""Reads and writes DataFrames, in any format and from any place that Spark knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation, SparkSession, functions
+
+from spojoin.errors import ConfigurationError
+
+#: Options of a format without which it would read text where other readers of this package see types.
+_TYPED = {
+    "csv": {"header": "true", "inferSchema": "true"},
+    "json": {"inferTimestamp": "true"},
+}
+_WRITTEN = {"csv": {"header": "true"}}
+#: What becomes of an output that is there, in Spark's words.
+MODES = ("error", "overwrite", "append")
+
+
+def read(spark: SparkSession, path: str, kind: str, options: Mapping[str, str]) -> DataFrame:
+    """The rows of a file, a folder or whatever else `path` names; kind: the format, in Spark's words."""
+    return spark.read.format(kind).options(**_TYPED.get(kind, {}), **options).load(path)
+
+
+def write(frame: DataFrame, path: str, kind: str, mode: str) -> int:
+    """Write rows, one file a partition, in order; returns how many."""
+    seen = Observation()
+    counted = frame.observe(seen, functions.count(functions.lit(1)).alias("rows"))
+    counted.write.format(kind).options(**_WRITTEN.get(kind, {})).mode(mode).save(path)
+    return int(seen.get["rows"])
+
+
+def check_output(spark: SparkSession, path: str, mode: str) -> None:
+    """Raise ConfigurationError where an output exists that mustn't, before anything is computed."""
+    if mode not in MODES:
+        raise ConfigurationError(f"--mode {mode}: expected one of {', '.join(MODES)}")
+    java: Any = spark.sparkContext._jvm  # Hadoop's own view of a path: S3 and HDFS as well as files
+    place = java.org.apache.hadoop.fs.Path(path)
+    if mode == "error" and place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(place):
+        raise ConfigurationError(
+            f"{path} exists already: name another place, or let --mode overwrite it, or append to it"
+        )

@@ -1,0 +1,66 @@
+"""Spark's errors that a user can correct, each as one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spojoin.errors import BadData, ConfigurationError
+
+#: How Python's own errors end the text of a task's: the class, and what it says.
+_RAISED = re.compile(r"^spojoin\.errors\.(\w+): (.*)$", re.MULTILINE)
+_CONDITION = re.compile(r"\[([A-Z_]+)[\].]")
+_SENTENCES = {
+    "PATH_NOT_FOUND": "{path}: no such file or folder",
+    "UNABLE_TO_INFER_SCHEMA": "no files of format {format} where rows should be: name their folder, or --format",
+    "PATH_ALREADY_EXISTS": "{outputPath} exists already: name another place, or say what becomes of it, by --mode",
+    "DATA_SOURCE_NOT_FOUND": "Spark knows no such format: correct its name, or add its package, "
+    "--conf spark.jars.packages=GROUP:NAME:VERSION",
+}
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Turns Spark's errors into this package's."""
+    try:
+        yield
+    except PySparkException as error:
+        raise _of_spark(error) from error
+    except Py4JJavaError as error:
+        raise _of_java(str(error.java_exception.toString())) from error
+
+
+def _of_java(text: str) -> ConfigurationError:
+    condition = _CONDITION.search(text)
+    sentence = _SENTENCES.get(condition[1]) if condition else None
+    return ConfigurationError(f"Spark: {_first_line(text)}" if sentence is None else _Given().fill(sentence))
+
+
+def _of_spark(error: PySparkException) -> ConfigurationError | BadData:
+    raised = _RAISED.findall(str(error))
+    if raised:  # by a task
+        name, text = raised[-1]
+        return BadData(text) if name == "BadData" else ConfigurationError(text)
+    said = {name: str(value).strip("'`\"") for name, value in (error.getMessageParameters() or {}).items()}
+    sentence = _SENTENCES.get(error.getCondition() or "")
+    if sentence is not None:
+        return ConfigurationError(_Given(said).fill(sentence))
+    return ConfigurationError(f"Spark: {_first_line(str(error))}")
+
+
+class _Given(dict[str, str]):
+    """What Spark says of an error; a name that it doesn't know is left out."""
+
+    def fill(self, sentence: str) -> str:
+        return sentence.format_map(self)
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "an error without a message")

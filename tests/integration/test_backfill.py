@@ -1,0 +1,216 @@
+"""A changed query takes over on the real broker while rows flow; Spark answers it over the history before that place.
+
+Both results one after the other must be a nested loop over all rows: no row is missing, none has two answers.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from spojoin.local.cluster import LocalCluster
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Service, Supervisor
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topology import Topic, input_topic, topic_name
+from spojoin.query.load import load_query
+from spojoin.runtime.generations import GenerationsTopic
+from tests.support.served import PATIENCE_S, SIZES
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+WINDOW = 300
+BEGIN_MS = 1_700_000_000_000
+OLD = """
+name: NAME
+streams:
+  readings:
+    schema: {draw: double, cooling: long}
+    time: at
+    key: id
+sql: |
+  SELECT * FROM readings AS l JOIN readings AS r
+  ON l.draw < r.draw AND l.cooling >= r.cooling
+  WINDOW AS (SLIDE INTERVAL '10' ON '100')
+order: ORDER
+output: count
+"""
+NEW = (
+    OLD.replace("l.cooling >= r.cooling", "l.cooling = r.cooling")
+    .replace("INTERVAL '10' ON '100'", f"INTERVAL '1' ON '{WINDOW}'")
+    .replace("output: count", "output: pairs")
+)
+
+
+# -- rows: a row's number determines everything in it
+
+
+def draw(number: np.ndarray) -> np.ndarray:
+    return number * 7919 % 40 / 4
+
+
+def cooling(number: np.ndarray) -> np.ndarray:
+    return number * 104729 % 37
+
+
+class Feed:
+    """Sends rows in ascending event time to the partitions, until stopped."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        self._topic, self._partitions = topic, partitions
+        self.stop = threading.Event()
+        self.rows = 0
+
+    def run(self) -> None:
+        while not self.stop.wait(0.03):
+            for _ in range(10):
+                one = np.array([self.rows])
+                row = {"draw": float(draw(one)[0]), "cooling": int(cooling(one)[0]), "at": BEGIN_MS + self.rows}
+                partition = self.rows * 31 % 7 % self._partitions
+                self._producer.produce(self._topic, orjson.dumps({**row, "id": self.rows}), partition=partition)
+                self.rows += 1
+            self._producer.poll(0)
+        assert self._producer.flush(PATIENCE_S) == 0
+
+
+def history(rows: int, folder: Path) -> Path:
+    """All rows, in three Parquet files."""
+    number = np.arange(rows)
+    at = pa.array((number + BEGIN_MS) * 1_000, pa.timestamp("us", tz="UTC"))
+    table = pa.table({"id": number, "draw": draw(number), "cooling": cooling(number), "at": at})
+    folder.mkdir()
+    for part in range(3):
+        begin = part * rows // 3
+        pq.write_table(table.slice(begin, (part + 1) * rows // 3 - begin), folder / f"{part}.parquet")
+    return folder
+
+
+def nested_loop(rows: int) -> Iterator[tuple[int, ...]]:
+    """The pairs of the new query, by definition: sequence numbers are those of the rows."""
+    number = np.arange(rows)
+    x, y = draw(number), cooling(number)
+    for at in range(rows):
+        window = number[max(0, at - WINDOW) : at]
+        alike = window[y[window] == y[at]]
+        pairs = [(at, int(w)) for w in alike[x[at] < x[alike]]] + [(int(w), at) for w in alike[x[alike] < x[at]]]
+        for left, right in sorted(pairs):
+            yield at, left, right, left, right
+
+
+# -- what came out of the stream
+
+
+class Results:
+    """The results of the new generation, each once."""
+
+    def __init__(self, bootstrap: str, query: str) -> None:
+        servers = {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"}
+        self._consumer = Consumer(servers)
+        self._consumer.assign([TopicPartition(topic_name(query, Topic.RESULTS), 0, 0)])
+        self.answered = 0
+        self.tables: list[pa.Table] = []
+
+    def read_on(self) -> None:
+        for message in self._consumer.consume(200, 0.1):
+            headers = dict(message.headers() or ())
+            if headers["spojoin-generation"] == b"2":
+                self.tables.append(pa.ipc.open_stream(message.value()).read_all())
+            else:
+                self.answered += int(headers["spojoin-end"]) - int(headers["spojoin-begin"])
+
+    @property
+    def rows(self) -> list[tuple[int, ...]]:
+        return [row for table in self.tables for row in rows_of(table)]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def rows_of(table: pa.Table) -> list[tuple[int, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def until(results: Results, supervisors: list[Supervisor], is_done) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_done():
+        for each in supervisors:
+            each.tend()
+        results.read_on()
+        assert time.monotonic() < deadline, f"{results.answered} answered before, {len(results.rows)} rows after"
+
+
+def services(cluster: LocalCluster, path: Path, topic: str, **extra: str) -> list[Service]:
+    settings = {**SIZES, "idle_timeout_ms": "4000", "input_topics": orjson.dumps({"readings": topic}).decode(), **extra}
+    return services_of(Deployment(load_query(path), path, cluster.broker.bootstrap, cluster.redis.url, 2, settings))
+
+
+def backfill(query: Path, topic: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "spojoin.cli.main", "backfill", str(query), *arguments]
+    environment = {**os.environ, "SPOJOIN_INPUT_TOPICS": orjson.dumps({"readings": topic}).decode()}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize(("order", "partitions"), [("arrival", 1), ("event_time", 2)])
+def test_a_backfill_and_the_stream_that_took_over_have_no_gap_and_no_double(
+    cluster: LocalCluster, tmp_path: Path, order: str, partitions: int
+) -> None:
+    name, bootstrap = f"backfilled-{order}", cluster.broker.bootstrap
+    topic = f"{name}.{input_topic('readings')}"
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    for path, text in ((old, OLD), (new, NEW)):
+        path.write_text(text.replace("NAME", name).replace("ORDER", order))
+    log = KafkaLog(KafkaConfig(bootstrap))
+    log.create_topics({topic: partitions, f"{topic}.dlq": 1})
+    feed, results = Feed(bootstrap, topic, partitions), Results(bootstrap, name)
+    with ExitStack() as stack:
+        stack.callback(log.close)
+        stack.callback(results.close)
+        before = stack.enter_context(Supervisor(cluster.children, tmp_path / "old", restarts_max=0))
+        after = stack.enter_context(Supervisor(cluster.children, tmp_path / "new", restarts_max=50))
+        pool = stack.enter_context(ThreadPoolExecutor())
+        stack.callback(feed.stop.set)
+        before.start(services(cluster, old, topic))
+        before.wait_ready()
+        feeding = pool.submit(feed.run)
+        until(results, [before], lambda: results.answered > 2 * WINDOW)
+        after.start(services(cluster, new, topic, replace="true"))
+        until(results, [after], lambda: GenerationsTopic(log, name).read().current_number == 2 and results.tables)
+        seen = feed.rows
+        until(results, [after], lambda: feed.rows > seen + 2 * WINDOW)
+        feed.stop.set()
+        feeding.result()
+        expected = list(nested_loop(feed.rows))
+        last = sum(row[0] == expected[-1][0] for row in expected)
+        until(results, [after], lambda: sum(row[0] == expected[-1][0] for row in results.rows[-last:]) == last)
+    check(results, expected, history(feed.rows, tmp_path / "history"), (new, topic, bootstrap))
+
+
+def check(results: Results, expected: list[tuple[int, ...]], folder: Path, asked: tuple[Path, str, str]) -> None:
+    query, topic, bootstrap = asked
+    output = folder.parent / "results"
+    ordered = ["--order-by", "id"] if "order: arrival" in query.read_text() else []
+    where = ["--from", str(folder), "--until", "began", "--bootstrap", bootstrap, "--shares", "3", "-o", str(output)]
+    done = backfill(query, topic, *where, *ordered)
+    assert done.returncode == 0, done.stderr
+    assert "generation 2 answers from" in done.stderr
+    parts = [pq.read_table(path) for path in sorted(output.glob("part-*"))]
+    assert {part.schema.remove_metadata() for part in parts} == {results.tables[0].schema.remove_metadata()}
+    earlier = [row for part in parts for row in rows_of(part)]
+    assert earlier
+    assert results.rows
+    assert earlier + results.rows == expected
