@@ -58,7 +58,7 @@ ALLOWED = _table("""
     loadgen.check: loadgen.errors loadgen.load cli ports protocol query runtime wire
     loadgen.chaos: loadgen.check loadgen.errors loadgen.load loadgen.machine cli local ports protocol query
         telemetry wire
-    loadgen.demo: loadgen.check loadgen.errors loadgen.load cli embedded local ports protocol query wire
+    loadgen.demo: loadgen.check loadgen.errors loadgen.load cli embedded local ports protocol query spark wire
     loadgen.engines: loadgen.errors loadgen.machine cli embedded local published query version
     loadgen.promises: loadgen.errors loadgen.load loadgen.machine cli embedded index kernels local ports
         protocol query roles.router spark threads wire
