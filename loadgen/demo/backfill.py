@@ -16,7 +16,7 @@ TIES = ("flight_id",)
 
 @dataclass(frozen=True, slots=True)
 class BackfillOutcome:
-    """rows: of Spark's results; streamed: of the services'; is_same: whether both are one list; plan: how Spark went."""
+    """rows: of Spark's results; streamed: of the services'; is_same: whether both are one list; plan: Spark's."""
 
     query: str
     rows: int

@@ -157,19 +157,22 @@ class HistoryJoin:
 
     def results(self) -> DataFrame:
         """The answers, those of each share in a partition of its own, in order."""
-        schema = _spark_schema(result_schema(self.asked.query, self._key_types))
-        shares = self.shares
-        if not shares:
-            return self._spark.createDataFrame([], from_arrow_schema(schema, prefer_timestamp_ntz=True))
-        ids = _share_ids(self._spark, len(shares))
-        tasks = self.gathered.source.tasks(self._spark, self._routes(ids)).repartition(len(shares), "share")
+        tasks, task = self.tasks()
+        return tasks.mapInArrow(task, from_arrow_schema(task.schema, prefer_timestamp_ntz=True))
+
+    def tasks(self) -> tuple[DataFrame, ShareTask]:
+        """For each share a partition with what its task reads, in order; and the task."""
+        ids = _share_ids(self._spark, len(self.shares))
+        routed = self.gathered.source.tasks(self._spark, self._routes(ids))
+        tasks = routed.repartition(max(len(ids), 1), "share").sortWithinPartitions("share", "place")
+        return tasks, self._task(ids)
+
+    def _task(self, ids: Sequence[int]) -> ShareTask:
         query, blocks, table = self.asked.query, self.gathered.blocks, self._table()
         ahead = 0 if table is None else RowCounter(query).count((None, table)).numbered
-        works = {ids[number]: ShareWork.of(blocks, share, ahead) for number, share in enumerate(shares)}
-        task = ShareTask(query, works, None if table is None else packed(table), schema, self.gathered.source.rows)
-        return tasks.sortWithinPartitions("share", "place").mapInArrow(
-            task, from_arrow_schema(schema, prefer_timestamp_ntz=True)
-        )
+        works = {ids[number]: ShareWork.of(blocks, share, ahead) for number, share in enumerate(self.shares)}
+        schema = _spark_schema(result_schema(query, self._key_types))
+        return ShareTask(query, works, None if table is None else packed(table), schema, self.gathered.source.rows)
 
     def _routes(self, ids: Sequence[int]) -> pa.Table:
         """Which blocks each share reads, and in which order."""
