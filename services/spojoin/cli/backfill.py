@@ -29,7 +29,7 @@ from spojoin.suggest import listed, unknown
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spojoin.cli.commands.backfill import BackfillOptions
+    from spojoin.cli.backfill_options import BackfillOptions
 
 BEGAN = "began"
 _NUMBER = re.compile(r"[+-]?\d+")

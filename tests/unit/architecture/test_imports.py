@@ -45,12 +45,14 @@ ALLOWED = _table("""
     embedded: expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.predictor roles.router roles.sink suggest threads wire
     explain: kernels protocol published query suggest
+    spark: embedded explain protocol published query suggest wire
     client: ports protocol runtime wire
     page: ports protocol query runtime telemetry wire
     local: page ports protocol runtime
     simulate: index kernels ports protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.router roles.sink runtime wire
-    cli: embedded explain local page ports protocol published query runtime simulate telemetry version wire
+    cli: embedded explain local page ports protocol published query runtime simulate spark suggest telemetry
+        version wire
     loadgen.extras: cli
     loadgen.errors: loadgen.extras cli
     loadgen.load: loadgen.errors loadgen.machine cli local ports protocol query wire
