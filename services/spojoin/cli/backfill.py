@@ -30,7 +30,7 @@ from spojoin.suggest import listed, unknown
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spojoin.cli.commands.backfill import BackfillOptions
+    from spojoin.cli.backfill_options import BackfillOptions
 
 BEGAN = "began"
 _NUMBER = re.compile(r"[+-]?\d+")
@@ -91,7 +91,7 @@ def _until(asked: FrameQuery, order_by: list[str] | None, options: BackfillOptio
 
 def _write(spark: SparkSession, history: HistoryJoin, output: str, options: BackfillOptions) -> None:
     with spark_progress(spark, history.asked.query.name, is_quiet=options.quiet):
-        rows = write(history.results(), output, options.output_format, options.mode)
+        rows = write(history, output, options.output_format, options.mode)
     if not options.quiet:
         typer.echo(f"{rows:,} rows of results in {output}")
     if refused := ", ".join(f"{reason} {count:,}" for reason, count in history.gathered.refused.items()):

@@ -8,6 +8,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
 from spojoin.errors import ConfigurationError
+from spojoin.spark.history import HistoryJoin
+from spojoin.spark.written import is_known, write_parquet
 
 #: Options of a format without which it would read text where other readers of this package see types.
 _TYPED = {
@@ -24,8 +26,17 @@ def read(spark: SparkSession, path: str, kind: str, options: Mapping[str, str]) 
     return spark.read.format(kind).options(**_TYPED.get(kind, {}), **options).load(path)
 
 
-def write(frame: DataFrame, path: str, kind: str, mode: str) -> int:
-    """Write rows, one file a partition, in order; returns how many."""
+def write(history: HistoryJoin, path: str, kind: str, mode: str) -> int:
+    """Write a history's results, one file a share, in order; returns how many.
+
+    Tasks write Parquet themselves, where Arrow knows the file system; else rows pass to Spark's own writer.
+    """
+    if kind == "parquet" and is_known(path):
+        return write_parquet(history, path, replaces=mode == "overwrite")
+    return _write_rows(history.results(), path, kind, mode)
+
+
+def _write_rows(frame: DataFrame, path: str, kind: str, mode: str) -> int:
     seen = Observation()
     counted = frame.observe(seen, functions.count(functions.lit(1)).alias("rows"))
     counted.write.format(kind).options(**_WRITTEN.get(kind, {})).mode(mode).save(path)

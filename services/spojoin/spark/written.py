@@ -52,6 +52,15 @@ def place_of(output: str) -> tuple[fs.FileSystem, str]:
     return found
 
 
+def is_known(output: str) -> bool:
+    """Whether Arrow knows the file system of an output; Hadoop's own names, such as s3a, it doesn't."""
+    try:
+        place_of(output)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError):
+        return False
+    return True
+
+
 def _uri(output: str, folder: str, pending: str) -> str:
     """The pending folder as tasks name it."""
     return output.rstrip("/") + pending[len(folder) :] if "://" in output else pending

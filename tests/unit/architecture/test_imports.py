@@ -50,8 +50,8 @@ ALLOWED = _table("""
     local: page ports protocol runtime
     simulate: index kernels ports protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.router roles.sink runtime wire
-    spark: embedded explain protocol published query suggest wire
-    cli: embedded explain local page ports protocol published query runtime simulate telemetry version wire
+    cli: embedded explain local page ports protocol published query runtime simulate spark suggest telemetry
+        version wire
     loadgen.extras: cli
     loadgen.errors: loadgen.extras cli
     loadgen.load: loadgen.errors loadgen.machine cli local ports protocol query wire

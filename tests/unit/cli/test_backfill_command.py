@@ -1,0 +1,106 @@
+"""`spojoin backfill`: results in order, and mistakes as one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import spojoin
+from spojoin.cli.main import app
+
+pytestmark = pytest.mark.spark
+
+ROWS = 3_000
+STATEMENT = """SELECT l.seq, r.seq AS other FROM s AS l JOIN s AS r ON l.a > r.a AND l.b < r.b
+  WINDOW AS (SLIDE INTERVAL '1' ON '50')"""
+QUERY = f"""
+name: higher
+streams:
+  s: {{schema: {{seq: long, a: long, b: long}}}}
+sql: |
+  {STATEMENT}
+order: arrival
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    random = np.random.default_rng(1)
+    table = pa.table({"seq": np.arange(ROWS), "a": random.integers(0, 9, ROWS), "b": random.integers(0, 9, ROWS)})
+    (tmp_path / "s").mkdir()
+    pq.write_table(table.slice(0, 1_000), tmp_path / "s/0.parquet")
+    pq.write_table(table.slice(1_000), tmp_path / "s/1.parquet")
+    pa.csv.write_csv(table, tmp_path / "s.csv")
+    (tmp_path / "q.yaml").write_text(QUERY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def backfill(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """As a process of its own: a session of Spark is one of a process."""
+    command = [sys.executable, "-m", "spojoin.cli.main", "backfill", "q.yaml", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def rows(folder: Path) -> list[dict[str, int]]:
+    return [row for path in sorted(folder.glob("part-*")) for row in pq.read_table(path).to_pylist()]
+
+
+@pytest.mark.parametrize(("source", "options"), [("s", ()), ("s.csv", ("--format", "csv"))])
+def test_results_are_those_of_the_rows_before_until(folder: Path, source: str, options: tuple[str, ...]) -> None:
+    done = backfill("--from", source, *options, "--order-by", "seq", "--until", "1500", "--shares", "2", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    cut = pq.read_table(folder / "s").slice(0, 1_500)
+    expected = spojoin.sql(STATEMENT, s=cut).to_arrow().to_pylist()
+    assert rows(folder / "out") == expected
+    assert f"{len(expected):,} rows of results in out" in done.stdout
+
+
+def test_the_plan_is_printed_and_nothing_written(folder: Path) -> None:
+    done = backfill("--from", "s=s", "--order-by", "seq", "--until", "1500", "--explain")
+    assert done.returncode == 0, done.stderr
+    assert "1,500 answer, those before `until`" in done.stdout
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--from", "none", "--order-by", "seq", "-o", "out"], "none: no such file or folder"),
+        (["--from", "s", "--order-by", "sec", "-o", "out"], "order_by of s: unknown column 'sec'"),
+        (["--from", "s", "-o", "out"], "s has no order: name the column that numbers its rows"),
+        (["--from", "s", "--order-by", "seq", "-o", "s"], "s exists already: name another place"),
+        (["--from", "s", "--order-by", "seq", "--until", "soon", "-o", "out"], "until is 'soon': expected a whole"),
+        (["--from", "s", "--order-by", "a", "-o", "out"], "two rows have a 0: a sequence column numbers each row once"),
+    ],
+)
+def test_a_mistake_that_spark_finds_is_one_sentence(folder: Path, arguments: list[str], sentence: str) -> None:
+    done = backfill(*arguments)
+    assert done.returncode == 2
+    (said,) = [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")]
+    assert sentence in said
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--from", "s"], "--output is missing"),
+        (["--from", "t=x", "-o", "out"], "--from t=x: unknown stream 't'"),
+        (["--from", "s", "--from", "s=s", "-o", "out"], "'s' has a path already, s"),
+        (["--from", "s", "--conf", "x", "-o", "out"], "--conf x: expected NAME=VALUE"),
+    ],
+)
+def test_a_mistake_that_needs_no_spark_ends_before_it_starts(folder: Path, arguments: list[str], sentence: str) -> None:
+    result = CliRunner().invoke(app, ["backfill", "q.yaml", *arguments])
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
