@@ -27,18 +27,21 @@ def write_parquet(history: HistoryJoin, output: str, *, replaces: bool = False) 
 
     output: a path, or a URI of a file system that Arrow knows. Raises OSError where it can't be written.
     """
+    tasks, task = history.tasks()
     system, folder = place_of(output)
     pending = f"{folder}/_pending-{uuid.uuid4().hex}"
+    is_new = system.get_file_info(folder).type is fs.FileType.NotFound
     system.create_dir(pending)
     try:
-        tasks, task = history.tasks()
         written = tasks.mapInArrow(_Writing(task, _uri(output, folder, pending)), _FIELDS).collect()
-        if replaces:
-            _clear(system, folder, pending)
-        for row in sorted(written, key=lambda row: row.partition):
-            system.move(f"{pending}/{row.name}", f"{folder}/part-{row.partition:05}-{row.name}")
-    finally:
-        system.delete_dir(pending)
+    except BaseException:
+        system.delete_dir(folder if is_new else pending)
+        raise
+    if replaces:
+        _clear(system, folder, pending)
+    for row in sorted(written, key=lambda row: row.partition):
+        system.move(f"{pending}/{row.name}", f"{folder}/part-{row.partition:05}-{row.name}")
+    system.delete_dir(pending)
     with system.open_output_stream(f"{folder}/_SUCCESS"):
         pass
     return sum(row.rows for row in written)

@@ -14,7 +14,7 @@ from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import MemoryLog
-from spojoin.protocol.answered import Passed
+from spojoin.protocol.answered import PassedOrder
 from spojoin.protocol.generations import Generations
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
@@ -64,7 +64,7 @@ def asked(
     cut: dict[int, tuple[int, int, int]],
     order: str,
     *,
-    passed: Passed | None = None,
+    passed: PassedOrder | None = None,
     before: str | None = None,
     backfill: str = "window",
 ) -> Began:
@@ -83,8 +83,8 @@ def asked(
     return began(InputHistory(log, ["in.a"], parse), new, generations(old, new, takeover, backfill), {})
 
 
-def passed(time_us: int, place: tuple[int, int, int, int], reads: dict[int, tuple[int, int]]) -> Passed:
-    return Passed((time_us, *place), {(0, number): place for number, place in reads.items()}, frozenset())
+def passed(time_us: int, place: tuple[int, int, int, int], reads: dict[int, tuple[int, int]]) -> PassedOrder:
+    return PassedOrder((time_us, *place), {(0, number): place for number, place in reads.items()}, frozenset())
 
 
 # -- by arrival

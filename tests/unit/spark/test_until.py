@@ -35,7 +35,10 @@ WINDOW AS (SLIDE INTERVAL '1 s' ON '2 min')
 
 @pytest.fixture(scope="module")
 def session():
-    return local.start()  # which others may use as well, so that nobody stops it
+    found = local.start()  # which others may use as well, so that nobody stops it
+    found.conf.set("spark.spojoin.shares", "3")
+    yield found
+    found.conf.unset("spark.spojoin.shares")
 
 
 def rows(seed: int, count: int = ROWS) -> pa.Table:
@@ -57,14 +60,14 @@ def test_rows_before_a_number_answer(session, until: int) -> None:
     trips = rows(1)
     cut = trips.filter(pa.compute.less(trips["id"], until))
     frame = session.createDataFrame(trips)
-    found = spark.sql(session, ARRIVAL, trips=frame, order_by="id", until=until, shares=3).toArrow()
+    found = spark.sql(session, ARRIVAL, trips=frame, order_by="id", until=until).toArrow()
     assert found.to_pylist() == spojoin.sql(ARRIVAL, trips=cut).to_arrow().to_pylist()
 
 
 def test_unordered_rows_are_cut_where_they_stand_in_the_order(session) -> None:
     trips = rows(2)
     frame = session.createDataFrame(trips.take(np.random.default_rng(3).permutation(ROWS)))
-    found = spark.sql(session, ARRIVAL, trips=frame, order_by="id", until=30_000, shares=2).toArrow()
+    found = spark.sql(session, ARRIVAL, trips=frame, order_by="id", until=30_000).toArrow()
     assert found.to_pylist() == spojoin.sql(ARRIVAL, trips=trips.slice(0, 10_000)).to_arrow().to_pylist()
 
 
@@ -73,7 +76,7 @@ def test_rows_behind_it_are_found_by_those_that_answer_on_close(session, as_text
     trips, moment = rows(4), BEGIN + dt.timedelta(seconds=3_001)
     frame = session.createDataFrame(trips)
     until = moment.isoformat() if as_text else moment
-    found = spark.sql(session, CLOSES, trips=frame, order_by=["at", "id"], until=until, shares=2).toArrow()
+    found = spark.sql(session, CLOSES, trips=frame, order_by=["at", "id"], until=until).toArrow()
     everything = spojoin.sql(CLOSES, trips=trips).to_arrow().to_pylist()
     answering = pa.compute.sum(pa.compute.less(trips["at"], pa.scalar(moment, trips["at"].type))).as_py()
     assert found.to_pylist() == [row for row in everything if row["id"] < 3 * answering]
@@ -86,7 +89,7 @@ def test_two_inputs_are_cut_at_one_event_time(session, second: int) -> None:
     trips, rides, moment = rows(5, 9_000), rows(6, 9_000), BEGIN + dt.timedelta(seconds=second)
     frames = {"trips": session.createDataFrame(trips), "rides": session.createDataFrame(rides)}
     by = {name: ["at", "id"] for name in frames}
-    found = spark.sql(session, TWO, order_by=by, until=moment, shares=3, **frames).toArrow()
+    found = spark.sql(session, TWO, order_by=by, until=moment, **frames).toArrow()
     cut = [each.filter(pa.compute.less(each["at"], pa.scalar(moment, each["at"].type))) for each in (trips, rides)]
     assert found.to_pylist() == spojoin.sql(TWO, trips=cut[0], rides=cut[1]).to_arrow().to_pylist()
 

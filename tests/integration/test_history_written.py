@@ -1,0 +1,84 @@
+"""Results that tasks write themselves: whole, in order, once, whatever tasks are repeated; or nothing."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from loadgen.load import spark as local
+from spojoin.embedded.statements import StatementOptions
+from spojoin.spark.asked import of_statement
+from spojoin.spark.planned import planned
+from spojoin.spark.settings import settings_of
+from spojoin.spark.written import is_known, write_parquet
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+STATEMENT = (
+    "SELECT l.id, r.id AS other, l.city FROM trips AS l JOIN trips AS r ON l.id < r.id AND l.id > r.id - 3 "
+    "WINDOW AS (SLIDE INTERVAL '1' ON '10')"
+)
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = local.start()
+    session.conf.set("spark.spojoin.shares", "2")
+    yield session
+    session.stop()
+
+
+def history(spark, rows=ROWS):
+    table = pa.table({"id": range(rows), "city": [f"c{number % 7}" for number in range(rows)]})
+    asked = of_statement(STATEMENT, {"trips": spark.createDataFrame(table)}, StatementOptions({}))
+    return planned(spark, asked, "id", None, settings_of(spark))
+
+
+def expected(rows=ROWS):
+    """Each row finds the two before it, as the right side of the pair."""
+    return [(left, right, f"c{left % 7}") for right in range(rows) for left in (right - 2, right - 1) if left >= 0]
+
+
+def written(folder):
+    files = sorted(folder.glob("part-*.parquet"))
+    return [tuple(row.values()) for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def test_results_are_written_in_order(spark, tmp_path):
+    out = tmp_path / "out"
+    assert write_parquet(history(spark), str(out)) == len(expected())
+    assert written(out) == expected()
+    assert sorted(path.name for path in out.iterdir() if not path.name.startswith("part-")) == ["_SUCCESS"]
+
+
+def test_results_replace_others_or_stand_beside_them(spark, tmp_path):
+    out = tmp_path / "out"
+    write_parquet(history(spark, 20), str(out))
+    write_parquet(history(spark, 30), out.as_uri(), replaces=True)
+    assert written(out) == expected(30)
+    write_parquet(history(spark, 40), str(out))
+    assert sorted(written(out)) == sorted(expected(30) + expected(40))
+
+
+def test_nothing_is_left_of_a_failure(spark, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    failing = history(spark)
+    monkeypatch.setattr(failing, "tasks", lambda: _failing(history(spark)))
+    with pytest.raises(Exception, match="this task fails"):
+        write_parquet(failing, str(out))
+    assert not out.exists()
+
+
+def _failing(found):
+    tasks, task = found.tasks()
+
+    def fails(batches):
+        yield from batches
+        raise OSError("this task fails")
+
+    return tasks.mapInArrow(fails, tasks.schema), task
+
+
+def test_a_file_system_that_arrow_does_not_know_is_left_to_spark():
+    assert is_known("/tmp/out")
+    assert not is_known("s3a://lake/out")
