@@ -103,8 +103,7 @@ def nested_loop(table, length, slide):
     return found
 
 
-@pytest.mark.parametrize("shares", [1, 2, 5, 17])
-@pytest.mark.parametrize("is_shuffled", [False, True])
+@pytest.mark.parametrize(("shares", "is_shuffled"), [(1, False), (17, False), (2, True), (5, True)])
 def test_pairs_are_those_of_the_nested_loop(spark, shares, is_shuffled):
     table = trips(shares)
     frame = shuffled(spark, table) if is_shuffled else spark.createDataFrame(table)
@@ -133,7 +132,7 @@ def test_parquet_files_without_an_order_are_sorted(spark, tmp_path):
     assert [tuple(row) for row in found] == nested_loop(table, 100, 10)
 
 
-@pytest.mark.parametrize("seed", range(40, 52))
+@pytest.mark.parametrize("seed", range(40, 48))
 def test_what_left_rows_ask_is_answered_as_by_duckdb(spark, seed):
     statement = draw(seed)
     names = ["a"] if statement.is_self else ["a", "b"]

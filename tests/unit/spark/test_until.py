@@ -55,7 +55,7 @@ def rows(seed: int, count: int = ROWS) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("until", [0, 1, 24_576, 24_577, 30_000, 3 * ROWS - 3, 3 * ROWS - 2, 10**12])
+@pytest.mark.parametrize("until", [0, 24_576, 24_577, 3 * ROWS - 2])
 def test_rows_before_a_number_answer(session, until: int) -> None:
     trips = rows(1)
     cut = trips.filter(pa.compute.less(trips["id"], until))
@@ -84,7 +84,7 @@ def test_rows_behind_it_are_found_by_those_that_answer_on_close(session, as_text
     assert found.to_pylist() != alone, "rows behind the cut must matter here"
 
 
-@pytest.mark.parametrize("second", [0, 777, 3_000, 10**6])
+@pytest.mark.parametrize("second", [777, 10**6])
 def test_two_inputs_are_cut_at_one_event_time(session, second: int) -> None:
     trips, rides, moment = rows(5, 9_000), rows(6, 9_000), BEGIN + dt.timedelta(seconds=second)
     frames = {"trips": session.createDataFrame(trips), "rides": session.createDataFrame(rides)}
