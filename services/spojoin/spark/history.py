@@ -36,7 +36,7 @@ from spojoin.spark.task import BlockRows, ShareWork, answered
 from spojoin.spark.until import Until
 
 #: Rows of a block: fewer read less of what windows need only partly, more make fewer blocks to plan with.
-BLOCK_ROWS = 8_192
+BLOCK_ROWS = 32_768
 #: What the interpreter and the compiled kernels of a task take.
 PYTHON_BYTES = 256 << 20
 
