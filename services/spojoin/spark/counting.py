@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from spojoin.model import Query
 from spojoin.query.extract import Extracted, Extractor
@@ -42,8 +43,9 @@ class RowCounter:
         self._until = until
         self._extractors = [Extractor(stream, query.needs_time, n) for n, stream in enumerate(query.inputs)]
 
-    def count(self, block: BlockRows, ahead: int | None = None) -> BlockCount:
-        """What a block holds; ahead: how many of its rows come before `until`, where their order column says it."""
+    def count(self, block: BlockRows, key: pa.Array | None = None) -> BlockCount:
+        """What a block holds; key: the order column of its rows (n,), by which `until` may divide them."""
+        ahead = None if self._until is None or key is None else self._until.rows_before(key)
         found = BlockCount([0] * len(self._query.inputs), [0] * len(self._query.streams))
         for number, rows in enumerate(block):
             if rows is not None:

@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spojoin.embedded.inputs import with_key_type
-from spojoin.model import Query
+from spojoin.model import Query, Stream
 from spojoin.spark.counting import BlockCount, RowCounter
 from spojoin.spark.task import BlockRows
 from spojoin.spark.until import Until
@@ -75,12 +75,10 @@ class BlockGatherer:
 
     def _block(self, partition: int, number: int, rows: pa.RecordBatch, counter: RowCounter) -> pa.RecordBatch:
         block = self._by_input(rows)
-        ends = tuple(tuple(rows.column(key)[at].as_py() for key in self.keys) for at in (0, rows.num_rows - 1))
-        ahead = None if self.until is None else self.until.rows_before(rows.column(self.keys[0]))
+        keys = [rows.column(key) for key in self.keys]
         data = [None if each is None else packed(each) for each in block]
         size = sum(len(each) for each in data if each is not None)
-        row = counted_row(partition, number, counter.count(block, ahead), size, pickle.dumps(ends))
-        return self._with(row, data)
+        return self._with(counted_row(partition, number, keys, counter.count(block, keys[0]), size), data)
 
     def _with(self, row: pa.RecordBatch, data: Sequence[bytes | None]) -> pa.RecordBatch:
         columns = [*row.columns, *(pa.array([each], pa.binary()) for each in data)]
@@ -97,15 +95,22 @@ class BlockGatherer:
     def _of_input(self, number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = self.columns[number]
         batch = pa.RecordBatch.from_arrays([rows.column(here) for here in columns.values()], names=list(columns))
-        stream = self.query.inputs[number]
-        if stream.key is None:
-            return batch
-        return with_key_type(batch, stream.key, self.key_types[number], stream.name)
+        return keyed(batch, self.query.inputs[number], self.key_types.get(number))
 
 
-def counted_row(partition: int, number: int, count: BlockCount, size: int, ends: bytes) -> pa.RecordBatch:
-    """A block as a row of FIELDS; ends: its first and last key, pickled."""
-    return _row(partition, number, (orjson.dumps(dataclasses.asdict(count)), size, ends, None))
+def keyed(rows: pa.RecordBatch, stream: Stream, key_type: pa.DataType | None) -> pa.RecordBatch:
+    """A stream's rows with their key, if they have one, in the type that all its keys have."""
+    return rows if stream.key is None or key_type is None else with_key_type(rows, stream.key, key_type, stream.name)
+
+
+def counted_row(partition: int, number: int, keys: Sequence[pa.Array], count: BlockCount, size: int) -> pa.RecordBatch:
+    """A block as a row of FIELDS; keys: its rows' columns of the order, of which the first and the last row stay."""
+    ends = tuple(_key(keys, at) for at in (0, -1))
+    return _row(partition, number, (orjson.dumps(dataclasses.asdict(count)), size, pickle.dumps(ends), None))
+
+
+def _key(keys: Sequence[pa.Array], at: int) -> tuple[object, ...]:
+    return tuple(key[at].as_py() for key in keys)
 
 
 def fault_row(partition: int, number: int, fault: str) -> pa.RecordBatch:
@@ -161,8 +166,8 @@ class _BlockOrder:
     def _twice(self, keys: Sequence[pa.Array]) -> str | None:
         """A key that two rows have; between blocks as well."""
         _, equal = steps(keys)
-        first, last = (tuple(key[at].as_py() for key in keys) for at in (0, -1))
-        before, self._last = self._last, last
+        first = _key(keys, 0)
+        before, self._last = self._last, _key(keys, -1)
         if before == first:
             return f"{TWICE}:{first[0]}"
         return f"{TWICE}:{keys[0][int(np.argmax(equal))].as_py()}" if equal.any() else None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,14 +12,13 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spojoin.embedded.inputs import with_key_type
 from spojoin.model import Query
 from spojoin.spark.counting import RowCounter
-from spojoin.spark.gather import FIELDS, UNORDERED, counted_row, fault_row, null_fault, steps
+from spojoin.spark.gather import FIELDS, UNORDERED, counted_row, fault_row, keyed, null_fault, steps
 from spojoin.spark.task import BlockRows
 from spojoin.spark.until import Until
 
-#: Rows between the checks of one row group; a block is one such piece of it.
+#: The URI of a file, and the number of a row group in it.
 RowGroup = tuple[str, int]
 
 
@@ -53,7 +51,7 @@ class ParquetScan:
         )
         cores = spark.sparkContext.defaultParallelism
         spread = spark.createDataFrame(pieces).repartition(min(max(len(self.pieces), 1), 4 * cores))
-        return spread.mapInArrow(self._counted, FIELDS)
+        return spread.mapInArrow(self._in_tasks._counted, FIELDS)
 
     def tasks(self, spark: SparkSession, routes: pa.Table) -> DataFrame:
         """One row for each block that a share reads; routes: share, place, partition and block of each."""
@@ -61,7 +59,17 @@ class ParquetScan:
         named = routes.append_column("path", pa.array([path for path, _ in chosen], pa.string()))
         return spark.createDataFrame(named.append_column("group", pa.array([group for _, group in chosen], pa.int64())))
 
-    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
+    @property
+    def rows(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, BlockRows]]]:
+        """What tasks have their rows from."""
+        return self._in_tasks._rows
+
+    @property
+    def _in_tasks(self) -> ParquetScan:
+        """The same for tasks, whose rows name the row groups: a long list of all of them needn't go to each."""
+        return replace(self, pieces=())
+
+    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
         """By share, the rows of the blocks that these rows of `tasks` name, in their order."""
         reading = _RowGroupReading(self)
         for batch in batches:
@@ -90,17 +98,11 @@ class ParquetScan:
             fault = UNORDERED
         if fault is not None:
             return fault_row(partition, number, fault)
-        ends = tuple(tuple(key[at].as_py() for key in keys) for at in (0, -1))
-        ahead = None if self.until is None else self.until.rows_before(keys[0])
-        count = counter.count((self._given(rows),), ahead)
-        return counted_row(partition, number, count, rows.nbytes, pickle.dumps(ends))
+        return counted_row(partition, number, keys, counter.count((self._given(rows),), keys[0]), rows.nbytes)
 
     def _given(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """A block as the engine takes it."""
-        found, stream = rows.select(list(self.read)), self.query.inputs[0]
-        if stream.key is None or self.key_type is None:
-            return found
-        return with_key_type(found, stream.key, self.key_type, stream.name)
+        return keyed(rows.select(list(self.read)), self.query.inputs[0], self.key_type)
 
 
 class _RowGroupReading:
