@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,22 +9,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spojoin.local.jars import Progress, fetch
+from spojoin.local.spark import local_spark
 
 #: Tried together with pyspark 4.0.5; newer connectors lack a dependency on Maven Central, so the two stay in one place.
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 
 #: Rows handed to Python at once; bounds its memory, and is no smaller than any sensible message of rows.
 ARROW_BATCH_ROWS = 131_072
-
-_QUIET = """status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
-rootLogger.level = error
-rootLogger.appenderRef.console.ref = console
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,46 +31,34 @@ class Kafka:
 
 
 def start(
-    cache: Path | None = None, *, cores: int = 2, name: str = "spojoin-loadgen", progress: Progress = print
+    cache: Path | None = None,
+    *,
+    cores: int = 2,
+    tries: int = 1,
+    name: str = "spojoin-loadgen",
+    progress: Progress = print,
 ) -> SparkSession:
     """A local Spark session with the Kafka connector, or the one that runs already.
 
     The connector is fetched once into `cache` (default: the cache folder of all jars); later starts need no network.
+    It takes part only where this starts the process's first Spark: a JVM's class path doesn't grow.
+    tries: of a task, before its job fails
+
     Raises ConfigurationError where Java, the network or disk space is missing.
     """
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    with tempfile.TemporaryDirectory(prefix="spojoin-spark-") as folder:
-        for key, value in (_SETTINGS | _connector(cache, progress) | _logging(Path(folder))).items():
-            builder = builder.config(key, value)
-        session = builder.getOrCreate()
+    jars = sorted(fetch("spark-kafka", (CONNECTOR,), cache, progress).glob("*.jar"))
+    settings = _SETTINGS | {"spark.jars": ",".join(map(str, jars))}
+    session = local_spark(name, f"local[{cores},{tries}]", settings)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 _SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.driver.maxResultSize": "0",
     "spark.sql.shuffle.partitions": "4",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.schemaInference": "true",
     # A file must never be split over tasks: one task is what keeps a table's order within a Kafka partition.
     "spark.sql.files.maxPartitionBytes": "64g",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
 }
-
-
-def _connector(cache: Path | None, progress: Progress) -> dict[str, str]:
-    jars = sorted(fetch("spark-kafka", (CONNECTOR,), cache, progress).glob("*.jar"))
-    return {"spark.jars": ",".join(map(str, jars))}
-
-
-def _logging(folder: Path) -> dict[str, str]:
-    properties = folder / "log4j2.properties"
-    properties.write_text(_QUIET)
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={properties.as_uri()}"}

@@ -1,18 +1,17 @@
 """A statement over a history on a real Spark: the rows that `spojoin run` gives, in order, in any number of shares."""
 
 import datetime
-import os
-import sys
 from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import functions
 
 import spojoin
 import spojoin.spark
+from loadgen.load import spark as local
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.spark import history
 from tests.support.asking_statements import draw, table_of
@@ -28,14 +27,10 @@ PAIRS = (
 
 @pytest.fixture(scope="module")
 def spark():
-    """A session that tries a task up to three times."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
-    settings = {"spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "America/New_York"}
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    """A session that tries a task up to three times, in a time zone of its own."""
+    session = local.start(tries=3)
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -66,7 +66,7 @@ ALLOWED = _table("""
         ports protocol published query roles.router wire
     loadgen.__main__: loadgen loadgen.chaos loadgen.check loadgen.demo loadgen.engines loadgen.errors
         loadgen.load loadgen.papers loadgen.promises cli
-    spark: embedded explain ports protocol published query runtime suggest wire
+    spark: embedded explain local ports protocol published query runtime suggest wire
     spojoin: client embedded version
     roles.controller: ports protocol runtime telemetry wire
     roles.controller.__main__: ports protocol query roles.controller runtime telemetry

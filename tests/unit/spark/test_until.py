@@ -35,10 +35,10 @@ WINDOW AS (SLIDE INTERVAL '1 s' ON '2 min')
 
 @pytest.fixture(scope="module")
 def session():
-    found = local.start()  # which others may use as well, so that nobody stops it
+    found = local.start()
     found.conf.set("spark.spojoin.shares", "3")
     yield found
-    found.conf.unset("spark.spojoin.shares")
+    found.stop()
 
 
 def rows(seed: int, count: int = ROWS) -> pa.Table:

@@ -1,0 +1,72 @@
+"""A Spark of this machine alone: quiet, without pages, with this Python for its tasks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spojoin.errors import ConfigurationError
+
+#: What any session needs: event times as statements read them.
+SESSION_SETTINGS = {"spark.sql.session.timeZone": "UTC"}
+_SETTINGS = SESSION_SETTINGS | {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+#: The second logger is the one by which Spark announces its level.
+_LOGGING = """status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+rootLogger.level = {level}
+rootLogger.appenderRef.console.ref = console
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = off
+"""
+
+
+def local_spark(name: str, master: str, settings: Mapping[str, str], log_level: str = "error") -> SparkSession:
+    """A session of a Spark in this process, or the one that runs already.
+
+    master: such as `local[2]`
+    settings: of Spark, by name; they replace those made here
+    log_level: of Log4j, `off` for nothing at all
+
+    Raises ConfigurationError where Java is missing.
+    """
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(name).master(master)
+    with tempfile.TemporaryDirectory(prefix="spojoin-spark-") as folder:
+        return started(builder, _SETTINGS | _logging(Path(folder), log_level) | dict(settings))
+
+
+def started(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession:
+    """The session of a builder with settings; raises ConfigurationError where Java is missing."""
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise ConfigurationError(
+            "Spark doesn't start: it needs a Java 17 runtime, such as the package openjdk-17-jre-headless, on PATH or "
+            "in JAVA_HOME"
+        ) from error
+
+
+def _logging(folder: Path, level: str) -> dict[str, str]:
+    properties = folder / "log4j2.properties"
+    properties.write_text(_LOGGING.format(level=level))
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={properties.as_uri()}"}
