@@ -15,6 +15,8 @@ from spojoin.query.statement import Statement
 
 #: Arithmetic with intervals goes further here: bands of times, and event times that are whole milliseconds.
 _FURTHER = re.compile(r"\binterval\b", re.IGNORECASE)
+#: What DuckDB says of a function that is no arithmetic: neither an operator nor the distance of two times.
+_NAMED = re.compile(r"No function matches the given name and argument types '\"?(?!abs\(INTERVAL)\w")
 _LINE = re.compile(r"^LINE (\d+): (.*)$", re.MULTILINE)
 
 
@@ -32,7 +34,7 @@ def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], li
     try:
         bind(sql, {name: {**_virtual(columns), **columns} for name, columns in tables.items()})
     except duckdb.Error as error:
-        if isinstance(error, duckdb.BinderException) and _FURTHER.search(sql):
+        if isinstance(error, duckdb.BinderException) and _FURTHER.search(sql) and not _NAMED.search(str(error)):
             return
         raise QueryError(f"sql: {sentence(error)}", line_at(_place(sql, str(error)))) from error
 

@@ -72,6 +72,7 @@ WRONG = [
     joined("l.seq", "l.i < r.i AND l.at IN NOT NULL"),
     joined("l.seq", "l.i < r.i") + ",",
     joined("l.seq", "l.i < r.i AND ('WHERE', 'a')"),
+    joined("l.seq", "l.i < r.i AND trim(l.i::INTERVAL) = trim(r.s)"),
     joined("l.seq", "l.i < r.i AND 1 = 0"),
     joined("random() AS x", "l.i < r.i"),
     joined("count(*) AS n", "l.i < r.i"),
