@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from spojoin.cli.backfill_paths import check_places, paths_of
 from spojoin.cli.spark_progress import spark_progress
-from spojoin.embedded.run_files import table_files
 from spojoin.errors import ConfigurationError
 from spojoin.local.supervise import ending_on_signals
 from spojoin.model import Query, Stream
 from spojoin.query.load import load_query
 from spojoin.spark.asked import FrameQuery, of_query
 from spojoin.spark.explained import explained
-from spojoin.spark.files import check_output, read, write
+from spojoin.spark.files import check_mode, check_output, read, write
 from spojoin.spark.history import HistoryJoin
 from spojoin.spark.ordering import order_of
 from spojoin.spark.planned import planned
@@ -25,7 +25,6 @@ from spojoin.spark.sentences import sentences
 from spojoin.spark.session import session
 from spojoin.spark.settings import HistorySettings, bytes_of
 from spojoin.spark.until import UntilValue
-from spojoin.suggest import listed, unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,9 +39,10 @@ _FORMATS = {".csv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json",
 def answer(options: BackfillOptions) -> None:
     """Answer the history, or say how. Raises ConfigurationError and BadData for what the user can correct."""
     query = load_query(options.query)
-    paths = _paths(query, options)
+    paths = paths_of(query, options)
     settings = pairs("--conf", options.conf)
     output = _output(options)
+    check_places(paths.values(), output, options)
     with ending_on_signals(), sentences(), session(options.master, settings) as spark:
         if output is not None:
             check_output(spark, output, options.mode)
@@ -56,6 +56,7 @@ def answer(options: BackfillOptions) -> None:
 def _output(options: BackfillOptions) -> str | None:
     if options.explain:
         return None
+    check_mode(options.mode)
     if options.output is None:
         raise ConfigurationError("--output is missing: say where results go, or ask for the plan alone, by --explain")
     return options.output
@@ -96,34 +97,6 @@ def _write(spark: SparkSession, history: HistoryJoin, output: str, options: Back
         typer.echo(f"{rows:,} rows of results in {output}")
     if refused := ", ".join(f"{reason} {count:,}" for reason, count in history.gathered.refused.items()):
         typer.echo(f"spojoin: refused rows, which answer nothing: {refused}", err=True)
-
-
-def _paths(query: Query, options: BackfillOptions) -> dict[str, str]:
-    """The path of each input, by its name. Raises ConfigurationError where one is missing, unknown or named twice."""
-    names = [stream.name for stream in query.inputs]
-    flowing = [stream.name for stream in query.inputs if stream.table is None]
-    found: dict[str, str] = {}
-    for text in options.sources:
-        name, path = _named(text, names, flowing)
-        if name in found:
-            raise ConfigurationError(f"--from {text}: {name!r} has a path already, {found[name]}")
-        found[name] = path
-    found = {**{name: str(path) for name, path in table_files(query, options.query.parent).items()}, **found}
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise ConfigurationError(f"no history of {listed(missing)}: add --from {missing[0]}=PATH")
-    return found
-
-
-def _named(text: str, names: list[str], flowing: list[str]) -> tuple[str, str]:
-    name, equals, path = text.partition("=")
-    if equals and name in names:
-        return name, path
-    if len(flowing) == 1 and (not equals or "/" in name):
-        return flowing[0], text
-    if equals:
-        raise ConfigurationError(f"--from {text}: {unknown('stream', name, names)}")
-    raise ConfigurationError(f"--from {text}: the query reads {listed(flowing)}; say whose history it is, NAME=PATH")
 
 
 def pairs(option: str, given: Iterable[str] | None) -> dict[str, str]:

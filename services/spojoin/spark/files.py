@@ -45,11 +45,18 @@ def _write_rows(frame: DataFrame, path: str, kind: str, mode: str) -> int:
 
 def check_output(spark: SparkSession, path: str, mode: str) -> None:
     """Raise ConfigurationError where an output exists that mustn't, before anything is computed."""
-    if mode not in MODES:
-        raise ConfigurationError(f"--mode {mode}: expected one of {', '.join(MODES)}")
     java: Any = spark.sparkContext._jvm  # Hadoop's own view of a path: S3 and HDFS as well as files
     place = java.org.apache.hadoop.fs.Path(path)
     if mode == "error" and place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(place):
-        raise ConfigurationError(
-            f"{path} exists already: name another place, or let --mode overwrite it, or append to it"
-        )
+        raise exists_already(path)
+
+
+def check_mode(mode: str) -> None:
+    """Raise ConfigurationError for what isn't one of MODES."""
+    if mode not in MODES:
+        raise ConfigurationError(f"--mode {mode}: expected one of {', '.join(MODES)}")
+
+
+def exists_already(path: str) -> ConfigurationError:
+    """What is wrong with an output that is there."""
+    return ConfigurationError(f"{path} exists already: name another place, or let --mode overwrite it, or append to it")

@@ -26,15 +26,25 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
 
     Raises ConfigurationError where Spark doesn't start.
     """
-    spark = _start(master or (None if _SUBMITTED in os.environ else LOCAL), dict(settings or {}))
+    spark = _start(_master(master), dict(settings or {}))
     try:
         yield spark
     finally:
         spark.stop()
 
 
+def is_local(master: str | None) -> bool:
+    """Whether a session with this master runs on this machine alone."""
+    return (_master(master) or "").startswith("local")
+
+
+def _master(master: str | None) -> str | None:
+    """None where `spark-submit` started this process and says it."""
+    return master or (None if _SUBMITTED in os.environ else LOCAL)
+
+
 def _start(master: str | None, settings: dict[str, str]) -> SparkSession:
-    if master is not None and master.startswith("local"):
+    if master is not None and is_local(master):
         return local_spark(_NAME, master, _LOCAL_SETTINGS | settings, log_level="off")
     builder = SparkSession.builder.appName(_NAME)
     return started(builder if master is None else builder.master(master), SESSION_SETTINGS | settings)

@@ -74,8 +74,7 @@ def test_the_plan_is_printed_and_nothing_written(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--from", "none", "--order-by", "seq", "-o", "out"], "none: no such file or folder"),
-        (["--from", "s", "--order-by", "seq", "-o", "s"], "s exists already: name another place"),
+        (["--from", "non*", "--order-by", "seq", "-o", "out"], "non*: no such file or folder"),
         (["--from", "s", "--order-by", "a", "-o", "out"], "two rows have a 0: a sequence column numbers each row once"),
     ],
 )
@@ -94,6 +93,9 @@ def test_a_mistake_that_spark_finds_is_one_sentence(folder: Path, arguments: lis
         (["--from", "t=x", "-o", "out"], "--from t=x: unknown stream 't'"),
         (["--from", "s", "--from", "s=s", "-o", "out"], "'s' has a path already, s"),
         (["--from", "s", "--conf", "x", "-o", "out"], "--conf x: expected NAME=VALUE"),
+        (["--from", "none", "-o", "out"], "none: no such file or folder"),
+        (["--from", "s", "-o", "s"], "s exists already: name another place"),
+        (["--from", "s", "-o", "s", "--mode", "add"], "--mode add: expected one of error, overwrite, append"),
     ],
 )
 def test_a_mistake_that_needs_no_spark_ends_before_it_starts(folder: Path, arguments: list[str], sentence: str) -> None:
