@@ -10,7 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.work import Work
-from spojoin.kernels import bitmaps, boxes, choosing, counting, least, permutation, sum_matrix, summing, wavelet
+from spojoin.kernels import (
+    bitmaps,
+    boxes,
+    choosing,
+    counting,
+    least,
+    permutation,
+    running_sums,
+    sum_matrix,
+    summing,
+    wavelet,
+)
 from spojoin.kernels.chosen import ValueOrder, order_of
 from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
@@ -92,7 +103,7 @@ class Node:
     _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
     _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
     #: by key and order, the weights of the first tuples in it; by key and matrix, what it needs to sum them
-    _running: dict[tuple[int, Place], I64] = field(default_factory=dict, init=False)
+    _running: dict[tuple[int, Place], running_sums.RunningSums] = field(default_factory=dict, init=False)
     _sum_matrices: dict[tuple[int, Place, Place], sum_matrix.SumMatrix] = field(default_factory=dict, init=False)
     #: by choice, its order; by choice and order or matrix, its tuples' ranks and what finds the first of them
     _orders: dict[int, ValueOrder] = field(default_factory=dict, init=False)
@@ -229,10 +240,10 @@ class Node:
         matrix = None if pair is None else self._sum_matrix(key, *pair, weights)
         return summing.row_entry([self._running_sums(key, place, weights) for place in orders], matrix)
 
-    def _running_sums(self, key: int, place: Place, weights: I64) -> I64:
+    def _running_sums(self, key: int, place: Place, weights: I64) -> running_sums.RunningSums:
         if (key, place) not in self._running:
             began_s = self.work.timer()
-            self._running[key, place] = sum_matrix.running(self.order(place), weights)
+            self._running[key, place] = running_sums.running(self.order(place), weights)
             self.work.built(began_s)
         return self._running[key, place]
 

@@ -29,7 +29,8 @@ from spojoin.kernels.counting import (
     room,
     search_node,
 )
-from spojoin.kernels.memory import levels, located, octets, signed_words
+from spojoin.kernels.memory import levels, octets
+from spojoin.kernels.running_sums import RUNNING_ENTRY, RunningSums, running_at
 from spojoin.kernels.sum_matrix import MATRIX_ENTRY, SumMatrix, add_weighed, sum_states
 
 I64 = NDArray[np.int64]
@@ -38,18 +39,19 @@ U16 = NDArray[np.uint16]
 
 #: Words of a row's entry in a node's directory: the running sums of the orders of both conditions, then the matrix's;
 #: zeros where the node's tuples all weigh nothing, or where a direction has no such condition.
-ENTRY = CONDITIONS_MAX + MATRIX_ENTRY
+_ORDERS = CONDITIONS_MAX * RUNNING_ENTRY
+ENTRY = _ORDERS + MATRIX_ENTRY
 #: Stored tuples that are weighed at once: the masks of so many stay in the cache.
 _BLOCK = 2048
 #: The greatest absolute weight of which a block's fit 32 bits together.
 _NARROW_MAX = (1 << 31) // _BLOCK - 1
 
 
-def row_entry(orders: Sequence[I64], matrix: SumMatrix | None) -> list[int]:
+def row_entry(orders: Sequence[RunningSums], matrix: SumMatrix | None) -> list[int]:
     """A row's entry in a node's directory: the running sums of the conditions' orders, and of their matrix."""
-    addresses = [located(order)[0] for order in orders]
+    of_orders = [word for order in orders for word in order.entry]
     of_matrix = [0] * MATRIX_ENTRY if matrix is None else matrix.entry
-    return [*addresses, *[0] * (CONDITIONS_MAX - len(addresses)), *of_matrix]
+    return [*of_orders, *[0] * (_ORDERS - len(of_orders)), *of_matrix]
 
 
 def sums(nodes: I64, entries: I64, plan: CountPlan, m: int) -> tuple[I64, I64]:
@@ -159,7 +161,7 @@ def _overlap(
     matrix = matrices[at * MATRIX : (at + 1) * MATRIX]
     bits, leaves = levels(matrix[0], matrix[1], matrix[2]), octets(matrix[3], matrix[4])
     first, second = (ends[0, 0], ends[0, 1]), (ends[1, 0], ends[1, 1])
-    orders, of_matrices = entries[:, :CONDITIONS_MAX], entries[:, CONDITIONS_MAX:]
+    orders, of_matrices = entries[:, :_ORDERS], entries[:, _ORDERS:]
     add_weighed((bits, leaves), of_matrices, orders, n, first, second, visit, states, both, overlaps)
 
 
@@ -179,18 +181,19 @@ def _weigh(
     overlap: of both conditions, where they are on two orders; overwritten
     """
     x, y = direction[SIGN], direction[SIGN + 1]
-    first = signed_words(entry[0], n + 1)
-    second = signed_words(entry[1] if entry[1] != 0 else entry[0], n + 1)
+    first = entry[:RUNNING_ENTRY]
+    second = entry[RUNNING_ENTRY:_ORDERS] if entry[RUNNING_ENTRY] != 0 else first
     whole, in_first, in_second = alone(direction, group, ends, has)
     for (sign, begins, stops), order in ((whole, first), (in_first, first), (in_second, second)):
         if sign != 0:
             for q in range(len(total)):
-                total[q] += sign * (order[stops[q]] - order[begins[q]])
+                total[q] += sign * (running_at(order, stops[q]) - running_at(order, begins[q]))
     if x * y != 0:
         if direction[MATRIX_AT] < 0:
             for q in range(len(overlap)):
                 begin = max(ends[0, 0, q], ends[1, 0, q])
-                overlap[q] = first[max(begin, min(ends[0, 1, q], ends[1, 1, q]))] - first[begin]
+                end = max(begin, min(ends[0, 1, q], ends[1, 1, q]))
+                overlap[q] = running_at(first, end) - running_at(first, begin)
         _leave_others(n, first, group, has, overlap)
         for q in range(len(total)):
             total[q] += x * y * overlap[q]
@@ -201,10 +204,10 @@ def _leave_others(n: int, sums: I64, group: I64, has: NDArray[np.bool_], overlap
     """As in `counting`: what lies outside the group where neither condition has an end."""
     if not (has[0, 0] or has[1, 0]):
         for q in range(len(overlap)):
-            overlap[q] -= sums[group[0, q]]
+            overlap[q] -= running_at(sums, group[0, q])
     if not (has[0, 1] or has[1, 1]):
         for q in range(len(overlap)):
-            overlap[q] -= sums[n] - sums[group[1, q]]
+            overlap[q] -= running_at(sums, n) - running_at(sums, group[1, q])
 
 
 @kernel

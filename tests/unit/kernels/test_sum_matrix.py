@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spojoin.kernels import sum_matrix, wavelet
+from spojoin.kernels import running_sums, sum_matrix, wavelet
 from spojoin.kernels.summing import masked_sums
 
 GREATEST = {"16 bits": 2_000, "32 bits": 2**22, "64 bits": 2**32}
@@ -24,7 +24,7 @@ def test_rectangles_of_places_and_values(n, name, width):
     assert {each.excesses.itemsize for each in matrices} == {width}
     by_value = np.empty_like(permutation)
     by_value[permutation] = np.arange(n)
-    orders = [[sum_matrix.running(order, row) for order in (np.arange(n), by_value)] for row in rows]
+    orders = [[running_sums.running(order, row) for order in (np.arange(n), by_value)] for row in rows]
     first, second = (np.sort(rng.integers(0, n + 1, (2, 300)), axis=0) for _ in range(2))
     found = sum_matrix.rectangle_sums(matrix, matrices, orders, n, first, second)
     places = np.arange(n)
